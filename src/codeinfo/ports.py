@@ -1,0 +1,178 @@
+"""The seams: small protocols that stores and providers implement, each with one contract suite in tests/contracts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from codeinfo.types import Definition, Import, IndexedFile, ManifestRow, Reference
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vectors = NDArray[np.float32]
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Texts to unit-length float32 rows. The id names model and version: another id makes an index stale."""
+
+    @property
+    def model_id(self) -> str: ...
+
+    @property
+    def dimension(self) -> int: ...
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors: ...
+
+    def embed_query(self, text: str) -> Vectors:
+        """One row; providers that want an instruction prefix for queries add it here."""
+        ...
+
+    def calibrate(self, distance: float) -> float:
+        """Map this model's squared L2 distance onto the scale the relevance cutoff is stated in."""
+        ...
+
+
+class Reranker(Protocol):
+    """Scores (query, text) pairs together; higher is better, 0..1."""
+
+    @property
+    def model_id(self) -> str: ...
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    role: str  # "system", "user", "assistant", "tool"
+    content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    id: str
+    name: str
+    arguments: str  # JSON, as the model wrote it
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    name: str
+    description: str
+    parameters: Mapping[str, Any]  # JSON schema
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """One event of a streamed reply; the last one carries `finish` and, where the endpoint counts, `usage`."""
+
+    text: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    finish: str = ""  # "stop", "length", "tool_calls", "cut" (the stream broke off: the answer is partial)
+    usage: Usage | None = None
+
+
+class Llm(Protocol):
+    """A chat model. `stream` yields deltas; closing the iterator cancels the request."""
+
+    @property
+    def model_id(self) -> str: ...
+
+    def stream(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        schema: Mapping[str, Any] | None = None,
+        max_tokens: int | None = None,
+    ) -> Iterator[Delta]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRow:
+    """A stored chunk, with the file it belongs to."""
+
+    chunk_id: int
+    path: str
+    language: str
+    file_kind: str
+    start_line: int
+    end_line: int
+    text: str
+    kind: str
+    symbol: str
+    breadcrumb: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSymbol:
+    path: str
+    definition: Definition
+
+
+class Snapshot(Protocol):
+    """A consistent, read-only view of one generation of an index, made of arrays that ranking can scan.
+
+    Rows are the live chunks in storage order; `row_file[row]` is a position in `files`.
+    """
+
+    generation: int
+    files: Sequence[ManifestRow]
+    chunk_ids: NDArray[np.int64]
+    row_file: NDArray[np.int32]
+    row_length: NDArray[np.float32]  # sum of term weights, for length normalisation
+
+    def postings(self, terms: Sequence[str]) -> Mapping[str, tuple[NDArray[np.int32], NDArray[np.float32]]]:
+        """For each known term: the rows that have it and its weighted frequency there."""
+        ...
+
+    def vectors(self) -> Vectors | None:
+        """One row for each live chunk, or None for a keyword-only index."""
+        ...
+
+    def chunks(self, rows: Sequence[int]) -> list[ChunkRow]: ...
+
+    def definitions(self, names: Sequence[str]) -> list[StoredSymbol]:
+        """Definitions whose name equals one of `names`, ignoring case."""
+        ...
+
+
+class Store(Protocol):
+    """One index. Everything a file has is replaced in one transaction; readers never see half of it."""
+
+    def manifest(self) -> dict[str, ManifestRow]: ...
+
+    def meta(self) -> dict[str, str]: ...
+
+    def apply(self, files: Sequence[IndexedFile], removed: Sequence[str], touched: Sequence[ManifestRow]) -> None:
+        """One transaction: replace `files`, delete the paths in `removed`, refresh size and mtime of `touched`."""
+        ...
+
+    def finish(self, meta: Mapping[str, str]) -> None:
+        """Mark the build complete: record `meta` and tidy segments."""
+        ...
+
+    def vectors_by_hash(self, sha256: str) -> Vectors | None:
+        """The vectors of a file with this content, so that a rename is not embedded again."""
+        ...
+
+    def snapshot(self) -> Snapshot: ...
+
+    def symbols(self, path: str) -> tuple[list[Definition], list[Import], list[Reference]]: ...
+
+    def digest(self) -> str:
+        """SHA-256 over the whole content, the same however the index came to be."""
+        ...
+
+    def close(self) -> None: ...

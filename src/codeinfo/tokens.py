@@ -1,0 +1,61 @@
+"""Identifier-aware tokens, the same for index and query.
+
+`words` feeds the built-in model: plain lowercased words. `terms` feeds the keyword index: the same words stemmed, and
+every compound identifier once more as a whole, so that `parseHttpHeader` is found by its parts and by its name.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+# ASCII first: most code; other letters are kept whole (no camel case is guessed for them).
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[^\W\d_]+|\d+")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
+
+MAX_TOKEN = 64  # longer runs are hashes, base64 and generated names: no one searches for them
+
+
+@lru_cache(maxsize=200_000)
+def split_identifier(identifier: str) -> tuple[str, ...]:
+    """`parseURLFast2` → parse, url, fast, 2; `snake_case` → snake, case."""
+    return tuple(part.lower() for part in _PART.findall(identifier))
+
+
+def identifiers(text: str) -> list[str]:
+    """The identifiers and numbers of a text, as written."""
+    return [token for token in _IDENTIFIER.findall(text) if len(token) <= MAX_TOKEN]
+
+
+def words(text: str) -> list[str]:
+    """Lowercased words, camel, snake and digit parts split, not stemmed."""
+    return [part for token in _IDENTIFIER.findall(text) if len(token) <= MAX_TOKEN for part in split_identifier(token)]
+
+
+@lru_cache(maxsize=1)
+def _stemmer() -> object:
+    import Stemmer
+
+    return Stemmer.Stemmer("english")
+
+
+@lru_cache(maxsize=200_000)
+def stem(word: str) -> str:
+    if len(word) <= 3 or not word.isascii():
+        return word
+    return str(_stemmer().stemWord(word))  # type: ignore[attr-defined]
+
+
+@lru_cache(maxsize=200_000)
+def identifier_terms(identifier: str) -> tuple[str, ...]:
+    """Index terms of one identifier: its stemmed parts, and the whole lowercased when it has several parts."""
+    parts = split_identifier(identifier)
+    stems = tuple(stem(part) for part in parts)
+    if len(parts) > 1:
+        return (*stems, identifier.lower().strip("_"))
+    return stems
+
+
+def terms(text: str) -> list[str]:
+    """Index terms of a text, in order, repeated as often as they occur."""
+    return [term for token in _IDENTIFIER.findall(text) if len(token) <= MAX_TOKEN for term in identifier_terms(token)]

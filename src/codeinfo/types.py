@@ -1,0 +1,233 @@
+"""Values that travel between rooms: frozen, slotted dataclasses and enums; standard library only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class FileKind(StrEnum):
+    """What a file is for; decides chunking, filters and penalties."""
+
+    CODE = "code"
+    DOCS = "docs"
+    CONFIG = "config"
+    TEST = "tests"
+
+
+# --- sources -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file that belongs to the index, as the walk found it. `path` is relative to the root, with forward slashes."""
+
+    path: str
+    size: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """A file or folder that was left out, and the rule that decided."""
+
+    path: str
+    rule: str
+    detail: str = ""
+    matters: bool = False  # True: the user would want to know (unreadable, too large, parser gave up)
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """Everything the walk decided about one root."""
+
+    files: tuple[SourceFile, ...]
+    skipped: tuple[Skip, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """The decoded content of a file, with secrets masked; `notes` says what was replaced or masked."""
+
+    content: str
+    encoding: str
+    notes: tuple[str, ...] = ()
+
+
+# --- parse ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of one file: whole definitions where they fit. Lines are 1-based and inclusive."""
+
+    start_line: int
+    end_line: int
+    text: str
+    kind: str  # "function", "class", "module", "section", "text", …
+    symbol: str = ""  # qualified name of the definition the chunk belongs to, "" outside any
+    breadcrumb: str = ""  # "Class > method(signature)" or "Title > Section": embedded, never stored as text
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    name: str
+    qualified: str
+    kind: str  # "class", "interface", "struct", "enum", "trait", "type", "function", "method", "constant", "module", …
+    signature: str
+    doc: str  # first line of the doc comment
+    start_line: int
+    end_line: int
+    exported: bool = True
+    bases: tuple[str, ...] = ()  # what it extends or implements, by name
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    module: str  # as written, without quotes
+    line: int
+    names: tuple[str, ...] = ()  # what is taken from it ("*" for all); empty when the module itself is bound
+    alias: str = ""
+    reexport: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A name used in code (never in a comment or a string)."""
+
+    name: str
+    line: int
+    role: str = "use"  # "call", "type", "use"
+    within: str = ""  # qualified name of the enclosing definition
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedFile:
+    """All that one parse yields. `terms[i]` belongs to `chunks[i]`: weighted counts per index term."""
+
+    chunks: tuple[Chunk, ...]
+    definitions: tuple[Definition, ...] = ()
+    imports: tuple[Import, ...] = ()
+    references: tuple[Reference, ...] = ()
+    terms: tuple[Mapping[str, float], ...] = ()
+    notes: tuple[str, ...] = ()  # e.g. "parser gave up after 10 s: indexed as text"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedFile:
+    """One file on its way into the store: manifest row, parse and vectors (None: keyword-only)."""
+
+    source: SourceFile
+    sha256: str
+    language: str
+    kind: FileKind
+    parsed: ParsedFile
+    vectors: object | None = None  # numpy float32 array, one unit-length row a chunk
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestRow:
+    """What the store remembers of a file, enough to tell whether it changed."""
+
+    file_id: int
+    path: str
+    size: int
+    mtime_ns: int
+    sha256: str
+    language: str
+    kind: FileKind
+    chunk_count: int
+
+
+# --- search --------------------------------------------------------------------------------------------------------
+
+
+class Intent(StrEnum):
+    EXACT_NAME = "EXACT_NAME"
+    CONCEPTUAL = "CONCEPTUAL"
+    FLOW = "FLOW"
+    CONFIG = "CONFIG"
+    WIRING = "WIRING"
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What a search may return; empty tuples mean no restriction."""
+
+    languages: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()  # globs; a leading "!" excludes
+    kinds: tuple[FileKind, ...] = ()
+    symbol_kinds: tuple[str, ...] = ()
+    changed_since: str = ""  # a git ref
+
+
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """A raw distance never stands alone: it carries its metric; lower is closer."""
+
+    value: float
+    metric: str = "squared_l2"
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """One named contribution to a score. `effect` is added, or multiplies when `factor` is True."""
+
+    name: str
+    value: float
+    effect: float
+    factor: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One result: the best chunk of a file, with the reasons for its place."""
+
+    root: str
+    path: str
+    start_line: int
+    end_line: int
+    text: str
+    score: float
+    chunk_id: int
+    language: str = ""
+    kind: FileKind = FileKind.CODE
+    symbol: str = ""
+    symbol_kind: str = ""
+    breadcrumb: str = ""
+    distance: Distance | None = None
+    signals: tuple[Signal, ...] = ()
+    ranks: Mapping[str, int] = field(default_factory=dict)  # channel → rank in that channel, 1-based
+    more: tuple[tuple[int, int], ...] = ()  # line spans of further good chunks of the same file
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A candidate that is not in the result, and the rule that dropped it."""
+
+    path: str
+    start_line: int
+    end_line: int
+    rule: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    status: str  # "ok" or "low_confidence"
+    confidence: float
+    reasons: tuple[str, ...] = ()
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    query: str
+    intent: Intent
+    hits: tuple[Hit, ...]
+    quality: Quality
+    dropped: tuple[Dropped, ...] = ()
+    notes: tuple[str, ...] = ()  # degradations, said with the way to mend them
+    took_ms: float = 0.0
