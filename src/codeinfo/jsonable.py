@@ -20,7 +20,7 @@ def jsonable(value: object) -> Any:
         return {item.name: jsonable(getattr(value, item.name)) for item in fields(value) if item.repr}
     if isinstance(value, Mapping):
         return {str(key): jsonable(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
+    if isinstance(value, list | tuple):
         return [jsonable(item) for item in value]
     if isinstance(value, PathLike):
         return fspath(value)
@@ -31,4 +31,11 @@ def dumps(value: object, *, indent: int | None = None) -> str:
     """JSON text; raises ValueError on NaN or infinity rather than write what no parser reads."""
     import json
 
-    return json.dumps(jsonable(value), ensure_ascii=False, allow_nan=False, indent=indent)
+    text = json.dumps(jsonable(value), ensure_ascii=False, allow_nan=False, indent=indent)
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # a file name that is not UTF-8: only an escape can carry it
+        return json.dumps(jsonable(value), allow_nan=False, indent=indent)
+    return text

@@ -1,0 +1,294 @@
+"""One typed `Config`, resolved once: flag > environment > project file > user file > default.
+
+The only reader of environment variables and TOML files. The project file `.codeinfo.toml` comes with a repository, and
+so is not trusted: it may set how that repository is cut and searched, never where text is sent, which key goes with it
+or where files are written. The user's own file may name folders to trust.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from codeinfo.errors import UsageError
+from codeinfo.settings import (
+    SECTIONS,
+    EmbeddingSettings,
+    IndexSettings,
+    LlmSettings,
+    PathSettings,
+    RetrievalSettings,
+    Row,
+    TrustSettings,
+    rows,
+)
+
+PROJECT_FILE = ".codeinfo.toml"
+TRUE = frozenset({"1", "true", "yes", "on"})
+FALSE = frozenset({"0", "false", "no", "off", ""})
+
+table = lru_cache(maxsize=1)(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """The values one source gives, as written, and the name to show for it."""
+
+    origin: str
+    values: Mapping[str, Any]
+    text: str = ""  # the TOML file's text, to point at a line
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    index: IndexSettings
+    embedding: EmbeddingSettings
+    retrieval: RetrievalSettings
+    llm: LlmSettings
+    paths: PathSettings
+    trust: TrustSettings
+    origins: Mapping[str, str]  # "section.field" → where its value comes from
+    notes: tuple[str, ...] = ()  # values that were not taken, and why
+    _layers: tuple[Layer, ...] = field(default=(), repr=False)
+    _env: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def load(
+        cls, flags: Mapping[str, Any] | None = None, cwd: Path | None = None, env: Mapping[str, str] | None = None
+    ) -> Config:
+        """Read every source that applies in `cwd`. `flags` maps "section.field" to a value or its text."""
+        env = dict(os.environ if env is None else env)
+        layers = (Layer("flag", flags or {}), _env_layer(env), _user_layer(env))
+        return _resolve(layers, _project_layer(Path.cwd() if cwd is None else cwd), env)
+
+    def for_root(self, root: Path) -> Config:
+        """The same sources with the project file that belongs to `root`, wherever the command was typed."""
+        return _resolve(self._layers, _project_layer(root), self._env)
+
+    def secret(self, name: str) -> str:
+        """The value of the environment variable that `api_key_env` names, "" where there is none."""
+        return self._env.get(name, "") if name else ""
+
+    def value(self, key: str) -> Any:
+        section, _, name = key.partition(".")
+        return getattr(getattr(self, section), name)
+
+
+# --- sources -------------------------------------------------------------------------------------------------------
+
+
+def _env_layer(env: Mapping[str, str]) -> Layer:
+    return Layer("environment", {key: env[row.env] for key, row in table().items() if env.get(row.env)})
+
+
+def _user_layer(env: Mapping[str, str]) -> Layer:
+    return _toml_layer("user file", user_file(env))
+
+
+def _project_layer(folder: Path) -> Layer:
+    """The nearest `.codeinfo.toml` from `folder` upwards, not past the top of its repository."""
+    folder = Path(os.path.abspath(folder))  # never resolved: a symlink must not lead to another project's file
+    for place in (folder, *folder.parents):
+        if (place / PROJECT_FILE).is_file():
+            return _toml_layer("project file", place / PROJECT_FILE)
+        if (place / ".git").exists():
+            break
+    return Layer("project file", {})
+
+
+def _toml_layer(name: str, path: Path) -> Layer:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (FileNotFoundError, NotADirectoryError):
+        return Layer(name, {})
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {error}", next_step="Mend the file or remove it.") from error
+    import tomllib
+
+    try:
+        parsed = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise UsageError(f"{path} is not valid TOML: {error}", next_step="Mend that line.") from error
+    origin = f"{name} {path}"
+    return Layer(origin, _flatten(parsed, origin, text), text)
+
+
+def _flatten(parsed: Mapping[str, Any], origin: str, text: str) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for section, content in parsed.items():
+        if section not in SECTIONS or not isinstance(content, Mapping):
+            raise _unknown(section, SECTIONS, origin, text, what="section")
+        for name, value in content.items():
+            key = f"{section}.{name}"
+            if key not in table():
+                raise _unknown(key, table(), origin, text, what="setting")
+            values[key] = value
+    return values
+
+
+def _unknown(key: str, known: Mapping[str, object], origin: str, text: str, *, what: str) -> UsageError:
+    import difflib
+
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    hint = f"Did you mean {near[0]}?" if near else "`codeinfo config show` lists them all."
+    return UsageError(f"unknown {what} {key!r} in {origin}{_line(text, key)}", next_step=hint)
+
+
+def _line(text: str, key: str) -> str:
+    """ ", line N" of a key in a TOML text: a guess by spelling, good enough to jump to."""
+    name = key.rpartition(".")[2]
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip().lstrip("[").startswith(name):
+            return f", line {number}"
+    return ""
+
+
+# --- folders -------------------------------------------------------------------------------------------------------
+
+
+def user_file(env: Mapping[str, str]) -> Path:
+    return _folder(env, "config") / "config.toml"
+
+
+def _folder(env: Mapping[str, str], use: str) -> Path:
+    """The user's folder for `use` ("cache", "data" or "config"); CODEINFO_HOME moves all of them."""
+    if home := env.get("CODEINFO_HOME"):
+        return Path(home).expanduser() / use
+    if sys.platform.startswith("linux"):
+        # The same folders as platformdirs gives, without the 20 ms that its import adds to every search.
+        variable, fallback = {
+            "cache": ("XDG_CACHE_HOME", ".cache"),
+            "data": ("XDG_DATA_HOME", ".local/share"),
+            "config": ("XDG_CONFIG_HOME", ".config"),
+        }[use]
+        given = env.get(variable, "")
+        return (Path(given) if os.path.isabs(given) else Path(env.get("HOME") or Path.home()) / fallback) / "codeinfo"
+    import platformdirs
+
+    folders = platformdirs.PlatformDirs("codeinfo", appauthor=False)
+    return Path({"cache": folders.user_cache_dir, "data": folders.user_data_dir}.get(use, folders.user_config_dir))
+
+
+# --- resolving -----------------------------------------------------------------------------------------------------
+
+
+def _resolve(layers: tuple[Layer, ...], project: Layer, env: Mapping[str, str]) -> Config:
+    flags, environment, user = layers
+    for key in flags.values:
+        if key not in table():
+            raise _unknown(key, table(), "--set", "", what="setting")
+    project, notes = _admit(project, layers)
+    values: dict[str, Any] = {"paths.cache_dir": _folder(env, "cache"), "paths.data_dir": _folder(env, "data")}
+    origins = dict.fromkeys(table(), "default")
+    for layer in (user, project, environment, flags):
+        for key, raw in layer.values.items():
+            row = table()[key]
+            origin = f"{layer.origin} {row.env}" if layer is environment else layer.origin
+            try:
+                values[key] = _parse(row, raw)
+                origins[key] = origin
+            except ValueError as error:
+                if not row.lenient:
+                    raise UsageError(
+                        f"{key} = {raw!r} is refused: {error} ({origin}{_line(layer.text, key)})",
+                        next_step=f"It says: {row.help}",
+                    ) from None
+                values.pop(key, None)
+                origins[key] = "default"
+                notes.append(f"{key} = {raw!r} from {origin} is not used ({error}); {row.default} holds instead.")
+    sections = {
+        name: kind(**{key.partition(".")[2]: value for key, value in values.items() if key.startswith(f"{name}.")})
+        for name, kind in SECTIONS.items()
+    }
+    return Config(**sections, origins=origins, notes=tuple(notes), _layers=layers, _env=env)
+
+
+def _admit(project: Layer, layers: tuple[Layer, ...]) -> tuple[Layer, list[str]]:
+    """The project file's values that may count, and a note on those that may not."""
+    refused = [key for key in project.values if not table()[key].project]
+    path = Path(project.origin.removeprefix("project file "))
+    if not refused or _trusted(path.parent, layers):
+        return project, []
+    note = (
+        f"{path} sets {', '.join(refused)}, which a repository may not decide: not used. "
+        f"If you trust it, add its folder to projects under [trust] in your own file."
+    )
+    kept = {key: value for key, value in project.values.items() if key not in refused}
+    return Layer(project.origin, kept, project.text), [note]
+
+
+def _trusted(folder: Path, layers: tuple[Layer, ...]) -> bool:
+    """Whether the user's own settings, never the project's, name this folder."""
+    named = next((layer.values["trust.projects"] for layer in layers if "trust.projects" in layer.values), ())
+    return any(os.path.realpath(os.path.expanduser(item)) == os.path.realpath(folder) for item in _texts(named))
+
+
+def _parse(row: Row, raw: Any) -> Any:
+    """The typed value of a setting; ValueError says what it should have been."""
+    value = _PARSERS[row.kind](raw)
+    if row.choices and value not in row.choices:
+        raise ValueError(f"it must be one of {', '.join(row.choices)}")
+    if row.minimum is not None and value < row.minimum:
+        raise ValueError(f"it must be at least {row.minimum}")
+    if row.maximum is not None and value > row.maximum:
+        raise ValueError(f"it must be at most {row.maximum}")
+    return value
+
+
+def _int(raw: Any) -> int:
+    if isinstance(raw, str):
+        try:
+            return int(raw.strip().replace("_", ""))
+        except ValueError:
+            raise ValueError("it must be a whole number") from None
+    if not isinstance(raw, int) or isinstance(raw, bool):
+        raise ValueError("it must be a whole number")
+    return raw
+
+
+def _float(raw: Any) -> float:
+    try:
+        value = math.nan if isinstance(raw, bool) else float(raw)
+    except (TypeError, ValueError, OverflowError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError("it must be a number")
+    return value
+
+
+def _bool(raw: Any) -> bool:
+    if isinstance(raw, str) and raw.strip().lower() in TRUE | FALSE:
+        return raw.strip().lower() in TRUE
+    if not isinstance(raw, bool):
+        raise ValueError("it must be true or false")
+    return raw
+
+
+def _str(raw: Any) -> str:
+    if not isinstance(raw, str):
+        raise ValueError("it must be text in quotes")
+    return raw
+
+
+def _path(raw: Any) -> Path:
+    path = Path(os.fspath(raw) if isinstance(raw, os.PathLike) else _str(raw)).expanduser()
+    if not path.is_absolute():
+        raise ValueError("it must be an absolute path")
+    return path
+
+
+def _texts(raw: Any) -> tuple[str, ...]:
+    if isinstance(raw, str):
+        return tuple(part for part in raw.split(os.pathsep) if part)
+    if not isinstance(raw, list | tuple) or not all(isinstance(item, str) for item in raw):
+        raise ValueError("it must be a list of texts")
+    return tuple(raw)
+
+
+_PARSERS = {"int": _int, "float": _float, "bool": _bool, "str": _str, "Path": _path, "tuple[str, ...]": _texts}

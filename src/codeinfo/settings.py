@@ -1,0 +1,165 @@
+"""The settings, one row each: a field with its type, default, help and the check a value must pass.
+
+A row's environment name is `CODEINFO_<SECTION>_<FIELD>` unless it says otherwise. `project=True` lets the
+`.codeinfo.toml` of a repository set it: only where a hostile repository could do no more than spoil its own results.
+`lenient=True` is the relevance policy's contract: an invalid value gives way to the default, and is noted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What the loader knows of one setting."""
+
+    key: str  # "section.field"
+    env: str
+    kind: str  # the field's annotation, as written
+    default: Any
+    help: str
+    minimum: float | None
+    maximum: float | None
+    choices: tuple[str, ...]
+    project: bool
+    lenient: bool
+
+
+def _row(
+    default: Any,
+    help: str,
+    *,
+    env: str = "",
+    minimum: float | None = None,
+    maximum: float | None = None,
+    choices: tuple[str, ...] = (),
+    project: bool = False,
+    lenient: bool = False,
+) -> Any:
+    metadata = {
+        "help": help,
+        "env": env,
+        "minimum": minimum,
+        "maximum": maximum,
+        "choices": choices,
+        "project": project,
+        "lenient": lenient,
+    }
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSettings:
+    max_file_bytes: int = _row(
+        1_000_000, "A larger file is skipped and counted.", minimum=1, maximum=100_000_000, project=True
+    )
+    submodules: bool = _row(False, "Index git submodules too.", project=True)
+    chunk_chars: int = _row(
+        1200, "Code is cut at definitions into chunks of about this size.", minimum=100, maximum=20_000, project=True
+    )
+    section_chars: int = _row(
+        1000,
+        "Documents are cut at headings into chunks of at most this size.",
+        minimum=100,
+        maximum=20_000,
+        project=True,
+    )
+    section_overlap: int = _row(
+        200, "Characters that neighbouring document chunks share.", minimum=0, maximum=10_000, project=True
+    )
+    fallback_lines: int = _row(
+        50, "Text of no known structure is cut after this many lines.", minimum=5, maximum=1000, project=True
+    )
+    workers: int = _row(0, "Parser processes; 0 means one for each processor.", minimum=0, maximum=256)
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingSettings:
+    provider: str = _row(
+        "builtin",
+        "Where vectors come from; none means keyword search only.",
+        choices=("builtin", "openai", "scripted", "none"),
+    )
+    model: str = _row("", "The model to ask an OpenAI-compatible endpoint for.")
+    base_url: str = _row("http://localhost:1234/v1", "Address of the OpenAI-compatible embeddings endpoint.")
+    api_key_env: str = _row("", "Name of the environment variable that holds the endpoint's key.")
+    batch: int = _row(64, "Chunks sent to the endpoint at once.", minimum=1, maximum=2048)
+    timeout_s: float = _row(60.0, "Seconds to wait for one batch.", minimum=0.1, maximum=3600)
+    dimension: int = _row(0, "Ask the endpoint for vectors of this length; 0 takes the model's own.", minimum=0)
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalSettings:
+    distance_cutoff: float = _row(
+        1.4,
+        "Results farther away than this are dropped (squared L2: 0 is identical, 4 is opposite).",
+        minimum=0,
+        project=True,
+        lenient=True,
+    )
+    cutoff_disabled: bool = _row(False, "Keep results at any distance; the size caps still apply.", project=True)
+    fallback_chunks: int = _row(
+        2, "When nothing passes the cutoff, this many of the closest are kept.", minimum=1, project=True, lenient=True
+    )
+    chunk_max_chars: int = _row(
+        5000,
+        "Each chunk is cut to this many characters.",
+        env="CODEINFO_TOOL_CHUNK_MAX_CHARS",
+        minimum=1,
+        project=True,
+        lenient=True,
+    )
+    max_chars: int = _row(
+        40_000,
+        "All chunks of one answer together stay within this many characters.",
+        env="CODEINFO_TOOL_MAX_CHARS",
+        minimum=1,
+        project=True,
+        lenient=True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LlmSettings:
+    base_url: str = _row("", "Address of an OpenAI-compatible chat endpoint; empty means look for a local one.")
+    model: str = _row("", "The chat model; empty takes the first that the endpoint offers.")
+    api_key_env: str = _row("", "Name of the environment variable that holds the endpoint's key.")
+    discover: bool = _row(True, "Look for LM Studio, Ollama and llama.cpp on this machine.")
+    timeout_s: float = _row(120.0, "Seconds to wait for the next piece of an answer.", minimum=0.1, maximum=3600)
+
+
+@dataclass(frozen=True, slots=True)
+class PathSettings:
+    cache_dir: Path = _row(None, "Indexes live here; they can be deleted at any time.", env="CODEINFO_CACHE_DIR")
+    data_dir: Path = _row(None, "What cannot be computed again lives here.", env="CODEINFO_DATA_DIR")
+
+
+@dataclass(frozen=True, slots=True)
+class TrustSettings:
+    projects: tuple[str, ...] = _row((), "Folders whose .codeinfo.toml may set everything.")
+
+
+SECTIONS: Mapping[str, type] = {
+    "index": IndexSettings,
+    "embedding": EmbeddingSettings,
+    "retrieval": RetrievalSettings,
+    "llm": LlmSettings,
+    "paths": PathSettings,
+    "trust": TrustSettings,
+}
+
+
+def rows() -> dict[str, Row]:
+    """Every setting by its key."""
+    table: dict[str, Row] = {}
+    for section, kind in SECTIONS.items():
+        for item in fields(kind):
+            more = dict(item.metadata)
+            env = more.pop("env") or f"CODEINFO_{section}_{item.name}".upper()
+            key = f"{section}.{item.name}"
+            table[key] = Row(key=key, env=env, kind=str(item.type), default=item.default, **more)
+    return table
