@@ -80,6 +80,12 @@ class Config:
         return getattr(getattr(self, section), name)
 
 
+def colour_refused(env: Mapping[str, str] | None = None) -> bool:
+    """Whether the user asked every program for plain text (https://no-color.org) or the terminal knows no colour."""
+    env = os.environ if env is None else env
+    return bool(env.get("NO_COLOR")) or env.get("TERM") == "dumb"
+
+
 # --- sources -------------------------------------------------------------------------------------------------------
 
 
@@ -231,7 +237,7 @@ def _trusted(folder: Path, layers: tuple[Layer, ...]) -> bool:
 
 def _parse(row: Row, raw: Any) -> Any:
     """The typed value of a setting; ValueError says what it should have been."""
-    value = _PARSERS[row.kind](raw)
+    value: Any = _PARSERS[row.kind](raw)
     if row.choices and value not in row.choices:
         raise ValueError(f"it must be one of {', '.join(row.choices)}")
     if row.minimum is not None and value < row.minimum:

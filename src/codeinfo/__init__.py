@@ -1,0 +1,55 @@
+"""CodeInfo: the few pieces of evidence in a codebase that matter, found locally, explained and cited.
+
+    from codeinfo import Config, Engine, SearchRequest
+
+    engine = Engine(Config.load())
+    result = engine.search(SearchRequest("where are retries configured?", paths=("path/to/repo",)))
+
+The names below are the whole public surface; each is imported when it is first used, so that `import codeinfo` is free.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from codeinfo.config import Config as Config
+    from codeinfo.engine import Engine as Engine
+    from codeinfo.errors import CodeInfoError as CodeInfoError
+    from codeinfo.requests import ClearRequest as ClearRequest
+    from codeinfo.requests import DoctorRequest as DoctorRequest
+    from codeinfo.requests import IndexRequest as IndexRequest
+    from codeinfo.requests import SearchRequest as SearchRequest
+    from codeinfo.requests import StatusRequest as StatusRequest
+    from codeinfo.requests import WhyRequest as WhyRequest
+    from codeinfo.types import Hit as Hit
+    from codeinfo.types import SearchResult as SearchResult
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Config": "config",
+    "Engine": "engine",
+    "CodeInfoError": "errors",
+    "ClearRequest": "requests",
+    "DoctorRequest": "requests",
+    "IndexRequest": "requests",
+    "SearchRequest": "requests",
+    "StatusRequest": "requests",
+    "WhyRequest": "requests",
+    "Hit": "types",
+    "SearchResult": "types",
+}
+
+__all__ = ["__version__", *_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'codeinfo' has no attribute {name!r}")
+    return getattr(import_module(f"codeinfo.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

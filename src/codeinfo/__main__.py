@@ -1,0 +1,5 @@
+"""`python -m codeinfo`."""
+
+from codeinfo.shells.cli import main
+
+main()

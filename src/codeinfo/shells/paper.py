@@ -1,0 +1,59 @@
+"""What human output is written on: plain text, or styled by rich when it goes to a terminal.
+
+Text from repositories is hostile until cleaned: control characters could move the cursor, retitle the window or forge
+lines, so they are shown as symbols instead.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Span = str | tuple[str, str]  # text, or text with a style's name
+PLAIN_WIDTH = 160  # no terminal, no limit to obey: long enough for code, short enough for logs
+
+# C0 and C1 controls, and the bidirectional overrides that can make code read differently from what it is.
+_CONTROLS = {code: chr(0x2400 + code) for code in range(32)} | {0x7F: "\u2421"}
+_CONTROLS |= dict.fromkeys((*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd")
+_CONTROLS[ord("\t")] = "    "
+
+
+def clean(text: str) -> str:
+    """One line of untrusted text, safe to print."""
+    return text.encode("utf-8", "replace").decode().translate(_CONTROLS)
+
+
+class Paper:
+    def __init__(self, stream: TextIO, *, colour: bool = True) -> None:
+        self._stream = stream
+        self.terminal = stream.isatty()
+        self.width = shutil.get_terminal_size().columns if self.terminal else PLAIN_WIDTH
+        self._console: Console | None = None
+        if self.terminal and colour:
+            from rich.console import Console
+
+            self._console = Console(file=stream, highlight=False, soft_wrap=True)
+
+    def line(self, *spans: Span) -> None:
+        """One line; every span is cleaned."""
+        pairs = [(clean(span), "") if isinstance(span, str) else (clean(span[0]), span[1]) for span in spans]
+        if self._console is None:
+            self._stream.write("".join(text for text, _ in pairs).rstrip() + "\n")
+            return
+        from rich.text import Text
+
+        self._console.print(Text.assemble(*pairs))
+
+    def table(self, rows: Sequence[Sequence[Span]], *, indent: int = 2) -> None:
+        """Columns as wide as their widest cell; the last one runs free."""
+        texts = [[cell if isinstance(cell, str) else cell[0] for cell in row] for row in rows]
+        widths = [max(map(len, column)) for column in zip(*texts, strict=True)] if rows else []
+        for row, cells in zip(rows, texts, strict=True):
+            spans: list[Span] = [" " * indent]
+            for cell, text, width in zip(row, cells, widths, strict=True):
+                spans += [cell, " " * (width - len(text) + 2)]
+            self.line(*spans[:-1])

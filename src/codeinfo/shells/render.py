@@ -1,0 +1,243 @@
+"""Results for people: compact, the same words with and without colour."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from codeinfo import requests
+from codeinfo.config import Config, table
+from codeinfo.shells.paper import Paper, Span
+from codeinfo.types import Hit, SearchResult
+
+SNIPPET_LINES = 8  # of each hit: enough to recognise it, few enough to see ten hits at once
+SKIPS_SHOWN = 10
+METRICS = {"squared_l2": "squared L2, lower is closer"}
+STATES = {"ok": "green", "ready": "green", "warn": "yellow", "stale": "yellow", "fail": "bold red"}
+
+
+def render(result: Any, paper: Paper, *, explain: bool = False) -> None:
+    """Write any operation's result."""
+    if isinstance(result, SearchResult):
+        _search(result, paper, explain)
+    else:
+        _RENDERERS[type(result)](result, paper)
+
+
+# --- search --------------------------------------------------------------------------------------------------------
+
+
+def _search(result: SearchResult, paper: Paper, explain: bool) -> None:
+    from codeinfo.tokens import words
+
+    wanted = {word for word in words(result.query) if len(word) > 2}
+    for number, hit in enumerate(result.hits, 1):
+        _heading(number, hit, paper)
+        if explain:
+            _explain(hit, paper)
+        if hit.text:
+            _snippet(hit, wanted, paper)
+    if not result.hits:
+        paper.line(("Nothing found.", "bold"))
+    if explain and result.dropped:
+        paper.line()
+        paper.line(("Left out", "bold"))
+        rows = [(f"{item.path}:{item.start_line}-{item.end_line}", item.rule, item.detail) for item in result.dropped]
+        paper.table(rows)
+    _footer(result, paper)
+
+
+def _heading(number: int, hit: Hit, paper: Paper) -> None:
+    spans: list[Span] = [(f"{number:>2}  ", "dim"), (f"{_shown(hit)}:{hit.start_line}-{hit.end_line}", "bold cyan")]
+    if label := hit.breadcrumb or hit.symbol:
+        spans += ["  ", (label, "magenta")]
+    paper.line(*spans)
+    details = []
+    if hit.distance is not None:
+        metric = METRICS.get(hit.distance.metric, hit.distance.metric)
+        details.append(f"distance {hit.distance.value:.3f} ({metric})")
+    if hit.more:
+        details.append("also lines " + ", ".join(f"{start}-{end}" for start, end in hit.more))
+    if details:
+        paper.line("    ", (" · ".join(details), "dim"))
+
+
+def _shown(hit: Hit) -> str:
+    """The path as one would type it here, so that terminals and editors can open it."""
+    full = os.path.join(hit.root, hit.path)
+    near = os.path.relpath(full)
+    return full if near.startswith(os.path.join("..", "..")) else near
+
+
+def _explain(hit: Hit, paper: Paper) -> None:
+    ranks = ", ".join(f"{channel} #{rank}" for channel, rank in hit.ranks.items())
+    paper.line("    ", (f"score {hit.score:.4f}" + (f" · {ranks}" if ranks else ""), "dim"))
+    rows: list[tuple[Span, ...]] = [
+        (
+            (signal.name, "blue"),
+            f"{signal.value:.4g}",
+            f"×{signal.effect:.4g}" if signal.factor else f"{signal.effect:+.4g}",
+        )
+        for signal in hit.signals
+    ]
+    paper.table(rows, indent=6)
+
+
+def _snippet(hit: Hit, wanted: set[str], paper: Paper) -> None:
+    lines = hit.text.splitlines()
+    previous = -1
+    for index in window(lines, wanted):
+        if index != previous + 1:
+            paper.line("         ", ("⋮", "dim"))
+        gutter = f"{hit.start_line + index:>7} │ "
+        paper.line((gutter, "dim"), *_marked(lines[index][: max(20, paper.width - len(gutter))], wanted))
+        previous = index
+    paper.line()
+
+
+def window(lines: list[str], wanted: set[str]) -> list[int]:
+    """The lines to show: all of a short chunk, else its first line and the stretch with most of the query's words."""
+    if len(lines) <= SNIPPET_LINES:
+        return list(range(len(lines)))
+    weights = [sum(word in line.lower() for word in wanted) for line in lines]
+    size = SNIPPET_LINES - 2  # the first line and the gap after it take two
+    starts = range(len(lines) - size + 1)
+    best = max(starts, key=lambda start: (sum(weights[start : start + size]), -start))
+    if best <= 2:
+        return list(range(SNIPPET_LINES))
+    return [0, *range(best, best + size)]
+
+
+def _marked(line: str, wanted: set[str]) -> list[Span]:
+    """The line with the query's words set off."""
+    if not wanted:
+        return [line]
+    import re
+
+    pattern = re.compile("|".join(re.escape(word) for word in sorted(wanted, key=len, reverse=True)), re.IGNORECASE)
+    spans: list[Span] = []
+    end = 0
+    for match in pattern.finditer(line):
+        spans += [line[end : match.start()], (match[0], "bold yellow")]
+        end = match.end()
+    return [*spans, line[end:]]
+
+
+def _footer(result: SearchResult, paper: Paper) -> None:
+    quality = result.quality
+    good = quality.status == "ok"
+    spans: list[Span] = [(quality.status.replace("_", " "), "green" if good else "yellow")]
+    spans.append(f" (confidence {quality.confidence:.2f})")
+    if quality.reasons and not good:
+        spans.append(": " + "; ".join(quality.reasons))
+    count = len(result.hits)
+    spans.append((f" · {count} result{'' if count == 1 else 's'} · {result.intent} · {result.took_ms:.0f} ms", "dim"))
+    paper.line(*spans)
+    if quality.hint:
+        paper.line(("hint: ", "bold"), quality.hint)
+    _notes(result.notes, paper)
+
+
+def _notes(notes: tuple[str, ...], paper: Paper) -> None:
+    for note in notes:
+        paper.line(("note: ", "bold yellow"), note)
+
+
+# --- the others ----------------------------------------------------------------------------------------------------
+
+
+def _index(response: requests.IndexResponse, paper: Paper) -> None:
+    for report in response.reports:
+        how = "rebuilt" if report.rebuilt else "indexed"
+        summary = f"  {how} {report.files} files, {report.chunks} chunks in {report.took_ms / 1000:.2f} s"
+        paper.line(
+            (report.root, "bold cyan"), f"  {how} {report.files} files, {report.chunks} chunks in {seconds:.2f} s"
+        )
+        counts = {name: getattr(report, name) for name in ("added", "changed", "renamed", "removed", "unchanged")}
+        paper.line("  ", (", ".join(f"{count} {name}" for name, count in counts.items() if count), "dim"))
+        paper.line("  ", (f"vectors: {report.model_id}" if report.model_id else "keyword search only", "dim"))
+        _skips(report, paper)
+        _notes(report.notes, paper)
+
+
+def _skips(report: requests.IndexReport, paper: Paper) -> None:
+    grave = [skip for skip in report.skipped if skip.matters]
+    if quiet := len(report.skipped) - len(grave):
+        paper.line("  ", (f"{quiet} left out by rule; `codeinfo why PATH` says which", "dim"))
+    for skip in grave[:SKIPS_SHOWN]:
+        paper.line("  ", ("skipped ", "yellow"), f"{skip.path}: {skip.detail or skip.rule}")
+    if len(grave) > SKIPS_SHOWN:
+        paper.line("  ", ("skipped ", "yellow"), f"and {len(grave) - SKIPS_SHOWN} more; --json lists them all")
+
+
+def _status(report: requests.StatusReport, paper: Paper) -> None:
+    for item in report.indexes:
+        paper.line((item.root, "bold cyan"), "  ", (item.state, STATES.get(item.state, "red")))
+        rows: list[tuple[Span, Span]] = [("location", item.location)]
+        if item.state != "missing":
+            rows += [
+                ("content", f"{item.files} files, {item.chunks} chunks, {megabytes(item.bytes)}"),
+                ("indexed", f"{item.indexed_at or 'never finished'} (generation {item.generation})"),
+                ("vectors", f"{item.model_id}, {item.dimension} dimensions" if item.model_id else "none: keyword only"),
+                ("pending", f"{item.added} to add, {item.changed} changed, {item.removed} to remove"),
+            ]
+        if item.languages:
+            by_count = sorted(item.languages.items(), key=lambda pair: (-pair[1], pair[0]))
+            rows.append(("languages", ", ".join(f"{name} {count}" for name, count in by_count)))
+        paper.table(rows)
+        _notes(item.notes, paper)
+
+
+def _why(report: requests.WhyReport, paper: Paper) -> None:
+    verdict: Span = ("in the index", "green") if report.included else ("left out", "yellow")
+    paper.line((report.path, "bold cyan"), "  ", verdict)
+    rows: list[tuple[Span, Span]] = [("rule", report.rule)]
+    if report.detail:
+        rows.append(("because", report.detail))
+    rows.append(("root", report.root))
+    if report.included:
+        rows.append(("read as", f"{report.language or 'plain text'} ({report.kind})"))
+        rows.append(("chunks", str(report.chunks) if report.chunks else "none yet"))
+    paper.table(rows)
+
+
+def _clear(report: requests.ClearReport, paper: Paper) -> None:
+    for item in report.cleared:
+        done = f"index deleted, {megabytes(item.bytes)} freed" if item.existed else "had no index"
+        paper.line((item.root, "bold cyan"), f"  {done}")
+
+
+def _doctor(report: requests.DoctorReport, paper: Paper) -> None:
+    paper.table([((check.state, STATES.get(check.state, "")), check.name, check.detail) for check in report.checks])
+    for check in report.checks:
+        if check.next_step and check.state != "ok":
+            paper.line((f"{check.name}: ", "bold"), check.next_step)
+
+
+def _config(config: Config, paper: Paper) -> None:
+    section = ""
+    for key in table():
+        name, _, field = key.partition(".")
+        if name != section:
+            paper.line((f"[{name}]", "bold cyan"))
+            section = name
+        value = config.value(key)
+        shown = list(value) if isinstance(value, tuple) else str(value) if isinstance(value, os.PathLike) else value
+        origin = config.origins[key]
+        paper.line(f"  {field} = {shown!r}", (f"  # {origin}", "dim" if origin == "default" else "green"))
+    _notes(config.notes, paper)
+
+
+def megabytes(count: int) -> str:
+    return f"{count / 1_000_000:.1f} MB"
+
+
+_RENDERERS: dict[type, Callable[[Any, Paper], None]] = {
+    requests.IndexResponse: _index,
+    requests.StatusReport: _status,
+    requests.WhyReport: _why,
+    requests.ClearReport: _clear,
+    requests.DoctorReport: _doctor,
+    Config: _config,
+}
