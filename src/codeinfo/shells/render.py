@@ -151,9 +151,7 @@ def _index(response: requests.IndexResponse, paper: Paper) -> None:
     for report in response.reports:
         how = "rebuilt" if report.rebuilt else "indexed"
         summary = f"  {how} {report.files} files, {report.chunks} chunks in {report.took_ms / 1000:.2f} s"
-        paper.line(
-            (report.root, "bold cyan"), f"  {how} {report.files} files, {report.chunks} chunks in {seconds:.2f} s"
-        )
+        paper.line((report.root, "bold cyan"), summary)
         counts = {name: getattr(report, name) for name in ("added", "changed", "renamed", "removed", "unchanged")}
         paper.line("  ", (", ".join(f"{count} {name}" for name, count in counts.items() if count), "dim"))
         paper.line("  ", (f"vectors: {report.model_id}" if report.model_id else "keyword search only", "dim"))

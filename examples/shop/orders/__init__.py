@@ -1,0 +1,1 @@
+"""Orders: what was bought, at which price, and whether it was paid."""

@@ -1,0 +1,210 @@
+"""Settings: where each comes from, what is refused, and what a repository may not decide."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from codeinfo.config import Config, colour_refused, table
+from codeinfo.errors import UsageError
+
+CONTRACT = {
+    "CODEINFO_RETRIEVAL_DISTANCE_CUTOFF": ("retrieval.distance_cutoff", 1.4),
+    "CODEINFO_RETRIEVAL_CUTOFF_DISABLED": ("retrieval.cutoff_disabled", False),
+    "CODEINFO_RETRIEVAL_FALLBACK_CHUNKS": ("retrieval.fallback_chunks", 2),
+    "CODEINFO_TOOL_CHUNK_MAX_CHARS": ("retrieval.chunk_max_chars", 5000),
+    "CODEINFO_TOOL_MAX_CHARS": ("retrieval.max_chars", 40_000),
+}
+
+
+def project(folder: Path, text: str) -> Path:
+    (folder / ".codeinfo.toml").write_text(text)
+    return folder
+
+
+def user(home: Path, text: str) -> Path:
+    path = home / "config" / "codeinfo" / "config.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(("env", "expected"), CONTRACT.items())
+def test_contract_settings_have_their_names_and_defaults(
+    env: str, expected: tuple[str, object], tmp_path: Path
+) -> None:
+    key, default = expected
+    assert table()[key].env == env
+    assert Config.load(cwd=tmp_path, env={}).value(key) == default
+
+
+@pytest.mark.parametrize(
+    ("env", "raw"),
+    [
+        ("CODEINFO_RETRIEVAL_DISTANCE_CUTOFF", "-0.1"),
+        ("CODEINFO_RETRIEVAL_DISTANCE_CUTOFF", "nan"),
+        ("CODEINFO_RETRIEVAL_DISTANCE_CUTOFF", "close"),
+        ("CODEINFO_RETRIEVAL_FALLBACK_CHUNKS", "0"),
+        ("CODEINFO_RETRIEVAL_FALLBACK_CHUNKS", "1.5"),
+        ("CODEINFO_TOOL_CHUNK_MAX_CHARS", "0"),
+        ("CODEINFO_TOOL_CHUNK_MAX_CHARS", "-5"),
+        ("CODEINFO_TOOL_MAX_CHARS", "lots"),
+    ],
+)
+def test_invalid_contract_values_give_way_to_the_default_and_say_so(env: str, raw: str, tmp_path: Path) -> None:
+    key, default = CONTRACT[env]
+    config = Config.load(cwd=tmp_path, env={env: raw})
+    assert config.value(key) == default
+    assert config.origins[key] == "default"
+    assert any(env in note for note in config.notes)
+
+
+def test_zero_is_a_valid_cutoff(tmp_path: Path) -> None:
+    assert Config.load(cwd=tmp_path, env={"CODEINFO_RETRIEVAL_DISTANCE_CUTOFF": "0"}).retrieval.distance_cutoff == 0
+
+
+def test_flag_beats_environment_beats_project_beats_user_beats_default(own_world: Path, tmp_path: Path) -> None:
+    env = dict(os.environ)
+    key = "index.chunk_chars"
+    seen = [(Config.load(cwd=tmp_path, env=env).value(key), Config.load(cwd=tmp_path, env=env).origins[key])]
+    file = user(own_world, "[index]\nchunk_chars = 500\n")
+    seen.append((Config.load(cwd=tmp_path, env=env).value(key), Config.load(cwd=tmp_path, env=env).origins[key]))
+    project(tmp_path, "[index]\nchunk_chars = 600\n")
+    seen.append((Config.load(cwd=tmp_path, env=env).value(key), Config.load(cwd=tmp_path, env=env).origins[key]))
+    env["CODEINFO_INDEX_CHUNK_CHARS"] = "700"
+    seen.append((Config.load(cwd=tmp_path, env=env).value(key), Config.load(cwd=tmp_path, env=env).origins[key]))
+    flagged = Config.load({key: "800"}, tmp_path, env)
+    seen.append((flagged.value(key), flagged.origins[key]))
+    assert seen == [
+        (1200, "default"),
+        (500, f"user file {file}"),
+        (600, f"project file {tmp_path / '.codeinfo.toml'}"),
+        (700, "environment CODEINFO_INDEX_CHUNK_CHARS"),
+        (800, "flag"),
+    ]
+
+
+def test_project_file_is_found_from_below_but_not_past_the_repository(tmp_path: Path) -> None:
+    project(tmp_path, "[index]\nchunk_chars = 600\n")
+    inner = tmp_path / "inner" / "deep"
+    inner.mkdir(parents=True)
+    assert Config.load(cwd=inner, env={}).index.chunk_chars == 600
+    (tmp_path / "inner" / ".git").mkdir()
+    assert Config.load(cwd=inner, env={}).index.chunk_chars == 1200
+
+
+def test_each_root_has_its_own_project_file(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    two.mkdir()
+    project(two, "[index]\nchunk_chars = 600\n")
+    config = Config.load({"index.workers": "3"}, one, {})
+    assert config.index.chunk_chars == 1200
+    assert config.for_root(two).index.chunk_chars == 600
+    assert config.for_root(two).index.workers == 3
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '[embedding]\nbase_url = "http://evil.example"',
+        '[embedding]\nprovider = "openai"',
+        '[embedding]\napi_key_env = "AWS_SECRET_ACCESS_KEY"',
+        '[llm]\nbase_url = "http://evil.example"',
+        '[paths]\ncache_dir = "/tmp/evil"',
+        '[trust]\nprojects = ["."]',
+        "[index]\nworkers = 200",
+    ],
+)
+def test_a_repository_cannot_redirect_text_keys_or_files(line: str, tmp_path: Path) -> None:
+    plain = Config.load(cwd=tmp_path, env={"HOME": str(tmp_path)})
+    config = Config.load(cwd=project(tmp_path, line), env={"HOME": str(tmp_path)})
+    assert all(config.value(key) == plain.value(key) for key in table())
+    (note,) = config.notes
+    assert "may not decide" in note
+
+
+def test_a_repository_that_the_user_trusts_can(own_world: Path, tmp_path: Path) -> None:
+    user(own_world, f'[trust]\nprojects = ["{tmp_path}"]\n')
+    project(tmp_path, '[embedding]\nprovider = "none"\n')
+    config = Config.load(cwd=tmp_path)
+    assert config.embedding.provider == "none"
+    assert config.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[index]\nchunk_char = 5\n", r"unknown setting 'index.chunk_char' .*line 2.*Did you mean index.chunk_chars\?"),
+        ("[indx]\na = 5\n", r"unknown section 'indx' .*line 1.*Did you mean index\?"),
+        ("chunk_chars = 5\n", r"unknown section 'chunk_chars'"),
+        ('[index]\nchunk_chars = "many"\n', r"index.chunk_chars = 'many' is refused: .*whole number.*line 2"),
+        ("[index]\nchunk_chars = true\n", r"whole number"),
+        ("[index]\nchunk_chars = 5\n", r"at least 100"),
+        ("[index]\nsubmodules = 3\n", r"true or false"),
+        ("[index\n", r"not valid TOML.*line 1"),
+    ],
+)
+def test_mistakes_in_a_file_are_refused_with_place_and_remedy(text: str, says: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        Config.load(cwd=project(tmp_path, text), env={})
+    assert re.search(says, str(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("env", "raw", "says"),
+    [
+        ("CODEINFO_EMBEDDING_PROVIDER", "magic", "one of builtin, openai, scripted, none"),
+        ("CODEINFO_CACHE_DIR", "relative/path", "absolute"),
+        ("CODEINFO_INDEX_WORKERS", "two", "whole number"),
+        ("CODEINFO_RETRIEVAL_CUTOFF_DISABLED", "maybe", "true or false"),
+    ],
+)
+def test_mistakes_in_the_environment_name_the_variable(env: str, raw: str, says: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=says) as caught:
+        Config.load(cwd=tmp_path, env={env: raw})
+    assert env in str(caught.value)
+
+
+def test_unknown_flags_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"Did you mean index\.workers"):
+        Config.load({"index.worker": "1"}, tmp_path, {})
+
+
+def test_folders_follow_the_platform_and_home(tmp_path: Path) -> None:
+    xdg = Config.load(cwd=tmp_path, env={"XDG_CACHE_HOME": "/x/cache", "HOME": "/h"})
+    assert (xdg.paths.cache_dir, xdg.paths.data_dir) == (Path("/x/cache/codeinfo"), Path("/h/.local/share/codeinfo"))
+    moved = Config.load(cwd=tmp_path, env={"CODEINFO_HOME": "/c"})
+    assert (moved.paths.cache_dir, moved.paths.data_dir) == (Path("/c/cache"), Path("/c/data"))
+
+
+def test_folders_are_those_of_platformdirs() -> None:
+    import platformdirs
+
+    config = Config.load()
+    assert config.paths.cache_dir == platformdirs.user_cache_path("codeinfo", appauthor=False)
+    assert config.paths.data_dir == platformdirs.user_data_path("codeinfo", appauthor=False)
+
+
+def test_keys_are_looked_up_by_name_and_never_shown(tmp_path: Path) -> None:
+    config = Config.load(cwd=tmp_path, env={"MY_KEY": "s3cret", "CODEINFO_EMBEDDING_API_KEY_ENV": "MY_KEY"})
+    assert config.secret(config.embedding.api_key_env) == "s3cret"
+    assert config.secret("") == ""
+    assert "s3cret" not in repr(config)
+
+
+def test_no_color() -> None:
+    assert colour_refused({"NO_COLOR": "1"})
+    assert colour_refused({"TERM": "dumb"})
+    assert not colour_refused({"NO_COLOR": "", "TERM": "xterm"})
+
+
+def test_bom_and_unreadable_files(tmp_path: Path) -> None:
+    (tmp_path / ".codeinfo.toml").write_bytes(b"\xef\xbb\xbf[index]\nchunk_chars = 600\n")
+    assert Config.load(cwd=tmp_path, env={}).index.chunk_chars == 600
+    (tmp_path / ".codeinfo.toml").write_bytes(b"\xff\xfe[")
+    with pytest.raises(UsageError, match="cannot read"):
+        Config.load(cwd=tmp_path, env={})
