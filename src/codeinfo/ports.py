@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from codeinfo.types import Definition, Import, IndexedFile, ManifestRow, Reference
+from codeinfo.types import Definition, Import, IndexedFile, ManifestRow, SourceFile
 
 if TYPE_CHECKING:
     import numpy as np
@@ -121,24 +122,37 @@ class StoredSymbol:
     definition: Definition
 
 
+@dataclass(frozen=True, slots=True)
+class FileSymbols:
+    """What the parse found in one file; `references` stay packed until somebody asks for them."""
+
+    definitions: tuple[Definition, ...]
+    imports: tuple[Import, ...]
+    references: bytes
+
+
 class Snapshot(Protocol):
     """A consistent, read-only view of one generation of an index, made of arrays that ranking can scan.
 
-    Rows are the live chunks in storage order; `row_file[row]` is a position in `files`.
+    Rows are the live chunks, those of one file next to each other; `row_file[row]` is a position in the file columns.
     """
 
     generation: int
-    files: Sequence[ManifestRow]
-    chunk_ids: NDArray[np.int64]
+    complete: bool  # False while a first build is still under way
+    paths: Sequence[str]
+    languages: Sequence[str]
+    kinds: Sequence[str]
     row_file: NDArray[np.int32]
+    file_first: NDArray[np.int32]  # a file's rows are file_first[file] … + file_rows[file]
+    file_rows: NDArray[np.int32]
     row_length: NDArray[np.float32]  # sum of term weights, for length normalisation
 
     def postings(self, terms: Sequence[str]) -> Mapping[str, tuple[NDArray[np.int32], NDArray[np.float32]]]:
-        """For each known term: the rows that have it and its weighted frequency there."""
+        """For each known term: the rows that have it, ascending, and its weighted frequency there."""
         ...
 
-    def vectors(self) -> Vectors | None:
-        """One row for each live chunk, or None for a keyword-only index."""
+    def cosines(self, query: Vectors) -> NDArray[np.float32] | None:
+        """The cosine of every row with a unit-length query, or None for a keyword-only index."""
         ...
 
     def chunks(self, rows: Sequence[int]) -> list[ChunkRow]: ...
@@ -155,21 +169,21 @@ class Store(Protocol):
 
     def meta(self) -> dict[str, str]: ...
 
-    def apply(self, files: Sequence[IndexedFile], removed: Sequence[str], touched: Sequence[ManifestRow]) -> None:
+    def apply(self, files: Sequence[IndexedFile], removed: Sequence[str], touched: Sequence[SourceFile]) -> None:
         """One transaction: replace `files`, delete the paths in `removed`, refresh size and mtime of `touched`."""
         ...
 
     def finish(self, meta: Mapping[str, str]) -> None:
-        """Mark the build complete: record `meta` and tidy segments."""
+        """Mark the build complete: record `meta` and tidy up."""
         ...
 
     def vectors_by_hash(self, sha256: str) -> Vectors | None:
         """The vectors of a file with this content, so that a rename is not embedded again."""
         ...
 
-    def snapshot(self) -> Snapshot: ...
+    def snapshot(self) -> AbstractContextManager[Snapshot]: ...
 
-    def symbols(self, path: str) -> tuple[list[Definition], list[Import], list[Reference]]: ...
+    def symbols(self, path: str) -> FileSymbols | None: ...
 
     def digest(self) -> str:
         """SHA-256 over the whole content, the same however the index came to be."""

@@ -48,14 +48,36 @@ def stem(word: str) -> str:
 
 @lru_cache(maxsize=200_000)
 def identifier_terms(identifier: str) -> tuple[str, ...]:
-    """Index terms of one identifier: its stemmed parts, and the whole lowercased when it has several parts."""
+    """Index terms of one identifier: its stemmed parts and, when it has several, all of them joined.
+
+    Joined without a separator, `ConnectionPool`, `connection_pool` and the words "connection pool" meet in one term.
+    """
     parts = split_identifier(identifier)
     stems = tuple(stem(part) for part in parts)
-    if len(parts) > 1:
-        return (*stems, identifier.lower().strip("_"))
-    return stems
+    return (*stems, "".join(parts)) if len(parts) > 1 else stems
 
 
 def terms(text: str) -> list[str]:
     """Index terms of a text, in order, repeated as often as they occur."""
     return [term for token in _IDENTIFIER.findall(text) if len(token) <= MAX_TOKEN for term in identifier_terms(token)]
+
+
+STEM_MARK, FOLDER_MARK = "\x01s:", "\x01f:"  # no text contains \x01-terms, so paths cannot be confused with words
+
+
+@lru_cache(maxsize=65_536)
+def stem_terms(path: str) -> tuple[str, ...]:
+    """Distinct terms of the file's name without its last extension."""
+    name = path.rsplit("/", 1)[-1]
+    stem_part = name[1:] if name.startswith(".") else name
+    return tuple(dict.fromkeys(terms(stem_part.rsplit(".", 1)[0])))
+
+
+def folder_terms(path: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(terms(path.rpartition("/")[0])))
+
+
+def path_terms(path: str) -> tuple[str, ...]:
+    """What the keyword index stores of a path, each term marked with the part it comes from."""
+    stems = (STEM_MARK + term for term in stem_terms(path))
+    return (*stems, *(FOLDER_MARK + term for term in folder_terms(path)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 
 class FileKind(StrEnum):
@@ -123,8 +124,11 @@ class IndexedFile:
     language: str
     kind: FileKind
     parsed: ParsedFile
-    vectors: object | None = None  # numpy float32 array, one unit-length row a chunk
+    vectors: Any = None  # numpy float32 array, one unit-length row a chunk; Any keeps this module free of numpy
+    references: bytes = b""  # packed by the parse, so that millions of uses cost no objects
+    path_terms: tuple[str, ...] = ()  # index terms of the path, each marked with the part it comes from
     notes: tuple[str, ...] = ()
+    skip: str = ""  # the rule that left it out once it was read: remembered, so that it is not read again
 
 
 @dataclass(frozen=True, slots=True)

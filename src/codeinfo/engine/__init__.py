@@ -1,0 +1,7 @@
+"""The composition root and facade: every shell asks the Engine, and only the Engine opens stores and providers."""
+
+from __future__ import annotations
+
+from codeinfo.engine.facade import Engine
+
+__all__ = ["Engine"]

@@ -1,0 +1,198 @@
+"""THE index line: changes → read → parse → embed → store. Only what changed is done again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from codeinfo.index.chunk import ChunkSettings
+from codeinfo.index.diff import Changes
+from codeinfo.index.pool import Parsed, ParsePool, ParseTask
+from codeinfo.ports import Embedder, Store
+from codeinfo.requests import Progress
+from codeinfo.sources.languages import kind_of, language_of
+from codeinfo.sources.read import decode, generated, load
+from codeinfo.sources.secrets import mask
+from codeinfo.tokens import path_terms
+from codeinfo.types import Chunk, FileKind, IndexedFile, ManifestRow, ParsedFile, Skip, SourceFile
+
+BATCH_CHUNKS = 8192  # one transaction and one segment: large enough that most trees are a single segment
+_SETTLED_NS = 100_000_000  # a file younger than this may still change within the clock's tick: look again next time
+
+ProgressSink = Callable[[Progress], None]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a build did; filled as it goes, so that an interrupted one can still be told."""
+
+    added: int = 0
+    changed: int = 0
+    renamed: int = 0
+    skipped: list[Skip] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A file that was read and whose content is new to the index."""
+
+    source: SourceFile
+    sha256: str
+    language: str
+    kind: FileKind
+    notes: tuple[str, ...]
+
+
+def build(
+    root: Path,
+    store: Store,
+    changes: Changes,
+    settings: ChunkSettings,
+    embedder: Embedder | None,
+    *,
+    workers: int = 2,
+    progress: ProgressSink | None = None,
+) -> Outcome:
+    """Bring the store up to date with `changes`. Batches are committed as they fill; what is committed stays."""
+    outcome = Outcome()
+    manifest = store.manifest()
+    reader = _Reader(root, manifest, outcome)
+    with ParsePool(settings, workers=workers) as pool:
+        parsed = pool.run(reader.tasks((*changes.suspects, *changes.added)))
+        reported = _report(parsed, len(changes.added) + len(changes.suspects), outcome, progress)
+        for batch in _batches(reader.assembled(reported)):
+            store.apply(_embed(batch, store, embedder), (), ())
+    store.apply(reader.left_out, (*changes.removed, *reader.lost), reader.touched)
+    outcome.renamed = len(reader.new_content & {manifest[path].sha256 for path in changes.removed})
+    return outcome
+
+
+class _Reader:
+    """Reads candidates, drops those whose content did not change, and joins parses with what was read."""
+
+    def __init__(self, root: Path, manifest: dict[str, ManifestRow], outcome: Outcome) -> None:
+        self._root = root
+        self._manifest = manifest
+        self._outcome = outcome
+        self._waiting: dict[str, _Candidate] = {}
+        self.touched: list[SourceFile] = []
+        self.left_out: list[IndexedFile] = []  # read, and not for the index
+        self.lost: list[str] = []  # indexed before, not readable as text now
+        self.new_content: set[str] = set()
+
+    def tasks(self, files: Iterable[SourceFile]) -> Iterator[ParseTask]:
+        for source in files:
+            loaded = load(self._root, source)
+            if isinstance(loaded, Skip):
+                self._leave_out(loaded)
+                continue
+            source = _settled(source)
+            known = self._manifest.get(source.path)
+            if known is not None and known.sha256 == loaded.sha256:
+                self.touched.append(source)
+                continue
+            text = decode(loaded.data)
+            if text is None:
+                self._remember(Skip(source.path, "binary", "the content has NUL bytes"), source, loaded.sha256)
+                continue
+            if generated(text.content):
+                skip = Skip(source.path, "generated", "the file says that it is generated")
+                self._remember(skip, source, loaded.sha256)
+                continue
+            content, masked = mask(text.content)
+            notes = (*text.notes, f"{masked} secrets masked") if masked else text.notes
+            language = language_of(source.path, content[: content.find("\n") + 1][:200])
+            name = language.name if language else "text"
+            kind = kind_of(source.path, language)
+            self._waiting[source.path] = _Candidate(source, loaded.sha256, name, kind, notes)
+            yield ParseTask(source.path, content, name, kind)
+
+    def assembled(self, parsed: Iterable[Parsed]) -> Iterator[IndexedFile]:
+        for item in parsed:
+            candidate = self._waiting.pop(item.path)
+            self._count(candidate, item)
+            yield IndexedFile(
+                source=candidate.source,
+                sha256=candidate.sha256,
+                language=candidate.language,
+                kind=candidate.kind,
+                parsed=item.parsed,
+                references=item.references,
+                path_terms=path_terms(item.path),
+                notes=candidate.notes,
+            )
+
+    def _count(self, candidate: _Candidate, item: Parsed) -> None:
+        self.new_content.add(candidate.sha256)
+        if item.path in self._manifest:
+            self._outcome.changed += 1
+        else:
+            self._outcome.added += 1
+        self._outcome.notes.extend(f"{item.path}: {note}" for note in (*candidate.notes, *item.parsed.notes))
+
+    def _remember(self, skip: Skip, source: SourceFile, sha256: str) -> None:
+        self._outcome.skipped.append(skip)
+        nothing = ParsedFile(chunks=())
+        notes = (skip.detail,)
+        self.left_out.append(IndexedFile(source, sha256, "", FileKind.CODE, nothing, notes=notes, skip=skip.rule))
+
+    def _leave_out(self, skip: Skip) -> None:
+        self._outcome.skipped.append(skip)
+        if skip.path in self._manifest:
+            self.lost.append(skip.path)
+
+
+def embedding_text(chunk: Chunk) -> str:
+    """What a chunk is embedded as: where it stands, then what it says. A pure function of the file's content."""
+    return f"{chunk.breadcrumb}\n{chunk.text}" if chunk.breadcrumb else chunk.text
+
+
+def _settled(source: SourceFile) -> SourceFile:
+    return replace(source, mtime_ns=0) if time.time_ns() - source.mtime_ns < _SETTLED_NS else source
+
+
+def _report(
+    parsed: Iterable[Parsed], total: int, outcome: Outcome, progress: ProgressSink | None
+) -> Iterator[Parsed]:
+    started = time.monotonic()
+    for done, item in enumerate(parsed, 1):
+        if progress is not None:
+            rate = done / max(time.monotonic() - started, 1e-6)
+            progress(Progress("index", done, total, len(outcome.skipped), rate))
+        yield item
+
+
+def _batches(files: Iterable[IndexedFile]) -> Iterator[list[IndexedFile]]:
+    batch, chunks = list[IndexedFile](), 0
+    for file in files:
+        batch.append(file)
+        chunks += len(file.parsed.chunks)
+        if chunks >= BATCH_CHUNKS:
+            yield batch
+            batch, chunks = [], 0
+    if batch:
+        yield batch
+
+
+def _embed(files: Sequence[IndexedFile], store: Store, embedder: Embedder | None) -> list[IndexedFile]:
+    """Vectors for a whole batch in one go, so that small files share the provider's round trips."""
+    if embedder is None:
+        return list(files)
+    reused = {file.sha256: store.vectors_by_hash(file.sha256) for file in files}
+    fresh = [file for file in files if not _fits(reused[file.sha256], file)]
+    texts = [embedding_text(chunk) for file in fresh for chunk in file.parsed.chunks]
+    vectors = embedder.embed_documents(texts) if texts else None
+    done, at = dict[str, IndexedFile](), 0
+    for file in fresh:
+        count = len(file.parsed.chunks)
+        if vectors is not None and count:
+            done[file.source.path] = replace(file, vectors=vectors[at : at + count])
+        at += count
+    return [done.get(file.source.path) or replace(file, vectors=reused[file.sha256]) for file in files]
+
+
+def _fits(vectors: object, file: IndexedFile) -> bool:
+    return vectors is not None and len(vectors) == len(file.parsed.chunks)  # type: ignore[arg-type]

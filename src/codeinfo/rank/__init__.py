@@ -1,0 +1,1 @@
+"""Ranking: pure functions over arrays and values; no store, no clock, no model."""

@@ -1,0 +1,105 @@
+"""Named signals of a file beside its keyword score: what its name, folder and definitions have to do with the query."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codeinfo.rank.keyword import Floats, KeywordScores
+from codeinfo.rank.query import Query
+from codeinfo.rank.weights import Weights
+from codeinfo.tokens import stem_terms
+
+_SECONDARY = re.compile(
+    r"(?:^|/)(?:tests?|specs?|__tests__|testing|testdata|fixtures?|mocks?|examples?|samples?|demos?|bench(?:marks?)?|"
+    r"legacy|deprecated|compat|old)(?:/|$)|(?:^|/)(?:test_[^/]*|conftest\.py|[^/]*(?:[_.-](?:test|tests|spec|bench|example))"
+    r"\.[^/.]+|[^/]*(?:Test|Tests|Spec|IT)\.[a-z]+)$",
+)
+_VENDORED = re.compile(r"(?:^|/)(?:vendor|vendored|_vendor|third[_-]?party|external|extern|deps|node_modules)/")
+_STUB = re.compile(r"\.(?:d\.ts|pyi)$")
+
+TYPE_KINDS = frozenset(
+    {"class", "interface", "struct", "enum", "trait", "protocol", "type", "object", "module", "namespace", "record", "union"}
+)
+
+
+def stem_coverage(query: Query, keyword: KeywordScores, files: int) -> Floats:
+    """Share of the query's weight, by rarity, that the file's own name has."""
+    return _coverage(query, keyword.idf, keyword.stem_files, files)
+
+
+def folder_coverage(query: Query, keyword: KeywordScores, files: int) -> Floats:
+    return _coverage(query, keyword.idf, keyword.folder_files, files)
+
+
+def _coverage(query: Query, idf: Mapping[str, float], having: Mapping[str, NDArray[np.int32]], files: int) -> Floats:
+    result = np.zeros(files, np.float32)
+    total = sum(weight * idf[term] for term, weight in query.terms.items() if term in idf)
+    for term, owners in having.items():
+        result[owners] += query.terms[term] * idf[term] / total if total else 0.0
+    return result
+
+
+def stem_precision(query: Query, keyword: KeywordScores, paths: Sequence[str], files: int) -> Floats:
+    """Share of the file's name that the query has: `background.py` for "background tasks" is all of it."""
+    result = np.zeros(files, np.float32)
+    matched = {int(file) for owners in keyword.stem_files.values() for file in owners}
+    for file in matched:
+        names = stem_terms(paths[file])
+        result[file] = sum(name in query.terms for name in names) / len(names)
+    return result
+
+
+def definition_scores(
+    query: Query, found: Iterable[tuple[int, str, str]], files: int
+) -> tuple[Floats, Floats]:
+    """(exact, named): files that define the bare name asked for, and files that define a name a sentence mentions.
+
+    `found` is (file, name, kind). A type counts fully, other definitions less; a name that many files define says little.
+    """
+    exact, named = np.zeros(files, np.float32), np.zeros(files, np.float32)
+    by_name: dict[str, dict[int, float]] = {}
+    for file, name, kind in found:
+        key = name.lower()
+        value = 1.0 if kind in TYPE_KINDS else 0.7
+        if name not in query.names:
+            value *= 0.5  # same letters, other case: `session` for `Session`
+        places = by_name.setdefault(key, {})
+        places[file] = max(places.get(file, 0.0), value)
+    wanted = [name.lower() for name in query.names]
+    for key, places in by_name.items():
+        rarity = 1 / np.sqrt(len(places))
+        for file, value in places.items():
+            if query.bare_name:
+                last = key == wanted[0] if wanted else False
+                exact[file] = max(exact[file], value if last else 0.5 * value)
+            else:
+                named[file] += value * rarity
+    return exact, named
+
+
+def path_mentions(query: Query, paths: Sequence[str]) -> Floats:
+    """Files that the text names, by path or by file name."""
+    result = np.zeros(len(paths), np.float32)
+    if not query.paths:
+        return result
+    for file, path in enumerate(paths):
+        for mention in query.paths:
+            if path == mention or path.endswith("/" + mention):
+                result[file] = 1.0
+    return result
+
+
+def multipliers(query: Query, path: str, w: Weights) -> dict[str, float]:
+    """Named factors from the path alone."""
+    factors = {"depth": max(0.4, 1 - w.depth * path.count("/"))}
+    if not query.about_tests and _SECONDARY.search(path):
+        factors["secondary"] = w.secondary
+    if _VENDORED.search(path):
+        factors["vendored"] = w.vendored
+    if _STUB.search(path):
+        factors["type_stub"] = w.type_stub
+    return factors

@@ -1,0 +1,135 @@
+"""Reading a query: its terms and their weights, the names and paths it mentions, and what kind of question it is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from codeinfo.rank.words import EXPANSIONS, STOP_WORDS
+from codeinfo.tokens import identifier_terms, split_identifier, stem
+from codeinfo.types import Intent
+
+# Earlier words of a question matter more: "connection pooling in the async client" is about pooling.
+POSITION_DECAY = 0.2
+LONG_POSITION_DECAY = 0.03  # a bug report names its subject anywhere
+LONG_QUERY_WORDS = 25
+MAX_TERMS = 80
+PROJECT_WORD_WEIGHT = 0.3  # the project's own name is in every file
+PAIR_WEIGHT = 0.5  # two neighbouring words as one identifier
+EXPANSION_WEIGHT = 0.25
+
+_TOKEN = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#|/)[A-Za-z_$][\w$]*)*|\d+|[^\W\d_]+")
+_PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)+|\b[\w-]+\.[A-Za-z]{1,5}\b")
+_QUALIFIER = re.compile(r"\.|::|->|#|/")
+_CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2,}[a-z]")
+_BARE_NAME = re.compile(r"[`'\"]?[@$]?[A-Za-z_][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$][\w$!?]*)*(?:\(\))?[!?]?[`'\"]?\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query, read once; every step of the search line takes what it needs from here."""
+
+    text: str
+    intent: Intent
+    terms: dict[str, float]  # index term → weight
+    words: tuple[str, ...]  # content words, lowercased, in order, for meaning and for stem matches
+    names: tuple[str, ...]  # identifiers mentioned: candidates for definitions
+    paths: tuple[str, ...]  # file names and paths mentioned
+    about_tests: bool
+
+    @property
+    def bare_name(self) -> bool:
+        return self.intent is Intent.EXACT_NAME
+
+
+def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent: Intent | None = None) -> Query:
+    """`project_words` are the stemmed words of the project's name."""
+    tokens = _TOKEN.findall(text)
+    bare = _is_bare_name(text)
+    content = [token for token in tokens if bare or token.lower() not in STOP_WORDS] or tokens
+    names = _names(tokens, bare)
+    words = tuple(part for token in content for part in _parts(token) if bare or part not in STOP_WORDS)
+    return Query(
+        text=text,
+        intent=intent or classify(text, bare),
+        terms=_weighted_terms(content, words, project_words, bare),
+        words=words,
+        names=names,
+        paths=tuple(dict.fromkeys(match for match in _PATH.findall(text) if _is_path(match))),
+        about_tests=bool({"test", "tests", "testing", "spec", "specs"} & {word.lower() for word in words}),
+    )
+
+
+def classify(text: str, bare: bool) -> Intent:
+    if bare:
+        return Intent.EXACT_NAME
+    words = {word.lower() for word in _TOKEN.findall(text)}
+    if words & _CONFIG_WORDS:
+        return Intent.CONFIG
+    if words & _WIRING_WORDS:
+        return Intent.WIRING
+    if words & _FLOW_WORDS or text.lower().startswith(("how does", "how do ", "what happens")):
+        return Intent.FLOW
+    return Intent.CONCEPTUAL
+
+
+_CONFIG_WORDS = frozenset("config configuration configure settings setting env environment option options flags".split())
+_WIRING_WORDS = frozenset("register registration inject injection provider bootstrap wiring container module".split())
+_FLOW_WORDS = frozenset("flow lifecycle pipeline sequence happens when after before through dispatch".split())
+
+
+def _is_bare_name(text: str) -> bool:
+    """One identifier and nothing else: a name to find, not a question."""
+    return bool(_BARE_NAME.match(text.strip()))
+
+
+def _names(tokens: list[str], bare: bool) -> tuple[str, ...]:
+    """Identifiers to look up as definitions. In a sentence only those that look like code or a proper noun."""
+    found: list[str] = []
+    for at, token in enumerate(tokens):
+        last = _QUALIFIER.split(token)[-1]
+        looks_like_code = "_" in token.strip("_") or _CAMEL.search(token) or _QUALIFIER.search(token)
+        proper = at > 0 and token[:1].isupper()
+        if bare or looks_like_code or proper:
+            found.append(last)
+            found.extend(part for part in _QUALIFIER.split(token)[:-1] if bare)
+    return tuple(dict.fromkeys(name for name in found if len(name) > 1))
+
+
+def _is_path(text: str) -> bool:
+    return "/" in text or not text[0].isdigit()
+
+
+def _parts(token: str) -> list[str]:
+    return [part for piece in _QUALIFIER.split(token) for part in split_identifier(piece)]
+
+
+def _weighted_terms(
+    content: list[str], words: tuple[str, ...], project_words: frozenset[str], bare: bool
+) -> dict[str, float]:
+    decay = LONG_POSITION_DECAY if len(words) > LONG_QUERY_WORDS else POSITION_DECAY
+    weights: dict[str, float] = {}
+    for position, token in enumerate(content):
+        weight = 1 / (1 + decay * position)
+        for piece in _QUALIFIER.split(token):
+            for term in identifier_terms(piece):
+                if term in STOP_WORDS and not bare:
+                    continue
+                scale = PROJECT_WORD_WEIGHT if term in project_words else 1.0
+                weights.setdefault(term, weight * scale)
+    if not bare:
+        _add_pairs(weights, words)
+        _add_expansions(weights, words)
+    return dict(list(weights.items())[:MAX_TERMS])
+
+
+def _add_pairs(weights: dict[str, float], words: tuple[str, ...]) -> None:
+    for first, second in zip(words, words[1:], strict=False):
+        weight = min(weights.get(stem(first), 0.0), weights.get(stem(second), 0.0))
+        weights.setdefault(first + second, PAIR_WEIGHT * weight)
+
+
+def _add_expansions(weights: dict[str, float], words: tuple[str, ...]) -> None:
+    for word in words:
+        for other in EXPANSIONS.get(word, ()):
+            weights.setdefault(stem(other), EXPANSION_WEIGHT * weights.get(stem(word), 0.0))

@@ -1,0 +1,38 @@
+"""The numbers of the ranking, in one place. Each was measured; `docs/ranking.md` says how and what it is worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    # BM25 over chunks. Long saturation (k1) because path and definition fields weigh heavily.
+    k1: float = 5.0
+    b: float = 0.85
+    stem_field: float = 20.0  # a term in the file's own name counts like this many uses
+    folder_field: float = 1.0
+    chunk_decay: tuple[float, ...] = (1.0, 0.5, 0.25, 0.12, 0.06)  # a file's best chunks, best first
+
+    # Added, each relative to the best file of the query.
+    file_bm25: float = 0.3
+    exact_definition: float = 1.0  # the query is a bare name, and the file defines it
+    named_definition: float = 0.4  # a sentence mentions a name that the file defines
+    stem_coverage: float = 0.3  # share of the query (by rarity) found in the file's name
+    stem_precision: float = 0.3  # share of the file's name found in the query
+    folder_match: float = 0.15
+    path_mention: float = 0.3  # the text names the file or its module
+
+    # Meaning: z-score of the mean of a file's three best cosines, cut at 0, divided by 4.
+    meaning: float = 0.5
+    meaning_unmatched: float = 1.0  # where names and paths cover less than half of the query
+
+    # Multipliers.
+    length: float = 0.4  # × (1 + this × relative log length)
+    depth: float = 0.06  # × (1 − this × folders above the file)
+    secondary: float = 0.5  # tests, examples, benchmarks, legacy, where the query is not about them
+    vendored: float = 0.3
+    type_stub: float = 0.7
+
+
+DEFAULT = Weights()

@@ -1,0 +1,1 @@
+"""Stores: where an index lives. SQLite is the source of truth; vectors lie beside it, listed by its transactions."""

@@ -1,0 +1,140 @@
+"""Where indexes lie: one folder per indexed root in the user's cache, mode 0700.
+
+    <cache>/<name>-<hash of the root's path>/
+        root            the root's path, so that indexes can be listed
+        lock            held while indexing; the kernel lets go of it when the holder dies
+        current         the name of the live build, replaced atomically
+        v1-<recipe>/    one build: index.db and its vector files; the name holds schema version and recipe
+        damaged-<n>/    a build that could not be read, kept for a look
+
+A build's recipe is everything that makes an index another one: chunk settings, model, tokens. A changed recipe gives
+another folder, filled beside the live one and made current when it is whole; an interrupted one is found again by name.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from codeinfo.errors import Busy, IndexTooNew
+from codeinfo.store.faults import translated
+from codeinfo.store.schema import SCHEMA_VERSION
+from codeinfo.store.sqlite import SqliteStore
+
+_BUILD_NAME = re.compile(r"v(\d+)-[0-9a-f]{16}\Z")
+
+
+class IndexFolder:
+    """The place of one root's index."""
+
+    def __init__(self, cache: Path, root: Path) -> None:
+        self.root = root
+        digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:12]
+        readable = re.sub(r"[^A-Za-z0-9._-]", "_", root.name)[:40] or "root"
+        self.path = cache / "indexes" / f"{readable}-{digest}"
+
+    def current(self) -> Path | None:
+        """The live build, or None where there is none (any more)."""
+        try:
+            name = (self.path / "current").read_text().strip()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        match = _BUILD_NAME.match(name)
+        if match and int(match[1]) > SCHEMA_VERSION:
+            raise IndexTooNew(
+                f"the index of {self.root} was written by a newer CodeInfo (schema {match[1]})",
+                next_step="Upgrade CodeInfo, or run `codeinfo clear` and index again",
+            )
+        build = self.path / name
+        return build if match and (build / "index.db").exists() else None
+
+    def open_current(self) -> SqliteStore | None:
+        build = self.current()
+        return SqliteStore(build) if build else None
+
+    def build_path(self, recipe: str, *, beside: Path | None = None) -> Path:
+        """Where a build by `recipe` goes; never where `beside` is, for a build that replaces one of its own kind."""
+        for salt in ("", "again"):
+            path = self.path / f"v{SCHEMA_VERSION}-{hashlib.sha256((recipe + salt).encode()).hexdigest()[:16]}"
+            if path != beside:
+                break
+        return path
+
+    def prepare(self) -> None:
+        with translated(self.path):
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            marker = self.path / "root"
+            if not marker.exists():
+                _replace(marker, os.fsencode(self.root))
+
+    def promote(self, build: Path) -> None:
+        """Make a build the live one; searches that hold the old one finish on it."""
+        with translated(self.path):
+            _replace(self.path / "current", build.name.encode())
+
+    def remove_other_builds(self, keep: Path) -> None:
+        for build in self.path.glob("v*-*"):
+            if build != keep:
+                self.remove_build(build)
+
+    def remove_build(self, build: Path) -> None:
+        shutil.rmtree(build, ignore_errors=True)
+
+    def set_aside(self, build: Path) -> Path:
+        """Move a damaged build out of the way, keeping only the newest such."""
+        with translated(self.path):
+            for old in self.path.glob("damaged-*"):
+                shutil.rmtree(old, ignore_errors=True)
+            aside = self.path / f"damaged-{os.urandom(4).hex()}"
+            build.rename(aside)
+        return aside
+
+    def clear(self) -> None:
+        with self.lock(), translated(self.path):
+            shutil.rmtree(self.path)
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the right to write this index, or say at once who has it."""
+        self.prepare()
+        with translated(self.path):
+            handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = os.read(handle, 32).decode("ascii", "replace").strip() or "unknown"
+                raise Busy(
+                    f"{self.root} is being indexed by process {holder}",
+                    next_step="Wait for it to finish; searches go on from the index as it is",
+                ) from None
+            with translated(self.path):
+                os.ftruncate(handle, 0)
+                os.pwrite(handle, str(os.getpid()).encode(), 0)
+            yield
+        finally:
+            os.close(handle)
+
+
+def indexed_roots(cache: Path) -> list[Path]:
+    """The roots that have an index in this cache."""
+    roots = []
+    for marker in sorted((cache / "indexes").glob("*/root")):
+        roots.append(Path(os.fsdecode(marker.read_bytes())))
+    return roots
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write a small file so that a reader sees the old content or the new, also after a crash."""
+    temporary = path.with_name(f".{path.name}-{os.getpid()}")
+    with open(temporary, "wb") as sink:
+        sink.write(data)
+        sink.flush()
+        os.fsync(sink.fileno())
+    os.replace(temporary, path)

@@ -1,0 +1,72 @@
+"""Values to rows and back, in one place, so that writing and reading cannot drift apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from zlib import crc32
+
+from codeinfo.types import Chunk, Definition, Import
+
+Row = tuple[str | int, ...]
+
+# Names hold no line breaks, so a line break joins lists without quoting.
+_JOIN = "\n"
+
+
+def _joined(values: tuple[str, ...]) -> str:
+    return _JOIN.join(values)
+
+
+def _parted(value: str) -> tuple[str, ...]:
+    return tuple(value.split(_JOIN)) if value else ()
+
+
+def chunk_row(file_id: int, chunk: Chunk) -> Row:
+    checksum = text_checksum(chunk.text)
+    return (file_id, chunk.start_line, chunk.end_line, chunk.kind, chunk.symbol, chunk.breadcrumb, chunk.text, checksum)
+
+
+def text_checksum(text: str) -> int:
+    """SQLite does not notice a flipped bit inside a text: this does, before the text is shown as evidence."""
+    return crc32(text.encode("utf-8", "surrogatepass"))
+
+
+def definition_rows(file_id: int, definitions: tuple[Definition, ...]) -> Iterator[Row]:
+    for ordinal, d in enumerate(definitions):
+        yield (
+            file_id,
+            ordinal,
+            d.name.lower(),
+            d.name,
+            d.qualified,
+            d.kind,
+            d.signature,
+            d.doc,
+            d.start_line,
+            d.end_line,
+            int(d.exported),
+            _joined(d.bases),
+        )
+
+
+def definition_from_row(
+    name: str,
+    qualified: str,
+    kind: str,
+    signature: str,
+    doc: str,
+    start_line: int,
+    end_line: int,
+    exported: int,
+    bases: str,
+) -> Definition:
+    return Definition(name, qualified, kind, signature, doc, start_line, end_line, bool(exported), _parted(bases))
+
+
+def import_rows(file_id: int, imports: tuple[Import, ...]) -> Iterator[Row]:
+    for ordinal, i in enumerate(imports):
+        yield (file_id, ordinal, i.module, i.line, _joined(i.names), i.alias, int(i.reexport))
+
+
+def import_from_row(module: str, line: int, names: str, alias: str, reexport: int) -> Import:
+    return Import(module, line, _parted(names), alias, bool(reexport))

@@ -1,0 +1,188 @@
+"""A consistent view of one generation: arrays shared by every search, rows fetched inside one read transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
+import numpy as np
+from numpy.typing import NDArray
+
+from codeinfo.ports import ChunkRow, StoredSymbol
+from codeinfo.store.rows import definition_from_row, text_checksum
+from codeinfo.store.segments import FREQUENCY_SCALE, Damage, decode_postings, live_row_map
+from codeinfo.types import Definition
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One segment as loaded: where its live rows start, and how its own rows map onto them (None: one to one)."""
+
+    id: int
+    first_row: int
+    live_rows: int
+    row_map: NDArray[np.int32] | None
+    vectors: NDArray[np.float32] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Arrays:
+    """Everything of a generation that does not depend on the query."""
+
+    generation: int
+    complete: bool
+    paths: list[str]
+    languages: list[str]
+    kinds: list[str]
+    chunk_ids: NDArray[np.int64]
+    row_file: NDArray[np.int32]
+    file_first: NDArray[np.int32]
+    file_rows: NDArray[np.int32]
+    row_length: NDArray[np.float32]
+    segments: tuple[Segment, ...]
+
+
+def load_arrays(db: apsw.Connection, folder: Path, generation: int, complete: bool) -> Arrays:
+    files = list(db.execute("SELECT id, path, language, kind FROM files WHERE skip = '' ORDER BY id"))
+    live = np.array([row[0] for row in files], np.int32)
+    chunk_ids: list[NDArray[np.int64]] = []
+    file_ids: list[NDArray[np.int32]] = []
+    lengths: list[NDArray[np.float32]] = []
+    segments: list[Segment] = []
+    first_row = 0
+    query = "SELECT id, row_count, chunk_ids, file_ids, lengths, vector_file, dimension FROM segments ORDER BY id"
+    for segment_id, count, chunks, owners, sizes, vector_file, dimension in db.execute(query):
+        owner_ids = np.frombuffer(owners, np.int32, count)
+        row_map = live_row_map(owner_ids, live)
+        alive = slice(None) if row_map is None else row_map >= 0
+        chunk_ids.append(np.frombuffer(chunks, np.int64, count)[alive])
+        file_ids.append(owner_ids[alive])
+        lengths.append(np.frombuffer(sizes, np.float32, count)[alive])
+        vectors = map_vectors(folder / vector_file, count, dimension) if vector_file else None
+        segments.append(Segment(segment_id, first_row, len(file_ids[-1]), row_map, vectors))
+        first_row += len(file_ids[-1])
+    owners_of_rows = np.concatenate(file_ids) if file_ids else np.zeros(0, np.int32)
+    row_file = np.searchsorted(live, owners_of_rows).astype(np.int32)
+    file_first = np.zeros(len(files), np.int32)
+    file_first[row_file[::-1]] = np.arange(len(row_file) - 1, -1, -1, dtype=np.int32)
+    return Arrays(
+        generation=generation,
+        complete=complete,
+        paths=[row[1] for row in files],
+        languages=[row[2] for row in files],
+        kinds=[row[3] for row in files],
+        chunk_ids=np.concatenate(chunk_ids) if chunk_ids else np.zeros(0, np.int64),
+        row_file=row_file,
+        file_first=file_first,
+        file_rows=np.bincount(row_file, minlength=len(files)).astype(np.int32),
+        row_length=np.concatenate(lengths) if lengths else np.zeros(0, np.float32),
+        segments=tuple(segments),
+    )
+
+
+def map_vectors(path: Path, rows: int, dimension: int) -> NDArray[np.float32]:
+    """A vector file as an array on the page cache; a file of the wrong size is damage, never read past its end."""
+    if not rows:
+        return np.zeros((0, dimension), np.float32)
+    if path.stat().st_size != rows * dimension * 4:
+        raise Damage(f"{path.name} has the wrong size")
+    return np.memmap(path, np.float32, "r", shape=(rows, dimension))
+
+
+class SqliteSnapshot:
+    """The Snapshot port over SQLite; valid while its read transaction is open."""
+
+    def __init__(self, db: apsw.Connection, arrays: Arrays) -> None:
+        self._db = db
+        self._arrays = arrays
+        self.generation = arrays.generation
+        self.complete = arrays.complete
+        self.paths: Sequence[str] = arrays.paths
+        self.languages: Sequence[str] = arrays.languages
+        self.kinds: Sequence[str] = arrays.kinds
+        self.row_file = arrays.row_file
+        self.file_first = arrays.file_first
+        self.file_rows = arrays.file_rows
+        self.row_length = arrays.row_length
+
+    def postings(self, terms: Sequence[str]) -> Mapping[str, tuple[NDArray[np.int32], NDArray[np.float32]]]:
+        found: dict[str, list[tuple[NDArray[np.int32], NDArray[np.float32]]]] = {}
+        wanted = list(dict.fromkeys(terms))
+        marks = ",".join("?" * len(wanted))
+        query = f"SELECT term, data FROM postings WHERE segment = ? AND term IN ({marks})"
+        for segment in self._arrays.segments:
+            for term, data in self._db.execute(query, (segment.id, *wanted)):
+                rows, tenths = decode_postings(data)
+                frequencies = tenths.astype(np.float32) / np.float32(FREQUENCY_SCALE)
+                if segment.row_map is not None:
+                    moved = segment.row_map[rows]
+                    alive = moved >= 0
+                    local, frequencies = moved[alive], frequencies[alive]
+                else:
+                    local = rows.astype(np.int32)
+                if len(local):
+                    found.setdefault(term, []).append((local + np.int32(segment.first_row), frequencies))
+        return {term: _concatenated(parts) for term, parts in found.items()}
+
+    def cosines(self, query: NDArray[np.float32]) -> NDArray[np.float32] | None:
+        segments = self._arrays.segments
+        if not segments or any(segment.vectors is None for segment in segments if segment.live_rows):
+            return None
+        result = np.empty(len(self.row_file), np.float32)
+        for segment in segments:
+            if segment.vectors is None:
+                continue
+            scores = segment.vectors @ query
+            if segment.row_map is not None:
+                scores = scores[segment.row_map >= 0]
+            result[segment.first_row : segment.first_row + segment.live_rows] = scores
+        return result
+
+    def chunks(self, rows: Sequence[int]) -> list[ChunkRow]:
+        query = "SELECT start_line, end_line, text, kind, symbol, breadcrumb, checksum FROM chunks WHERE id = ?"
+        result = []
+        for row in rows:
+            chunk_id, file = int(self._arrays.chunk_ids[row]), int(self.row_file[row])
+            found = list(self._db.execute(query, (chunk_id,)))
+            if not found or text_checksum(found[0][2]) != found[0][6]:
+                raise Damage(f"chunk {chunk_id} of {self.paths[file]} is missing or fails its checksum")
+            start, end, text, kind, symbol, breadcrumb, _ = found[0]
+            result.append(
+                ChunkRow(
+                    chunk_id=chunk_id,
+                    path=self.paths[file],
+                    language=self.languages[file],
+                    file_kind=self.kinds[file],
+                    start_line=start,
+                    end_line=end,
+                    text=text,
+                    kind=kind,
+                    symbol=symbol,
+                    breadcrumb=breadcrumb,
+                )
+            )
+        return result
+
+    def definitions(self, names: Sequence[str]) -> list[StoredSymbol]:
+        keys = list(dict.fromkeys(name.lower() for name in names))
+        marks = ",".join("?" * len(keys))
+        query = f"""SELECT f.path, d.name, d.qualified, d.kind, d.signature, d.doc, d.start_line, d.end_line,
+                    d.exported, d.bases FROM definitions d JOIN files f ON f.id = d.file_id
+                    WHERE d.name_key IN ({marks}) ORDER BY f.path, d.ordinal"""
+        return [StoredSymbol(path, definition_from_row(*rest)) for path, *rest in self._db.execute(query, keys)]
+
+    def symbol_names(self) -> list[tuple[str, Definition]]:
+        """Every definition with its path, for maps and graphs."""
+        query = """SELECT f.path, d.name, d.qualified, d.kind, d.signature, d.doc, d.start_line, d.end_line,
+                   d.exported, d.bases FROM definitions d JOIN files f ON f.id = d.file_id ORDER BY f.path, d.ordinal"""
+        return [(path, definition_from_row(*rest)) for path, *rest in self._db.execute(query)]
+
+
+def _concatenated(
+    parts: list[tuple[NDArray[np.int32], NDArray[np.float32]]],
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate([rows for rows, _ in parts]), np.concatenate([weights for _, weights in parts])
