@@ -89,9 +89,9 @@ def merge_postings(
     """One ordered stream of terms out of several, rows renumbered and the dead left out."""
     import heapq
 
-    streams = [((term, at, data) for term, data in source) for at, source in enumerate(sources)]
+    streams = [_numbered(at, source) for at, source in enumerate(sources)]
     current, parts = "", list[tuple[NDArray[np.uint32], NDArray[np.uint16]]]()
-    for term, at, data in heapq.merge(*streams, key=lambda item: (item[0], item[1])):
+    for term, at, data in heapq.merge(*streams, key=lambda item: item[:2]):
         if term != current:
             if parts:
                 yield current, _join(parts)
@@ -106,6 +106,11 @@ def merge_postings(
             parts.append((rows + np.uint32(offsets[at]), frequencies))
     if parts:
         yield current, _join(parts)
+
+
+def _numbered(at: int, source: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, int, bytes]]:
+    for term, data in source:
+        yield term, at, data
 
 
 def _join(parts: list[tuple[NDArray[np.uint32], NDArray[np.uint16]]]) -> bytes:

@@ -1,0 +1,196 @@
+"""What every Store must do. A second store joins by adding a factory to `STORES`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from codeinfo.ports import Store
+from codeinfo.store.sqlite import SqliteStore
+from codeinfo.tokens import STEM_MARK, path_terms, terms
+from codeinfo.types import Chunk, Definition, FileKind, Import, IndexedFile, ParsedFile, SourceFile
+
+Factory = Callable[[], Store]
+STORES = {"sqlite": lambda folder: SqliteStore(folder, recipe="test")}
+
+
+@pytest.fixture(params=sorted(STORES))
+def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Factory]:
+    """Opens the same index again and again, as other processes would."""
+    opened: list[Store] = []
+
+    def factory() -> Store:
+        opened.append(STORES[request.param](tmp_path / "index"))
+        return opened[-1]
+
+    yield factory
+    for store in opened:
+        store.close()
+
+
+def unit(*values: float) -> list[float]:
+    row = np.array(values, np.float32)
+    return (row / np.linalg.norm(row)).tolist()
+
+
+def indexed(path: str, *texts: str, sha256: str = "", vectors: list[list[float]] | None = None) -> IndexedFile:
+    chunks = tuple(Chunk(at * 10 + 1, at * 10 + 9, text, "function", f"f{at}") for at, text in enumerate(texts))
+    counted = tuple({term: float(terms(text).count(term)) for term in terms(text)} for text in texts)
+    definitions = tuple(Definition(c.symbol, c.symbol, "function", "", "", c.start_line, c.end_line) for c in chunks)
+    return IndexedFile(
+        source=SourceFile(path, len("".join(texts)), 1),
+        sha256=sha256 or f"hash of {texts}",
+        language="python",
+        kind=FileKind.CODE,
+        parsed=ParsedFile(chunks, definitions, (Import("os", 1, ("path",)),), terms=counted),
+        vectors=None if vectors is None else np.array(vectors, np.float32),
+        references=b"uses of " + path.encode(),
+        path_terms=path_terms(path),
+    )
+
+
+def found(store: Store, term: str) -> dict[str, float]:
+    """File → highest frequency of a term."""
+    with store.snapshot() as view:
+        rows, weights = view.postings([term]).get(term, (np.zeros(0, np.int32), np.zeros(0, np.float32)))
+        return {view.paths[view.row_file[row]]: float(weight) for row, weight in zip(rows, weights, strict=True)}
+
+
+def test_what_is_applied_is_found_by_every_later_reader(reopen: Factory) -> None:
+    store = reopen()
+    store.apply([indexed("a.py", "apple pear apple", "plum"), indexed("b/c.py", "pear")], (), ())
+    for reader in (store, reopen()):
+        assert found(reader, "appl") == {"a.py": 2.0}
+        assert found(reader, "pear") == {"a.py": 1.0, "b/c.py": 1.0}
+        assert found(reader, STEM_MARK + "c") == {"b/c.py": 1.0}
+        with reader.snapshot() as view:
+            assert [c.text for c in view.chunks([0, 1, 2])] == ["apple pear apple", "plum", "pear"]
+            assert view.row_length.tolist() == [3.0, 1.0, 1.0]
+
+
+def test_a_replaced_file_leaves_nothing_behind(reopen: Factory) -> None:
+    store = reopen()
+    store.apply([indexed("a.py", "old", "older", "oldest"), indexed("b.py", "old")], (), ())
+    store.apply([indexed("a.py", "new")], (), ())
+    assert found(store, "old") == {"b.py": 1.0}
+    assert found(store, "oldest") == {}
+    assert found(store, "new") == {"a.py": 1.0}
+    with store.snapshot() as view:
+        assert len(view.row_file) == 2
+    symbols = store.symbols("a.py")
+    assert symbols is not None
+    assert [d.name for d in symbols.definitions] == ["f0"]
+
+
+def test_removed_files_are_gone_and_touched_ones_keep_their_content(reopen: Factory) -> None:
+    store = reopen()
+    store.apply([indexed("a.py", "one"), indexed("b.py", "two")], (), ())
+    store.apply((), ("a.py",), (SourceFile("b.py", 3, 99),))
+    assert set(store.manifest()) == {"b.py"}
+    assert store.manifest()["b.py"].mtime_ns == 99
+    assert store.symbols("a.py") is None
+    assert found(store, "two") == {"b.py": 1.0}
+
+
+def test_symbols_come_back_as_they_were_given(reopen: Factory) -> None:
+    store = reopen()
+    file = indexed("a.py", "one", "two")
+    store.apply([file], (), ())
+    symbols = store.symbols("a.py")
+    assert symbols is not None
+    assert symbols.definitions == file.parsed.definitions
+    assert symbols.imports == file.parsed.imports
+    assert symbols.references == b"uses of a.py"
+    with store.snapshot() as view:
+        assert [(s.path, s.definition.name) for s in view.definitions(["F1"])] == [("a.py", "f1")]
+
+
+def test_vectors_follow_their_chunks_through_replacement_and_merging(reopen: Factory) -> None:
+    store = reopen()
+    for at in range(12):
+        row = [0.0] * 12
+        row[at] = 1.0
+        store.apply([indexed(f"f{at}.py", f"word{at}", vectors=[row])], (), ())
+    store.apply([indexed("f3.py", "changed", vectors=[unit(*([1.0] * 12))])], ("f5.py",), ())
+    store.finish({})
+    with store.snapshot() as view:
+        cosines = view.cosines(np.eye(12, dtype=np.float32)[7])
+        assert cosines is not None
+        by_path = {view.paths[view.row_file[row]]: float(cosine) for row, cosine in enumerate(cosines)}
+    assert by_path["f7.py"] == 1.0
+    assert by_path["f3.py"] == pytest.approx(12**-0.5)
+    assert by_path["f8.py"] == 0.0
+    assert "f5.py" not in by_path
+    assert found(store, "word") == {f"f{at}.py": 1.0 for at in range(12) if at not in (3, 5)}
+
+
+def test_vectors_are_found_again_by_content(reopen: Factory) -> None:
+    store = reopen()
+    store.apply([indexed("a.py", "x", "y", sha256="abc", vectors=[unit(1, 0), unit(0, 1)])], (), ())
+    again = store.vectors_by_hash("abc")
+    assert again is not None
+    assert again.tolist() == [[1, 0], [0, 1]]
+    assert store.vectors_by_hash("other") is None
+
+
+def test_one_file_without_vectors_makes_the_index_keyword_only(reopen: Factory) -> None:
+    store = reopen()
+    store.apply([indexed("a.py", "x", vectors=[unit(1, 0)])], (), ())
+    store.apply([indexed("b.py", "y")], (), ())
+    with store.snapshot() as view:
+        assert view.cosines(np.array([1, 0], np.float32)) is None
+
+
+def test_a_snapshot_does_not_see_what_is_written_after_it(reopen: Factory) -> None:
+    writer, reader = reopen(), reopen()
+    writer.apply([indexed("a.py", "one")], (), ())
+    with reader.snapshot() as view:
+        writer.apply([indexed("a.py", "two")], (), ())
+        writer.finish({})
+        assert view.chunks([0])[0].text == "one"
+        assert set(view.postings(["one", "two"])) == {"one"}
+    assert found(reader, "two") == {"a.py": 1.0}
+
+
+def test_the_digest_does_not_depend_on_the_way_there(reopen: Factory, tmp_path: Path) -> None:
+    store, other = reopen(), SqliteStore(tmp_path / "other", recipe="test")
+    for at in range(9):
+        store.apply([indexed(f"{at}.py", "draft")], (), ())
+    store.apply([indexed(f"{at}.py", f"final {at}") for at in range(8)], ("8.py",), ())
+    store.finish({})
+    other.apply([indexed(f"{at}.py", f"final {at}") for at in reversed(range(8))], (), ())
+    assert store.digest() == other.digest()
+    other.apply([indexed("0.py", "changed")], (), ())
+    assert store.digest() != other.digest()
+    other.close()
+
+
+def test_meta_is_kept_and_completeness_is_told(reopen: Factory) -> None:
+    store = reopen()
+    with store.snapshot() as view:
+        assert not view.complete
+    store.finish({"model_id": "m"})
+    assert reopen().meta()["model_id"] == "m"
+    with store.snapshot() as view:
+        assert view.complete
+
+
+def test_an_empty_index_answers_with_nothing(reopen: Factory) -> None:
+    store = reopen()
+    assert store.manifest() == {}
+    assert found(store, "anything") == {}
+    with store.snapshot() as view:
+        assert view.chunks([]) == []
+        assert view.definitions(["x"]) == []
+
+
+def test_files_left_out_are_remembered_but_never_searched(reopen: Factory) -> None:
+    store = reopen()
+    nothing = ParsedFile(chunks=())
+    store.apply([IndexedFile(SourceFile("x.bin", 1, 1), "h", "", FileKind.CODE, nothing, skip="binary")], (), ())
+    assert "x.bin" in store.manifest()
+    with store.snapshot() as view:
+        assert list(view.paths) == []
