@@ -48,7 +48,7 @@ class _Drawing:
             from rich.console import Console
             from rich.live import Live
 
-            self._live = Live(console=Console(file=self._stream), auto_refresh=False, transient=True)
+            self._live = Live(console=Console(file=self._stream, highlight=False), auto_refresh=False, transient=True)
             self._live.start()
         self._live.update(line(progress), refresh=True)
 

@@ -1,0 +1,336 @@
+"""The command line: parsing, JSON, exit codes and manners, with an engine that answers as it is told."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codeinfo import errors, requests
+from codeinfo.shells import cli, progress
+from codeinfo.shells.paper import Paper, clean
+from codeinfo.shells.render import render, window
+from codeinfo.types import Distance, Dropped, Hit, Intent, Quality, SearchResult, Signal, Skip
+
+HIT = Hit(
+    root="/repo",
+    path="src/a.py",
+    start_line=3,
+    end_line=4,
+    text="def parse_header(line):\n    return line.split(':')",
+    score=0.9,
+    chunk_id=1,
+    symbol="parse_header",
+    distance=Distance(0.8123),
+    signals=(Signal("definition", 1.0, 0.4), Signal("depth", 2.0, 0.94, factor=True)),
+    ranks={"keyword": 1},
+    more=((20, 30),),
+)
+FOUND = SearchResult(
+    query="parse header",
+    intent=Intent.CONCEPTUAL,
+    hits=(HIT,),
+    quality=Quality("low_confidence", 0.3, ("one weak match",), "Name a symbol."),
+    dropped=(Dropped("src/b.py", 1, 9, "cutoff", "1.61 > 1.4"),),
+    notes=("keyword search only",),
+    took_ms=3.2,
+)
+
+
+class Scripted:
+    """Stands in for the engine: returns or raises what it is given, and keeps the request."""
+
+    def __init__(self, outcome: Any) -> None:
+        self.outcome = outcome
+        self.request: Any = None
+        self.closed = False
+
+    def __call__(self, config: Any) -> Scripted:
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        def answer(request: Any, progress: Any = None) -> Any:
+            self.request = request
+            if isinstance(self.outcome, BaseException):
+                raise self.outcome
+            return self.outcome
+
+        return answer
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Scripted:
+    scripted = Scripted(FOUND)
+    module = types.ModuleType("codeinfo.engine")
+    module.Engine = scripted  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "codeinfo.engine", module)
+    monkeypatch.chdir(tmp_path)
+    return scripted
+
+
+# --- arguments -----------------------------------------------------------------------------------------------------
+
+
+def test_arguments_become_the_request(engine: Scripted) -> None:
+    line = (
+        "search q one two -n 3 -l python --language go -g !x/** -k tests --intent flow --max-tokens 9 -e --no-snippets"
+    )
+    assert cli.run([*line.split(), "--no-refresh", "--changed-since", "main", "--symbol-kind", "class"]) == 0
+    assert engine.request == requests.SearchRequest(
+        query="q",
+        paths=("one", "two"),
+        limit=3,
+        intent="FLOW",
+        languages=("python", "go"),
+        globs=("!x/**",),
+        kinds=("tests",),
+        symbol_kinds=("class",),
+        changed_since="main",
+        max_tokens=9,
+        explain=True,
+        snippets=False,
+        refresh=False,
+    )
+    assert engine.closed
+
+
+def test_defaults_are_those_of_the_request(engine: Scripted) -> None:
+    assert cli.run(["search", "q"]) == 0
+    assert engine.request == requests.SearchRequest("q")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "search",
+        "search q --limit 0",
+        "search q --limit x",
+        "search q --kind novel",
+        "frobnicate",
+        "why",
+        "index --nope",
+    ],
+)
+def test_wrong_usage_is_2(line: str, engine: Scripted, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(line.split()) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "Usage" in err
+
+
+def test_wrong_usage_in_json(engine: Scripted, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["search", "--json"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert json.loads(err)["error"]["code"] == "VALIDATION_FAILED"
+
+
+@pytest.mark.parametrize("line", ["", "--help", "-h", "search --help", "clear -h", "config show -h"])
+def test_help(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(line.split()) == 0
+    assert capsys.readouterr().out.startswith("Usage: codeinfo")
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["--version"]) == 0
+    assert capsys.readouterr().out == "codeinfo 0.1.0\n"
+
+
+@pytest.mark.parametrize("shell", cli.SHELLS)
+def test_completion(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["completion", shell]) == 0
+    assert "_CODEINFO_COMPLETE" in capsys.readouterr().out
+
+
+# --- errors and exit codes -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "name"),
+    [
+        (errors.UsageError("no"), 2, "VALIDATION_FAILED"),
+        (errors.RootRefused("no"), 2, "ROOT_REFUSED"),
+        (errors.Busy("no", next_step="Wait"), 4, "BUSY"),
+        (errors.IndexDamaged("no"), 5, "INDEX_DAMAGED"),
+        (errors.ProviderError("no"), 6, "PROVIDER_FAILED"),
+        (errors.OutOfSpace("no"), 7, "OUT_OF_SPACE"),
+        (MemoryError(), 7, "OUT_OF_SPACE"),
+        (OSError(28, "No space left on device"), 7, "OUT_OF_SPACE"),
+        (KeyboardInterrupt(), 130, "INTERRUPTED"),
+        (RuntimeError("oh"), 1, "INTERNAL"),
+    ],
+)
+def test_errors_have_exit_codes_and_json(
+    error: BaseException, code: int, name: str, engine: Scripted, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine.outcome = error
+    assert cli.run(["search", "q"]) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "error: " in err
+    assert "Traceback" not in err
+    assert cli.run(["search", "q", "--json"]) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert json.loads(err)["error"]["code"] == name
+    assert engine.closed
+
+
+def test_debug_shows_the_traceback(engine: Scripted, capsys: pytest.CaptureFixture[str]) -> None:
+    engine.outcome = RuntimeError("oh")
+    assert cli.run(["search", "q", "--debug"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_skips_that_matter_are_3(engine: Scripted, capsys: pytest.CaptureFixture[str]) -> None:
+    report = requests.IndexReport(root="/r", files=1, chunks=2, added=1, skipped=(Skip("b", "vendor"),))
+    engine.outcome = requests.IndexResponse((report,))
+    assert cli.run(["index"]) == 0
+    assert "1 left out by rule" in capsys.readouterr().out
+    report = requests.IndexReport(root="/r", files=1, chunks=2, skipped=(Skip("a", "unreadable", matters=True),))
+    engine.outcome = requests.IndexResponse((report,))
+    assert cli.run(["index"]) == 3
+    assert "skipped a: unreadable" in capsys.readouterr().out
+
+
+def test_a_failed_check_is_3(engine: Scripted, capsys: pytest.CaptureFixture[str]) -> None:
+    engine.outcome = requests.DoctorReport((requests.Check("git", "fail", "not found", "Install git."),))
+    assert cli.run(["doctor"]) == 3
+    assert "Install git." in capsys.readouterr().out
+
+
+def test_wrong_settings_are_refused(engine: Scripted, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["search", "q", "--set", "index.workers"]) == 2
+    assert cli.run(["search", "q", "--set", "index.worker=1"]) == 2
+    assert "Did you mean index.workers?" in capsys.readouterr().err
+
+
+def test_clear_asks_only_people(engine: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine.outcome = requests.ClearReport((requests.Cleared("/r", "/c", True, 5_000_000),))
+    monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
+    assert cli.run(["clear"]) == 0  # no terminal: nobody to ask
+    engine.request = None
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    assert cli.run(["clear"]) == 130
+    assert engine.request is None
+    assert cli.run(["clear", "--yes"]) == 0
+    assert engine.request == requests.ClearRequest()
+
+
+# --- output --------------------------------------------------------------------------------------------------------
+
+
+def test_json_has_every_field(engine: Scripted, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["search", "q", "--json"]) == 0
+    out, err = capsys.readouterr()
+    value = json.loads(out)
+    assert err == ""
+    assert value["intent"] == "CONCEPTUAL"
+    assert value["hits"][0]["distance"] == {"value": 0.8123, "metric": "squared_l2"}
+    assert value["hits"][0]["more"] == [[20, 30]]
+
+
+def test_human_output(engine: Scripted, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["search", "q", "--explain"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        " 1  /repo/src/a.py:3-4  parse_header",
+        "    distance 0.812 (squared L2, lower is closer) · also lines 20-30",
+        "    score 0.9000 · keyword #1",
+        "      definition  1  +0.4",
+        "      depth       2  ×0.94",
+        "      3 │ def parse_header(line):",
+        "      4 │     return line.split(':')",
+        "",
+        "",
+        "Left out",
+        "  src/b.py:1-9  cutoff  1.61 > 1.4",
+        "low confidence (confidence 0.30): one weak match · 1 result · CONCEPTUAL · 3 ms",
+        "hint: Name a symbol.",
+        "note: keyword search only",
+    ]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_gets_colour_and_the_same_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    coloured, plain, piped = Terminal(), Terminal(), io.StringIO()
+    render(FOUND, Paper(coloured), explain=True)
+    render(FOUND, Paper(plain, colour=False), explain=True)
+    render(FOUND, Paper(piped), explain=True)
+    assert "\x1b[" in coloured.getvalue()
+    assert plain.getvalue() == piped.getvalue()
+
+
+def test_control_characters_are_shown_not_obeyed() -> None:
+    assert clean("a\x1b]0;title\x07b\r\x9b\u202e\tc\udcff") == "a␛]0;title␇b␍��    c?"
+
+
+def test_long_chunks_are_cut_around_the_answer() -> None:
+    lines = [f"line {number}" for number in range(40)]
+    lines[30] = "the needle"
+    shown = window(lines, {"needle"})
+    assert shown[0] == 0
+    assert 30 in shown
+    assert len(shown) < 8
+    assert window(lines, set()) == list(range(8))
+
+
+def test_progress_is_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "PATIENCE_S", 0)
+    with progress.shown(io.StringIO()) as sink:
+        assert sink is None
+    screen = Terminal()
+    with progress.shown(screen) as sink:
+        assert sink is not None
+        sink(requests.Progress("parse", 120, 480, 3, 310.0))
+    assert "120/480 files, 310/s, 3 skipped" in screen.getvalue()
+
+
+# --- as a process --------------------------------------------------------------------------------------------------
+
+
+def test_config_show(codeinfo: Any, tmp_path: Path) -> None:
+    (tmp_path / ".codeinfo.toml").write_text('[index]\nchunk_chars = 600\n[llm]\nmodel = "x"\n')
+    done = codeinfo("config", "show", "--json", "--set", "index.workers=2", cwd=tmp_path)
+    value = json.loads(done.stdout)
+    origins = {row["key"]: (row["value"], row["origin"].split()[0]) for row in value["settings"]}
+    assert origins["index.chunk_chars"] == (600, "project")
+    assert origins["index.workers"] == (2, "flag")
+    assert origins["llm.model"] == ("", "default")
+    assert "may not decide" in value["notes"][0]
+    assert "chunk_chars = 600  # project file" in codeinfo("config", "show", cwd=tmp_path).stdout
+
+
+def test_a_reader_that_leaves_is_no_failure(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "codeinfo", "config", "show", "--json"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(command, cwd=tmp_path, stdout=writer, stderr=subprocess.PIPE, timeout=30, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_sigterm_is_like_ctrl_c(engine: Scripted) -> None:
+    def killed(request: Any, progress: Any = None) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise AssertionError("the signal should have ended this")
+
+    engine.__dict__["search"] = killed
+    before = signal.getsignal(signal.SIGTERM)
+    assert cli.run(["search", "q"]) == 130
+    assert signal.getsignal(signal.SIGTERM) is before

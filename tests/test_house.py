@@ -1,0 +1,211 @@
+"""The rules of the house: which room may use which, where libraries live, what is public, what is documented."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import codeinfo
+from codeinfo.config import table
+from codeinfo.shells.operations import OPERATIONS
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PACKAGE = REPOSITORY / "src" / "codeinfo"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+MAX_LINES = 450
+
+# A room may import from rooms of a lower level, and from itself. Rooms of one level do not know each other, except
+# where ALSO says so.
+LEVELS = (
+    ("types", "errors"),
+    ("requests", "jsonable", "settings", "ports", "tokens"),
+    ("config",),
+    ("rank", "graph", "knowledge", "sources"),
+    ("search", "enrich", "index", "store", "providers"),
+    ("agent",),
+    ("engine",),
+    ("shells", "evals"),
+    ("__init__", "__main__"),
+)
+ALSO = {("shells", "__init__")}  # the version is kept there
+
+# Only the engine puts stores and providers together with the rest.
+LOADED_BY = {"store": {"engine"}, "providers": {"engine"}}
+
+HOMES = {
+    "apsw": "store",
+    "sqlite3": "store",
+    "tree_sitter": "index",
+    "tree_sitter_language_pack": "index",
+    "click": "shells",
+    "rich": "shells",
+    "tomllib": "config",
+    "platformdirs": "config",
+    "mcp": "shells",
+    "fastapi": "shells",
+    "openai": "providers",
+    "Stemmer": "tokens",
+}
+
+
+def room(path: Path) -> str:
+    first = path.relative_to(PACKAGE).parts[0]
+    return first.removesuffix(".py")
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Every module a file imports, at the top or inside a function; those for type checkers only do not count."""
+    tree = ast.parse(path.read_text(), str(path))
+    for_types: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            for_types |= {inner for part in node.body for inner in ast.walk(part)}
+    for node in ast.walk(tree):
+        if node in for_types:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, f"{path}: imports are absolute"
+            yield node.module
+            if node.module == "codeinfo":
+                yield from (f"codeinfo.{alias.name}" for alias in node.names)
+
+
+def rooms_used(path: Path) -> set[str]:
+    used = set()
+    for name in imports(path):
+        parts = name.split(".")
+        if parts[0] == "codeinfo" and len(parts) > 1:
+            used.add(parts[1] if parts[1] not in ("__version__",) else "__init__")
+    return used
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(PACKAGE))
+
+
+LEVEL = {entry: level for level, entries in enumerate(LEVELS) for entry in entries}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_imports_point_one_way(path: Path) -> None:
+    here = room(path)
+    assert here in LEVEL, f"{here} has no place in LEVELS"
+    for other in rooms_used(path) - {here}:
+        if (here, other) in ALSO:
+            continue
+        assert LEVEL[other] < LEVEL[here], f"{name(path)} imports {other}, which is not below {here}"
+        assert here in LOADED_BY.get(other, {here}), f"{name(path)} imports {other}, which only the engine may"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_a_library_has_one_home(path: Path) -> None:
+    for module in imports(path):
+        home = HOMES.get(module.split(".")[0])
+        assert home in (None, room(path)), f"{name(path)} imports {module}, whose home is {home}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_only_config_reads_the_environment(path: Path) -> None:
+    if name(path) in ("config.py", "sources/git.py"):  # git's own variables are no settings of ours
+        return
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
+            # Copying the environment for a child process is no setting.
+            assert node.attr not in ("getenv", "environb"), f"{name(path)}:{node.lineno} reads the environment"
+        if isinstance(node, ast.Subscript | ast.Call) and "attr='environ'" in ast.dump(node)[:200]:
+            read = isinstance(node, ast.Subscript) or "attr='get'" in ast.dump(node)[:120]
+            stored = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
+            assert not read or stored, f"{name(path)}:{node.lineno} reads the environment"
+
+
+@pytest.mark.parametrize("path", [*MODULES, *sorted((REPOSITORY / "tests").rglob("*.py"))], ids=lambda p: p.name)
+def test_files_stay_readable(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= MAX_LINES, f"{path.name} wants to be two files"
+
+
+def test_public_names() -> None:
+    assert set(codeinfo.__all__) == {
+        "__version__",
+        "ClearRequest",
+        "CodeInfoError",
+        "Config",
+        "DoctorRequest",
+        "Engine",
+        "Hit",
+        "IndexRequest",
+        "SearchRequest",
+        "SearchResult",
+        "StatusRequest",
+        "WhyRequest",
+    }
+    for public in codeinfo.__all__:
+        assert getattr(codeinfo, public) is not None
+    with pytest.raises(AttributeError):
+        codeinfo.nothing  # noqa: B018
+
+
+def test_version_is_the_same_everywhere() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    assert codeinfo.__version__ == project["version"]
+
+
+def test_every_setting_is_read_somewhere() -> None:
+    """`.<section>.<field>`, or `.<field>` in a file that takes the section's type."""
+    sources = [path.read_text() for path in MODULES if room(path) not in ("config", "settings")]
+    unread = []
+    for key in table():
+        section, _, field = key.partition(".")
+        if section == "trust":
+            continue  # read where settings are resolved
+        kind = {"paths": "PathSettings"}.get(section, f"{section.capitalize()}Settings")
+        whole = re.compile(rf"\b{section}\.{field}\b")
+        part = re.compile(rf"\.{field}\b")
+        if not any(whole.search(text) or (kind in text and part.search(text)) for text in sources):
+            unread.append(key)
+    assert not unread
+
+
+def test_every_setting_is_documented() -> None:
+    page = (REPOSITORY / "docs" / "configuration.md").read_text()
+    for row in table().values():
+        (line,) = (line for line in page.splitlines() if f"`{row.env}`" in line and line.startswith("|"))
+        assert f"| `{row.key.partition('.')[2]}` |" in line
+        assert row.help in line
+        assert ("| yes |" in line) == row.project
+
+
+def test_every_command_and_option_is_documented() -> None:
+    from codeinfo.shells.cli import cli
+
+    page = (REPOSITORY / "docs" / "cli.md").read_text()
+    for command in cli.list_commands(None):  # type: ignore[arg-type]
+        assert f"### `codeinfo {command}" in page
+    for operation in OPERATIONS:
+        command = cli.get_command(None, operation)  # type: ignore[arg-type]
+        assert command is not None
+        for parameter in command.params:
+            if parameter.param_type_name == "option" and parameter.name not in ("snippets", "refresh"):
+                assert any(f"`{flag}" in page or f"--{flag}" in page for flag in parameter.opts), parameter.opts
+
+
+def test_constraints_are_exact_and_without_addresses() -> None:
+    lines = (REPOSITORY / "constraints.txt").read_text().splitlines()
+    assert all(re.fullmatch(r"[A-Za-z0-9_.-]+==[A-Za-z0-9.]+", line) for line in lines)
+    pinned = {re.split("==", line)[0].lower().replace("_", "-") for line in lines}
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+    wanted = [*project["project"]["dependencies"], *project["project"]["optional-dependencies"]["dev"]]
+    wanted += project["build-system"]["requires"]
+    missing = {re.split(r"[<>=!~ \[]", item)[0].lower().replace("_", "-") for item in wanted} - pinned
+    assert not missing
+
+
+def test_typed_marker_ships() -> None:
+    assert (PACKAGE / "py.typed").exists()

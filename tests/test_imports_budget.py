@@ -1,0 +1,64 @@
+"""What a plain search imports, so that its start does not creep: a fresh process pays for each of these every time."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+# Third-party packages a search on a built index may load.
+ALLOWED = {"apsw", "click", "numpy", "Stemmer"}
+
+# Heavy or needless ones, standard library included, each with what needs it instead.
+REFUSED = {
+    "rich": "a terminal",
+    "platformdirs": "systems without XDG folders",
+    "tomllib": "a settings file",
+    "tree_sitter": "changed files",
+    "tree_sitter_language_pack": "changed files",
+    "multiprocessing.pool": "changed files",
+    "concurrent.futures.process": "changed files",
+    "asyncio": "servers",
+    "http.client": "endpoints",
+    "difflib": "mistakes in a setting's name",
+    "traceback": "--debug",
+    "unittest": "tests",
+}
+
+LISTING = """
+import json, sys
+from codeinfo.shells.cli import run
+code = run(sys.argv[1:])
+print(json.dumps([code, sorted(sys.modules)]), file=sys.stderr)
+"""
+
+
+def modules_of(*arguments: str, cwd: Path) -> set[str]:
+    command = [sys.executable, "-c", LISTING, *arguments]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=60, check=True)
+    code, modules = json.loads(done.stderr.splitlines()[-1])
+    assert code == 0, done.stderr
+    return set(modules)
+
+
+def test_a_search_imports_only_what_it_needs(codeinfo: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("def parse_header(line):\n    return line\n")
+    assert codeinfo("index", cwd=tmp_path).returncode == 0
+    modules = modules_of("search", "parse_header", "--json", cwd=tmp_path)
+    shipped = {name.partition(".")[0] for name in modules} - set(sys.stdlib_module_names) - {"codeinfo"}
+    foreign = {name for name in shipped if not name.startswith("_")}
+    assert foreign <= ALLOWED
+    assert not {name: REFUSED[name] for name in REFUSED if name in modules}
+
+
+def test_importing_the_package_is_free(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import sys, codeinfo; print(len([m for m in sys.modules if 'codeinfo' in m]))"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    assert int(done.stdout) <= 2  # an editable install may add a finder of its own
+
+
+def test_help_needs_no_engine(tmp_path: Path) -> None:
+    modules = modules_of("--help", cwd=tmp_path)
+    assert not modules & {"numpy", "apsw", "rich", "codeinfo.engine"}
