@@ -1,0 +1,211 @@
+"""Chunks: spans of lines that hold whole definitions where they fit.
+
+A syntax tree is walked from the top and entered only where a node is too large for one chunk; the nodes met this way
+become units (spans of lines), units are joined up to the target size. Without a tree, lines are the units.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from codeinfo.index.source import Source
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+# Node types that belong to what follows them.
+LEADING = re.compile(r"comment|haddock|attribute|annotation|decorator|access_specifier|^signature$|^unary_operator$")
+# A unit without any word, or only the closing `end`, belongs to what precedes it.
+_CLOSER = re.compile(r"[\W_]*(?:end[\W_]*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSettings:
+    """Sizes of chunks and bounds of parsing; another fingerprint makes an index stale."""
+
+    code_chars: int = 1200  # small siblings are merged up to this size
+    code_max_chars: int = 2000  # a definition up to this size is never cut
+    doc_chars: int = 1000
+    doc_overlap: int = 200
+    fallback_lines: int = 50
+    line_max_chars: int = 100_000  # of a longer line (data, minified code) only the beginning is indexed
+    syntax_max_chars: int = 4_000_000  # a larger file is indexed as text
+    parse_timeout_s: float = 10.0
+
+    def fingerprint(self) -> str:
+        return " ".join(f"{field.name}={getattr(self, field.name)}" for field in fields(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Lines (1-based, inclusive) of a chunk; columns only where one giant line had to be cut."""
+
+    first: int
+    last: int
+    columns: tuple[int, int] | None = None
+
+
+@dataclass(slots=True)
+class _Unit:
+    first: int
+    last: int
+    scope: int  # which entered node it came from: siblings share it
+    leading: bool = False
+
+
+def syntax_spans(root: Node, source: Source, settings: ChunkSettings) -> list[Span]:
+    """Spans that follow the definitions of a syntax tree."""
+    units = list(_without_gaps(_tree_units(root, source, settings.code_max_chars), source))
+    units = _attach_leading(units, source, settings.code_max_chars)
+    units = _attach_closers(units, source)
+    return list(_join(units, source, settings))
+
+
+def text_spans(source: Source, settings: ChunkSettings) -> list[Span]:
+    """Spans of at most `fallback_lines` lines, and of at most `code_max_chars` characters."""
+    units = [_Unit(line, line, 0) for line in range(1, len(source.lines) + 1) if source.lines[line - 1].strip()]
+    spans: list[Span] = []
+    index = 0
+    while index < len(units):
+        first = units[index].first
+        last = first
+        while index < len(units):
+            candidate = units[index].last
+            too_long = candidate - first >= settings.fallback_lines
+            if candidate > first and (too_long or source.size(first, candidate) > settings.code_max_chars):
+                break
+            last = candidate
+            index += 1
+        spans.extend(_cut(first, last, source, settings))
+    return spans
+
+
+def _tree_units(root: Node, source: Source, max_chars: int) -> Iterator[_Unit]:
+    """The largest nodes that fit, in order; nodes that share a line are one unit."""
+    limit = max_chars * source.unit_bytes
+    scopes = 0
+    current: _Unit | None = None
+    stack: list[tuple[Node, int]] = [(root, 0)]
+    while stack:
+        node, scope = stack.pop()
+        start, end = node.start_byte, node.end_byte
+        if end - start > limit:
+            children = node.children
+            if children:
+                scopes += 1
+                stack.extend((child, scopes) for child in reversed(children))
+                continue
+        if start == end:
+            continue
+        first, last = source.line_of_byte(start), source.line_of_byte(end - 1)
+        if current is not None and first <= current.last:
+            current.last = max(current.last, last)
+            current.leading = False
+            continue
+        if current is not None:
+            yield current
+        current = _Unit(first, last, scope, LEADING.search(node.type) is not None)
+    if current is not None:
+        yield current
+
+
+def _without_gaps(units: Iterator[_Unit], source: Source) -> Iterator[_Unit]:
+    """Blank edges trimmed; text that no node covers (hidden tokens of a grammar) becomes a unit of its own."""
+    lines = source.lines
+    covered = 0
+    for unit in units:
+        yield from _stray_lines(covered + 1, unit.first - 1, unit.scope, lines)
+        covered = unit.last
+        while unit.last > unit.first and not lines[unit.last - 1].strip():
+            unit.last -= 1
+        if lines[unit.first - 1].strip() or unit.last > unit.first:
+            yield unit
+    yield from _stray_lines(covered + 1, len(lines), 0, lines)
+
+
+def _stray_lines(first: int, last: int, scope: int, lines: Sequence[str]) -> Iterator[_Unit]:
+    for line in range(first, last + 1):
+        if lines[line - 1].strip():
+            yield _Unit(line, line, scope)
+
+
+def _attach_leading(units: list[_Unit], source: Source, max_chars: int) -> list[_Unit]:
+    """Comments, decorators and attributes go with the definition right below them.
+
+    Together they may be half as large again as one definition alone: a documented method stays whole.
+    """
+    limit = max_chars * 3 // 2
+    attached: list[_Unit] = []
+    for unit in reversed(units):
+        below = attached[-1] if attached else None
+        if (
+            unit.leading
+            and below is not None
+            and below.first == unit.last + 1
+            and source.size(unit.first, below.last) <= limit
+        ):
+            below.first = unit.first
+        else:
+            attached.append(unit)
+    attached.reverse()
+    return attached
+
+
+def _attach_closers(units: list[_Unit], source: Source) -> list[_Unit]:
+    attached: list[_Unit] = []
+    for unit in units:
+        if attached and unit.first == unit.last and _CLOSER.fullmatch(source.lines[unit.first - 1]):
+            attached[-1].last = unit.last
+        else:
+            attached.append(unit)
+    return attached
+
+
+def _join(units: list[_Unit], source: Source, settings: ChunkSettings) -> Iterator[Span]:
+    """Neighbours up to the target size; across the border of a scope only when one of both is small."""
+    small = settings.code_chars // 4
+    current: _Unit | None = None
+    for unit in units:
+        if current is not None and source.size(current.first, unit.last) <= settings.code_chars:
+            crosses = unit.scope != current.scope
+            if not crosses or min(source.size(current.first, current.last), source.size(unit.first, unit.last)) < small:
+                current.last, current.scope = unit.last, unit.scope
+                continue
+        if current is not None:
+            yield from _cut(current.first, current.last, source, settings)
+        current = _Unit(unit.first, unit.last, unit.scope)
+    if current is not None:
+        yield from _cut(current.first, current.last, source, settings)
+
+
+def _cut(first: int, last: int, source: Source, settings: ChunkSettings) -> Iterator[Span]:
+    """One span where it fits; otherwise cut at lines, and giant lines anywhere."""
+    limit = settings.code_max_chars * 3 // 2
+    if source.size(first, last) <= limit:
+        yield Span(first, last)
+        return
+    start = first
+    for line in range(first, last + 1):
+        length = len(source.lines[line - 1])
+        if line > start and source.size(start, line) > settings.code_chars:
+            yield from _trimmed(start, line - 1, source)
+            start = line
+        if length > limit:
+            for column in range(0, min(length, settings.line_max_chars), settings.code_chars):
+                yield Span(line, line, (column, column + settings.code_chars))
+            start = line + 1
+    if start <= last:
+        yield from _trimmed(start, last, source)
+
+
+def _trimmed(first: int, last: int, source: Source) -> Iterator[Span]:
+    lines = source.lines
+    while first <= last and not lines[first - 1].strip():
+        first += 1
+    while last >= first and not lines[last - 1].strip():
+        last -= 1
+    if first <= last:
+        yield Span(first, last)

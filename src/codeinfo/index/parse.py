@@ -1,0 +1,152 @@
+"""One file in, chunks, definitions, imports, references and terms out. Runs where it can be killed (see pool)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import replace
+
+from codeinfo.index import grammars
+from codeinfo.index.chunk import ChunkSettings, Span, syntax_spans, text_spans
+from codeinfo.index.fields import Layers, weighted_terms
+from codeinfo.index.imports import imports_of
+from codeinfo.index.references import pack_code, unpack_references
+from codeinfo.index.scan import scan
+from codeinfo.index.sections import SECTIONED, section_parse
+from codeinfo.index.source import Source
+from codeinfo.index.symbols import CALLABLE_KINDS, TYPE_KINDS, Symbol, symbols_of
+from codeinfo.types import Chunk, FileKind, ParsedFile
+
+_MAX_BREADCRUMB = 200
+# Definitions whose names weigh more than their mere occurrence.
+_NAMED_KINDS = CALLABLE_KINDS | {"constant", "prototype"}
+
+
+def parse_file(
+    path: str, text: str, language: str, kind: FileKind, settings: ChunkSettings, *, syntax: bool = True
+) -> ParsedFile:
+    """Everything a file has; without `syntax` it is cut as plain text."""
+    parsed, references = parse_packed(path, text, language, kind, settings, syntax=syntax)
+    return replace(parsed, references=unpack_references(references))
+
+
+def parse_packed(
+    path: str, text: str, language: str, kind: FileKind, settings: ChunkSettings, *, syntax: bool = True
+) -> tuple[ParsedFile, bytes]:
+    """The same with packed references, which are many: `ParsedFile.references` stays empty."""
+    source = Source(text)
+    notes = _notes(source, settings)
+    if language in SECTIONED:
+        return replace(section_parse(source, language, settings), notes=notes), b""
+    if language not in grammars.GRAMMARS or not syntax:
+        return replace(text_parse(source, settings), notes=notes), b""
+    if len(text) > settings.syntax_max_chars:
+        notes = (*notes, f"larger than {settings.syntax_max_chars:,} characters: indexed as text")
+        return replace(text_parse(source, settings), notes=notes), b""
+    parsed, references = _code_parse(source, path, language, settings)
+    return replace(parsed, notes=notes), references
+
+
+def text_parse(source: Source, settings: ChunkSettings) -> ParsedFile:
+    """Chunks by lines only."""
+    chunks = [
+        Chunk(span.first, span.last, _text_of(span, source), "text") for span in text_spans(source, settings)
+    ]
+    return ParsedFile(tuple(chunks), terms=tuple(weighted_terms(chunk.text) for chunk in chunks))
+
+
+def _code_parse(source: Source, path: str, language: str, settings: ChunkSettings) -> tuple[ParsedFile, bytes]:
+    tree = grammars.parser(language).parse(source.data, encoding=source.encoding)
+    found = scan(tree.root_node, language, source)
+    symbols = symbols_of(found, source, language)
+    layers = Layers(source, found, (symbol.name_span for symbol in symbols))
+    within = _enclosing(symbols, len(source.lines))
+    spans = syntax_spans(tree.root_node, source, settings)
+    starts = [symbol.definition.start_line for symbol in symbols]
+    chunks: list[Chunk] = []
+    terms: list[dict[str, float]] = []
+    order = sorted(range(len(symbols)), key=starts.__getitem__)
+    sorted_starts = [starts[position] for position in order]
+    for span in spans:
+        inside = [
+            symbols[position]
+            for position in order[bisect_left(sorted_starts, span.first) : bisect_right(sorted_starts, span.last)]
+        ]
+        outer = within[span.first - 1]
+        chunks.append(_chunk(span, source, inside, symbols, outer))
+        terms.append(_terms(span, layers, inside, chunks[-1].text))
+    packed = pack_code(layers.names, language, within, [symbol.definition.qualified for symbol in symbols])
+    return (
+        ParsedFile(
+            chunks=tuple(chunks),
+            definitions=tuple(symbol.definition for symbol in symbols),
+            imports=imports_of(found, source, layers.code, language),
+            terms=tuple(terms),
+        ),
+        packed,
+    )
+
+
+def _notes(source: Source, settings: ChunkSettings) -> tuple[str, ...]:
+    limit = settings.line_max_chars
+    long_lines = sum(1 for line in source.lines if len(line) > limit)
+    return (f"{long_lines} lines longer than {limit:,} characters: the rest of them is left out",) if long_lines else ()
+
+
+def _enclosing(symbols: Sequence[Symbol], line_count: int) -> list[int]:
+    """For each line the position of the innermost scope around it, -1 outside of any."""
+    within = [-1] * line_count
+    for position, symbol in enumerate(symbols):
+        if symbol.is_scope:
+            first, last = symbol.first_line, symbol.definition.end_line
+            within[first - 1 : last] = [position] * (last - first + 1)
+    return within
+
+
+def _text_of(span: Span, source: Source) -> str:
+    if span.columns is None:
+        return source.between(span.first, span.last)
+    return source.lines[span.first - 1][slice(*span.columns)]
+
+
+def _terms(span: Span, layers: Layers, inside: Sequence[Symbol], text: str) -> dict[str, float]:
+    definitions = [symbol.definition for symbol in inside]
+    types = [definition.name for definition in definitions if definition.kind in TYPE_KINDS]
+    others = [definition.name for definition in definitions if definition.kind in _NAMED_KINDS]
+    if span.columns is not None:
+        return weighted_terms(text)
+    lines = slice(span.first - 1, span.last)
+    return weighted_terms("\n".join(layers.code[lines]), "\n".join(layers.comments[lines]), types, others)
+
+
+def _chunk(span: Span, source: Source, inside: Sequence[Symbol], symbols: Sequence[Symbol], outer: int) -> Chunk:
+    text = _text_of(span, source)
+    if not inside:
+        if outer < 0:
+            return Chunk(span.first, span.last, text, "module")
+        definition = symbols[outer].definition
+        crumb = _crumb(symbols, symbols[outer].parent, _titled(symbols[outer]))
+        return Chunk(span.first, span.last, text, definition.kind, definition.qualified, crumb)
+    main = max(inside, key=lambda symbol: min(symbol.definition.end_line, span.last) - symbol.definition.start_line)
+    same_scope = [symbol for symbol in inside if symbol.parent == main.parent]
+    if len(same_scope) == 1:
+        title = _titled(main)
+    else:
+        title = ", ".join(dict.fromkeys(symbol.definition.name for symbol in same_scope))
+    crumb = _crumb(symbols, main.parent, title)
+    return Chunk(span.first, span.last, text, main.definition.kind, main.definition.qualified, crumb)
+
+
+def _titled(symbol: Symbol) -> str:
+    """`name(parameters)`: the signature from the name on."""
+    definition = symbol.definition
+    _, found, rest = definition.signature.partition(definition.name)
+    return found + rest if found else definition.name
+
+
+def _crumb(symbols: Sequence[Symbol], parent: int, title: str) -> str:
+    parts = [title]
+    while parent >= 0:
+        parts.append(symbols[parent].definition.name)
+        parent = symbols[parent].parent
+    return " > ".join(reversed(parts))[:_MAX_BREADCRUMB]

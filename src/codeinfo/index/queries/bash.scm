@@ -1,0 +1,7 @@
+(comment) @comment
+(string_content) @string
+(raw_string) @string
+(heredoc_body) @string
+
+(function_definition name: (word) @name) @function
+(variable_assignment name: (variable_name) @name) @variable

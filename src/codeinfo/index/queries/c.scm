@@ -1,0 +1,16 @@
+(comment) @comment
+(string_content) @string
+(char_literal) @string
+
+(function_definition declarator: (_) @declarator) @function
+(declaration declarator: (_) @declarator) @variable
+(type_definition declarator: (_) @declarator) @type
+(field_declaration declarator: (_) @declarator) @field
+(struct_specifier name: (_) @name body: (_)) @struct
+(union_specifier name: (_) @name body: (_)) @struct
+(enum_specifier name: (_) @name body: (_)) @enum
+(enumerator name: (identifier) @name) @enum_member
+(preproc_def name: (identifier) @name) @macro
+(preproc_function_def name: (identifier) @name) @macro
+
+(preproc_include) @import

@@ -1,0 +1,26 @@
+(comment) @comment
+(string_literal_content) @string
+(string_content) @string
+(raw_string_content) @string
+(verbatim_string_literal) @string
+(character_literal_content) @string
+
+(namespace_declaration name: (_) @name) @namespace
+(file_scoped_namespace_declaration name: (_) @name) @package
+(class_declaration name: (identifier) @name) @class
+(record_declaration name: (identifier) @name) @class
+(struct_declaration name: (identifier) @name) @struct
+(interface_declaration name: (identifier) @name) @interface
+(enum_declaration name: (identifier) @name) @enum
+(enum_member_declaration name: (identifier) @name) @enum_member
+(delegate_declaration name: (identifier) @name) @type
+(method_declaration name: (identifier) @name) @method
+(constructor_declaration name: (identifier) @name) @method
+(destructor_declaration name: (identifier) @name) @method
+(local_function_statement name: (identifier) @name) @function
+(property_declaration name: (identifier) @name) @property
+(event_declaration name: (identifier) @name) @property
+(event_field_declaration (variable_declaration (variable_declarator name: (identifier) @name))) @property
+(field_declaration (variable_declaration (variable_declarator name: (identifier) @name))) @field
+
+(using_directive) @import

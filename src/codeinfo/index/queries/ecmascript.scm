@@ -1,0 +1,22 @@
+(comment) @comment
+(string_fragment) @string
+(regex_pattern) @string
+
+(class_declaration name: (_) @name) @class
+(variable_declarator name: (identifier) @name value: (class)) @class
+(function_declaration name: (identifier) @name) @function
+(generator_function_declaration name: (identifier) @name) @function
+(variable_declarator name: (identifier) @name value: [(arrow_function) (function_expression) (generator_function)]) @function
+(variable_declarator name: (identifier) @name) @variable
+(variable_declarator name: (object_pattern (shorthand_property_identifier_pattern) @name)) @variable
+(method_definition name: (_) @name) @method
+(assignment_expression left: (member_expression) @name
+  right: [(arrow_function) (function_expression) (generator_function)]) @function
+(assignment_expression left: (member_expression) @name right: (class)) @class
+(assignment_expression left: (member_expression) @name) @member
+(pair key: [(property_identifier) (string)] @name value: [(arrow_function) (function_expression)]) @method
+
+(import_statement) @import
+(export_statement source: (_)) @import
+(export_statement (export_clause) @exports)
+(export_statement value: (identifier) @exports)

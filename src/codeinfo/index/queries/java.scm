@@ -1,0 +1,21 @@
+(line_comment) @comment
+(block_comment) @comment
+(string_fragment) @string
+(multiline_string_fragment) @string
+(character_literal) @string
+
+(package_declaration [(scoped_identifier) (identifier)] @name) @package
+(class_declaration name: (identifier) @name) @class
+(record_declaration name: (identifier) @name) @class
+(interface_declaration name: (identifier) @name) @interface
+(annotation_type_declaration name: (identifier) @name) @interface
+(annotation_type_element_declaration name: (identifier) @name) @method
+(enum_declaration name: (identifier) @name) @enum
+(enum_constant name: (identifier) @name) @enum_member
+(method_declaration name: (identifier) @name) @method
+(constructor_declaration name: (identifier) @name) @method
+(compact_constructor_declaration name: (identifier) @name) @method
+(field_declaration declarator: (variable_declarator name: (identifier) @name)) @field
+(constant_declaration declarator: (variable_declarator name: (identifier) @name)) @constant
+
+(import_declaration) @import

@@ -1,0 +1,18 @@
+(comment) @comment
+(string_content) @string
+(nowdoc_string) @string
+
+(namespace_definition name: (_) @name) @package
+(class_declaration name: (name) @name) @class
+(interface_declaration name: (name) @name) @interface
+(trait_declaration name: (name) @name) @trait
+(enum_declaration name: (name) @name) @enum
+(enum_case name: (name) @name) @enum_member
+(function_definition name: (name) @name) @function
+(method_declaration name: (name) @name) @method
+(property_element name: (variable_name (name) @name)) @property
+(property_promotion_parameter name: (variable_name (name) @name)) @property
+(const_element . (name) @name) @constant
+(program (expression_statement (assignment_expression left: (variable_name (name) @name)) @variable))
+
+(namespace_use_declaration) @import

@@ -1,0 +1,11 @@
+(comment) @comment
+(string_content) @string
+(heredoc_content) @string
+
+(module name: (_) @name) @module
+(class name: (_) @name) @class
+(method name: (_) @name) @method
+(singleton_method name: (_) @name) @method
+(assignment left: [(constant) (scope_resolution)] @name) @constant
+(alias name: (_) @name) @method
+(call method: (identifier) @keyword arguments: (argument_list (simple_symbol) @name)) @property

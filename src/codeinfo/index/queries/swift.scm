@@ -1,0 +1,25 @@
+(comment) @comment
+(multiline_comment) @comment
+(line_str_text) @string
+(multi_line_str_text) @string
+(raw_str_part) @string
+(raw_str_end_part) @string
+
+(class_declaration declaration_kind: "class" name: (_) @name) @class
+(class_declaration declaration_kind: "actor" name: (_) @name) @class
+(class_declaration declaration_kind: "struct" name: (_) @name) @struct
+(class_declaration declaration_kind: "enum" name: (_) @name) @enum
+(class_declaration declaration_kind: "extension" name: (_) @name) @extension
+(protocol_declaration name: (_) @name) @protocol
+(enum_entry name: (simple_identifier) @name) @enum_member
+(typealias_declaration . (modifiers)? . name: (type_identifier) @name) @type
+(associatedtype_declaration name: (_) @name) @type
+(function_declaration name: (simple_identifier) @name) @function
+(protocol_function_declaration name: (simple_identifier) @name) @method
+(init_declaration "init" @name) @method
+(deinit_declaration "deinit" @name) @method
+(subscript_declaration "subscript" @name) @method
+(property_declaration name: (pattern bound_identifier: (simple_identifier) @name)) @property
+(protocol_property_declaration name: (pattern bound_identifier: (simple_identifier) @name)) @property
+
+(import_declaration) @import

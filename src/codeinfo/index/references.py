@@ -1,0 +1,82 @@
+"""Uses of names in code, found line by line once comments, strings and the names of definitions are masked.
+
+References outnumber everything else in a file, so they travel and rest packed: one line of text for each line of code
+(distance to the line before, position of the enclosing definition, the names; a name with `(` behind it is called),
+under a first line with the qualified names of the enclosing definitions, compressed.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Sequence
+from functools import lru_cache
+
+from codeinfo.index.grammars import GRAMMARS
+from codeinfo.types import Reference
+
+_SPACE_BEFORE_PAREN = re.compile(r"(?<=\w)[ \t]+\(")
+_FASTEST = 1
+_NAMES_PER_LINE = 2000  # a minified line does not need more
+
+
+@lru_cache(maxsize=64)
+def _word(language: str) -> re.Pattern[str]:
+    return re.compile(GRAMMARS[language].word + r"\(?")
+
+
+@lru_cache(maxsize=64)
+def _ignored(language: str) -> frozenset[str]:
+    keywords = GRAMMARS[language].keywords
+    return keywords | {f"{keyword}(" for keyword in keywords}
+
+
+def pack_code(masked: str, language: str, within: Sequence[int], qualified: Sequence[str]) -> bytes:
+    """The packed references of a file. `within[line - 1]` is a position in `qualified`, -1 outside of any."""
+    find, ignored = _word(language).findall, _ignored(language)
+    rows = ["\t".join(qualified)]
+    previous = 0
+    for number, line in enumerate(_SPACE_BEFORE_PAREN.sub("(", masked).split("\n"), 1):
+        found = find(line)
+        if not found:
+            continue
+        names = [name for name in dict.fromkeys(found) if name not in ignored]
+        if names:
+            rows.append(f"{number - previous}\t{within[number - 1]}\t{' '.join(names[:_NAMES_PER_LINE])}")
+            previous = number
+    return zlib.compress("\n".join(rows).encode("utf-8", "replace"), _FASTEST) if len(rows) > 1 else b""
+
+
+def pack_references(references: Sequence[Reference]) -> bytes:
+    """The same form, from references at hand; they are grouped by line."""
+    qualified: dict[str, int] = {}
+    by_line: dict[int, tuple[int, list[str]]] = {}
+    for reference in references:
+        position = qualified.setdefault(reference.within, len(qualified)) if reference.within else -1
+        _, names = by_line.setdefault(reference.line, (position, []))
+        names.append(reference.name + "(" if reference.role == "call" else reference.name)
+    rows = ["\t".join(qualified)]
+    previous = 0
+    for line, (position, names) in sorted(by_line.items()):
+        rows.append(f"{line - previous}\t{position}\t{' '.join(names)}")
+        previous = line
+    return zlib.compress("\n".join(rows).encode("utf-8", "replace"), _FASTEST) if references else b""
+
+
+def unpack_references(packed: bytes) -> tuple[Reference, ...]:
+    """One reference for each name and line; a name that is called and used in a line is a call."""
+    if not packed:
+        return ()
+    header, *rows = zlib.decompress(packed).decode("utf-8").split("\n")
+    qualified = header.split("\t")
+    references: list[Reference] = []
+    line = 0
+    for row in rows:
+        distance, position, names = row.split("\t")
+        line += int(distance)
+        within = qualified[int(position)] if position != "-1" else ""
+        written = names.split(" ")
+        called = {name[:-1] for name in written if name.endswith("(")}
+        for name in dict.fromkeys(name.rstrip("(") for name in written):
+            references.append(Reference(name, line, "call" if name in called else "use", within))
+    return tuple(references)
