@@ -158,17 +158,15 @@ def test_version_is_the_same_everywhere() -> None:
 
 
 def test_every_setting_is_read_somewhere() -> None:
-    """`.<section>.<field>`, or `.<field>` in a file that takes the section's type."""
+    """`.<field>` in a file that also names its section, as `config.<section>` or by the section's type."""
     sources = [path.read_text() for path in MODULES if room(path) not in ("config", "settings")]
     unread = []
     for key in table():
         section, _, field = key.partition(".")
         if section == "trust":
             continue  # read where settings are resolved
-        kind = {"paths": "PathSettings"}.get(section, f"{section.capitalize()}Settings")
-        whole = re.compile(rf"\b{section}\.{field}\b")
-        part = re.compile(rf"\.{field}\b")
-        if not any(whole.search(text) or (kind in text and part.search(text)) for text in sources):
+        home = re.compile(rf"config\.{section}\b|\b{section.removesuffix('s').capitalize()}Settings\b")
+        if not any(home.search(text) and re.search(rf"\.{field}\b", text) for text in sources):
             unread.append(key)
     assert not unread
 

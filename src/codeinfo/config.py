@@ -56,6 +56,7 @@ class Config:
     origins: Mapping[str, str]  # "section.field" → where its value comes from
     notes: tuple[str, ...] = ()  # values that were not taken, and why
     _layers: tuple[Layer, ...] = field(default=(), repr=False)
+    _project: Layer | None = field(default=None, repr=False)
     _env: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -69,7 +70,8 @@ class Config:
 
     def for_root(self, root: Path) -> Config:
         """The same sources with the project file that belongs to `root`, wherever the command was typed."""
-        return _resolve(self._layers, _project_layer(root), self._env)
+        project = _project_layer(root)
+        return self if project == self._project else _resolve(self._layers, project, self._env)
 
     def secret(self, name: str) -> str:
         """The value of the environment variable that `api_key_env` names, "" where there is none."""
@@ -184,12 +186,12 @@ def _folder(env: Mapping[str, str], use: str) -> Path:
 # --- resolving -----------------------------------------------------------------------------------------------------
 
 
-def _resolve(layers: tuple[Layer, ...], project: Layer, env: Mapping[str, str]) -> Config:
+def _resolve(layers: tuple[Layer, ...], found: Layer, env: Mapping[str, str]) -> Config:
     flags, environment, user = layers
     for key in flags.values:
         if key not in table():
             raise _unknown(key, table(), "--set", "", what="setting")
-    project, notes = _admit(project, layers)
+    project, notes = _admit(found, layers)
     values: dict[str, Any] = {"paths.cache_dir": _folder(env, "cache"), "paths.data_dir": _folder(env, "data")}
     origins = dict.fromkeys(table(), "default")
     for layer in (user, project, environment, flags):
@@ -212,7 +214,7 @@ def _resolve(layers: tuple[Layer, ...], project: Layer, env: Mapping[str, str]) 
         name: kind(**{key.partition(".")[2]: value for key, value in values.items() if key.startswith(f"{name}.")})
         for name, kind in SECTIONS.items()
     }
-    return Config(**sections, origins=origins, notes=tuple(notes), _layers=layers, _env=env)
+    return Config(**sections, origins=origins, notes=tuple(notes), _layers=layers, _project=found, _env=env)
 
 
 def _admit(project: Layer, layers: tuple[Layer, ...]) -> tuple[Layer, list[str]]:

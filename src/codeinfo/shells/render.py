@@ -207,7 +207,10 @@ def _clear(report: requests.ClearReport, paper: Paper) -> None:
 
 
 def _doctor(report: requests.DoctorReport, paper: Paper) -> None:
-    paper.table([((check.state, STATES.get(check.state, "")), check.name, check.detail) for check in report.checks])
+    screen = f"{paper.width} columns" if paper.terminal else "none: plain text, no progress"
+    rows = [(check.state, check.name, check.detail) for check in report.checks]
+    rows.append(("ok", "terminal", screen))
+    paper.table([((state, STATES.get(state, "")), name, detail) for state, name, detail in rows])
     for check in report.checks:
         if check.next_step and check.state != "ok":
             paper.line((f"{check.name}: ", "bold"), check.next_step)
