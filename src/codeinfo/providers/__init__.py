@@ -1,0 +1,41 @@
+"""Embedders and chat models. Each is imported when it is made, so that a search without them does not pay for them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from codeinfo.errors import ProviderError
+
+if TYPE_CHECKING:
+    from codeinfo.ports import Embedder, Llm
+    from codeinfo.providers.endpoints import ChatEndpoint, EmbeddingEndpoint, ScriptedModel
+
+
+def make_embedder(settings: EmbeddingEndpoint | ScriptedModel) -> Embedder:
+    from codeinfo.providers.endpoints import ScriptedModel
+
+    if isinstance(settings, ScriptedModel):
+        from codeinfo.providers.scripted import ScriptedEmbedder
+
+        return ScriptedEmbedder(settings.dimension)
+    from codeinfo.providers.openai_embeddings import OpenAIEmbedder
+
+    return OpenAIEmbedder(settings)
+
+
+def make_llm(settings: ChatEndpoint) -> Llm:
+    """Without a model's name the endpoint is asked, and its first chat model taken."""
+    from codeinfo.providers.openai_chat import OpenAIChat
+
+    if not settings.model:
+        from codeinfo.providers.discover import Server, list_models
+
+        models = list_models(settings.base_url, settings.key, settings.limits)
+        offered = Server("", "", "ok", models).chat_models
+        if not offered:
+            raise ProviderError(
+                "the chat endpoint offers no chat model", next_step="Load one there.", code="LLM_MODEL_MISSING"
+            )
+        settings = dataclasses.replace(settings, model=offered[0])
+    return OpenAIChat(settings)

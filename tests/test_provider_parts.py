@@ -1,0 +1,212 @@
+"""The parts of providers that need no server, or hardly: keys, addresses, reasoning, schemas, discovery."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codeinfo.errors import ProviderError, UsageError
+from codeinfo.ports import Message, ToolCall
+from codeinfo.providers.discover import discover, list_models, look
+from codeinfo.providers.endpoints import ChatEndpoint, Discovery, Limits
+from codeinfo.providers.keys import Key, key_from_environment, key_from_file, redact
+from codeinfo.providers.openai_chat import OpenAIChat
+from codeinfo.providers.schema import problems
+from codeinfo.providers.scripted import Reply
+from codeinfo.providers.structured import json_objects
+from codeinfo.providers.testserver import CHAT_MODEL, EMBEDDING_MODEL, ScriptedServer, Trouble
+from codeinfo.providers.think import ThinkFilter, strip_think
+from codeinfo.providers.wire import parse_target
+
+ASK = [Message("user", "hi")]
+QUICK = Limits(connect_seconds=1, read_seconds=1, total_seconds=2)
+SECRET = "sk-verysecret-0123456789abcdef"
+
+
+# --- keys ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_key_reaches_the_endpoint_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    key = key_from_environment("MY_KEY", {"MY_KEY": SECRET + "\n"})
+    assert SECRET not in f"{key} {key!r} {ChatEndpoint('http://x', 'm', key)!r}"
+    with pytest.raises(TypeError):
+        pickle.dumps(key)
+    with ScriptedServer(["in"], key=SECRET) as server:
+        replied = list(OpenAIChat(ChatEndpoint(server.url, CHAT_MODEL, key)).stream(ASK))
+        assert replied[0].text == "in"
+        wrong = Key("other-Secret/with+signs", "a test")
+        with pytest.raises(ProviderError) as caught:
+            list(
+                OpenAIChat(ChatEndpoint(server.url, CHAT_MODEL, wrong)).stream(ASK)
+            )  # this server repeats the key in its error, as real ones do
+        assert caught.value.code == "LLM_UNAUTHORIZED"
+        assert "other-Secret" not in str(caught.value)
+        assert "Incorrect API key provided" in str(caught.value)
+    assert SECRET not in "".join(capsys.readouterr())
+
+
+def test_redaction() -> None:
+    Key("known/secret+value", "a test")
+    assert redact("x known/secret+value y known%2Fsecret%2Bvalue") == "x [key] y [key]"
+    assert redact("Authorization: Bearer abcdefgh12345") == "Authorization: Bearer [key]"
+    assert redact("sk-proj-abcdefghijklmnopqrstuvwxyz") == "[key]"
+    assert redact("http://h/v1?api_key=abcdef123&x=1") == "http://h/v1?api_key=[key]&x=1"
+    assert redact("a task-oriented risk-averse text") == "a task-oriented risk-averse text"
+    started = time.monotonic()
+    redact("sk-" * 100_000 + "Bearer " * 100_000)
+    assert time.monotonic() - started < 2
+
+
+def test_key_files(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.write_text(SECRET + "\n")
+    path.chmod(0o600)
+    assert key_from_file(path).reveal() == SECRET
+    path.chmod(0o640)
+    with pytest.raises(UsageError, match="can be read by others") as caught:
+        key_from_file(path)
+    assert "chmod 600" in caught.value.next_step
+    assert SECRET not in str(caught.value)
+    path.chmod(0o600)
+    path.write_text("two words")
+    with pytest.raises(UsageError, match="does not hold one key"):
+        key_from_file(path)
+    with pytest.raises(UsageError, match="cannot be read"):
+        key_from_file(tmp_path / "none")
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    with pytest.raises(UsageError, match="not a plain file"):
+        key_from_file(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="empty or unset"):
+        key_from_environment("NO_SUCH", {})
+
+
+def test_addresses_are_shown_without_credentials() -> None:
+    target = parse_target("https://user:hush-hush@example.org:8443/api/v1/?token=abc#x")
+    assert target.shown == "https://example.org:8443/api/v1"
+    assert target.url("/models") == "/api/v1/models?token=abc"
+    assert "hush" not in repr(target)
+    assert "abc" not in repr(target)
+    assert parse_target("http://localhost:1234").shown == "http://localhost:1234/v1"
+    assert parse_target("http://[::1]:8080/v1").shown == "http://[::1]:8080/v1"
+    for wrong in (
+        "",
+        "localhost:1234",
+        "ftp://x/v1",
+        "http://",
+        "http://x:port/",
+        "http://x/\r\nHost: y",
+        "http://[x/",
+    ):
+        with pytest.raises(UsageError):
+            parse_target(wrong)
+
+
+# --- reasoning, schemas, JSON in prose ----------------------------------------------------------------------------
+
+THOUGHTS = [
+    ("plain", "plain"),
+    ("<think>a</think>b", "b"),
+    ("<think>a</think>b<THINK>c</THINK>d", "bd"),
+    ("<thinking>a</thinking>\n\nb", "b"),
+    ("a<think>never closed", "a"),
+    ("opened by the template</think>b", "b"),
+    ("the tag `<think>` opens", "the tag `<think>` opens"),
+    ("if a <thin or b</thi", "if a <thin or b</thi"),
+    ("<think><think>a</think>b", "b"),
+]
+
+
+@pytest.mark.parametrize(("given", "expected"), THOUGHTS)
+def test_reasoning_is_stripped(given: str, expected: str) -> None:
+    assert strip_think(given) == expected
+
+
+@pytest.mark.parametrize(("given", "expected"), [row for row in THOUGHTS if "template" not in row[0]])
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_reasoning_is_stripped_from_a_stream(given: str, expected: str, size: int) -> None:
+    shown = ThinkFilter()
+    out = "".join(shown.feed(given[start : start + size]) for start in range(0, len(given), size)) + shown.flush()
+    assert out.strip() == expected
+
+
+@pytest.mark.parametrize("hostile", ["<think>", "</think>", "<think>x</think>", "<", "<thin", "`<think>"])
+def test_reasoning_is_stripped_in_linear_time(hostile: str) -> None:
+    started = time.monotonic()
+    strip_think(hostile * 100_000)
+    shown = ThinkFilter()
+    for _ in range(20_000):
+        shown.feed(hostile)
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize("hostile", ["{", '{"a":', '{"a": [', "["])
+def test_hostile_json_ends_quickly(hostile: str) -> None:
+    started = time.monotonic()
+    assert list(json_objects(hostile * 100_000)) == []
+    assert time.monotonic() - started < 5
+
+
+def test_the_schema_check_names_each_problem_and_refuses_what_it_cannot_check() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "grades": {"type": "array", "items": {"type": "number", "minimum": 0, "maximum": 1}, "minItems": 1},
+            "mood": {"enum": ["good", "bad"]},
+            "note": {"type": ["string", "null"], "maxLength": 3},
+        },
+        "required": ["grades", "mood"],
+        "additionalProperties": False,
+    }
+    assert problems({"grades": [0, 0.5], "mood": "good", "note": None}, schema) == []
+    assert problems({"grades": [2, True], "note": "long", "x": 1}, schema) == [
+        "reply.mood is missing",
+        "reply.grades[0] breaks maximum 1",
+        "reply.grades[1] is not of type number",
+        "reply.note breaks maxLength 3",
+        "reply.x is not asked for",
+    ]
+    with pytest.raises(ValueError, match="pattern"):
+        problems("x", {"type": "string", "pattern": "y"})
+
+
+# --- discovery ----------------------------------------------------------------------------------------------------
+
+
+def test_discovery_reports_every_port_quickly_and_sends_no_key() -> None:
+    with ScriptedServer() as server, ScriptedServer(key="locked-away") as locked, ScriptedServer() as gone:
+        gone.__exit__()
+        ports = (("LM Studio", server.port), ("vLLM", locked.port), ("Ollama", gone.port))
+        started = time.monotonic()
+        found = discover(Discovery(ports=ports, seconds=0.5))
+        assert time.monotonic() - started < 2
+        assert [each.state for each in found] == ["ok", "LLM_UNAUTHORIZED", "LLM_UNAVAILABLE"]
+        assert found[0].models == (CHAT_MODEL, EMBEDDING_MODEL)
+        assert found[0].chat_models == (CHAT_MODEL,)
+        assert "Authorization" not in server.requests[0].headers
+        assert discover(Discovery(enabled=False, ports=ports)) == ()
+        assert list_models(locked.url, Key("locked-away", "a test"), QUICK) == (CHAT_MODEL, EMBEDDING_MODEL)
+        assert look("mine", locked.url, None, QUICK).state == "LLM_UNAUTHORIZED"
+
+
+def test_an_independent_client_understands_the_test_server() -> None:
+    """The server is no use if only our own client, written by the same hands, understands it."""
+    openai = pytest.importorskip("openai")
+    calls = (ToolCall("a", "search", '{"query": "x"}'),)
+    with (
+        ScriptedServer(["one two", Reply(tool_calls=calls)], troubles=[Trouble.RATE_LIMITED]) as server,
+        openai.OpenAI(base_url=server.url, api_key="none", max_retries=1) as client,
+    ):
+        ask: Any = {"model": CHAT_MODEL, "messages": [{"role": "user", "content": "hi"}]}
+        options = {"include_usage": True}
+        chunks = list(client.chat.completions.create(**ask, stream=True, stream_options=options))
+        assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == "one two"
+        assert chunks[-1].usage.completion_tokens == 2
+        whole = client.chat.completions.create(**ask)
+        assert whole.choices[0].message.tool_calls[0].function.arguments == '{"query": "x"}'
+        assert len(client.embeddings.create(model=EMBEDDING_MODEL, input=["a", "b"]).data) == 2
+        assert [model.id for model in client.models.list()] == [CHAT_MODEL, EMBEDDING_MODEL]
