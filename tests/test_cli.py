@@ -26,6 +26,7 @@ HIT = Hit(
     start_line=3,
     end_line=4,
     text="def parse_header(line):\n    return line.split(':')",
+    text_line=3,
     score=0.9,
     chunk_id=1,
     symbol="parse_header",
@@ -305,13 +306,13 @@ def test_progress_is_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_config_show(codeinfo: Any, tmp_path: Path) -> None:
-    (tmp_path / ".codeinfo.toml").write_text('[index]\nchunk_chars = 600\n[llm]\nmodel = "x"\n')
+    (tmp_path / ".codeinfo.toml").write_text('[index]\nchunk_chars = 600\n[embedding]\nmodel = "x"\n')
     done = codeinfo("config", "show", "--json", "--set", "index.workers=2", cwd=tmp_path)
     value = json.loads(done.stdout)
     origins = {row["key"]: (row["value"], row["origin"].split()[0]) for row in value["settings"]}
     assert origins["index.chunk_chars"] == (600, "project")
     assert origins["index.workers"] == (2, "flag")
-    assert origins["llm.model"] == ("", "default")
+    assert origins["embedding.model"] == ("", "default")
     assert "may not decide" in value["notes"][0]
     assert "chunk_chars = 600  # project file" in codeinfo("config", "show", cwd=tmp_path).stdout
 

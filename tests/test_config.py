@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codeinfo.config import Config, colour_refused, table
+from codeinfo.config import Config, colour_refused, table, user_file
 from codeinfo.errors import UsageError
 
 CONTRACT = {
@@ -113,7 +113,6 @@ def test_each_root_has_its_own_project_file(tmp_path: Path) -> None:
         '[embedding]\nbase_url = "http://evil.example"',
         '[embedding]\nprovider = "openai"',
         '[embedding]\napi_key_env = "AWS_SECRET_ACCESS_KEY"',
-        '[llm]\nbase_url = "http://evil.example"',
         '[paths]\ncache_dir = "/tmp/evil"',
         '[trust]\nprojects = ["."]',
         "[index]\nworkers = 200",
@@ -176,17 +175,18 @@ def test_unknown_flags_are_refused(tmp_path: Path) -> None:
 
 def test_folders_follow_the_platform_and_home(tmp_path: Path) -> None:
     xdg = Config.load(cwd=tmp_path, env={"XDG_CACHE_HOME": "/x/cache", "HOME": "/h"})
-    assert (xdg.paths.cache_dir, xdg.paths.data_dir) == (Path("/x/cache/codeinfo"), Path("/h/.local/share/codeinfo"))
+    assert xdg.paths.cache_dir == Path("/x/cache/codeinfo")
+    relative = Config.load(cwd=tmp_path, env={"XDG_CACHE_HOME": "x", "HOME": "/h"})  # to be ignored, says the standard
+    assert relative.paths.cache_dir == Path("/h/.cache/codeinfo")
     moved = Config.load(cwd=tmp_path, env={"CODEINFO_HOME": "/c"})
-    assert (moved.paths.cache_dir, moved.paths.data_dir) == (Path("/c/cache"), Path("/c/data"))
+    assert moved.paths.cache_dir == Path("/c/cache")
 
 
 def test_folders_are_those_of_platformdirs() -> None:
     import platformdirs
 
-    config = Config.load()
-    assert config.paths.cache_dir == platformdirs.user_cache_path("codeinfo", appauthor=False)
-    assert config.paths.data_dir == platformdirs.user_data_path("codeinfo", appauthor=False)
+    assert Config.load().paths.cache_dir == platformdirs.user_cache_path("codeinfo", appauthor=False)
+    assert user_file(os.environ).parent == platformdirs.user_config_path("codeinfo", appauthor=False)
 
 
 def test_keys_are_looked_up_by_name_and_never_shown(tmp_path: Path) -> None:

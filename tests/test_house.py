@@ -205,5 +205,14 @@ def test_constraints_are_exact_and_without_addresses() -> None:
     assert not missing
 
 
+def test_every_dependency_is_used() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    used = {module.split(".")[0].lower() for path in MODULES for module in imports(path)}
+    used |= {match for path in MODULES for match in re.findall(r'"(tree_sitter_\w+)"', path.read_text())}  # by name
+    names = {re.split(r"[<>=!~ \[]", item)[0].lower().replace("-", "_") for item in project["dependencies"]}
+    names = {"stemmer" if item == "pystemmer" else item for item in names}
+    assert not names - used
+
+
 def test_typed_marker_ships() -> None:
     assert (PACKAGE / "py.typed").exists()

@@ -21,7 +21,6 @@ from codeinfo.settings import (
     SECTIONS,
     EmbeddingSettings,
     IndexSettings,
-    LlmSettings,
     PathSettings,
     RetrievalSettings,
     Row,
@@ -50,7 +49,6 @@ class Config:
     index: IndexSettings
     embedding: EmbeddingSettings
     retrieval: RetrievalSettings
-    llm: LlmSettings
     paths: PathSettings
     trust: TrustSettings
     origins: Mapping[str, str]  # "section.field" → where its value comes from
@@ -165,14 +163,13 @@ def user_file(env: Mapping[str, str]) -> Path:
 
 
 def _folder(env: Mapping[str, str], use: str) -> Path:
-    """The user's folder for `use` ("cache", "data" or "config"); CODEINFO_HOME moves all of them."""
+    """The user's folder for `use` ("cache" or "config"); CODEINFO_HOME moves both."""
     if home := env.get("CODEINFO_HOME"):
         return Path(home).expanduser() / use
     if sys.platform.startswith("linux"):
         # The same folders as platformdirs gives, without the 20 ms that its import adds to every search.
         variable, fallback = {
             "cache": ("XDG_CACHE_HOME", ".cache"),
-            "data": ("XDG_DATA_HOME", ".local/share"),
             "config": ("XDG_CONFIG_HOME", ".config"),
         }[use]
         given = env.get(variable, "")
@@ -180,7 +177,7 @@ def _folder(env: Mapping[str, str], use: str) -> Path:
     import platformdirs
 
     folders = platformdirs.PlatformDirs("codeinfo", appauthor=False)
-    return Path({"cache": folders.user_cache_dir, "data": folders.user_data_dir}.get(use, folders.user_config_dir))
+    return Path(folders.user_cache_dir if use == "cache" else folders.user_config_dir)
 
 
 # --- resolving -----------------------------------------------------------------------------------------------------
@@ -192,7 +189,7 @@ def _resolve(layers: tuple[Layer, ...], found: Layer, env: Mapping[str, str]) ->
         if key not in table():
             raise _unknown(key, table(), "--set", "", what="setting")
     project, notes = _admit(found, layers)
-    values: dict[str, Any] = {"paths.cache_dir": _folder(env, "cache"), "paths.data_dir": _folder(env, "data")}
+    values: dict[str, Any] = {"paths.cache_dir": _folder(env, "cache")}
     origins = dict.fromkeys(table(), "default")
     for layer in (user, project, environment, flags):
         for key, raw in layer.values.items():

@@ -124,18 +124,8 @@ class RetrievalSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class LlmSettings:
-    base_url: str = _row("", "Address of an OpenAI-compatible chat endpoint; empty means look for a local one.")
-    model: str = _row("", "The chat model; empty takes the first that the endpoint offers.")
-    api_key_env: str = _row("", "Name of the environment variable that holds the endpoint's key.")
-    discover: bool = _row(True, "Look for LM Studio, Ollama and llama.cpp on this machine.")
-    timeout_s: float = _row(120.0, "Seconds to wait for the next piece of an answer.", minimum=0.1, maximum=3600)
-
-
-@dataclass(frozen=True, slots=True)
 class PathSettings:
     cache_dir: Path = _row(None, "Indexes live here; they can be deleted at any time.", env="CODEINFO_CACHE_DIR")
-    data_dir: Path = _row(None, "What cannot be computed again lives here.", env="CODEINFO_DATA_DIR")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +137,6 @@ SECTIONS: Mapping[str, type] = {
     "index": IndexSettings,
     "embedding": EmbeddingSettings,
     "retrieval": RetrievalSettings,
-    "llm": LlmSettings,
     "paths": PathSettings,
     "trust": TrustSettings,
 }

@@ -90,7 +90,7 @@ def _snippet(hit: Hit, wanted: set[str], paper: Paper) -> None:
     for index in window(lines, wanted):
         if index != previous + 1:
             paper.line("         ", ("⋮", "dim"))
-        gutter = f"{hit.start_line + index:>7} │ "
+        gutter = f"{hit.text_line + index:>7} │ "
         paper.line((gutter, "dim"), *_marked(lines[index][: max(20, paper.width - len(gutter))], wanted))
         previous = index
     paper.line()
