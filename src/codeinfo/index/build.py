@@ -12,9 +12,8 @@ from codeinfo.index.diff import Changes
 from codeinfo.index.pool import Parsed, ParsePool, ParseTask
 from codeinfo.ports import Embedder, Store
 from codeinfo.requests import Progress
-from codeinfo.sources.languages import kind_of, language_of
-from codeinfo.sources.read import decode, generated, load
-from codeinfo.sources.secrets import mask
+from codeinfo.sources.languages import kind_of, language_of_text
+from codeinfo.sources.read import decode, load, unwanted
 from codeinfo.tokens import path_terms
 from codeinfo.types import Chunk, FileKind, IndexedFile, ManifestRow, ParsedFile, Skip, SourceFile
 
@@ -96,19 +95,16 @@ class _Reader:
                 continue
             text = decode(loaded.data)
             if text is None:
-                self._remember(Skip(source.path, "binary", "the content has NUL bytes"), source, loaded.sha256)
+                self._remember(Skip(source.path, "binary", "not text, by its content"), source, loaded.sha256)
                 continue
-            if generated(text.content):
-                skip = Skip(source.path, "generated", "the file says that it is generated")
+            if skip := unwanted(self._root, source.path, text.content):
                 self._remember(skip, source, loaded.sha256)
                 continue
-            content, masked = mask(text.content)
-            notes = (*text.notes, f"{masked} secrets masked") if masked else text.notes
-            language = language_of(source.path, content[: content.find("\n") + 1][:200])
+            language = language_of_text(source.path, text.content)
             name = language.name if language else "text"
             kind = kind_of(source.path, language)
-            self._waiting[source.path] = _Candidate(source, loaded.sha256, name, kind, notes)
-            yield ParseTask(source.path, content, name, kind)
+            self._waiting[source.path] = _Candidate(source, loaded.sha256, name, kind, text.notes)
+            yield ParseTask(source.path, text.content, name, kind)
 
     def assembled(self, parsed: Iterable[Parsed]) -> Iterator[IndexedFile]:
         for item in parsed:

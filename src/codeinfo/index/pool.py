@@ -1,0 +1,334 @@
+"""Parsing in worker processes: what a file does to a parser never reaches the process that asked.
+
+One thread for each worker keeps it fed, a few files ahead, so that it works on while the caller embeds and stores. A
+file that takes too long or takes its worker down is done again as plain text by a fresh one, and says so in its notes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import marshal
+import os
+import queue
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import astuple, dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from codeinfo.errors import CodeInfoError
+from codeinfo.index.chunk import ChunkSettings
+from codeinfo.index.worker import HEADER, READY
+from codeinfo.types import Chunk, Definition, FileKind, Import, ParsedFile
+
+_AHEAD = 3  # files a worker has at hand: one in work, the others in its pipe
+_QUEUED_FILES = 32  # per worker, waiting in this process…
+_QUEUED_CHARS = 2_000_000  # …and as much text in all, unless a single file is larger
+_SECOND_WORKER_CHARS = 200_000  # below, one worker is done before another one has started
+_START_TIMEOUT_S = 60.0
+_LAST_RESORT_CHARS = 1_000_000  # what this process itself cuts into lines when no worker could
+
+
+@dataclass(frozen=True, slots=True)
+class ParseTask:
+    path: str
+    text: str
+    language: str
+    kind: FileKind
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A parse, with its references packed (see `references.unpack_references`)."""
+
+    path: str
+    parsed: ParsedFile
+    references: bytes
+
+
+@dataclass(slots=True)
+class _Job:
+    task: ParseTask
+    syntax: bool = True
+    note: str = ""
+
+
+_Result = tuple[_Job, Parsed] | BaseException
+
+
+class ParsePool:
+    """Use as a context manager. `run` yields results in the order they are done."""
+
+    def __init__(self, settings: ChunkSettings, workers: int = 2) -> None:
+        self._settings = settings
+        self._limit = max(1, workers)
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
+        self._feeders: list[_Feeder] = []
+
+    def __enter__(self) -> ParsePool:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def run(self, tasks: Iterable[ParseTask]) -> Iterator[Parsed]:
+        """Parse all of `tasks`; they are taken from the iterable in the calling thread, only as fast as results are."""
+        source = iter(tasks)
+        files = chars = 0  # handed over and not yet back
+        exhausted = False
+        try:
+            while True:
+                while not exhausted and self._has_room(files, chars):
+                    task = next(source, None)
+                    if task is None:
+                        exhausted = True
+                        break
+                    files, chars = files + 1, chars + len(task.text)
+                    self._jobs.put(_Job(task))
+                    self._grow(chars)
+                if not files:
+                    return
+                result = self._results.get()
+                if isinstance(result, BaseException):
+                    raise result
+                job, parsed = result
+                files, chars = files - 1, chars - len(job.task.text)
+                yield parsed
+        finally:
+            if files:  # given up midway: what is in work must not turn up in the next run
+                self.close()
+
+    def close(self) -> None:
+        """Stop all workers at once; the pool can be used again."""
+        for feeder in self._feeders:
+            feeder.stop()
+        for feeder in self._feeders:
+            feeder.join()
+        self._feeders.clear()
+        self._jobs, self._results = queue.SimpleQueue(), queue.SimpleQueue()
+
+    def _has_room(self, files: int, chars: int) -> bool:
+        return not files or (files < _QUEUED_FILES * self._limit and chars < _QUEUED_CHARS)
+
+    def _grow(self, queued_chars: int) -> None:
+        if not self._feeders or (len(self._feeders) < self._limit and queued_chars > _SECOND_WORKER_CHARS):
+            self._feeders.append(_Feeder(self._settings, self._jobs, self._results))
+
+
+class _Feeder:
+    """One worker process and the thread that talks to it."""
+
+    def __init__(
+        self,
+        settings: ChunkSettings,
+        jobs: queue.SimpleQueue[_Job | None],
+        results: queue.SimpleQueue[_Result],
+    ) -> None:
+        self._settings = settings
+        self._jobs = jobs
+        self._results = results
+        self._at_hand: deque[_Job] = deque()
+        self._stopping = False
+        self._process: subprocess.Popen[bytes] | None = None
+        self._outgoing = bytearray()
+        self._incoming = bytearray()
+        self._thread = threading.Thread(target=self._work, name="parse-feeder", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._jobs.put(None)
+        process = self._process
+        if process is not None:
+            process.kill()
+
+    def join(self) -> None:
+        self._thread.join()
+
+    def _work(self) -> None:
+        try:
+            while not self._stopping:
+                self._take_jobs()
+                if not self._at_hand:
+                    return
+                reason = self._converse()
+                if reason and not self._stopping:
+                    self._degrade(reason)
+        except BaseException as error:  # the caller's thread raises it
+            self._results.put(error)
+        finally:
+            self._end_process()
+
+    def _take_jobs(self) -> None:
+        """Wait for a job when there is none at hand; otherwise take what is there, up to the limit."""
+        while len(self._at_hand) < _AHEAD:
+            try:
+                job = self._jobs.get(block=not self._at_hand)
+            except queue.Empty:
+                return
+            if job is None:
+                return
+            if not self._at_hand and self._process is not None and self._process.poll() is not None:
+                self._end_process()  # it died while idle: no file is to blame
+            self._at_hand.append(job)
+            if self._process is not None:
+                self._send(job)
+
+    def _converse(self) -> str:
+        """Write and read until the first job at hand is answered; otherwise why it never will be."""
+        if self._process is None:
+            self._start_process()
+        process = self._process
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        deadline = time.monotonic() + self._settings.parse_timeout_s
+        poll = select.poll()
+        poll.register(process.stdout, select.POLLIN)
+        while True:
+            reply = self._whole_reply()
+            if reply is not None:
+                return self._accept(reply)
+            if self._outgoing:
+                poll.register(process.stdin, select.POLLOUT)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return f"gave up after {self._settings.parse_timeout_s:g} s"
+            for descriptor, event in poll.poll(left * 1000):
+                if descriptor == process.stdin.fileno():
+                    if event & ~select.POLLOUT or not self._write(process.stdin.fileno()):
+                        return self._end_process()
+                    if not self._outgoing:
+                        poll.unregister(process.stdin)
+                elif not self._read(process.stdout.fileno()):
+                    return self._end_process()
+
+    def _accept(self, reply: tuple[bool, Any]) -> str:
+        done, value = reply
+        job = self._at_hand.popleft()
+        if done:
+            self._results.put((job, _rebuilt(job, value)))
+        else:
+            self._retry(job, f"failed ({value})")
+        return ""
+
+    def _degrade(self, reason: str) -> None:
+        """The worker is lost: the file it was at goes on as text, those behind it as they are."""
+        self._end_process()
+        self._retry(self._at_hand.popleft(), reason)
+
+    def _retry(self, job: _Job, reason: str) -> None:
+        if job.syntax:
+            again = _Job(job.task, syntax=False, note=f"parser {reason}: indexed as text")
+            self._at_hand.append(again)
+            if self._process is not None:
+                self._send(again)
+        else:
+            self._results.put((job, _last_resort(job, self._settings)))
+
+    def _send(self, job: _Job) -> None:
+        task = job.task
+        self._queue_message((task.path, task.text, task.language, task.kind.value, job.syntax))
+
+    def _queue_message(self, values: tuple[Any, ...]) -> None:
+        message = marshal.dumps(values)
+        self._outgoing += len(message).to_bytes(HEADER, "little")
+        self._outgoing += message
+
+    def _write(self, descriptor: int) -> bool:
+        try:
+            sent = os.write(descriptor, memoryview(self._outgoing)[: 1 << 20])
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        del self._outgoing[:sent]
+        return True
+
+    def _read(self, descriptor: int) -> bool:
+        data = os.read(descriptor, 1 << 20)
+        self._incoming += data
+        return bool(data)
+
+    def _whole_reply(self) -> tuple[bool, Any] | None:
+        if len(self._incoming) < HEADER:
+            return None
+        size = HEADER + int.from_bytes(self._incoming[:HEADER], "little")
+        if len(self._incoming) < size:
+            return None
+        done, value = marshal.loads(memoryview(self._incoming)[HEADER:size])
+        del self._incoming[:size]
+        return done, value
+
+    def _start_process(self) -> None:
+        """A fresh worker with the settings and all jobs at hand; it gets no signals from the terminal."""
+        # The path is appended, and -P keeps the current folder out: a repository's own modules are never imported.
+        package_root = str(Path(__file__).parents[2])
+        code = f"import sys; sys.path.append({package_root!r}); from codeinfo.index.worker import main; main()"
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-c", code],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            start_new_session=True,
+        )
+        self._process = process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        os.set_blocking(process.stdin.fileno(), False)
+        self._outgoing.clear()
+        self._incoming.clear()
+        self._queue_message(astuple(self._settings))
+        self._write(process.stdin.fileno())
+        started = select.poll()
+        started.register(process.stdout, select.POLLIN)
+        if (not started.poll(_START_TIMEOUT_S * 1000) or os.read(process.stdout.fileno(), 1) != READY) and not self._stopping:
+            raise CodeInfoError(
+                "the parser process does not start", next_step="Install codeinfo again, or see `codeinfo doctor`"
+            )
+        for job in self._at_hand:
+            self._send(job)
+
+    def _end_process(self) -> str:
+        """Kill and collect the worker; says how it ended."""
+        process, self._process = self._process, None
+        if process is None:
+            return ""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.2)  # one that broke its pipe is about to end by itself, and its status says why
+        process.kill()
+        status = process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+        return f"crashed (signal {-status})" if status < 0 else f"ended (status {status})"
+
+
+def _rebuilt(job: _Job, value: tuple[Any, ...]) -> Parsed:
+    chunks, definitions, imports, terms, notes, references = value
+    parsed = ParsedFile(
+        chunks=tuple(Chunk(*fields) for fields in chunks),
+        definitions=tuple(Definition(*fields) for fields in definitions),
+        imports=tuple(Import(*fields) for fields in imports),
+        terms=terms,
+        notes=(*notes, job.note) if job.note else notes,
+    )
+    return Parsed(job.task.path, parsed, references)
+
+
+def _last_resort(job: _Job, settings: ChunkSettings) -> Parsed:
+    """Lines only, of a bounded part of the text, in this process."""
+    from codeinfo.index.parse import text_parse
+    from codeinfo.index.source import Source
+
+    parsed = text_parse(Source(job.task.text[:_LAST_RESORT_CHARS]), settings)
+    note = f"{job.note}; that failed too: only the first {_LAST_RESORT_CHARS:,} characters are indexed"
+    return Parsed(job.task.path, replace(parsed, notes=(note,)), b"")

@@ -1,0 +1,81 @@
+"""A process that parses files for a pool and may be killed at any moment: `python -m codeinfo.index.worker`.
+
+Messages on both pipes are a length (8 bytes) and marshalled plain values. The first one in holds the settings; each
+further one is (path, text, language, kind, syntax), answered by (True, the parse) or (False, the reason). The process
+ends when its input ends, so it never outlives its parent for longer than one file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import marshal
+import os
+import signal
+import sys
+from typing import Any, BinaryIO
+
+from codeinfo.index.chunk import ChunkSettings
+from codeinfo.index.parse import parse_packed
+from codeinfo.types import FileKind, ParsedFile
+
+MEMORY_LIMIT = 2 << 30  # bytes of address space; a parse that needs more is hostile
+HEADER = 8
+READY = b"\x01"
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
+    _limit_memory()
+    requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    settings = ChunkSettings(*_receive(requests))
+    replies.write(READY)
+    replies.flush()
+    while (request := _receive(requests)) is not None:
+        signal.setitimer(signal.ITIMER_REAL, settings.parse_timeout_s * 2)  # ends us should the parent be gone
+        reply = marshal.dumps(_answer(request, settings))
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        replies.write(len(reply).to_bytes(HEADER, "little"))
+        replies.write(reply)
+        replies.flush()
+
+
+def _answer(request: Any, settings: ChunkSettings) -> tuple[bool, Any]:
+    path, text, language, kind, syntax = request
+    try:
+        parsed, references = parse_packed(path, text, language, FileKind(kind), settings, syntax=syntax)
+        return True, (*plain(parsed), references)
+    except Exception as error:  # whatever a hostile file provokes is an answer, the parent goes on without syntax
+        return False, f"{type(error).__name__}: {error}"[:200]
+
+
+def plain(parsed: ParsedFile) -> tuple[Any, ...]:
+    """The values of a parse as tuples, which marshal writes faster than pickle writes objects."""
+    return (
+        [(c.start_line, c.end_line, c.text, c.kind, c.symbol, c.breadcrumb) for c in parsed.chunks],
+        [
+            (d.name, d.qualified, d.kind, d.signature, d.doc, d.start_line, d.end_line, d.exported, d.bases)
+            for d in parsed.definitions
+        ],
+        [(i.module, i.line, i.names, i.alias, i.reexport) for i in parsed.imports],
+        parsed.terms,
+        parsed.notes,
+    )
+
+
+def _receive(requests: BinaryIO) -> Any:
+    header = requests.read(HEADER)
+    if len(header) < HEADER:
+        return None
+    return marshal.loads(requests.read(int.from_bytes(header, "little")))
+
+
+def _limit_memory() -> None:
+    with contextlib.suppress(ImportError, OSError, ValueError):  # not every system has or allows the limit
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+if __name__ == "__main__":
+    main()
