@@ -157,6 +157,10 @@ class Snapshot(Protocol):
 
     def chunks(self, rows: Sequence[int]) -> list[ChunkRow]: ...
 
+    def row_at(self, file: int, line: int) -> int | None:
+        """The row of a file that holds a line."""
+        ...
+
     def definitions(self, names: Sequence[str]) -> list[StoredSymbol]:
         """Definitions whose name equals one of `names`, ignoring case."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,12 +12,17 @@ from numpy.typing import NDArray
 
 from codeinfo.ports import ChunkRow, Embedder, Snapshot, StoredSymbol
 from codeinfo.rank import boost, meaning
+from codeinfo.rank.focus import Finder, budget_for, excerpt, focus
 from codeinfo.rank.keyword import Floats, KeywordScores, file_scores, score_keywords, wanted_terms
 from codeinfo.rank.query import Query, read_query
 from codeinfo.rank.weights import DEFAULT, Weights
 from codeinfo.types import Distance, FileKind, Hit, Intent, Quality, SearchResult, Signal
 
-CANDIDATES = 300  # files that get the per-path signals
+CANDIDATES = 120  # files that get the per-path signals
+ROWS_PER_FILE = 3  # fetched for each file: the best, its second, and one to spare for filters
+MEANING_IN_FILE = 0.5  # a cosine's worth beside the relative keyword score when chunks of one file compete
+DEFINED_HERE = 3.0  # the chunk where a bare name is defined wins over any that uses it
+NAMED_HERE = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +31,7 @@ class SearchOptions:
     intent: Intent | None = None
     project_words: frozenset[str] = frozenset()
     allowed: NDArray[np.bool_] | None = None  # by file; None: all
+    symbol_kinds: frozenset[str] = frozenset()
     weights: Weights = DEFAULT
 
 
@@ -47,7 +54,7 @@ def search(text: str, view: Snapshot, embedder: Embedder | None, options: Search
     if options.allowed is not None:
         scores = np.where(options.allowed, scores, 0)
     ranked, factors = boosted(query, scores, view, options.weights)
-    hits = choose(query, evidence, view, ranked, factors, scores, options)
+    hits = choose(query, evidence, view, ranked, factors, options)
     return SearchResult(
         query=text,
         intent=query.intent,
@@ -115,7 +122,7 @@ def boosted(
         named = boost.multipliers(query, view.paths[file], w)
         named["length"] = 1 + w.length * float(lengths[file]) / max(longest, 1e-6)
         factors[file] = named
-        final.append((file, float(scores[file]) * float(np.prod(list(named.values())))))
+        final.append((file, float(scores[file]) * math.prod(named.values())))
     final.sort(key=lambda item: (-item[1], view.paths[item[0]]))
     return final, factors
 
@@ -126,45 +133,66 @@ def choose(
     view: Snapshot,
     ranked: list[tuple[int, float]],
     factors: Mapping[int, Mapping[str, float]],
-    scores: Floats,
     options: SearchOptions,
 ) -> list[Hit]:
-    """The best chunk of each file, its second as `more`."""
-    hits = []
+    """The best chunk of each file, its second as `more`; goes down the list until there are enough."""
+    hits: list[Hit] = []
+    idf = evidence.keyword.idf
+    finder = Finder({term: weight * idf[term] for term, weight in query.terms.items() if term in idf})
     top = ranked[0][1] if ranked else 1.0
-    for file, score in ranked[: options.limit]:
-        rows = _best_rows(query, evidence, view, file)
-        chunks = view.chunks(rows[:2])
-        hits.append(_hit(file, score / top, chunks, rows, evidence, factors[file], options.weights))
+    for file, score in ranked:
+        if len(hits) == options.limit:
+            break
+        rows = best_rows(query, evidence, view, file)
+        chunks = view.chunks(rows)
+        if options.symbol_kinds:
+            kept = [at for at, chunk in enumerate(chunks) if chunk.kind in options.symbol_kinds]
+            rows, chunks = [rows[at] for at in kept], [chunks[at] for at in kept]
+        if chunks:
+            signals = explain(file, evidence, factors[file], options.weights)
+            hits.append(_hit(finder, score / top, chunks, rows, evidence, signals, len(hits)))
     return hits
 
 
-def _best_rows(query: Query, evidence: Evidence, view: Snapshot, file: int) -> list[int]:
-    first = int(view.file_first[file])
-    own = slice(first, first + int(view.file_rows[file]))
+def best_rows(query: Query, evidence: Evidence, view: Snapshot, file: int) -> list[int]:
+    """A file's rows that answer best, best first: words and meaning, and the place where a name asked for is defined."""
+    first, count = int(view.file_first[file]), int(view.file_rows[file])
+    own = slice(first, first + count)
     score = evidence.rows[own] / max(float(evidence.rows[own].max()), 1e-6)
     if evidence.cosines is not None:
-        score = score + 0.5 * evidence.cosines[own]
-    order = np.argsort(-score, kind="stable")[:2]
+        score = score + MEANING_IN_FILE * evidence.cosines[own]
+    for symbol in evidence.definitions:
+        if symbol.path == view.paths[file] and (row := view.row_at(file, symbol.definition.start_line)) is not None:
+            exact = symbol.definition.name in query.names
+            worth = DEFINED_HERE if query.bare_name else NAMED_HERE
+            if symbol.definition.kind in boost.TYPE_KINDS:
+                worth *= 1.5
+            score[row - first] += worth if exact else worth / 2
+    order = np.argsort(-score, kind="stable")[:ROWS_PER_FILE]
     return [first + int(at) for at in order]
 
 
-def _hit(
-    file: int,
-    score: float,
-    chunks: list[ChunkRow],
-    rows: list[int],
-    evidence: Evidence,
-    factors: Mapping[str, float],
-    w: Weights,
-) -> Hit:
-    best = chunks[0]
-    signals = [
+def explain(file: int, evidence: Evidence, factors: Mapping[str, float], w: Weights) -> tuple[Signal, ...]:
+    added = [
         Signal(name, round(float(values[file]), 4), round(float(values[file]) * getattr(w, name, 1.0), 4))
         for name, values in evidence.files.items()
         if values[file]
     ]
-    signals += [Signal(name, round(value, 4), round(value, 4), factor=True) for name, value in factors.items()]
+    return (*added, *(Signal(name, round(value, 4), round(value, 4), factor=True) for name, value in factors.items()))
+
+
+def _hit(
+    finder: Finder,
+    score: float,
+    chunks: list[ChunkRow],
+    rows: list[int],
+    evidence: Evidence,
+    signals: tuple[Signal, ...],
+    place: int,
+) -> Hit:
+    best = chunks[0]
+    budget = budget_for(place)
+    first, last = focus(best.text, finder, budget)
     distance = None
     if evidence.cosines is not None:
         distance = Distance(round(meaning.squared_l2(float(evidence.cosines[rows[0]])), 4))
@@ -173,7 +201,8 @@ def _hit(
         path=best.path,
         start_line=best.start_line,
         end_line=best.end_line,
-        text=best.text,
+        text=excerpt(best.text, first, last, budget),
+        text_line=best.start_line + first,
         score=round(score, 4),
         chunk_id=best.chunk_id,
         language=best.language,
@@ -182,6 +211,6 @@ def _hit(
         symbol_kind=best.kind,
         breadcrumb=best.breadcrumb,
         distance=distance,
-        signals=tuple(signals),
-        more=tuple((chunk.start_line, chunk.end_line) for chunk in chunks[1:]),
+        signals=signals,
+        more=tuple((chunk.start_line, chunk.end_line) for chunk in chunks[1:2]),
     )

@@ -187,13 +187,17 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One result: the best chunk of a file, with the reasons for its place."""
+    """One result: the best chunk of a file, with the reasons for its place.
+
+    `start_line` to `end_line` is the chunk; `text` is the part of it that answers, from `text_line` on.
+    """
 
     root: str
     path: str
     start_line: int
     end_line: int
     text: str
+    text_line: int
     score: float
     chunk_id: int
     language: str = ""

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from codeinfo.config import Config
-from codeinfo.engine.upkeep import KEYWORD_ONLY, Upkeep
-from codeinfo.errors import Busy, NotFound
-from codeinfo.ports import Embedder
+from codeinfo.engine.parts import Parts
+from codeinfo.engine.upkeep import Upkeep, is_complete
+from codeinfo.errors import Busy, IndexDamaged, NotFound
 from codeinfo.requests import (
+    Cleared,
     ClearReport,
     ClearRequest,
-    Cleared,
+    DoctorReport,
+    DoctorRequest,
     IndexRequest,
     IndexResponse,
     IndexStatus,
@@ -26,7 +27,8 @@ from codeinfo.requests import (
     WhyRequest,
 )
 from codeinfo.sources.walk import check_root
-from codeinfo.types import Intent, SearchResult
+from codeinfo.store.sqlite import SqliteStore
+from codeinfo.types import SearchResult
 
 ProgressSink = Callable[[Progress], None]
 
@@ -36,10 +38,9 @@ class Engine:
 
     def __init__(self, config: Config) -> None:
         self.config = config
+        self._parts = Parts(config)
         self._lock = threading.RLock()
         self._upkeeps: dict[Path, Upkeep] = {}
-        self._embedder: Embedder | None = None
-        self._embedder_known = False
 
     def close(self) -> None:
         with self._lock:
@@ -53,54 +54,98 @@ class Engine:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def upkeep(self, path: str | Path) -> Upkeep:
+        """The keeper of one root's index, made once."""
+        root = check_root(Path(path))
+        with self._lock:
+            if root not in self._upkeeps:
+                self._upkeeps[root] = Upkeep(root, self.config.for_root(root), self._parts.embedder())
+            return self._upkeeps[root]
+
     # --- operations ---
 
     def index(self, request: IndexRequest, progress: ProgressSink | None = None) -> IndexResponse:
-        roots = [check_root(Path(path)) for path in request.paths]
-        return IndexResponse(
-            tuple(self.upkeep(root).refresh(full=request.full, progress=progress).report for root in roots)
-        )
+        keepers = [self.upkeep(path) for path in request.paths]
+        return IndexResponse(tuple(k.refresh(full=request.full, progress=progress).report for k in keepers))
 
     def search(self, request: SearchRequest, progress: ProgressSink | None = None) -> SearchResult:
-        from codeinfo.search import SearchOptions, search
-        from codeinfo.tokens import terms
+        from codeinfo.engine.searching import search_roots
 
-        results = []
-        for path in request.paths:
-            root = check_root(Path(path))
-            upkeep = self.upkeep(root)
-            store, notes = self._searchable(upkeep, request.refresh, progress)
-            options = SearchOptions(
-                limit=request.limit,
-                intent=Intent(request.intent) if request.intent else None,
-                project_words=frozenset(terms(root.name)),
-            )
-            with store.snapshot() as view:
-                found = search(request.query, view, upkeep.embedder, options)
-            hits = tuple(replace(hit, root=str(root)) for hit in found.hits)
-            results.append(replace(found, hits=hits, notes=(*found.notes, *notes)))
-        return results[0]
+        keepers = [self.upkeep(path) for path in dict.fromkeys(request.paths)]
+        opened = [(keeper, *self.searchable(keeper, refresh=request.refresh, progress=progress)) for keeper in keepers]
+        return search_roots(request, opened)
 
-    def _searchable(self, upkeep: Upkeep, refresh: bool, progress: ProgressSink | None):  # type: ignore[no-untyped-def]
-        notes: list[str] = []
-        if refresh or upkeep.live_store() is None:
+    def searchable(
+        self, keeper: Upkeep, *, refresh: bool = True, progress: ProgressSink | None = None
+    ) -> tuple[SqliteStore, tuple[str, ...]]:
+        """An index to search, brought up to date where possible, and what its answers must say about it."""
+        notes: tuple[str, ...] = ()
+        if refresh or keeper.live_store() is None:
             try:
-                fresh = upkeep.refresh(progress=progress)
-                return fresh.store, [note for note in fresh.report.notes]
+                fresh = keeper.refresh(progress=progress)
+                return fresh.store, fresh.announcements
             except Busy as busy:
-                notes.append(f"{busy.what}: these results may miss the newest changes")
-        store = upkeep.live_store()
+                notes = (f"{busy.what}: these results may miss the newest changes",)
+        store = keeper.live_store()
         if store is None:
-            raise NotFound(f"{upkeep.root} is not indexed yet", next_step="Run `codeinfo index` first")
-        return store, notes
+            raise NotFound(f"{keeper.root} is not indexed yet", next_step="Run `codeinfo index` and search again")
+        return store, (*notes, *keeper.standing_notes())
 
-    # --- parts ---
+    def status(self, request: StatusRequest) -> StatusReport:
+        return StatusReport(tuple(_status(self.upkeep(path)) for path in request.paths))
 
-    def upkeep(self, root: Path) -> Upkeep:
-        with self._lock:
-            if root not in self._upkeeps:
-                self._upkeeps[root] = Upkeep(root, self.config.for_root(root), self.embedder())
-            return self._upkeeps[root]
+    def why(self, request: WhyRequest) -> WhyReport:
+        from codeinfo.engine.inspect import why_path
 
-    def embedder(self) -> Embedder | None:
-        return None
+        return why_path(Path(request.path), self.upkeep)
+
+    def clear(self, request: ClearRequest) -> ClearReport:
+        return ClearReport(tuple(self._clear(self.upkeep(path)) for path in request.paths))
+
+    def _clear(self, keeper: Upkeep) -> Cleared:
+        from codeinfo.engine.inspect import bytes_under
+
+        location, existed = keeper.folder.path, keeper.folder.path.exists()
+        size = bytes_under(location)
+        keeper.close()
+        if existed:
+            keeper.folder.clear()
+        return Cleared(str(keeper.root), str(location), existed, size)
+
+    def doctor(self, request: DoctorRequest) -> DoctorReport:
+        from codeinfo.engine.doctor import examine
+
+        return examine(self.config, self._parts, [self.upkeep(path) for path in request.paths])
+
+
+def _status(keeper: Upkeep) -> IndexStatus:
+    from codeinfo.engine.inspect import bytes_under
+
+    location = keeper.folder.path
+    try:
+        store = keeper.live_store()
+        if store is None:
+            return IndexStatus(str(keeper.root), "missing", str(location))
+        _, changes = keeper.pending()
+        meta, counts = store.meta(), store.counts()
+        complete = is_complete(store)
+    except IndexDamaged as damage:
+        return IndexStatus(str(keeper.root), "damaged", str(location), bytes=bytes_under(location), notes=(str(damage),))
+    state = "building" if not complete else "stale" if changes is None or changes else "ready"
+    return IndexStatus(
+        root=str(keeper.root),
+        state=state,
+        location=str(location),
+        files=counts.files,
+        chunks=counts.chunks,
+        bytes=bytes_under(location),
+        generation=int(meta["generation"]),
+        indexed_at=meta.get("indexed_at", ""),
+        model_id=meta.get("model_id", ""),
+        dimension=int(meta.get("dimension", "0")),
+        added=len(changes.added) if changes else 0,
+        changed=len(changes.suspects) if changes else 0,
+        removed=len(changes.removed) if changes else 0,
+        languages=counts.languages,
+        notes=keeper.standing_notes(),
+    )

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from codeinfo.config import Config
 from codeinfo.errors import IndexDamaged, IndexTooNew
-from codeinfo.index.build import build
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.diff import Changes, compare
 from codeinfo.ports import Embedder
@@ -36,6 +35,7 @@ class Fresh:
 
     store: SqliteStore
     report: IndexReport
+    announcements: tuple[str, ...] = ()  # what a search must pass on: a mended index, a missing model
 
 
 class Upkeep:
@@ -73,6 +73,10 @@ class Upkeep:
             self._store = SqliteStore(build)
         return self._store
 
+    def standing_notes(self) -> tuple[str, ...]:
+        """What every answer from this index must say."""
+        return (KEYWORD_ONLY, *self.config.notes) if self.embedder is None else self.config.notes
+
     def pending(self) -> tuple[Walk, Changes | None]:
         """What the next run would do; None where it would build everything."""
         walked, store = self.walk(), self.live_store()
@@ -99,13 +103,16 @@ class Upkeep:
         store = self._store
         if store is not None and changes is not None and not changes and not full and is_complete(store):
             report = self._report(store, walked, started, notes)
-            return Fresh(store, replace(report, unchanged=changes.unchanged))
+            announced = (*notes, *self.standing_notes())
+            return Fresh(store, replace(report, unchanged=changes.unchanged), announced)
         with self.folder.lock():
             return self._build(walked, full, progress, started, notes)
 
     def _build(
         self, walked: Walk, full: bool, progress: ProgressSink | None, started: float, notes: list[str]
     ) -> Fresh:
+        from codeinfo.index.build import build  # a search that finds nothing changed does not need the parser
+
         live = self.live_store()  # again, under the lock: another process may just have finished
         target, store = self._target(live, full)
         if live is None:
@@ -139,6 +146,7 @@ class Upkeep:
                 unchanged=report.files - outcome.added - outcome.changed,
                 rebuilt=live is not None and store is not live,
             ),
+            (*notes, *self.standing_notes()),
         )
 
     def _target(self, live: SqliteStore | None, full: bool) -> tuple[Path, SqliteStore]:
@@ -178,7 +186,7 @@ class Upkeep:
             files=counts.files,
             chunks=counts.chunks,
             skipped=(*walked.skipped, *counts.skipped, *unread),
-            notes=(*notes, KEYWORD_ONLY) if self.embedder is None else tuple(notes),
+            notes=(*notes, *self.standing_notes()),
             took_ms=round(1000 * (time.monotonic() - started), 1),
             model_id=self.embedder.model_id if self.embedder else "",
         )

@@ -165,6 +165,15 @@ class SqliteSnapshot:
             )
         return result
 
+    def row_at(self, file: int, line: int) -> int | None:
+        first = int(self.file_first[file])
+        first_id = int(self._arrays.chunk_ids[first]) if self.file_rows[file] else 0
+        last_id = first_id + int(self.file_rows[file]) - 1  # a file's chunks were inserted together: ids are in a row
+        query = "SELECT id FROM chunks WHERE id BETWEEN ? AND ? AND start_line <= ? AND end_line >= ? LIMIT 1"
+        for (chunk_id,) in self._db.execute(query, (first_id, last_id, line, line)):
+            return first + int(chunk_id) - first_id
+        return None
+
     def definitions(self, names: Sequence[str]) -> list[StoredSymbol]:
         keys = list(dict.fromkeys(name.lower() for name in names))
         marks = ",".join("?" * len(keys))

@@ -21,9 +21,23 @@ from numpy.typing import NDArray
 from codeinfo.errors import IndexDamaged
 from codeinfo.ports import FileSymbols
 from codeinfo.store.faults import translated
-from codeinfo.store.rows import chunk_row, definition_from_row, definition_rows, import_from_row, import_rows
+from codeinfo.store.rows import (
+    chunk_row,
+    definition_from_row,
+    definition_rows,
+    import_from_row,
+    import_rows,
+    text_checksum,
+)
 from codeinfo.store.schema import SCHEMA_VERSION, TABLES
-from codeinfo.store.segments import Damage, SegmentBuilder, live_row_map, merge_postings, segments_to_merge
+from codeinfo.store.segments import (
+    Damage,
+    SegmentBuilder,
+    decode_postings,
+    live_row_map,
+    merge_postings,
+    segments_to_merge,
+)
 from codeinfo.store.snapshot import Arrays, SqliteSnapshot, load_arrays, map_vectors
 from codeinfo.types import FileKind, IndexedFile, ManifestRow, Skip, SourceFile
 
@@ -227,6 +241,23 @@ class SqliteStore:
             total.update(repr(sorted(zip(view.paths, rows_per_file, strict=True))).encode())
             total.update(repr(sorted(view.row_length.tolist())).encode())
         return total.hexdigest()
+
+    def verify(self) -> None:
+        """Read everything once and check it; raises IndexDamaged."""
+        with self._reading() as db:
+            problems = [row[0] for row in db.execute("PRAGMA quick_check") if row[0] != "ok"]
+            if problems:
+                raise Damage(problems[0])
+            for text, checksum in db.execute("SELECT text, checksum FROM chunks"):
+                if text_checksum(text) != checksum:
+                    raise Damage("a chunk fails its checksum")
+            for (data,) in db.execute("SELECT data FROM postings"):
+                decode_postings(data)
+            query = "SELECT vector_file, row_count, dimension, vector_checksum FROM segments WHERE vector_file != ''"
+            for name, count, dimension, checksum in db.execute(query):
+                vectors = map_vectors(self.folder / name, count, dimension)
+                if crc32(memoryview(np.ascontiguousarray(vectors)).cast("B")) != checksum:
+                    raise Damage(f"{name} fails its checksum")
 
     # --- writing ---
 

@@ -1,0 +1,59 @@
+"""Questions about one path or one index folder that no search asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from codeinfo.engine.upkeep import Upkeep
+from codeinfo.errors import IndexDamaged, NotFound
+from codeinfo.requests import WhyReport
+from codeinfo.sources.walk import WalkSettings, why
+from codeinfo.types import ManifestRow
+
+
+def bytes_under(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def why_path(path: Path, upkeep: Callable[[Path], Upkeep]) -> WhyReport:
+    """Asked from the current folder's point of view when the path lies below it, else from its project's."""
+    target = Path.cwd() / path
+    if not target.exists() and not target.is_symlink():
+        raise NotFound(f"{path} does not exist", next_step="Name a file or folder that does")
+    keeper = upkeep(_root_of(target))
+    relative = target.relative_to(keeper.root) if target.is_relative_to(keeper.root) else Path(path)
+    index = keeper.config.index
+    decision = why(
+        keeper.root, str(relative), WalkSettings(max_file_bytes=index.max_file_bytes, submodules=index.submodules)
+    )
+    known = _manifest(keeper).get(relative.as_posix())
+    return WhyReport(
+        path=relative.as_posix(),
+        root=str(keeper.root),
+        included=decision.included,
+        rule=decision.rule,
+        detail=f"{decision.detail} ({decision.source})" if decision.source else decision.detail,
+        language=known.language if known else "",
+        kind=known.kind.value if known else "",
+        chunks=known.chunk_count if known else 0,
+    )
+
+
+def _root_of(target: Path) -> Path:
+    here = Path.cwd().resolve()
+    resolved_parent = target.parent.resolve()
+    if resolved_parent.is_relative_to(here):
+        return here
+    for folder in (resolved_parent, *resolved_parent.parents):
+        if (folder / ".git").exists():
+            return folder
+    return resolved_parent
+
+
+def _manifest(keeper: Upkeep) -> dict[str, ManifestRow]:
+    try:
+        store = keeper.live_store()
+        return store.manifest() if store is not None else {}
+    except IndexDamaged:
+        return {}

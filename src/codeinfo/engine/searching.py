@@ -1,0 +1,94 @@
+"""From a search request to the search line: filters, several roots, one result."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codeinfo.engine.upkeep import Upkeep
+from codeinfo.errors import UsageError
+from codeinfo.ports import Snapshot
+from codeinfo.requests import SearchRequest
+from codeinfo.search import SearchOptions, search
+from codeinfo.store.sqlite import SqliteStore
+from codeinfo.tokens import terms
+from codeinfo.types import Intent, SearchResult
+
+Opened = tuple[Upkeep, SqliteStore, tuple[str, ...]]
+
+
+def search_roots(request: SearchRequest, opened: Sequence[Opened]) -> SearchResult:
+    """Each root by itself, then the best of all: scores are relative to a root's best, so they can be compared."""
+    if not request.query.strip():
+        raise UsageError("the query is empty", next_step="Say what to look for")
+    results = [_search_root(request, *one) for one in opened]
+    if len(results) == 1:
+        return results[0]
+    hits = sorted((hit for result in results for hit in result.hits), key=lambda hit: -hit.score)
+    best = max(results, key=lambda result: result.quality.confidence)
+    return replace(
+        best,
+        hits=tuple(hits[: request.limit]),
+        dropped=tuple(dropped for result in results for dropped in result.dropped),
+        notes=tuple(dict.fromkeys(note for result in results for note in result.notes)),
+        took_ms=round(sum(result.took_ms for result in results), 2),
+    )
+
+
+def _search_root(request: SearchRequest, keeper: Upkeep, store: SqliteStore, notes: tuple[str, ...]) -> SearchResult:
+    with store.snapshot() as view:
+        options = SearchOptions(
+            limit=request.limit,
+            intent=Intent(request.intent) if request.intent else None,
+            project_words=frozenset(terms(keeper.root.name)),
+            allowed=allowed_files(request, view, keeper),
+            symbol_kinds=frozenset(request.symbol_kinds),
+        )
+        found = search(request.query, view, keeper.embedder, options)
+    if not found_all(view):
+        notes = (*notes, "the index is still being built: these results come from a part of it")
+    hits = tuple(replace(hit, root=str(keeper.root)) for hit in found.hits)
+    return replace(found, hits=hits, notes=(*found.notes, *notes))
+
+
+def found_all(view: Snapshot) -> bool:
+    return view.complete
+
+
+def allowed_files(request: SearchRequest, view: Snapshot, keeper: Upkeep) -> NDArray[np.bool_] | None:
+    """Which files the filters let through, or None when there is no filter."""
+    tests = []
+    if request.languages:
+        wanted = {language.lower() for language in request.languages}
+        tests.append([language in wanted for language in view.languages])
+    if request.kinds:
+        tests.append([kind in request.kinds for kind in view.kinds])
+    if request.globs:
+        tests.append(_matching(view.paths, request.globs))
+    if request.changed_since:
+        from codeinfo.sources.git import changed_since
+
+        changed = changed_since(keeper.root, request.changed_since)
+        tests.append([path in changed for path in view.paths])
+    return np.logical_and.reduce([np.array(test, bool) for test in tests]) if tests else None
+
+
+def _matching(paths: Sequence[str], globs: Sequence[str]) -> list[bool]:
+    wanted = [_pattern(glob) for glob in globs if not glob.startswith("!")]
+    unwanted = [_pattern(glob[1:]) for glob in globs if glob.startswith("!")]
+    return [
+        (not wanted or any(p.match(path) for p in wanted)) and not any(p.match(path) for p in unwanted) for path in paths
+    ]
+
+
+def _pattern(glob: str) -> re.Pattern[str]:
+    """`*` stays within a folder, `**` does not; a pattern without a slash matches the file's name anywhere."""
+    anchored = glob.lstrip("/") if "/" in glob.strip("/") or glob.startswith("/") else f"**/{glob}"
+    anchored = anchored + "**" if anchored.endswith("/") else anchored
+    parts = [".*" if part == "**" else fnmatch.translate(part)[4:-3].replace(".*", "[^/]*") for part in anchored.split("/")]
+    return re.compile("/".join(parts).replace(".*/", "(?:.*/)?") + r"\Z", re.DOTALL)
