@@ -14,6 +14,7 @@ from codeinfo.errors import ProviderError, UsageError
 from codeinfo.ports import Message, ToolCall
 from codeinfo.providers.discover import discover, list_models, look
 from codeinfo.providers.endpoints import ChatEndpoint, Discovery, Limits
+from codeinfo.providers.faults import Kind
 from codeinfo.providers.keys import Key, key_from_environment, key_from_file, redact
 from codeinfo.providers.openai_chat import OpenAIChat
 from codeinfo.providers.schema import problems
@@ -210,3 +211,9 @@ def test_an_independent_client_understands_the_test_server() -> None:
         assert whole.choices[0].message.tool_calls[0].function.arguments == '{"query": "x"}'
         assert len(client.embeddings.create(model=EMBEDDING_MODEL, input=["a", "b"]).data) == 2
         assert [model.id for model in client.models.list()] == [CHAT_MODEL, EMBEDDING_MODEL]
+
+
+def test_every_code_is_documented() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "providers.md").read_text()
+    for kind in set(Kind) - {Kind.CANCELLED}:
+        assert f"`_{kind.value.suffix}`" in page

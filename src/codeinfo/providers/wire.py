@@ -221,6 +221,9 @@ class Connection:
             fault = self._fault_of(error)
             self.close()
             raise fault from error
+        except BaseException:  # Ctrl-C halfway through a request: the next one must not meet its remains
+            self.close()
+            raise
 
     def _fault_of(self, error: Exception) -> Fault:
         if self._expired:
