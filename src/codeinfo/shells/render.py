@@ -12,6 +12,7 @@ from codeinfo.shells.paper import Paper, Span
 from codeinfo.types import Hit, SearchResult
 
 SNIPPET_LINES = 8  # of each hit: enough to recognise it, few enough to see ten hits at once
+LABEL_CHARS = 72  # a chunk of many small definitions names them all
 SKIPS_SHOWN = 10
 METRICS = {"squared_l2": "squared L2, lower is closer"}
 STATES = {"ok": "green", "ready": "green", "warn": "yellow", "stale": "yellow", "fail": "bold red"}
@@ -51,7 +52,7 @@ def _search(result: SearchResult, paper: Paper, explain: bool) -> None:
 def _heading(number: int, hit: Hit, paper: Paper) -> None:
     spans: list[Span] = [(f"{number:>2}  ", "dim"), (f"{_shown(hit)}:{hit.start_line}-{hit.end_line}", "bold cyan")]
     if label := hit.breadcrumb or hit.symbol:
-        spans += ["  ", (label, "magenta")]
+        spans += ["  ", (label if len(label) <= LABEL_CHARS else label[:LABEL_CHARS] + "…", "magenta")]
     paper.line(*spans)
     details = []
     if hit.distance is not None:
@@ -102,8 +103,12 @@ def window(lines: list[str], wanted: set[str]) -> list[int]:
         return list(range(len(lines)))
     weights = [sum(word in line.lower() for word in wanted) for line in lines]
     size = SNIPPET_LINES - 2  # the first line and the gap after it take two
-    starts = range(len(lines) - size + 1)
-    best = max(starts, key=lambda start: (sum(weights[start : start + size]), -start))
+    slope = [1 + min(offset, size - 1 - offset) for offset in range(size)]  # a match in the middle shows its context
+
+    def worth(start: int) -> int:
+        return sum(weight * factor for weight, factor in zip(weights[start : start + size], slope, strict=True))
+
+    best = max(range(len(lines) - size + 1), key=worth)
     if best <= 2:
         return list(range(SNIPPET_LINES))
     return [0, *range(best, best + size)]
