@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 import codeinfo
 from codeinfo.config import table
-from codeinfo.shells.operations import OPERATIONS
+from codeinfo.shells.operations import TABLES, operation, operation_names
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = REPOSITORY / "src" / "codeinfo"
@@ -29,7 +31,8 @@ LEVELS = (
     ("search", "enrich", "index", "store", "providers"),
     ("agent",),
     ("engine",),
-    ("shells", "evals"),
+    ("evals",),
+    ("shells",),
     ("__init__", "__main__"),
 )
 ALSO = {("shells", "__init__")}  # the version is kept there
@@ -186,8 +189,11 @@ def test_every_command_and_option_is_documented() -> None:
     page = (REPOSITORY / "docs" / "cli.md").read_text()
     for command in cli.list_commands(None):  # type: ignore[arg-type]
         assert f"### `codeinfo {command}" in page
-    for operation in OPERATIONS:
-        command = cli.get_command(None, operation)  # type: ignore[arg-type]
+    for name in operation_names():
+        command: click.Command | None = cli
+        for word in name.split():
+            assert isinstance(command, click.Group)
+            command = command.get_command(None, word)  # type: ignore[arg-type]
         assert command is not None
         for parameter in command.params:
             if parameter.param_type_name == "option" and parameter.name not in ("snippets", "refresh"):
@@ -216,3 +222,10 @@ def test_every_dependency_is_used() -> None:
 
 def test_typed_marker_ships() -> None:
     assert (PACKAGE / "py.typed").exists()
+
+
+@pytest.mark.parametrize("area", TABLES)
+def test_the_list_of_operations_matches_their_tables(area: str) -> None:
+    table = importlib.import_module(f"codeinfo.shells.tables.{area}")
+    assert tuple(item.name for item in table.OPERATIONS) == TABLES[area]
+    assert all(operation(name).name == name for name in TABLES[area])

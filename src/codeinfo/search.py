@@ -155,7 +155,7 @@ def choose(
 
 
 def best_rows(query: Query, evidence: Evidence, view: Snapshot, file: int) -> list[int]:
-    """A file's rows that answer best, best first: words and meaning, and the place where a name asked for is defined."""
+    """A file's best rows, best first: by words and meaning, and by where a name asked for is defined."""
     first, count = int(view.file_first[file]), int(view.file_rows[file])
     own = slice(first, first + count)
     score = evidence.rows[own] / max(float(evidence.rows[own].max()), 1e-6)

@@ -26,15 +26,15 @@ def _python() -> Check:
 
 
 def _sqlite() -> Check:
-    import apsw
+    from codeinfo.store.connections import library_version
 
-    return Check("sqlite", "ok", f"{apsw.sqlite_lib_version()} (bundled with apsw {apsw.apsw_version()})")
+    return Check("sqlite", "ok", library_version())
 
 
 def _grammars() -> Check:
+    from codeinfo.index.chunk import ChunkSettings
     from codeinfo.index.parse import parse_file
     from codeinfo.types import FileKind
-    from codeinfo.index.chunk import ChunkSettings
 
     try:
         parsed = parse_file("check.py", "def check():\n    pass\n", "python", FileKind.CODE, ChunkSettings())

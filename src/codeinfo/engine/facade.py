@@ -130,7 +130,9 @@ def _status(keeper: Upkeep) -> IndexStatus:
         meta, counts = store.meta(), store.counts()
         complete = is_complete(store)
     except IndexDamaged as damage:
-        return IndexStatus(str(keeper.root), "damaged", str(location), bytes=bytes_under(location), notes=(str(damage),))
+        return IndexStatus(
+            str(keeper.root), "damaged", str(location), bytes=bytes_under(location), notes=(str(damage),)
+        )
     state = "building" if not complete else "stale" if changes is None or changes else "ready"
     return IndexStatus(
         root=str(keeper.root),

@@ -37,14 +37,15 @@ class Parts:
             return make_embedder(ScriptedModel(settings.dimension or 256))
         if not settings.model:
             raise UsageError(
-                "no embedding model is named", next_step="Set embedding.model (CODEINFO_EMBEDDING_MODEL) to one it serves"
+                "no embedding model is named",
+                next_step="Set embedding.model (CODEINFO_EMBEDDING_MODEL) to one it serves",
             )
         secret = self._config.secret(settings.api_key_env)
         return make_embedder(
             EmbeddingEndpoint(
                 base_url=settings.base_url,
                 model=settings.model,
-                key=Key(secret) if secret else None,
+                key=Key(secret, settings.api_key_env) if secret else None,
                 dimension=settings.dimension,
                 batch_count=settings.batch,
                 limits=Limits(read_seconds=settings.timeout_s),

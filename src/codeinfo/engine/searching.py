@@ -82,7 +82,8 @@ def _matching(paths: Sequence[str], globs: Sequence[str]) -> list[bool]:
     wanted = [_pattern(glob) for glob in globs if not glob.startswith("!")]
     unwanted = [_pattern(glob[1:]) for glob in globs if glob.startswith("!")]
     return [
-        (not wanted or any(p.match(path) for p in wanted)) and not any(p.match(path) for p in unwanted) for path in paths
+        (not wanted or any(p.match(path) for p in wanted)) and not any(p.match(path) for p in unwanted)
+        for path in paths
     ]
 
 
@@ -90,5 +91,7 @@ def _pattern(glob: str) -> re.Pattern[str]:
     """`*` stays within a folder, `**` does not; a pattern without a slash matches the file's name anywhere."""
     anchored = glob.lstrip("/") if "/" in glob.strip("/") or glob.startswith("/") else f"**/{glob}"
     anchored = anchored + "**" if anchored.endswith("/") else anchored
-    parts = [".*" if part == "**" else fnmatch.translate(part)[4:-3].replace(".*", "[^/]*") for part in anchored.split("/")]
+    parts = [
+        ".*" if part == "**" else fnmatch.translate(part)[4:-3].replace(".*", "[^/]*") for part in anchored.split("/")
+    ]
     return re.compile("/".join(parts).replace(".*/", "(?:.*/)?") + r"\Z", re.DOTALL)

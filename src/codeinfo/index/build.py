@@ -150,9 +150,7 @@ def _settled(source: SourceFile) -> SourceFile:
     return replace(source, mtime_ns=0) if time.time_ns() - source.mtime_ns < _SETTLED_NS else source
 
 
-def _report(
-    parsed: Iterable[Parsed], total: int, outcome: Outcome, progress: ProgressSink | None
-) -> Iterator[Parsed]:
+def _report(parsed: Iterable[Parsed], total: int, outcome: Outcome, progress: ProgressSink | None) -> Iterator[Parsed]:
     started = time.monotonic()
     for done, item in enumerate(parsed, 1):
         if progress is not None:

@@ -22,7 +22,20 @@ _VENDORED = re.compile(r"(?:^|/)(?:vendor|vendored|_vendor|third[_-]?party|exter
 _STUB = re.compile(r"\.(?:d\.ts|pyi)$")
 
 TYPE_KINDS = frozenset(
-    {"class", "interface", "struct", "enum", "trait", "protocol", "type", "object", "module", "namespace", "record", "union"}
+    {
+        "class",
+        "interface",
+        "struct",
+        "enum",
+        "trait",
+        "protocol",
+        "type",
+        "object",
+        "module",
+        "namespace",
+        "record",
+        "union",
+    }
 )
 
 
@@ -53,9 +66,7 @@ def stem_precision(query: Query, keyword: KeywordScores, paths: Sequence[str], f
     return result
 
 
-def definition_scores(
-    query: Query, found: Iterable[tuple[int, str, str]], files: int
-) -> tuple[Floats, Floats]:
+def definition_scores(query: Query, found: Iterable[tuple[int, str, str]], files: int) -> tuple[Floats, Floats]:
     """(exact, named): files that define the bare name asked for, and files that define a name a sentence mentions.
 
     `found` is (file, name, kind). A type counts fully, other definitions less; a name that many files define says little.

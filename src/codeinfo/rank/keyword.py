@@ -30,11 +30,18 @@ def wanted_terms(terms: Mapping[str, float]) -> list[str]:
 
 
 def score_keywords(
-    terms: Mapping[str, float], postings: Postings, row_file: NDArray[np.int32], row_length: Floats, files: int, w: Weights
+    terms: Mapping[str, float],
+    postings: Postings,
+    row_file: NDArray[np.int32],
+    row_length: Floats,
+    files: int,
+    w: Weights,
 ) -> KeywordScores:
     rows_total = np.zeros(len(row_file), np.float32)
     files_total = np.zeros(files, np.float32)
-    row_norm = w.k1 * (1 - w.b + w.b * row_length / max(float(row_length.mean()), 1e-6)) if len(row_file) else row_length
+    row_norm = (
+        w.k1 * (1 - w.b + w.b * row_length / max(float(row_length.mean()), 1e-6)) if len(row_file) else row_length
+    )
     file_length = np.bincount(row_file, row_length, files).astype(np.float32)
     file_norm = w.k1 * (1 - w.b + w.b * file_length / max(float(file_length.mean()), 1e-6)) if files else file_length
     idf: dict[str, float] = {}
@@ -92,5 +99,3 @@ def file_scores(rows: Floats, row_file: NDArray[np.int32], files: int, decay: tu
     place = np.arange(len(order)) - np.repeat(starts, np.diff(np.r_[starts, len(order)]))
     weights = np.array([*decay, 0.0], np.float32)[np.minimum(place, len(decay))]
     return np.bincount(owners, rows[order] * weights, files).astype(np.float32)
-
-

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 
 from codeinfo.rank.words import EXPANSIONS, STOP_WORDS
 from codeinfo.tokens import identifier_terms, split_identifier, stem
@@ -73,7 +74,9 @@ def classify(text: str, bare: bool) -> Intent:
     return Intent.CONCEPTUAL
 
 
-_CONFIG_WORDS = frozenset("config configuration configure settings setting env environment option options flags".split())
+_CONFIG_WORDS = frozenset(
+    "config configuration configure settings setting env environment option options flags".split()
+)
 _WIRING_WORDS = frozenset("register registration inject injection provider bootstrap wiring container module".split())
 _FLOW_WORDS = frozenset("flow lifecycle pipeline sequence happens when after before through dispatch".split())
 
@@ -124,7 +127,7 @@ def _weighted_terms(
 
 
 def _add_pairs(weights: dict[str, float], words: tuple[str, ...]) -> None:
-    for first, second in zip(words, words[1:], strict=False):
+    for first, second in pairwise(words):
         weight = min(weights.get(stem(first), 0.0), weights.get(stem(second), 0.0))
         weights.setdefault(first + second, PAIR_WEIGHT * weight)
 

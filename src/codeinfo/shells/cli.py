@@ -18,27 +18,47 @@ from typing import Any, NoReturn
 
 import click
 
-from codeinfo import __version__, requests
+from codeinfo import __version__
 from codeinfo.config import Config, colour_refused, table
 from codeinfo.errors import CodeInfoError, Interrupted, OutOfSpace, UsageError
-from codeinfo.shells.operations import OPERATIONS, Operation, Parameter, parameters
+from codeinfo.shells.operations import Operation, Parameter, operation, operation_names, parameters
 
-EXIT_SKIPS = 3
 EPILOG = "Exit codes: 0 ok, 2 usage, 3 done but something was skipped, 4 busy, 5 index damaged, 6 provider, 7 disk or "
 EPILOG += "memory, 130 interrupted. Settings: `codeinfo config show`."
 SHELLS = ("bash", "zsh", "fish")
 
 
 class Commands(click.Group):
-    """Commands of the operations table, each built when it is asked for, beside the few that are the shell's own."""
+    """Commands of the operations table, each built when it is asked for, beside the few that are the shell's own.
+
+    `prefix` is the words typed so far: "conversations list" is the command `list` of the group `conversations`.
+    """
+
+    prefix = ""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*OPERATIONS, *super().list_commands(ctx)]
+        return [*dict.fromkeys(name.split()[0] for name in self._rests()), *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in OPERATIONS:
-            return _command(OPERATIONS[cmd_name])
+        rests = self._rests()
+        if cmd_name in rests:
+            return _command(operation(self.prefix + cmd_name))
+        if any(rest.startswith(f"{cmd_name} ") for rest in rests):
+            group = Commands(cmd_name, help=GROUP_HELP.get(cmd_name, ""))
+            group.prefix = f"{self.prefix}{cmd_name} "
+            return group
         return super().get_command(ctx, cmd_name)
+
+    def _rests(self) -> list[str]:
+        return [name.removeprefix(self.prefix) for name in operation_names() if name.startswith(self.prefix)]
+
+
+GROUP_HELP = {
+    "agents": "Agents: folders with a prompt, a model and commands.",
+    "conversations": "Conversations that were held, and what to do with them.",
+    "docs": "Collections of documents: add, sync, search, cite.",
+    "memory": "What the team remembers about this project.",
+}
 
 
 # --- building commands ---------------------------------------------------------------------------------------------
@@ -49,7 +69,7 @@ def _command(operation: Operation) -> click.Command:
     if operation.confirm:
         params.append(click.Option(["--yes", "-y"], is_flag=True, help="Do not ask."))
     return click.Command(
-        operation.name,
+        operation.name.split()[-1],
         params=[*params, *_common()],
         callback=partial(_perform, operation),
         help=_help(operation),
@@ -157,6 +177,7 @@ def _perform(operation: Operation, /, settings: tuple[str, ...], as_json: bool, 
     agreed = values.pop("yes", True)
     given = {name: value for name, value in values.items() if value != () and value is not None}
     request = operation.request(**given)
+    _check_quotes(request)
     if operation.confirm and not agreed and sys.stdin.isatty():
         click.confirm(operation.confirm.format(paths=", ".join(request.paths)), abort=True, err=True)
     settled = Config.load(_flags(settings), _where(request))
@@ -166,8 +187,8 @@ def _perform(operation: Operation, /, settings: tuple[str, ...], as_json: bool, 
     if as_json:
         _write_json(result)
     else:
-        _write_text(result, explain=getattr(request, "explain", False))
-    return _exit_code(result)
+        _write_text(result, operation.renderer, explain=getattr(request, "explain", False))
+    return operation.exit_code(result) if operation.exit_code else 0
 
 
 def _answer(operation: Operation, request: Any, settled: Config) -> Any:
@@ -176,6 +197,17 @@ def _answer(operation: Operation, request: Any, settled: Config) -> Any:
 
     with contextlib.closing(Engine(settled)) as engine, progress.shown(sys.stderr) as sink:
         return operation.handler(engine, request, sink)
+
+
+def _check_quotes(request: Any) -> None:
+    """`search parse header` means one query, not a query and a folder: say so where it is typed."""
+    query, paths = getattr(request, "query", ""), getattr(request, "paths", ())
+    missing = next((path for path in paths if not os.path.exists(path)), "") if query else ""
+    if missing:
+        words = " ".join((query, *paths))
+        raise UsageError(
+            f"{missing} does not exist", next_step=f'Put several words in quotes: codeinfo search "{words}"'
+        )
 
 
 def _flags(settings: Sequence[str]) -> Mapping[str, str]:
@@ -193,14 +225,6 @@ def _where(request: Any) -> Path:
     return first if first.is_dir() else first.parent
 
 
-def _exit_code(result: Any) -> int:
-    if isinstance(result, requests.IndexResponse):
-        return EXIT_SKIPS if any(skip.matters for report in result.reports for skip in report.skipped) else 0
-    if isinstance(result, requests.DoctorReport):
-        return EXIT_SKIPS if any(check.state == "fail" for check in result.checks) else 0
-    return 0
-
-
 def _write_json(value: object) -> None:
     from codeinfo.jsonable import dumps
 
@@ -208,10 +232,13 @@ def _write_json(value: object) -> None:
         print(dumps(value, indent=2 if sys.stdout.isatty() else None), flush=True)
 
 
-def _write_text(result: object, *, explain: bool = False) -> None:
-    from codeinfo.shells.paper import Paper
-    from codeinfo.shells.render import render
+def _write_text(result: object, renderer: str = "codeinfo.shells.render:render", *, explain: bool = False) -> None:
+    from importlib import import_module
 
+    from codeinfo.shells.paper import Paper
+
+    module, _, function = renderer.partition(":")
+    render = getattr(import_module(module), function)
     with _quiet_pipe():
         render(result, Paper(sys.stdout, colour=not colour_refused()), explain=explain)
         sys.stdout.flush()

@@ -32,6 +32,8 @@ class Operation:
     read_only: bool = True
     group: str = "search"  # the set of tools it belongs to
     confirm: str = ""  # a question for people before it is done; programs answer with --yes
+    renderer: str = "codeinfo.shells.render:render"  # module:function that writes the result for people
+    exit_code: Callable[[Any], int] | None = None  # where a result can mean more than success
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,54 +73,23 @@ def parameters(request: type) -> Iterator[Parameter]:
         )
 
 
-OPERATIONS: dict[str, Operation] = {
-    operation.name: operation
-    for operation in (
-        Operation(
-            name="search",
-            request=requests.SearchRequest,
-            handler=lambda engine, request, progress: engine.search(request, progress),
-            summary="Find the code and documents that answer a query.",
-            help="The first search in a folder indexes it; later ones only look at what changed.",
-        ),
-        Operation(
-            name="index",
-            request=requests.IndexRequest,
-            handler=lambda engine, request, progress: engine.index(request, progress),
-            summary="Build or refresh the index of a folder.",
-            help="Only what changed is done again. Interrupt it at any time: the next run goes on where it stopped.",
-        ),
-        Operation(
-            name="status",
-            request=requests.StatusRequest,
-            handler=lambda engine, request, progress: engine.status(request),
-            summary="Show what is indexed and whether it is up to date.",
-            help="",
-        ),
-        Operation(
-            name="why",
-            request=requests.WhyRequest,
-            handler=lambda engine, request, progress: engine.why(request),
-            summary="Say why a file is, or is not, in the index.",
-            help="Names the rule that decided: an ignore file, a size limit, a default for secrets or build folders…",
-        ),
-        Operation(
-            name="clear",
-            request=requests.ClearRequest,
-            handler=lambda engine, request, progress: engine.clear(request),
-            summary="Delete the index of a folder.",
-            help="Your files are not touched; the next search builds the index again.",
-            read_only=False,
-            group="admin",
-            confirm="Delete the index of {paths}?",
-        ),
-        Operation(
-            name="doctor",
-            request=requests.DoctorRequest,
-            handler=lambda engine, request, progress: engine.doctor(request),
-            summary="Check that everything CodeInfo needs is there and works.",
-            help="",
-            group="admin",
-        ),
-    )
+# Which table holds which operation: known without importing them, since a plain search must not pay for the rest.
+# A space in a name makes a sub-command.
+TABLES: dict[str, tuple[str, ...]] = {
+    "core": ("search", "index", "status", "why", "clear", "doctor"),
+    "evaluation": ("eval",),
 }
+_TABLE_OF = {name: area for area, names in TABLES.items() for name in names}
+
+
+def operation_names() -> tuple[str, ...]:
+    return tuple(_TABLE_OF)
+
+
+def operation(name: str) -> Operation:
+    """The operation of that name; its table is imported with it."""
+    from importlib import import_module
+
+    table = import_module(f"codeinfo.shells.tables.{_TABLE_OF[name]}")
+    found: Operation = next(item for item in table.OPERATIONS if item.name == name)
+    return found

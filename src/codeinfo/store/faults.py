@@ -24,7 +24,9 @@ def translated(folder: Path) -> Iterator[None]:
     except apsw.FullError as error:
         raise _no_room(folder) from error
     except apsw.NoMemError as error:
-        raise OutOfSpace("memory ran out while working on the index", next_step="Close other programs and retry") from error
+        raise OutOfSpace(
+            "memory ran out while working on the index", next_step="Close other programs and retry"
+        ) from error
     except (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, apsw.SchemaChangeError, Damage) as error:
         raise IndexDamaged(
             f"the index in {folder} is damaged: {error}", next_step="Run `codeinfo index` to build it anew"

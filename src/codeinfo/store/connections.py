@@ -1,0 +1,125 @@
+"""Connections to one database: handed out, taken back, and wrapped in transactions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from codeinfo.errors import IndexDamaged
+from codeinfo.store.faults import translated
+
+BUSY_MS = 10_000  # how long a statement waits for another process's short transaction
+
+
+class Connections:
+    """One connection a transaction, so that threads never share one; idle ones are used again."""
+
+    def __init__(self, path: Path, schema_version: int) -> None:
+        self._path = path
+        self._schema_version = schema_version
+        self._lock = threading.Lock()
+        self._idle: list[apsw.Connection] = []
+        self._closed = False
+
+    def create(self, tables: str, first_rows: str, values: tuple[str, ...]) -> None:
+        """Make the database unless it is there."""
+        db = self._open(apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            with immediate(db):
+                if not one(db, "PRAGMA user_version")[0]:
+                    db.execute(tables)
+                    db.execute(first_rows, values)
+                    db.execute(f"PRAGMA user_version = {self._schema_version}")
+        finally:
+            db.close()
+
+    def check(self) -> None:
+        """A database that cannot be opened is noticed here, not in a search."""
+        self._release(self._acquire())
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed, idle, self._idle = True, self._idle, []
+        for db in idle:
+            db.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[apsw.Connection]:
+        with translated(self._path.parent):
+            db = self._acquire()
+            try:
+                db.execute("BEGIN")
+                yield db
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+            except BaseException:
+                db.close()
+                raise
+            self._release(db)
+
+    @contextmanager
+    def writing(self) -> Iterator[apsw.Connection]:
+        with translated(self._path.parent):
+            db = self._acquire()
+            try:
+                with immediate(db):
+                    yield db
+            except BaseException:
+                db.close()
+                raise
+            self._release(db)
+
+    def _open(self, flags: int) -> apsw.Connection:
+        db = apsw.Connection(str(self._path), flags=flags)
+        db.set_busy_timeout(BUSY_MS)
+        db.execute("PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16000; PRAGMA mmap_size = 268435456")
+        return db
+
+    def _acquire(self) -> apsw.Connection:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        db = self._open(apsw.SQLITE_OPEN_READWRITE)
+        version = one(db, "PRAGMA user_version")[0]
+        if version == self._schema_version:
+            return db
+        db.close()
+        raise IndexDamaged(
+            f"{self._path} has schema {version}, this program reads {self._schema_version}",
+            next_step="Run `codeinfo index` to build it anew",
+        )
+
+    def _release(self, db: apsw.Connection) -> None:
+        with self._lock:
+            if not self._closed:
+                self._idle.append(db)
+                return
+        db.close()
+
+
+def library_version() -> str:
+    return f"{apsw.sqlite_lib_version()} (bundled with apsw {apsw.apsw_version()})"
+
+
+def one(db: apsw.Connection, query: str, values: tuple[Any, ...] = ()) -> tuple[Any, ...]:
+    """The only row of a query. All rows are fetched, so that no statement stays open."""
+    return db.execute(query, values).fetchall()[0]
+
+
+@contextmanager
+def immediate(db: apsw.Connection) -> Iterator[None]:
+    """A write transaction that takes its lock at the start, so that it can wait but never deadlock."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
