@@ -295,7 +295,14 @@ def test_a_schema_is_sent_or_left_out() -> None:
         assert formats[0] == {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
         assert formats[1] is None
     with ScriptedServer(lambda request: Reply('{"a": 1}'), troubles=itertools.repeat(Trouble.NO_SCHEMA)) as server:
-        assert structured(chat(server), ASK, schema) == {"a": 1}
+        llm = chat(server)
+        assert [structured(llm, ASK, schema) for _ in range(2)] == [{"a": 1}] * 2
+        assert [request.body.get("response_format", {}).get("type") for request in server.requests] == [
+            "json_schema",
+            "json_object",
+            None,
+            None,
+        ]
 
 
 def test_the_first_chat_model_is_taken_where_none_is_named() -> None:

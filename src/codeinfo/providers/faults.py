@@ -82,7 +82,9 @@ def provider_error(fault: Fault, *, role: str, where: str, model: str) -> Provid
     return ProviderError(redact(what), next_step=row.next_step, code=f"{role}_{row.suffix}")
 
 
-def status_kind(status: int) -> Kind:
+def status_kind(status: int, words: str = "") -> Kind:
+    if "response_format" in words and status >= 400:
+        return Kind.REJECTED  # llama-cpp-python says 500 to a format it does not know: trying again is no use
     if status in (401, 403):
         return Kind.UNAUTHORIZED
     if status == 404:

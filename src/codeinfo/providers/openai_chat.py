@@ -31,6 +31,7 @@ class OpenAIChat:
             raise UsageError("no chat model is named", next_step="Set llm.model to one the endpoint offers.")
         self._endpoint = endpoint
         self._target = parse_target(endpoint.base_url)
+        self._refused: set[str] = set()  # types of response format that the endpoint does not know
 
     @property
     def model_id(self) -> str:
@@ -44,18 +45,26 @@ class OpenAIChat:
         schema: Mapping[str, Any] | None = None,
         max_tokens: int | None = None,
     ) -> ChatStream:
-        """Deltas as they arrive. The request starts with the first `next`, which is also where errors are raised."""
-        payload = _payload(self._endpoint, self._target, messages, tools, schema, max_tokens)
-        return ChatStream(self._endpoint, self._target, payload)
+        """Deltas as they arrive. The request starts with the first `next`, which is also where errors are raised.
+
+        A way of sending the schema that the endpoint does not know fails once with LLM_REJECTED; the next call takes
+        the next way, and in the end none: the reply is the caller's to check.
+        """
+        payload = _payload(self._endpoint, self._target, messages, tools, max_tokens)
+        if schema is not None and self._endpoint.json_schema:
+            ways = (way for way in _formats(schema) if way["type"] not in self._refused)
+            if way := next(ways, None):
+                payload["response_format"] = way
+        return ChatStream(self._endpoint, self._target, payload, self._refused)
 
 
 class ChatStream(Iterator[Delta]):
     """One reply. `close` cancels it, from any thread and at any moment: also while the model has yet to say a word."""
 
-    def __init__(self, endpoint: ChatEndpoint, target: Target, payload: dict[str, Any]) -> None:
+    def __init__(self, endpoint: ChatEndpoint, target: Target, payload: dict[str, Any], refused: set[str]) -> None:
         self._cancelled = threading.Event()
         self._connection = Connection(target, endpoint.key, endpoint.limits)
-        self._deltas = _deltas(endpoint, self._connection, payload, self._cancelled)
+        self._deltas = _deltas(endpoint, self._connection, payload, self._cancelled, refused)
 
     def __next__(self) -> Delta:
         return next(self._deltas)
@@ -74,7 +83,11 @@ class ChatStream(Iterator[Delta]):
 
 
 def _deltas(
-    endpoint: ChatEndpoint, connection: Connection, payload: dict[str, Any], cancelled: threading.Event
+    endpoint: ChatEndpoint,
+    connection: Connection,
+    payload: dict[str, Any],
+    cancelled: threading.Event,
+    refused: set[str],
 ) -> Generator[Delta, None, None]:
     builder = ReplyBuilder(endpoint.max_chars)
 
@@ -97,6 +110,8 @@ def _deltas(
     except Fault as fault:
         if fault.kind is Kind.CANCELLED:
             return
+        if fault.kind is Kind.REJECTED and "response_format" in payload and "response_format" in fault.detail:
+            refused.add(payload["response_format"]["type"])
         if not builder.begun:
             raise provider_error(fault, role="LLM", where=connection.target.shown, model=endpoint.model) from fault
         yield builder.cut()
@@ -136,7 +151,6 @@ def _payload(
     target: Target,
     messages: Sequence[Message],
     tools: Sequence[ToolSpec],
-    schema: Mapping[str, Any] | None,
     max_tokens: int | None,
 ) -> dict[str, Any]:
     payload: dict[str, Any] = {
@@ -156,10 +170,16 @@ def _payload(
             {"type": "function", "function": {"name": t.name, "description": t.description, "parameters": t.parameters}}
             for t in tools
         ]
-    if schema is not None and endpoint.json_schema:
-        # "strict" is left out: it refuses schemas with optional fields, and local servers hold to any schema anyway.
-        payload["response_format"] = {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
     return payload
+
+
+def _formats(schema: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+    """How endpoints take a schema: OpenAI's way, which most know, and that of llama-cpp-python."""
+    # "strict" is left out: it refuses schemas with optional fields, and local servers hold to any schema anyway.
+    return (
+        {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}},
+        {"type": "json_object", "schema": schema},
+    )
 
 
 def _message(message: Message) -> dict[str, Any]:

@@ -52,13 +52,14 @@ def _reply(
     max_tokens: int | None,
     on_usage: Callable[[Usage], None] | None,
 ) -> str:
-    try:
-        return _text(llm, messages, schema, max_tokens, on_usage)
-    except ProviderError as error:
-        if error.code != "LLM_REJECTED":
-            raise
-        # The endpoint may know no schemas; the wish in the message still asks for one.
-        return _text(llm, messages, None, max_tokens, on_usage)
+    """With the schema in each way the client knows, then without: the wish in the message still asks for it."""
+    for _ in range(2):
+        try:
+            return _text(llm, messages, schema, max_tokens, on_usage)
+        except ProviderError as error:
+            if error.code != "LLM_REJECTED":
+                raise
+    return _text(llm, messages, None, max_tokens, on_usage)
 
 
 def _text(

@@ -67,7 +67,7 @@ class Trouble(Enum):
     ENDLESS_COMMENTS = auto()  # keep-alive comments and never an event
     ENDLESS_LINE = auto()  # one event without a line end
     NO_STREAM = auto()  # one JSON body in spite of "stream"
-    NO_SCHEMA = auto()  # 400 where a response format is asked for
+    NO_SCHEMA = auto()  # 500 where a response format is asked for, as llama-cpp-python does it
     NO_DONE = auto()  # closes after the finish reason, without [DONE]
     # embeddings
     WRONG_DIMENSION = auto()
@@ -302,7 +302,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _chat(self, body: Mapping[str, Any], trouble: Trouble | None) -> None:
         if trouble is Trouble.NO_SCHEMA and "response_format" in body:
-            self._error(400, "'response_format' is not supported")
+            self._error(500, "1 validation error: {'loc': ('body', 'response_format', 'type')}")
             return
         request = parse_request(body)
         try:

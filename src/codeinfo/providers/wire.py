@@ -188,7 +188,7 @@ class Connection:
             words = ""  # the status says enough; a broken error page must not hide it
         self.close()
         detail = f"HTTP {status}: {words}" if words else f"HTTP {status}"
-        return Fault(status_kind(status), detail, retry_after=self._retry_after())
+        return Fault(status_kind(status, words), detail, retry_after=self._retry_after())
 
     def _retry_after(self) -> float | None:
         value = str(self.headers.get("Retry-After", "")).strip() if self.headers is not None else ""
