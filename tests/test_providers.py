@@ -324,6 +324,7 @@ def test_the_first_chat_model_is_taken_where_none_is_named() -> None:
         (Trouble.MISSING, "1 vectors for 2 texts"),
         (Trouble.TWICE, "index of its own"),
         (Trouble.WORDS, "no number"),
+        (Trouble.PER_TOKEN, "one vector for each token"),
     ],
 )
 def test_vectors_that_are_none_are_refused(trouble: Trouble, words: str) -> None:

@@ -155,6 +155,8 @@ def _unit_rows(rows: list[list[Any]], dimension: int) -> Vectors:
 
     wanted = dimension or len(rows[0])
     for index, row in enumerate(rows):
+        if any(isinstance(number, list) for number in row):
+            raise Fault(Kind.BAD_REPLY, f"vector {index} is one vector for each token: the model does not pool them")
         if len(row) != wanted or not wanted:
             raise Fault(Kind.BAD_REPLY, f"vector {index} has {len(row)} numbers where {wanted} are expected")
     try:

@@ -76,6 +76,7 @@ class Trouble(Enum):
     MISSING = auto()  # one vector too few
     TWICE = auto()  # one index twice
     WORDS = auto()  # text where numbers belong
+    PER_TOKEN = auto()  # one vector for each token, as llama.cpp does with a chat model
     SHUFFLED = auto()  # correct, in another order
 
 
@@ -287,6 +288,8 @@ class _Handler(BaseHTTPRequestHandler):
             vectors[-1][0] = float("nan")
         if trouble is Trouble.ZERO:
             vectors[-1] = [0.0] * dimension
+        if trouble is Trouble.PER_TOKEN:
+            vectors = [[row, row] for row in vectors]
         if trouble is Trouble.WORDS:
             vectors[-1][0] = "nought"
         data = [{"object": "embedding", "index": index, "embedding": row} for index, row in enumerate(vectors)]
