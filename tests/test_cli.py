@@ -83,7 +83,9 @@ def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Scripted:
 # --- arguments -----------------------------------------------------------------------------------------------------
 
 
-def test_arguments_become_the_request(engine: Scripted) -> None:
+def test_arguments_become_the_request(engine: Scripted, tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
     line = (
         "search q one two -n 3 -l python --language go -g !x/** -k tests --intent flow --max-tokens 9 -e --no-snippets"
     )

@@ -1,0 +1,107 @@
+"""The real program on real folders: what people and scripts see from start to end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "headers.py").write_text(
+        'def parse_header(line):\n    """Split a header line."""\n    return line.split(":")\n'
+    )
+    (folder / "notes.md").write_text("# Notes\n\nHeaders are split at the first colon.\n")
+    return folder
+
+
+def test_a_first_search_indexes_and_a_second_sees_changes(codeinfo: Any, project: Path) -> None:
+    first = codeinfo("search", "parse_header", "--json", cwd=project)
+    assert first.returncode == 0, first.stderr
+    assert json.loads(first.stdout)["hits"][0]["path"] == "headers.py"
+    (project / "cookies.py").write_text("def parse_cookie(line):\n    return line\n")
+    second = json.loads(codeinfo("search", "parse_cookie", "--json", cwd=project).stdout)
+    assert second["hits"][0]["path"] == "cookies.py"
+    (project / "cookies.py").unlink()
+    third = json.loads(codeinfo("search", "parse_cookie", "--json", cwd=project).stdout)
+    assert "cookies.py" not in [hit["path"] for hit in third["hits"]]
+
+
+def test_where_it_is_typed_does_not_matter(codeinfo: Any, project: Path, tmp_path: Path) -> None:
+    """A project file counts for its project also when the command names the folder from elsewhere."""
+    (project / ".codeinfo.toml").write_text("[index]\nchunk_chars = 300\n")
+    assert codeinfo("index", str(project), cwd=tmp_path).returncode == 0
+    (report,) = json.loads(codeinfo("index", "--json", cwd=project).stdout)["reports"]
+    assert not report["rebuilt"]
+    assert report["added"] == 0
+
+
+def test_status_why_clear(codeinfo: Any, project: Path) -> None:
+    def state() -> Any:
+        return json.loads(codeinfo("status", "--json", cwd=project).stdout)["indexes"][0]["state"]
+
+    (project / ".env").write_text("TOKEN=1\n")
+    seen = [state()]
+    assert codeinfo("index", cwd=project).returncode == 0
+    seen.append(state())
+    (project / "more.py").write_text("x = 1\n")
+    seen.append(state())
+    assert codeinfo("clear", cwd=project).returncode == 0
+    seen.append(state())
+    assert seen == ["missing", "ready", "stale", "missing"]
+    assert json.loads(codeinfo("why", "headers.py", "--json", cwd=project).stdout)["included"] is True
+    assert json.loads(codeinfo("why", ".env", "--json", cwd=project).stdout)["included"] is False
+
+
+def test_a_file_that_is_too_large_is_3(codeinfo: Any, project: Path) -> None:
+    done = codeinfo("index", "--set", "index.max_file_bytes=60", cwd=project)
+    assert done.returncode == 3
+    assert "skipped headers.py" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("search", ""), "empty"),
+        (("search", "parse", "header"), 'codeinfo search "parse header"'),
+        (("index", "/"), "/"),
+        (("why", "nowhere.py"), "does not exist"),
+        (("search", "x", "--set", "index.max_file_bytes=no"), "whole number"),
+    ],
+)
+def test_refusals_say_why_and_write_nothing(
+    arguments: tuple[str, ...], says: str, codeinfo: Any, project: Path
+) -> None:
+    done = codeinfo(*arguments, cwd=project)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_home_folder_is_refused(codeinfo: Any, own_world: Path) -> None:
+    assert codeinfo("index", cwd=own_world).returncode == 2
+
+
+def test_doctor_is_content(codeinfo: Any, project: Path) -> None:
+    done = codeinfo("doctor", "--json", cwd=project)
+    assert done.returncode == 0, done.stdout
+    assert {check["name"] for check in json.loads(done.stdout)["checks"]} >= {
+        "python",
+        "sqlite",
+        "git",
+        "cache",
+        "index",
+    }
+
+
+def test_hostile_text_cannot_reach_the_terminal(codeinfo: Any, project: Path) -> None:
+    (project / "evil.md").write_text("# Evil\n\nzanzibar \x1b]0;owned\x07 \x1b[2J\n")
+    done = codeinfo("search", "zanzibar", cwd=project)
+    assert "evil.md" in done.stdout
+    assert "\x1b" not in done.stdout
+    assert "\x07" not in done.stdout
