@@ -19,8 +19,10 @@ from typing import Any
 from codeinfo.errors import UsageError
 from codeinfo.settings import (
     SECTIONS,
+    AnswerSettings,
     EmbeddingSettings,
     IndexSettings,
+    LlmSettings,
     PathSettings,
     RetrievalSettings,
     Row,
@@ -49,6 +51,8 @@ class Config:
     index: IndexSettings
     embedding: EmbeddingSettings
     retrieval: RetrievalSettings
+    llm: LlmSettings
+    answers: AnswerSettings
     paths: PathSettings
     trust: TrustSettings
     origins: Mapping[str, str]  # "section.field" → where its value comes from
@@ -115,14 +119,18 @@ def _toml_layer(name: str, path: Path) -> Layer:
         return Layer(name, {})
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read {path}: {error}", next_step="Mend the file or remove it.") from error
+    origin = f"{name} {path}"
+    return Layer(origin, _flatten(parse_toml(text, path), origin, text), text)
+
+
+def parse_toml(text: str, path: Path) -> dict[str, Any]:
+    """`path` is where the text comes from, for the error."""
     import tomllib
 
     try:
-        parsed = tomllib.loads(text)
+        return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{path} is not valid TOML: {error}", next_step="Mend that line.") from error
-    origin = f"{name} {path}"
-    return Layer(origin, _flatten(parsed, origin, text), text)
 
 
 def _flatten(parsed: Mapping[str, Any], origin: str, text: str) -> dict[str, Any]:
@@ -163,7 +171,7 @@ def user_file(env: Mapping[str, str]) -> Path:
 
 
 def _folder(env: Mapping[str, str], use: str) -> Path:
-    """The user's folder for `use` ("cache" or "config"); CODEINFO_HOME moves both."""
+    """The user's folder for `use` ("cache", "config" or "data"); CODEINFO_HOME moves them all."""
     if home := env.get("CODEINFO_HOME"):
         return Path(home).expanduser() / use
     if sys.platform.startswith("linux"):
@@ -171,13 +179,14 @@ def _folder(env: Mapping[str, str], use: str) -> Path:
         variable, fallback = {
             "cache": ("XDG_CACHE_HOME", ".cache"),
             "config": ("XDG_CONFIG_HOME", ".config"),
+            "data": ("XDG_DATA_HOME", ".local/share"),
         }[use]
         given = env.get(variable, "")
         return (Path(given) if os.path.isabs(given) else Path(env.get("HOME") or Path.home()) / fallback) / "codeinfo"
     import platformdirs
 
     folders = platformdirs.PlatformDirs("codeinfo", appauthor=False)
-    return Path(folders.user_cache_dir if use == "cache" else folders.user_config_dir)
+    return Path(getattr(folders, f"user_{use}_dir"))
 
 
 # --- resolving -----------------------------------------------------------------------------------------------------
@@ -189,7 +198,7 @@ def _resolve(layers: tuple[Layer, ...], found: Layer, env: Mapping[str, str]) ->
         if key not in table():
             raise _unknown(key, table(), "--set", "", what="setting")
     project, notes = _admit(found, layers)
-    values: dict[str, Any] = {"paths.cache_dir": _folder(env, "cache")}
+    values: dict[str, Any] = {"paths.cache_dir": _folder(env, "cache"), "paths.data_dir": _folder(env, "data")}
     origins = dict.fromkeys(table(), "default")
     for layer in (user, project, environment, flags):
         for key, raw in layer.values.items():

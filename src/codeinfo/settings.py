@@ -124,8 +124,38 @@ class RetrievalSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class LlmSettings:
+    provider: str = _row(
+        "auto",
+        "auto asks base_url, or a local server that answers; none quotes passages and asks no model.",
+        choices=("auto", "none"),
+    )
+    base_url: str = _row("", "Address of an OpenAI-compatible chat endpoint; empty looks at the usual local ports.")
+    discover: bool = _row(True, "Look at the usual local ports for a server when no address is set.")
+    model: str = _row("", "The chat model to ask; empty takes the first that the endpoint offers.")
+    api_key_env: str = _row("", "Name of the environment variable that holds the endpoint's key.")
+    api_key_file: str = _row("", "A file that holds the endpoint's key and that only its owner can read.")
+    temperature: float = _row(0.0, "How freely the model chooses its words.", minimum=0, maximum=2)
+    timeout_s: float = _row(
+        120.0, "Seconds of silence after which the endpoint is given up.", minimum=0.1, maximum=3600
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSettings:
+    rounds: int = _row(3, "At most this many searches before the answer is written.", minimum=1, maximum=10)
+    items: int = _row(10, "Chunks that one search brings.", minimum=1, maximum=100)
+    tool_calls: int = _row(6, "Tool calls the model may make for one answer.", minimum=0, maximum=100)
+    max_tokens: int = _row(60_000, "Tokens one answer may cost, prompts and replies together.", minimum=1000)
+    reply_tokens: int = _row(1200, "Tokens the answer itself may have.", minimum=50, maximum=100_000)
+    timeout_s: float = _row(300.0, "Seconds one answer may take.", minimum=0.1, maximum=86_400)
+    history_turns: int = _row(10, "Earlier turns of a conversation that the model is shown.", minimum=0, maximum=1000)
+
+
+@dataclass(frozen=True, slots=True)
 class PathSettings:
     cache_dir: Path = _row(None, "Indexes live here; they can be deleted at any time.", env="CODEINFO_CACHE_DIR")
+    data_dir: Path = _row(None, "Conversations and your own agents live here.", env="CODEINFO_DATA_DIR")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +167,8 @@ SECTIONS: Mapping[str, type] = {
     "index": IndexSettings,
     "embedding": EmbeddingSettings,
     "retrieval": RetrievalSettings,
+    "llm": LlmSettings,
+    "answers": AnswerSettings,
     "paths": PathSettings,
     "trust": TrustSettings,
 }

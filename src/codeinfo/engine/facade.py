@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codeinfo.config import Config
 from codeinfo.engine.parts import Parts
@@ -30,6 +31,9 @@ from codeinfo.sources.walk import check_root
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.types import SearchResult
 
+if TYPE_CHECKING:
+    from codeinfo.engine.answers import AnswerOperations
+
 ProgressSink = Callable[[Progress], None]
 
 
@@ -41,9 +45,12 @@ class Engine:
         self._parts = Parts(config)
         self._lock = threading.RLock()
         self._upkeeps: dict[Path, Upkeep] = {}
+        self._answers: AnswerOperations | None = None
 
     def close(self) -> None:
         with self._lock:
+            if self._answers is not None:
+                self._answers.close()
             for upkeep in self._upkeeps.values():
                 upkeep.close()
             self._upkeeps.clear()
@@ -61,6 +68,16 @@ class Engine:
             if root not in self._upkeeps:
                 self._upkeeps[root] = Upkeep(root, self.config.for_root(root), self._parts.embedder())
             return self._upkeeps[root]
+
+    @property
+    def answers(self) -> AnswerOperations:
+        """Questions, conversations and agents: loaded when first asked for."""
+        from codeinfo.engine.answers import AnswerOperations
+
+        with self._lock:
+            if self._answers is None:
+                self._answers = AnswerOperations(self)
+            return self._answers
 
     # --- operations ---
 
