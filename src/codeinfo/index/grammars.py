@@ -9,7 +9,7 @@ and `@import` stand for themselves. A more specific pattern comes before a more 
 from __future__ import annotations
 
 import importlib.util
-import sys
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -37,6 +37,8 @@ class Grammar:
     heritage: str = "words"  # how bases are written: "words" (extends …), "colon", "parens", "less", "none"
     clauses: bool = False  # a function may be written as several neighbouring equations
     doc_attribute: bool = False  # documentation is an attribute above the definition
+    hidden: re.Pattern[str] | None = None  # what the parser must not see, because it takes it for something else
+    rescue: re.Pattern[str] | None = None  # functions, for files the grammar cannot read to the end
 
 
 def _words(text: str) -> frozenset[str]:
@@ -49,8 +51,8 @@ _C = (
     "false NULL define ifdef ifndef endif include undef pragma elif defined"
 )
 _CPP = _C + (
-    " alignas alignof catch class concept const_cast constexpr consteval constinit decltype delete dynamic_cast explicit "
-    "export final friend mutable namespace new noexcept nullptr operator override private protected public "
+    " alignas alignof catch class concept const_cast constexpr consteval constinit decltype delete dynamic_cast "
+    "explicit export final friend mutable namespace new noexcept nullptr operator override private protected public "
     "reinterpret_cast requires static_assert static_cast template this throw try typeid typename using virtual"
 )
 _JS = (
@@ -89,12 +91,23 @@ _JAVA = (
     "transient true try var void volatile while yield"
 )
 _CSHARP = (
-    "abstract as async await base bool break byte case catch char checked class const continue decimal default delegate "
-    "do double dynamic else enum event explicit extern false finally fixed float for foreach get global goto if "
+    "abstract as async await base bool break byte case catch char checked class const continue decimal default "
+    "delegate do double dynamic else enum event explicit extern false finally fixed float for foreach get global goto if "
     "implicit in init int interface internal is lock long nameof namespace new null object operator out override "
     "params partial private protected public readonly record ref return sbyte sealed set short sizeof stackalloc "
     "static string struct switch this throw true try typeof uint ulong unchecked unsafe ushort using value var "
     "virtual void volatile when where while yield"
+)
+
+# Macros that stand where the grammar expects none: alone on a line, before the name of a type, or before a semicolon.
+_MACROS = re.compile(
+    r"^[ \t]*(?:Q_OBJECT|Q_GADGET|[A-Z0-9_]*(?:_BEGIN|BEGIN_|_END|END_|NAMESPACE|DECLS)[A-Z0-9_]*)[ \t]*;?[ \t]*$"
+    r"|(?<=\bclass )[A-Z][A-Z0-9_]{3,}(?:\([^()\n]*\))?(?= \w)"
+    r"|(?<=\bstruct )[A-Z][A-Z0-9_]{3,}(?:\([^()\n]*\))?(?= \w)"
+    r"|^[A-Z][A-Z0-9_]*(?:_API|_EXPORT|_EXTERN|_INLINE|_ATTRIBUTE\w*)\b(?= )"
+    r"|(?<=\) )[A-Z][A-Z0-9_]{3,}(?=;)"
+    r"|(?<=\w )[A-Z][A-Z0-9_]{3,}\([\w.,>&*-]*\)(?=;| = )",
+    re.MULTILINE,
 )
 
 GRAMMARS: Mapping[str, Grammar] = {
@@ -145,8 +158,8 @@ GRAMMARS: Mapping[str, Grammar] = {
         ),
         public="not-private",
     ),
-    "c": Grammar("c", ("c",), _words(_C), "not-static", heritage="none"),
-    "cpp": Grammar("cpp", ("c", "cpp"), _words(_CPP), "not-static", heritage="colon"),
+    "c": Grammar("c", ("c",), _words(_C), "not-static", heritage="none", hidden=_MACROS),
+    "cpp": Grammar("cpp", ("c", "cpp"), _words(_CPP), "not-static", heritage="colon", hidden=_MACROS),
     "csharp": Grammar("csharp", ("csharp",), _words(_CSHARP), "csharp", heritage="colon"),
     # `$name` is a local variable: never a use of something defined elsewhere.
     "php": Grammar("php", ("php",), _words(_PHP), "not-private", word=r"(?<![\w$])[^\W\d]\w+"),
@@ -247,7 +260,9 @@ GRAMMARS: Mapping[str, Grammar] = {
         ),
         public="always",
         word=r"[^\W\d][\w-]*\w",
+        definers={"alias": "alias"},
         heritage="none",
+        rescue=re.compile(r"^[ \t]*(?:function[ \t]+)?([\w:.-]+)[ \t]*\(\)[ \t]*\{", re.MULTILINE),
     ),
 }
 
@@ -292,5 +307,4 @@ def _binding(name: str) -> object:
                 spec = ModuleSpec(module, ExtensionFileLoader(module, str(library)), origin=str(library))
                 loaded = importlib.util.module_from_spec(spec)
                 return loaded.language()
-    sys.modules.pop(module, None)
     raise LookupError(f"no grammar for {name} in {package}: install tree-sitter-language-pack again")

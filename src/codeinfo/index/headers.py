@@ -16,9 +16,7 @@ Header = tuple[int, tuple[int, int], int]  # start of the node, span of the name
 
 MAX_SIGNATURE = 200
 _MAX_HEADER = 1000  # characters looked at
-_BODIES = frozenset(
-    {"class_body", "function_body", "enum_class_body", "do_block", "Block", "block", "template_body", "table_constructor"}
-)
+_BODIES = frozenset({"class_body", "function_body", "enum_class_body", "do_block", "Block", "block", "template_body"})
 _ATTRIBUTE = re.compile(r"^\s*(?:@|\[|#\[)")
 _TAIL = re.compile(r"(?:[\s{:=]|=>|\bdo|\bwhere|,\s*do:)+$")
 _NESTED = re.compile(r"<[^<>]*>|\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}")

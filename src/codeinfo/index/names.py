@@ -9,7 +9,6 @@ _SEPARATOR = re.compile(r"::|\.|\\|->|:")
 _REFERENCE_MARKS = re.compile(r"^(?:[&*?!\s]|'\w+\s|(?:mut|dyn|const|static|extern)\s)+")
 # Objects that only stand for "what this module offers" or "the thing itself".
 _TRANSPARENT = frozenset({"exports", "module", "prototype", "this", "self", "Self", "window", "global", "_G"})
-_WHOLE_KINDS = frozenset({"package", "namespace", "module"})
 _MAX_NAME = 200
 
 
@@ -19,8 +18,8 @@ def split_name(written: str, kind: str) -> tuple[tuple[str, ...], str]:
         return (), written
     if len(written) > _MAX_NAME:
         return (), ""
-    text = written.strip("\"'`:$# \t\r\n")
-    if kind in _WHOLE_KINDS:
+    text = written.strip("\"'`:$#= \t\r\n")
+    if kind == "package":
         return (), "".join(text.split())
     if "operator" in text:
         return _split_operator(text)

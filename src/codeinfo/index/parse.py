@@ -34,28 +34,26 @@ def parse_packed(
     path: str, text: str, language: str, kind: FileKind, settings: ChunkSettings, *, syntax: bool = True
 ) -> tuple[ParsedFile, bytes]:
     """The same with packed references, which are many: `ParsedFile.references` stays empty."""
-    source = Source(text)
+    grammar = grammars.GRAMMARS.get(language) if syntax and len(text) <= settings.syntax_max_chars else None
+    source = Source(text, grammar.hidden if grammar else None)
     notes = _notes(source, settings)
     if language in SECTIONED:
         return replace(section_parse(source, language, settings), notes=notes), b""
-    if language not in grammars.GRAMMARS or not syntax:
+    if grammar is None:
+        if syntax and language in grammars.GRAMMARS:
+            notes = (*notes, f"larger than {settings.syntax_max_chars:,} characters: indexed as text")
         return replace(text_parse(source, settings), notes=notes), b""
-    if len(text) > settings.syntax_max_chars:
-        notes = (*notes, f"larger than {settings.syntax_max_chars:,} characters: indexed as text")
-        return replace(text_parse(source, settings), notes=notes), b""
-    parsed, references = _code_parse(source, path, language, settings)
+    parsed, references = _code_parse(source, language, settings)
     return replace(parsed, notes=notes), references
 
 
 def text_parse(source: Source, settings: ChunkSettings) -> ParsedFile:
     """Chunks by lines only."""
-    chunks = [
-        Chunk(span.first, span.last, _text_of(span, source), "text") for span in text_spans(source, settings)
-    ]
+    chunks = [Chunk(span.first, span.last, _text_of(span, source), "text") for span in text_spans(source, settings)]
     return ParsedFile(tuple(chunks), terms=tuple(weighted_terms(chunk.text) for chunk in chunks))
 
 
-def _code_parse(source: Source, path: str, language: str, settings: ChunkSettings) -> tuple[ParsedFile, bytes]:
+def _code_parse(source: Source, language: str, settings: ChunkSettings) -> tuple[ParsedFile, bytes]:
     tree = grammars.parser(language).parse(source.data, encoding=source.encoding)
     found = scan(tree.root_node, language, source)
     symbols = symbols_of(found, source, language)

@@ -19,7 +19,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from codeinfo.errors import CodeInfoError
@@ -75,7 +74,7 @@ class ParsePool:
     def __enter__(self) -> ParsePool:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     def run(self, tasks: Iterable[ParseTask]) -> Iterator[Parsed]:
@@ -288,9 +287,10 @@ class _Feeder:
         self._incoming.clear()
         self._queue_message(astuple(self._settings))
         self._write(process.stdin.fileno())
-        started = select.poll()
-        started.register(process.stdout, select.POLLIN)
-        if (not started.poll(_START_TIMEOUT_S * 1000) or os.read(process.stdout.fileno(), 1) != READY) and not self._stopping:
+        poll = select.poll()
+        poll.register(process.stdout, select.POLLIN)
+        started = poll.poll(_START_TIMEOUT_S * 1000) and os.read(process.stdout.fileno(), 1) == READY
+        if not started and not self._stopping:
             raise CodeInfoError(
                 "the parser process does not start", next_step="Install codeinfo again, or see `codeinfo doctor`"
             )

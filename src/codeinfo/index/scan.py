@@ -36,12 +36,13 @@ class Scan:
     imports: Spans = field(default_factory=list)
     exports: Spans = field(default_factory=list)
     candidates: list[Candidate] = field(default_factory=list)
+    has_errors: bool = False  # the grammar could not read all of it
 
 
 def scan(root: Node, language: str, source: Source) -> Scan:
     from tree_sitter import QueryCursor
 
-    found = Scan()
+    found = Scan(has_errors=root.has_error)
     unit = source.unit_bytes
     definers = grammars.GRAMMARS[language].definers
     plain = {

@@ -1,15 +1,220 @@
-"""Documents by headings."""
+"""Documents: cut at headings, long sections at paragraphs, with a little overlap.
+
+A fenced code block or a table that fits into a chunk is never cut. The overlap repeats whole lines, so that a chunk is
+always the lines it says it is.
+"""
 
 from __future__ import annotations
 
-from codeinfo.index.chunk import ChunkSettings, text_spans
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from codeinfo.index.chunk import ChunkSettings, Span
 from codeinfo.index.fields import weighted_terms
 from codeinfo.index.source import Source
-from codeinfo.types import Chunk, ParsedFile
+from codeinfo.types import Chunk, Definition, ParsedFile
 
 SECTIONED = frozenset({"markdown", "rst", "asciidoc", "text"})
 
+_ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+|$)")
+_CLOSING_MARKS = re.compile(r"[ \t]+#+[ \t]*$")
+_SETEXT = re.compile(r" {0,3}(=+|-+)[ \t]*")
+_ADORNMENT = re.compile(r"([=\-`:'\"~^_*+#<>.])\1{2,}")
+_ASCIIDOC = re.compile(r"(={1,6})[ \t]+(?=\S)")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,}|-{4,}$|\.{4,}$)")
+_FRONT_MATTER = re.compile(r"(?:---|\+\+\+)\s*")
+_MAX_TITLE = 160
+
+
+class Heading(NamedTuple):
+    line: int  # of the title
+    first: int  # of the heading with its adornment
+    level: int
+    title: str
+
 
 def section_parse(source: Source, language: str, settings: ChunkSettings) -> ParsedFile:
-    chunks = [Chunk(s.first, s.last, source.between(s.first, s.last), "section") for s in text_spans(source, settings)]
-    return ParsedFile(tuple(chunks), terms=tuple(weighted_terms(chunk.text) for chunk in chunks))
+    """Chunks of kind "section" with the titles above them as breadcrumb; each heading is a definition."""
+    headings = list(_headings(source.lines, language))
+    chunks: list[Chunk] = []
+    for first, last, crumb in _sections(headings, len(source.lines)):
+        for span in _section_spans(first, last, source, settings):
+            text = source.between(span.first, span.last)
+            if span.columns is not None:
+                text = source.lines[span.first - 1][slice(*span.columns)]
+            chunks.append(Chunk(span.first, span.last, text, "section", crumb.rpartition(" > ")[2], crumb))
+    titles = {heading.line: heading.title for heading in headings}
+    return ParsedFile(
+        chunks=tuple(chunks),
+        definitions=tuple(_definitions(headings, len(source.lines))),
+        terms=tuple(_terms(chunk, titles) for chunk in chunks),
+    )
+
+
+def _terms(chunk: Chunk, titles: dict[int, str]) -> dict[str, float]:
+    inside = [titles[line] for line in range(chunk.start_line, chunk.end_line + 1) if line in titles]
+    return weighted_terms(chunk.text, other_names=[word for title in inside for word in re.findall(r"\w+", title)])
+
+
+def _headings(lines: Sequence[str], language: str) -> Iterator[Heading]:
+    find = {"markdown": _markdown_heading, "asciidoc": _asciidoc_heading}.get(language, _adorned_heading)
+    levels: dict[str, int] = {}  # of reStructuredText adornments, in the order they appear
+    fence = ""
+    start = _front_matter_end(lines) if language == "markdown" else 0
+    for number in range(start, len(lines)):
+        if language != "rst" and language != "text":
+            mark = _FENCE.match(lines[number])
+            if mark and not (language == "markdown" and mark.group(1)[0] in "-."):
+                if not fence:
+                    fence = mark.group(1)
+                elif mark.group(1).startswith(fence):
+                    fence = ""
+                continue
+        if not fence:
+            heading = find(lines, number, levels)
+            if heading is not None:
+                yield heading
+
+
+def _front_matter_end(lines: Sequence[str]) -> int:
+    """The number of lines that a block of metadata at the top takes."""
+    if not lines or not _FRONT_MATTER.fullmatch(lines[0]):
+        return 0
+    for number in range(1, min(len(lines), 100)):
+        if lines[number].strip() == lines[0].strip():
+            return number + 1
+    return 0
+
+
+def _markdown_heading(lines: Sequence[str], number: int, levels: dict[str, int]) -> Heading | None:
+    line = lines[number]
+    match = _ATX.match(line)
+    if match:
+        title = _CLOSING_MARKS.sub("", line[match.end() :]).strip()
+        return Heading(number + 1, number + 1, len(match.group(1)), title[:_MAX_TITLE])
+    if number + 1 < len(lines) and line.strip() and not line.startswith(("    ", "\t", ">", "- ", "* ", "|", "<")):
+        below = _SETEXT.fullmatch(lines[number + 1].rstrip("\r"))
+        paragraph = number > 0 and lines[number - 1].strip() and not _ATX.match(lines[number - 1])
+        if below and not paragraph and not _SETEXT.fullmatch(line):
+            return Heading(number + 1, number + 1, 1 if below.group(1)[0] == "=" else 2, line.strip()[:_MAX_TITLE])
+    return None
+
+
+def _asciidoc_heading(lines: Sequence[str], number: int, levels: dict[str, int]) -> Heading | None:
+    match = _ASCIIDOC.match(lines[number])
+    if not match:
+        return None
+    return Heading(number + 1, number + 1, len(match.group(1)), lines[number][match.end() :].strip()[:_MAX_TITLE])
+
+
+def _adorned_heading(lines: Sequence[str], number: int, levels: dict[str, int]) -> Heading | None:
+    """A title with a line of signs below it that is at least as long; the same line may stand above."""
+    title = lines[number].rstrip()
+    if not title or title[0].isspace() or number + 1 >= len(lines) or _ADORNMENT.fullmatch(title):
+        return None
+    below = lines[number + 1].rstrip()
+    if not _ADORNMENT.fullmatch(below) or len(below) < min(len(title), 200):
+        return None
+    above = lines[number - 1].rstrip() if number > 0 else ""
+    over = above == below
+    if above and not over:
+        return None  # the last line of a paragraph, or a table
+    style = below[0] * 2 if over else below[0]
+    level = levels.setdefault(style, len(levels) + 1)
+    return Heading(number + 1, number if over else number + 1, level, title.strip()[:_MAX_TITLE])
+
+
+def _sections(headings: Sequence[Heading], line_count: int) -> Iterator[tuple[int, int, str]]:
+    """First line, last line and breadcrumb of what each heading starts, and of what stands before the first."""
+    if not headings or headings[0].first > 1:
+        yield 1, (headings[0].first - 1 if headings else line_count), ""
+    above: list[Heading] = []
+    for position, heading in enumerate(headings):
+        while above and above[-1].level >= heading.level:
+            above.pop()
+        above.append(heading)
+        last = headings[position + 1].first - 1 if position + 1 < len(headings) else line_count
+        yield heading.first, last, " > ".join(part.title for part in above if part.title)
+
+
+def _definitions(headings: Sequence[Heading], line_count: int) -> Iterator[Definition]:
+    ends = [line_count] * len(headings)
+    open_positions: list[int] = []
+    for position, heading in enumerate(headings):
+        while open_positions and headings[open_positions[-1]].level >= heading.level:
+            ends[open_positions.pop()] = heading.first - 1
+        open_positions.append(position)
+    crumbs = [crumb for _, _, crumb in _sections(headings, line_count)][-len(headings) :] if headings else []
+    for heading, end, crumb in zip(headings, ends, crumbs, strict=True):
+        if heading.title:
+            yield Definition(heading.title, crumb, "heading", f"level {heading.level}", "", heading.line, end)
+
+
+def _section_spans(first: int, last: int, source: Source, settings: ChunkSettings) -> Iterator[Span]:
+    """Paragraphs joined up to the target size; the end of one chunk is repeated at the start of the next."""
+    blocks = list(_blocks(first, last, source, settings))
+    start = 0
+    while start < len(blocks):
+        block = blocks[start]
+        if block.columns is not None:
+            yield block
+            start += 1
+            continue
+        end = start
+        while (
+            end + 1 < len(blocks)
+            and blocks[end + 1].columns is None
+            and source.size(block.first, blocks[end + 1].last) <= settings.doc_chars
+        ):
+            end += 1
+        yield Span(block.first, blocks[end].last)
+        following = end + 1
+        while (
+            following < len(blocks)
+            and following - 1 > start
+            and blocks[following - 1].columns is None
+            and source.size(blocks[following - 1].first, blocks[end].last) <= settings.doc_overlap
+        ):
+            following -= 1
+        start = following if following <= end and end + 1 < len(blocks) else end + 1
+
+
+def _blocks(first: int, last: int, source: Source, settings: ChunkSettings) -> Iterator[Span]:
+    """Paragraphs, tables and fenced code, each whole where it fits, otherwise line by line."""
+    lines = source.lines
+    number = first
+    while number <= last:
+        if not lines[number - 1].strip():
+            number += 1
+            continue
+        end = _block_end(lines, number, last)
+        if source.size(number, end) <= settings.doc_chars:
+            yield Span(number, end)
+        else:
+            yield from _long_block(number, end, source, settings)
+        number = end + 1
+
+
+def _block_end(lines: Sequence[str], number: int, last: int) -> int:
+    fence = _FENCE.match(lines[number - 1])
+    if fence and fence.group(1)[0] in "`~":
+        for end in range(number + 1, last + 1):
+            if lines[end - 1].strip().startswith(fence.group(1)):
+                return end
+    end = number
+    while end < last and lines[end].strip():
+        end += 1
+    return end
+
+
+def _long_block(first: int, last: int, source: Source, settings: ChunkSettings) -> Iterator[Span]:
+    max_chars = settings.doc_chars
+    for line in range(first, last + 1):
+        text = source.lines[line - 1]
+        if len(text) <= 2 * max_chars:
+            if text.strip():
+                yield Span(line, line)
+            continue
+        for column in range(0, min(len(text), settings.line_max_chars), max_chars):
+            yield Span(line, line, (column, column + max_chars))

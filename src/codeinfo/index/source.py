@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -22,14 +22,17 @@ class Source:
 
     __slots__ = ("_starts", "data", "encoding", "lines", "text", "unit_bytes")
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, hidden: re.Pattern[str] | None = None) -> None:
+        """`hidden` matches what the parser must not see; it becomes spaces there, and only there."""
         self.text = text
         self.lines = text.split("\n")
         self._starts = list(accumulate((len(line) + 1 for line in self.lines), initial=0))
+        seen = hidden.sub(lambda match: " " * len(match.group()), text) if hidden is not None else text
+        self.encoding: Literal["utf8", "utf16le"]
         if text.isascii():
-            self.data, self.unit_bytes, self.encoding = text.encode("ascii"), 1, "utf8"
+            self.data, self.unit_bytes, self.encoding = seen.encode("ascii"), 1, "utf8"
         else:
-            plain = _ASTRAL.sub("\ufffd", text)
+            plain = _ASTRAL.sub("\ufffd", seen)
             self.data, self.unit_bytes, self.encoding = plain.encode("utf-16-le"), 2, "utf16le"
 
     def line_of(self, offset: int) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codeinfo.index.grammars import GRAMMARS, Grammar
-from codeinfo.index.headers import bases_of, header_end, is_exported, signature_of
+from codeinfo.index.headers import Header, bases_of, header_end, is_exported, signature_of
 from codeinfo.index.names import split_name
 from codeinfo.index.scan import Candidate, Scan
 from codeinfo.index.source import Source
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 TYPE_KINDS = frozenset(
-    "class interface struct enum trait protocol type object module namespace concept impl extension instance".split()
+    {"class", "interface", "struct", "enum", "trait", "protocol", "type", "object", "module", "namespace", "concept"}
+    | {"impl", "extension", "instance"}
 )
 CALLABLE_KINDS = frozenset({"function", "method", "macro"})
 # What is only worth a definition outside of functions: inside, it is a local variable.
@@ -90,9 +91,7 @@ class _Reader:
             qualifier = split_name(self.source.node_text(candidate.captures["scope"][0]), "type")[1:]
         self._add(candidate, kind, span, (*qualifier, name), parent)
 
-    def _add(
-        self, candidate: Candidate, kind: str, span: tuple[int, int], names: tuple[str, ...], parent: int
-    ) -> None:
+    def _add(self, candidate: Candidate, kind: str, span: tuple[int, int], names: tuple[str, ...], parent: int) -> None:
         source, end = self.source, -candidate.minus_end
         outer = self.symbols[parent].definition if parent >= 0 else None
         kind = _settled_kind(kind, names, outer)
@@ -103,7 +102,7 @@ class _Reader:
         bases = tuple(source.node_text(node).strip() for node in candidate.captures.get("base", ()))
         definition = Definition(
             name=names[-1],
-            qualified=".".join((outer.qualified, *names) if outer and "." not in names[0] else names),
+            qualified=".".join((outer.qualified, *names) if outer else names),
             kind=kind,
             signature=signature_of(source.text, header, has_body=body is not None, is_scope=is_scope),
             doc=self._doc(first_line, body),
@@ -122,9 +121,22 @@ class _Reader:
         if is_scope:
             self.open.append((end, position))
 
-    def _exported(
-        self, candidate: Candidate, names: tuple[str, ...], header: tuple[int, tuple[int, int], int], outer: Definition | None
-    ) -> bool:
+    def rescue(self, pattern: re.Pattern[str], found: Scan) -> None:
+        """Functions that only their first line gives away; they end where a brace stands alone."""
+        source = self.source
+        for match in pattern.finditer(source.text):
+            span = match.span(1)
+            if span[0] in self.named or any(start <= span[0] < end for start, end in found.comments):
+                continue
+            line = source.line_of(span[0])
+            end = next((n for n in range(line, len(source.lines)) if source.lines[n].rstrip() == "}"), line - 1) + 1
+            signature = " ".join(match.group().rstrip("{").split())
+            name = match.group(1)
+            definition = Definition(name, name, "function", signature, self._doc(line, None), line, end)
+            self.symbols.append(Symbol(definition, line, span, -1, True))
+        self.symbols.sort(key=lambda symbol: (symbol.first_line, -symbol.definition.end_line))
+
+    def _exported(self, candidate: Candidate, names: tuple[str, ...], header: Header, outer: Definition | None) -> bool:
         if outer is not None and outer.kind in CALLABLE_KINDS:
             return False
         if names[-1] in self.exported_names:
@@ -156,6 +168,8 @@ def symbols_of(found: Scan, source: Source, language: str) -> list[Symbol]:
     reader = _Reader(found, source, language)
     for candidate in found.candidates:
         reader.read(candidate)
+    if found.has_errors and reader.grammar.rescue is not None:
+        reader.rescue(reader.grammar.rescue, found)
     return reader.symbols
 
 

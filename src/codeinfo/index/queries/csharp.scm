@@ -17,6 +17,8 @@
 (method_declaration name: (identifier) @name) @method
 (constructor_declaration name: (identifier) @name) @method
 (destructor_declaration name: (identifier) @name) @method
+(operator_declaration operator: _ @name) @method
+(indexer_declaration "this" @name) @property
 (local_function_statement name: (identifier) @name) @function
 (property_declaration name: (identifier) @name) @property
 (event_declaration name: (identifier) @name) @property

@@ -8,4 +8,5 @@
 (singleton_method name: (_) @name) @method
 (assignment left: [(constant) (scope_resolution)] @name) @constant
 (alias name: (_) @name) @method
+(assignment left: (left_assignment_list (constant) @name)) @constant
 (call method: (identifier) @keyword arguments: (argument_list (simple_symbol) @name)) @property
