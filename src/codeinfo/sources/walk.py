@@ -1,0 +1,254 @@
+"""Which files belong to the index of a root, and why.
+
+    walk   every file of a root, sorted, and what was left out
+    why    the rule that decided about one path
+    check_root   refuses folders that must not be indexed
+
+Order of say: `.codeinfoignore` (both ways), then the default rules, then git's ignore files; what cannot be read safely
+(links, special files) or sensibly (too large) stays out whatever an ignore file says.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from codeinfo.errors import RootRefused, UsageError
+from codeinfo.sources import listing, rules
+from codeinfo.sources.ignore import Match, Overrides, brings_back_secret
+from codeinfo.sources.languages import kind_of, language_of, language_of_text
+from codeinfo.types import FileKind, Skip, SourceFile, Walk
+
+
+@dataclass(frozen=True, slots=True)
+class WalkSettings:
+    max_file_bytes: int = 1_000_000
+    max_unknown_bytes: int = 100_000  # text of an unknown type: notes and scripts are small, data dumps are not
+    submodules: bool = False
+    default_rules: bool = True  # leave out vendor and build folders, lock files, binaries…; secrets stay out anyway
+    kinds: tuple[FileKind, ...] = ()  # empty: all
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """`rule` decided; `source` says where it stands: `.gitignore:3`, a setting, or the built-in rules."""
+
+    included: bool
+    rule: str
+    detail: str
+    source: str
+
+
+DEFAULTS = WalkSettings()
+
+
+def walk(root: Path, settings: WalkSettings = DEFAULTS) -> Walk:
+    base = str(check_root(root))
+    listed = listing.candidates(base, submodules=settings.submodules)
+    judge = _Judge(base, settings, listed.overrides)
+    files: list[SourceFile] = []
+    skipped = {skip.path: skip for skip in listed.skipped}
+    for path in sorted(set(listed.paths)):
+        verdict = judge.judge(path)
+        if isinstance(verdict, SourceFile):
+            files.append(verdict)
+        else:
+            skipped[verdict.path] = verdict
+    for skip in _refused_lines(listed.overrides):
+        skipped[skip.path] = skip
+    return Walk(tuple(files), tuple(skipped.values()))
+
+
+class _Judge:
+    """Decides about candidates one by one; remembers what it found out about their folders."""
+
+    def __init__(self, root: str, settings: WalkSettings, overrides: Overrides | None) -> None:
+        self._root = root
+        self._settings = settings
+        self._overrides = overrides
+        self._folders: dict[str, tuple[Skip | None, Skip | None]] = {"": (None, None)}
+
+    def judge(self, path: str) -> SourceFile | Skip:
+        folder, _, name = path.rpartition("/")
+        if not name:
+            return self._nested_repository(path)
+        match = self._overrides.decide(path) if self._overrides else None
+        if match and not match.negated:
+            return Skip(path, "codeinfoignore", f"{match.source}: {match.text}")
+        known = self._folders.get(folder)
+        link, left_out = known if known is not None else self._judge_folder(folder)
+        if link:
+            return link
+        if left_out and not match:
+            return left_out
+        rule = rules.name_rule(name)
+        if rule and self._applies(rule, path, match):
+            return Skip(path, rule.name, rule.reason)
+        return self._judge_status(path)
+
+    def _applies(self, rule: rules.Rule, path: str, match: Match | None) -> bool:
+        if rule is rules.SECRET:
+            return match is None or not brings_back_secret(match, path)
+        return match is None and self._settings.default_rules
+
+    def _judge_folder(self, folder: str) -> tuple[Skip | None, Skip | None]:
+        """A link among the folders, and the topmost folder that a default rule leaves out."""
+        link = None
+        if not listing.is_real_folder(self._root, folder):
+            link = Skip(folder + "/", "symlink", "reached through a link, or gone")
+        left_out = None
+        if self._settings.default_rules and (found := rules.excluded_folder(folder)):
+            left_out = Skip(found[0] + "/", found[1].name, found[1].reason)
+        self._folders[folder] = link, left_out
+        return link, left_out
+
+    def _judge_status(self, path: str) -> SourceFile | Skip:
+        try:
+            status = os.lstat(f"{self._root}/{path}")
+        except FileNotFoundError:
+            return Skip(path, "missing", "listed by git, but not in the work tree")
+        except OSError as error:
+            return Skip(path, "unreadable", error.strerror or "", matters=True)
+        if not stat.S_ISREG(status.st_mode):
+            return self._not_a_file(path, status.st_mode)
+        settings = self._settings
+        language = language_of(path)
+        if status.st_size > settings.max_file_bytes:
+            return Skip(path, "too-large", f"{status.st_size:,} bytes", matters=language is not None)
+        if language is None and status.st_size > settings.max_unknown_bytes:
+            return Skip(path, "unknown-type", f"{status.st_size:,} bytes of an unknown type")
+        if settings.kinds and (kind := kind_of(path, language)) not in settings.kinds:
+            return Skip(path, "kind", f"{kind.value}, not among the kinds asked for")
+        return SourceFile(path, status.st_size, status.st_mtime_ns)
+
+    def _not_a_file(self, path: str, mode: int) -> Skip:
+        if stat.S_ISLNK(mode):
+            target = os.path.realpath(f"{self._root}/{path}")
+            inside = target == self._root or target.startswith(self._root.rstrip("/") + "/")
+            return Skip(path, "symlink", "its target is indexed itself" if inside else "leads outside the root")
+        if stat.S_ISDIR(mode):
+            return Skip(path + "/", "submodule", "submodules are not asked for, or this one is not checked out")
+        return Skip(path, "special-file", "a FIFO, device or socket")
+
+    def _nested_repository(self, path: str) -> Skip:
+        if listing.is_worktree(self._root, path):
+            return Skip(path, "nested-worktree", "another work tree of a repository")
+        return Skip(path, "nested-repository", "a repository of its own: index it by itself")
+
+
+def _refused_lines(overrides: Overrides | None) -> list[Skip]:
+    return [
+        Skip(f"{file.folder}{file.name}", "ignore-line", f"line {line} was not understood", matters=True)
+        for file in (overrides.files if overrides else ())
+        for line in file.refused_lines
+    ]
+
+
+# --- why -----------------------------------------------------------------------------------------------------------
+
+_SETTING_OF_RULE = {
+    "too-large": "setting max_file_bytes",
+    "unknown-type": "setting max_unknown_bytes",
+    "submodule": "setting submodules",
+    "kind": "setting kinds",
+}
+_BUILT_IN = "built-in rules"
+
+
+def why(root: Path, path: str, settings: WalkSettings = DEFAULTS) -> Decision:
+    """Decided by the same steps as `walk`, then by the content where that has a say."""
+    base = str(check_root(root))
+    relative = os.path.relpath(os.path.join(base, path), base).replace(os.sep, "/")
+    if relative == ".." or relative.startswith("../"):
+        return Decision(False, "outside-root", f"not below {base}", _BUILT_IN)
+    listed = listing.candidates(base, submodules=settings.submodules)
+    judge = _Judge(base, settings, listed.overrides)
+    if relative not in listed.paths:
+        return _why_not_listed(base, relative, listed, judge)
+    verdict = judge.judge(relative)
+    match = listed.overrides.decide(relative) if listed.overrides else None
+    if isinstance(verdict, Skip):
+        source = match.source if match and not match.negated else _SETTING_OF_RULE.get(verdict.rule, _BUILT_IN)
+        return Decision(False, verdict.rule, verdict.detail, source)
+    return _by_content(base, verdict, match, listed.by_git)
+
+
+def _by_content(root: str, file: SourceFile, match: Match | None, by_git: bool) -> Decision:
+    from codeinfo.sources.read import read_text
+
+    text = read_text(Path(root), file)
+    if isinstance(text, Skip):
+        return Decision(False, text.rule, text.detail, "its content")
+    language = language_of_text(file.path, text.content)
+    detail = f"{language.name if language else 'text of an unknown type'}, {kind_of(file.path, language).value}"
+    if match:
+        return Decision(True, "codeinfoignore", f"{detail}; brought back by {match.text}", match.source)
+    return Decision(True, "included", detail, "git lists it" if by_git else "plain walk, no rule against it")
+
+
+def _why_not_listed(root: str, path: str, listed: listing.Listing, judge: _Judge) -> Decision:
+    if path == "." or any(other.startswith(f"{path}/") and other != f"{path}/" for other in listed.paths):
+        return _why_folder(path)
+    if not os.path.lexists(f"{root}/{path}"):
+        return Decision(False, "missing", "there is no such file", _BUILT_IN)
+    folders = [path[:at] for at, character in enumerate(path) if character == "/"]
+    for folder in [*folders, path]:
+        if f"{folder}/" in listed.paths:
+            skip = judge.judge(f"{folder}/")
+            return Decision(False, skip.rule, skip.detail, _BUILT_IN) if isinstance(skip, Skip) else _why_folder(path)
+        for skip in listed.skipped:
+            if skip.path == f"{folder}/" and skip.rule not in ("gitignore", "codeinfoignore"):
+                return Decision(False, skip.rule, skip.detail, _BUILT_IN)
+        if os.path.islink(f"{root}/{folder}"):
+            return Decision(False, "symlink", f"{folder} is a link", _BUILT_IN)
+        if folder != path and folder in listed.paths:
+            return Decision(False, "submodule", f"{folder} is a submodule", _SETTING_OF_RULE["submodule"])
+    verdict = judge.judge(path)
+    if isinstance(verdict, Skip) and verdict.rule == "special-file":  # git does not list them at all
+        return Decision(False, verdict.rule, verdict.detail, _BUILT_IN)
+    override = listed.overrides.decide(path) if listed.overrides else None
+    if override and not override.negated:
+        return Decision(False, "codeinfoignore", override.text, override.source)
+    match = listing.ignored_by_git(root, path) if listed.by_git else listing.ignored_plainly(root, path)
+    if match:
+        return Decision(False, "gitignore", match.text, match.source)
+    return Decision(False, "not-listed", "an empty folder, or git keeps it to itself", _BUILT_IN)
+
+
+def _why_folder(path: str) -> Decision:
+    found = rules.excluded_folder(path)
+    if found:
+        return Decision(False, found[1].name, found[1].reason, _BUILT_IN)
+    return Decision(True, "included", "a folder; its files are decided one by one", _BUILT_IN)
+
+
+# --- the root ------------------------------------------------------------------------------------------------------
+
+_SYSTEM_FOLDERS = rules.names(
+    "/bin /boot /dev /etc /home /lib /lib64 /media /mnt /opt /proc /root /run /sbin /srv /sys /tmp /usr /var "
+    "/Applications /Library /System /Users /Volumes /private"
+)
+
+
+def check_root(root: Path) -> Path:
+    """The resolved root. Home, `/` and their like are refused: they hold far more than a project, secrets included."""
+    try:
+        resolved = Path(root).resolve(strict=True)
+    except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links
+        raise UsageError(f"{root} does not exist", next_step="Name an existing folder") from error
+    if not resolved.is_dir():
+        raise UsageError(f"{root} is not a folder", next_step="Name the folder that holds the project")
+    home = Path(os.path.expanduser("~")).resolve()
+    if resolved == resolved.parent:
+        reason = "it is the root of the file system"
+    elif resolved == home:
+        reason = "it is your home folder"
+    elif resolved in home.parents:
+        reason = "your home folder lies in it"
+    elif str(resolved) in _SYSTEM_FOLDERS:
+        reason = "it is a folder of the system"
+    else:
+        return resolved
+    raise RootRefused(f"{resolved} is not indexed: {reason}", next_step="Name the folder of one project")

@@ -1,0 +1,114 @@
+"""The language table and the kinds of files."""
+
+from __future__ import annotations
+
+import pytest
+
+from codeinfo.sources.languages import LANGUAGES, kind_of, language_of, language_of_text
+from codeinfo.types import FileKind
+
+GRAMMARS = (
+    "python javascript typescript tsx go rust java kotlin scala c cpp csharp php ruby swift elixir haskell lua zig bash"
+)
+
+
+def test_the_table_is_wide_and_unambiguous() -> None:
+    assert {language.grammar for language in LANGUAGES if language.grammar} == set(GRAMMARS.split())
+    assert sum(not language.grammar for language in LANGUAGES) >= 30
+    for field in ("extensions", "filenames", "shebangs"):
+        values = [value for language in LANGUAGES for value in getattr(language, field)]
+        assert len(values) == len(set(values)), field
+    assert len({language.name for language in LANGUAGES}) == len(LANGUAGES)
+
+
+def test_every_grammar_is_installed() -> None:
+    pack = pytest.importorskip("tree_sitter_language_pack")
+    for language in LANGUAGES:
+        if language.grammar:
+            assert pack.get_language(language.grammar)
+
+
+@pytest.mark.parametrize(
+    ("path", "first_line", "name"),
+    [
+        ("a/b.py", "", "python"),
+        ("B.PY", "", "python"),
+        ("x.d.ts", "", "typescript"),
+        ("app.tsx", "", "tsx"),
+        ("lib.mjs", "", "javascript"),
+        ("Rakefile", "", "ruby"),
+        ("deploy/Dockerfile", "", "dockerfile"),
+        ("Dockerfile.prod", "", "dockerfile"),
+        (".bashrc", "", "bash"),
+        ("CMakeLists.txt", "", "cmake"),
+        ("run", "#!/usr/bin/env python3", "python"),
+        ("run", "#!/bin/bash -e", "bash"),
+        ("run", "#!/usr/bin/env -S node --flag", "javascript"),
+        ("run", "#! /usr/local/bin/ruby2.7", "ruby"),
+        ("include/x.h", "", "cpp"),
+    ],
+)
+def test_language_of(path: str, first_line: str, name: str) -> None:
+    language = language_of(path, first_line)
+    assert language is not None
+    assert language.name == name
+
+
+@pytest.mark.parametrize("path", ["unknown", "a.unknown", "a.", ".", "", "trailing/"])
+def test_unknown_languages(path: str) -> None:
+    assert language_of(path) is None
+    assert language_of(path, "#!") is None
+    assert language_of(path, "#!/opt/nothing-known") is None
+
+
+def test_headers_are_told_apart_by_content() -> None:
+    def name(text: str) -> str:
+        language = language_of_text("x.h", text)
+        assert language
+        return language.name
+
+    assert name("#include <stdio.h>\nstruct a { int class_id; };\n") == "c"
+    assert name("#include <vector>\n") == "cpp"
+    assert name("namespace a {\nclass B {};\n}\n") == "cpp"
+    assert name("") == "c"
+
+
+def test_shebang_of_a_whole_text() -> None:
+    language = language_of_text("tool", "#!/bin/sh\necho x\n")
+    assert language
+    assert language.name == "bash"
+    assert language_of_text("tool", "plain words\n") is None
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "tests/a.py", "test_a.py", "pkg/a_test.py", "conftest.py", "a_test.go", "a.spec.ts", "a.test.tsx",
+        "src/__tests__/a.js", "src/test/java/A.java", "FooTest.java", "TestFoo.java", "FooTests.cs", "BarSpec.scala",
+        "spec/a_spec.rb", "x/a_spec.lua", "Tests/VaporTests/A.swift", "a_test.exs", "UserTest.php", "x.bats",
+        "Src/Newtonsoft.Json.Tests/A.cs", "tests/data/x.json", "core/src/androidTest/A.kt", "a_test.cc",
+    ],
+)  # fmt: skip
+def test_tests_by_convention(path: str) -> None:
+    assert kind_of(path, language_of(path)) is FileKind.TEST
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("src/latest/a.py", FileKind.CODE),
+        ("contest.py", FileKind.CODE),
+        ("attestation/Attest.java", FileKind.CODE),
+        ("src/Illuminate/Testing/Assert.php", FileKind.CODE),
+        ("src/inspect/spectrum.go", FileKind.CODE),
+        ("testify.go", FileKind.CODE),
+        ("README.md", FileKind.DOCS),
+        ("tests/README.md", FileKind.DOCS),
+        ("pyproject.toml", FileKind.CONFIG),
+        ("Makefile", FileKind.CONFIG),
+        (".unknownrc", FileKind.CONFIG),
+        ("NOTES", FileKind.DOCS),
+    ],
+)
+def test_other_kinds(path: str, kind: FileKind) -> None:
+    assert kind_of(path, language_of(path)) is kind

@@ -1,0 +1,456 @@
+"""The walk, on real git repositories, real links and real special files."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from codeinfo.errors import NotFound, RootRefused, UsageError
+from codeinfo.sources import git
+from codeinfo.sources.walk import WalkSettings, check_root, walk, why
+from codeinfo.types import FileKind, Walk
+
+
+def write(root: Path, *paths: str, text: str = "x = 1\n") -> None:
+    for path in paths:
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+
+
+def run_git(root: Path, *arguments: str) -> None:
+    identity = ("-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "protocol.file.allow=always")
+    subprocess.run(("git", *identity, *arguments), cwd=root, check=True, capture_output=True)
+
+
+def paths(result: Walk) -> list[str]:
+    return [file.path for file in result.files]
+
+
+def rules_of(result: Walk) -> dict[str, str]:
+    return {skip.path: skip.rule for skip in result.skipped}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    return folder
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    root.mkdir()
+    return root
+
+
+@pytest.fixture
+def repository(plain: Path) -> Path:
+    run_git(plain, "init", "-q")
+    return plain
+
+
+@pytest.fixture(params=["git", "plain"])
+def root(request: pytest.FixtureRequest, plain: Path) -> Path:
+    """The same expectations hold inside and outside a git work tree."""
+    if request.param == "git":
+        run_git(plain, "init", "-q")
+    return plain
+
+
+# --- ignore files --------------------------------------------------------------------------------------------------
+
+
+def test_nested_gitignore_files_are_honoured(root: Path) -> None:
+    write(root, "a.py", "skip.py", "sub/b.py", "sub/c.txt", "sub/deep/c.txt", "sub/keep/c.txt", "logs/x.py")
+    (root / ".gitignore").write_text("skip.py\n/logs/\n*.txt\n")
+    (root / "sub/keep/.gitignore").write_text("!c.txt\n")
+    assert paths(walk(root)) == [".gitignore", "a.py", "sub/b.py", "sub/keep/.gitignore", "sub/keep/c.txt"]
+    decision = why(root, "skip.py")
+    assert (decision.included, decision.rule, decision.source) == (False, "gitignore", ".gitignore:1")
+    assert why(root, "logs/x.py").source == ".gitignore:2"
+    assert why(root, "sub/c.txt").source == ".gitignore:3"
+
+
+def test_every_ignore_source_of_git_counts(repository: Path, home: Path) -> None:
+    write(repository, "kept.py", "local.py", "global.py", "tracked.py")
+    (repository / ".git/info/exclude").write_text("local.py\ntracked.py\n")
+    (home / ".gitconfig").write_text("[core]\n\texcludesFile = ~/my-ignores\n")
+    (home / "my-ignores").write_text("global.py\n")
+    run_git(repository, "add", "-f", "tracked.py")
+    assert paths(walk(repository)) == ["kept.py", "tracked.py"]
+    assert why(repository, "global.py").source.endswith("my-ignores:1")
+    assert why(repository, "local.py").source.endswith("info/exclude:1")
+
+
+def test_default_global_excludes_file_counts(repository: Path, home: Path) -> None:
+    write(repository, "kept.py", "global.py")
+    write(home, ".config/git/ignore", text="global.py\n")
+    assert paths(walk(repository)) == ["kept.py"]
+
+
+def test_codeinfoignore_leaves_out_and_brings_back(root: Path) -> None:
+    write(root, "a.py", "b.py", "ignored/x.py", "ignored/y.py", "vendor/ours/z.py", "vendor/theirs/z.py", "w.min.js")
+    write(root, "sub/a.py", "sub/b.py")
+    (root / ".gitignore").write_text("ignored/\n")
+    (root / ".codeinfoignore").write_text("/b.py\n!ignored/x.py\n!vendor/ours/\n!*.min.js\n")
+    (root / "sub/.codeinfoignore").write_text("a.py\n")
+    expected = ["a.py", "ignored/x.py", "sub/b.py", "vendor/ours/z.py", "w.min.js"]
+    assert [path for path in paths(walk(root)) if "ignore" not in Path(path).name] == expected
+    assert why(root, "b.py").source == ".codeinfoignore:1"
+    assert why(root, "sub/a.py").source == "sub/.codeinfoignore:1"
+    back = why(root, "ignored/x.py")
+    assert (back.included, back.rule, back.source) == (True, "codeinfoignore", ".codeinfoignore:2")
+    assert why(root, "ignored/y.py").rule == "gitignore"
+    assert why(root, "vendor/theirs/z.py").rule == "vendor-folder"
+
+
+def test_a_secret_comes_back_only_when_named(root: Path) -> None:
+    write(root, "certs/server.key", "certs/other.key", "certs/readme.md", ".env")
+    (root / ".codeinfoignore").write_text("!certs/\n!*\n!certs/server.key\n")
+    found = paths(walk(root))
+    assert "certs/server.key" in found
+    assert not {"certs/other.key", ".env"} & set(found)
+
+
+def test_an_ignore_line_that_cannot_be_used_is_reported(root: Path) -> None:
+    write(root, "a.py", "a" * 200 + ".py")
+    (root / ".codeinfoignore").write_text("*a*a*a*a*a*a*a*b\n[z-a]\n")
+    result = walk(root)
+    assert "a.py" in paths(result)
+    assert rules_of(result)[".codeinfoignore"] == "ignore-line"
+
+
+# --- default rules -------------------------------------------------------------------------------------------------
+
+
+def test_default_rules(root: Path) -> None:
+    write(root, "src/app.py", "src/build/step.py", "lib/x.js", ".env.example", "README", "go.mod")
+    left_out = {
+        "node_modules/": "node_modules/p/i.js",
+        "build/": "build/o.py",
+        "pkg/vendor/": "pkg/vendor/v.go",
+        "package-lock.json": "package-lock.json",
+        "poetry.lock": "poetry.lock",
+        "app.min.js": "app.min.js",
+        "api_pb2.py": "api_pb2.py",
+        "logo.png": "logo.png",
+    }
+    secrets = [".env", ".env.local", "prod.env", "id_rsa", "id_ed25519.bak", "k.pem", "k.KEY", ".htpasswd", ".netrc"]
+    write(root, *left_out.values(), *secrets)
+    result = walk(root)
+    assert paths(result) == [".env.example", "README", "go.mod", "lib/x.js", "src/app.py", "src/build/step.py"]
+    rules = rules_of(result)
+    assert set(left_out) <= set(rules)
+    assert {rules[path] for path in secrets} == {"secret"}
+    without = paths(walk(root, WalkSettings(default_rules=False)))
+    assert "build/o.py" in without or not (root / ".git").exists()
+    assert not set(secrets) & set(without)
+
+
+def test_a_tracked_vendor_folder_is_left_out_and_says_so(repository: Path) -> None:
+    write(repository, "vendor/lib.go", "main.go")
+    run_git(repository, "add", "-A")
+    assert paths(walk(repository)) == ["main.go"]
+    assert why(repository, "vendor/lib.go").rule == "vendor-folder"
+
+
+def test_sizes_and_unknown_types(root: Path) -> None:
+    write(root, "big.py", text="x" * 1_000_001)
+    write(root, "notes.unknown", "script")
+    write(root, "dump.unknown", text="x" * 100_001)
+    result = walk(root)
+    assert paths(result) == ["notes.unknown", "script"]
+    skips = {skip.path: skip for skip in result.skipped}
+    assert (skips["big.py"].rule, skips["big.py"].matters) == ("too-large", True)
+    assert (skips["dump.unknown"].rule, skips["dump.unknown"].matters) == ("unknown-type", False)
+    assert why(root, "big.py").source == "setting max_file_bytes"
+    assert paths(walk(root, WalkSettings(max_file_bytes=2_000_000)))[0] == "big.py"
+
+
+def test_kinds_restrict_the_walk(root: Path) -> None:
+    write(root, "a.py", "tests/test_a.py", "README.md", "settings.toml")
+    assert paths(walk(root, WalkSettings(kinds=(FileKind.CODE,)))) == ["a.py"]
+    assert why(root, "README.md", WalkSettings(kinds=(FileKind.CODE,))).source == "setting kinds"
+
+
+# --- links, special files, odd names -------------------------------------------------------------------------------
+
+
+def test_links_are_never_followed(root: Path, tmp_path: Path) -> None:
+    write(tmp_path, "outside/secret.py")
+    write(root, "a.py", "folder/b.py")
+    (root / "to-outside.py").symlink_to(tmp_path / "outside/secret.py")
+    (root / "to-a.py").symlink_to("a.py")
+    (root / "outside").symlink_to(tmp_path / "outside")
+    (root / "loop").symlink_to(".")
+    (root / "dangling.py").symlink_to("nowhere")
+    result = walk(root)
+    assert paths(result) == ["a.py", "folder/b.py"]
+    assert {rules_of(result)[name] for name in ("to-outside.py", "to-a.py", "outside", "loop")} == {"symlink"}
+    assert why(root, "outside/secret.py").rule == "symlink"
+    assert why(root, "../outside/secret.py").rule == "outside-root"
+
+
+def test_a_tracked_folder_replaced_by_a_link_is_not_entered(repository: Path, tmp_path: Path) -> None:
+    write(repository, "a.py", "folder/b.py")
+    run_git(repository, "add", "-A")
+    (repository / "folder").rename(tmp_path / "moved")
+    (repository / "folder").symlink_to(tmp_path / "moved")
+    assert paths(walk(repository)) == ["a.py"]
+
+
+def test_special_files_are_never_opened(root: Path) -> None:
+    write(root, "a.py")
+    os.mkfifo(root / "pipe.py")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(root / "socket.py"))
+        started = time.monotonic()
+        result = walk(root)
+    assert time.monotonic() - started < 5
+    assert paths(result) == ["a.py"]
+    assert why(root, "pipe.py").rule == "special-file"
+
+
+def test_a_fifo_as_codeinfoignore_does_not_block(root: Path) -> None:
+    write(root, "a.py")
+    os.mkfifo(root / ".codeinfoignore")
+    assert paths(walk(root)) == ["a.py"]
+
+
+def test_names_that_are_no_text_survive(root: Path) -> None:
+    raw = os.fsencode(root) + b"/caf\xe9 \n.py"
+    with open(raw, "w") as file:
+        file.write("x = 1\n")
+    result = walk(root)
+    assert [os.fsencode(path) for path in paths(result)] == [b"caf\xe9 \n.py"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="permissions do not stop root")
+def test_an_unreadable_folder_is_reported(plain: Path) -> None:
+    write(plain, "a.py", "closed/b.py")
+    (plain / "closed").chmod(0)
+    try:
+        result = walk(plain)
+    finally:
+        (plain / "closed").chmod(0o755)
+    assert paths(result) == ["a.py"]
+    assert [skip.rule for skip in result.skipped if skip.matters] == ["unreadable"]
+
+
+# --- repositories within repositories ------------------------------------------------------------------------------
+
+
+def test_only_the_subfolder_asked_for(repository: Path) -> None:
+    write(repository, "a.py", "sub/b.py", "sub/c.py", "sub/skip.py")
+    (repository / ".gitignore").write_text("sub/skip.py\n")
+    run_git(repository, "add", "sub/b.py")
+    assert paths(walk(repository / "sub")) == ["b.py", "c.py"]
+
+
+def test_nested_worktrees_and_repositories_are_skipped(repository: Path) -> None:
+    write(repository, "a.py")
+    run_git(repository, "add", "-A")
+    run_git(repository, "commit", "-qm", "first")
+    run_git(repository, "worktree", "add", "-q", "trees/second")
+    (repository / "clone").mkdir()
+    run_git(repository / "clone", "init", "-q")
+    write(repository, "clone/c.py")
+    result = walk(repository)
+    assert paths(result) == ["a.py"]
+    assert rules_of(result) == {"trees/second/": "nested-worktree", "clone/": "nested-repository"}
+    assert why(repository, "trees/second/a.py").rule == "nested-worktree"
+
+
+def test_a_plain_folder_of_repositories(plain: Path) -> None:
+    for name in ("one", "two"):
+        (plain / name).mkdir()
+        run_git(plain / name, "init", "-q")
+        write(plain, f"{name}/a.py")
+    run_git(plain / "one", "add", "-A")
+    run_git(plain / "one", "commit", "-qm", "first")
+    run_git(plain / "one", "worktree", "add", "-q", "../three")
+    result = walk(plain)
+    assert paths(result) == ["one/a.py", "two/a.py"]
+    assert rules_of(result)["three/"] == "nested-worktree"
+
+
+def test_submodules_are_a_setting(repository: Path, tmp_path: Path) -> None:
+    library = tmp_path / "library"
+    library.mkdir()
+    run_git(library, "init", "-q")
+    write(library, "l.py")
+    run_git(library, "add", "-A")
+    run_git(library, "commit", "-qm", "first")
+    write(repository, "a.py")
+    run_git(repository, "submodule", "--quiet", "add", str(library), "sub")
+    without = walk(repository)
+    assert "sub/l.py" not in paths(without)
+    assert rules_of(without)["sub/"] == "submodule"
+    assert why(repository, "sub/l.py").source == "setting submodules"
+    assert "sub/l.py" in paths(walk(repository, WalkSettings(submodules=True)))
+
+
+def test_a_folder_that_an_outer_repository_ignores_is_walked_plainly(repository: Path) -> None:
+    write(repository, "inner/a.py")
+    (repository / ".gitignore").write_text("inner/\n")
+    result = walk(repository / "inner")
+    assert paths(result) == ["a.py"]
+    assert rules_of(result) == {".": "git-ignored-root"}
+
+
+# --- git that fails, and repositories that attack ------------------------------------------------------------------
+
+
+def test_without_git_the_walk_says_so(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(repository, "a.py", "skip.py")
+    (repository / ".gitignore").write_text("skip.py\n")
+    monkeypatch.setenv("PATH", str(repository / "nothing"))
+    result = walk(repository)
+    assert paths(result) == [".gitignore", "a.py"]
+    assert [(skip.rule, skip.matters) for skip in result.skipped] == [("git-unavailable", True)]
+
+
+def test_a_broken_repository_is_walked_plainly(plain: Path) -> None:
+    write(plain, "a.py", ".git")
+    result = walk(plain)
+    assert "a.py" in paths(result)
+    assert rules_of(result)["."] == "git-unavailable"
+
+
+def test_deleted_files_are_not_listed(repository: Path) -> None:
+    write(repository, "a.py", "gone.py")
+    run_git(repository, "add", "-A")
+    (repository / "gone.py").unlink()
+    result = walk(repository)
+    assert paths(result) == ["a.py"]
+    assert rules_of(result)["gone.py"] == "missing"
+
+
+def test_nothing_the_repository_names_is_executed(repository: Path, tmp_path: Path) -> None:
+    marker = tmp_path / "executed"
+    attack = tmp_path / "attack.sh"
+    attack.write_text(f"#!/bin/sh\ntouch '{marker}'\n")
+    attack.chmod(0o755)
+    write(repository, "a.py", "b.py")
+    (repository / ".gitattributes").write_text("*.py diff=evil filter=evil\n")
+    run_git(repository, "add", "-A")
+    run_git(repository, "commit", "-qm", "first")
+    for hook in ("post-index-change", "pre-commit", "reference-transaction", "fsmonitor-watchman"):
+        (repository / ".git/hooks" / hook).write_text(attack.read_text())
+        (repository / ".git/hooks" / hook).chmod(0o755)
+    names = ("core.fsmonitor", "core.pager", "diff.external", "diff.evil.command", "diff.evil.textconv", "core.editor")
+    more = ("filter.evil.clean", "filter.evil.process", "filter.evil.smudge", "gpg.program", "core.sshCommand")
+    for name in (*names, *more):
+        run_git(repository, "config", name, str(attack))
+    run_git(repository, "config", "log.showSignature", "true")
+    write(repository, "b.py", text="y = 2\n")
+    assert "a.py" in paths(walk(repository))
+    why(repository, "a.py")
+    git.run(repository, ("log", "-p"))
+    assert "b.py" in git.changed_since(repository, "HEAD")
+    assert not marker.exists()
+
+
+def test_missing_objects_are_not_fetched_by_the_repository_s_command(repository: Path, tmp_path: Path) -> None:
+    """A partial clone fetches what it misses; its configuration says how. Listing ignored files needs `.gitignore`."""
+    marker = tmp_path / "executed"
+    write(repository, "a.py")
+    (repository / ".gitignore").write_text("never\n")
+    run_git(repository, "add", "-A")
+    run_git(repository, "commit", "-qm", "first")
+    run_git(repository, "update-index", "--skip-worktree", ".gitignore")
+    (repository / ".gitignore").unlink()
+    blob = subprocess.run(
+        ("git", "rev-parse", ":.gitignore"), cwd=repository, check=True, capture_output=True, text=True
+    ).stdout.strip()
+    (repository / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    for name, value in (
+        ("core.repositoryFormatVersion", "1"),
+        ("extensions.partialClone", "origin"),
+        ("remote.origin.url", str(repository)),
+        ("remote.origin.promisor", "true"),
+        ("remote.origin.uploadpack", f"touch '{marker}'; git-upload-pack"),
+        ("protocol.file.allow", "always"),
+    ):
+        run_git(repository, "config", name, value)
+    assert "a.py" in paths(walk(repository))
+    assert not marker.exists()
+    subprocess.run(("git", "cat-file", "-p", blob), cwd=repository, capture_output=True)
+    assert marker.exists(), "the attack does not work even against plain git: this test proves nothing"
+
+
+def test_only_commands_that_leave_the_work_tree_alone(repository: Path) -> None:
+    for arguments in (("status",), ("diff",), ("diff-index", "HEAD")):
+        with pytest.raises(ValueError):
+            git.run(repository, arguments)
+
+
+def test_variables_of_the_caller_do_not_reach_git(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(repository, "a.py")
+    monkeypatch.setenv("GIT_DIR", "/nowhere")
+    monkeypatch.setenv("GIT_INDEX_FILE", "/nowhere")
+    assert paths(walk(repository)) == ["a.py"]
+
+
+def test_changed_since(repository: Path) -> None:
+    write(repository, "same.py", "committed.py", "staged.py", "edited.py", "sub/deep.py")
+    run_git(repository, "add", "-A")
+    run_git(repository, "commit", "-qm", "first")
+    write(repository, "committed.py", text="y = 1\n")
+    run_git(repository, "commit", "-qam", "second")
+    write(repository, "staged.py", "edited.py", "new.py", "sub/new.py", text="longer = 1\n")
+    run_git(repository, "add", "staged.py")
+    expected = {"committed.py", "staged.py", "edited.py", "new.py", "sub/new.py"}
+    assert git.changed_since(repository, "HEAD~1") == expected
+    assert git.changed_since(repository / "sub", "HEAD") == {"new.py"}
+    with pytest.raises(NotFound):
+        git.changed_since(repository, "--output=/tmp/x")
+
+
+# --- why and roots -------------------------------------------------------------------------------------------------
+
+
+def test_why_agrees_with_walk(root: Path) -> None:
+    write(root, "a.py", "b/c.md", "b/.env", "vendor/x.go", "dist/y.js", "skip/z.py", "l.lock", "n.unknown", "back/q.py")
+    (root / ".gitignore").write_text("skip\nback\n")
+    (root / ".codeinfoignore").write_text("!back/q.py\nb/*.md\n")
+    included = set(paths(walk(root)))
+    everything = [str(p.relative_to(root)) for p in root.rglob("*") if p.is_file() and ".git" not in p.parts]
+    for path in everything:
+        assert why(root, path).included == (path in included), path
+    assert why(root, "nowhere.py").rule == "missing"
+    assert why(root, "b").included
+    assert why(root, "vendor").rule == "vendor-folder"
+
+
+def test_why_looks_into_the_file(root: Path) -> None:
+    write(root, "gen.go", text="// Code generated by stringer. DO NOT EDIT.\npackage x\n")
+    (root / "data.txt").write_bytes(b"a\0b")
+    assert why(root, "gen.go").rule == "generated"
+    assert why(root, "data.txt").rule == "binary"
+    (root / ".codeinfoignore").write_text("!gen.go\n")
+    assert why(root, "gen.go").included
+
+
+def test_roots_that_are_refused(tmp_path: Path, home: Path) -> None:
+    for refused in (Path("/"), home, home.parent, Path("/etc"), Path("/usr")):
+        with pytest.raises(RootRefused):
+            check_root(refused)
+    write(tmp_path, "file.py")
+    for unusable in (tmp_path / "nowhere", tmp_path / "file.py"):
+        with pytest.raises(UsageError) as raised:
+            check_root(unusable)
+        assert not isinstance(raised.value, RootRefused)
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(UsageError):
+        check_root(tmp_path / "loop")
+    (home / "project").mkdir()
+    assert check_root(home / "project") == (home / "project").resolve()
