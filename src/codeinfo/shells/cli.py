@@ -49,6 +49,14 @@ class Commands(click.Group):
             return group
         return super().get_command(ctx, cmd_name)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The longest name wins: `eval answers` is a command of its own beside `eval`."""
+        if len(args) > 1 and " ".join(args[:2]) in self._rests():
+            return args[1], _command(operation(self.prefix + " ".join(args[:2]))), args[2:]
+        return super().resolve_command(ctx, args)
+
     def _rests(self) -> list[str]:
         return [name.removeprefix(self.prefix) for name in operation_names() if name.startswith(self.prefix)]
 
@@ -179,10 +187,12 @@ def _perform(operation: Operation, /, settings: tuple[str, ...], as_json: bool, 
     request = operation.request(**given)
     _check_quotes(request)
     if operation.confirm and not agreed and sys.stdin.isatty():
-        click.confirm(operation.confirm.format(paths=", ".join(request.paths)), abort=True, err=True)
+        click.confirm(operation.confirm.format_map(_Shown(request)), abort=True, err=True)
     settled = Config.load(_flags(settings), _where(request))
     for note in settled.notes:
         click.echo(f"note: {note}", err=True)
+    if operation.live and not as_json:
+        return _perform_live(operation, request, settled)
     result = _answer(operation, request, settled)
     if as_json:
         _write_json(result)
@@ -191,12 +201,35 @@ def _perform(operation: Operation, /, settings: tuple[str, ...], as_json: bool, 
     return operation.exit_code(result) if operation.exit_code else 0
 
 
+def _perform_live(operation: Operation, request: Any, settled: Config) -> int:
+    from codeinfo.engine import Engine
+    from codeinfo.shells.paper import Paper
+
+    with _quiet_pipe(), contextlib.closing(Engine(settled)) as engine:
+        paper = Paper(sys.stdout, colour=not colour_refused())
+        code: int = _loaded(operation.live)(engine, request, paper)
+        return code
+    return 0
+
+
 def _answer(operation: Operation, request: Any, settled: Config) -> Any:
     from codeinfo.engine import Engine
     from codeinfo.shells import progress
 
     with contextlib.closing(Engine(settled)) as engine, progress.shown(sys.stderr) as sink:
         return operation.handler(engine, request, sink)
+
+
+class _Shown(dict[str, str]):
+    """The fields of a request as text, for the question before something is done."""
+
+    def __init__(self, request: Any) -> None:
+        super().__init__()
+        self._request = request
+
+    def __missing__(self, name: str) -> str:
+        value = getattr(self._request, name)
+        return ", ".join(value) if isinstance(value, tuple) else str(value)
 
 
 def _check_quotes(request: Any) -> None:
@@ -233,15 +266,20 @@ def _write_json(value: object) -> None:
 
 
 def _write_text(result: object, renderer: str = "codeinfo.shells.render:render", *, explain: bool = False) -> None:
-    from importlib import import_module
-
     from codeinfo.shells.paper import Paper
 
-    module, _, function = renderer.partition(":")
-    render = getattr(import_module(module), function)
+    render = _loaded(renderer)
     with _quiet_pipe():
         render(result, Paper(sys.stdout, colour=not colour_refused()), explain=explain)
         sys.stdout.flush()
+
+
+def _loaded(name: str) -> Any:
+    """The function that `module:function` names."""
+    from importlib import import_module
+
+    module, _, function = name.partition(":")
+    return getattr(import_module(module), function)
 
 
 @contextlib.contextmanager

@@ -34,6 +34,7 @@ class Operation:
     confirm: str = ""  # a question for people before it is done; programs answer with --yes
     renderer: str = "codeinfo.shells.render:render"  # module:function that writes the result for people
     exit_code: Callable[[Any], int] | None = None  # where a result can mean more than success
+    live: str = ""  # module:function that performs it for people and writes while it goes on
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,21 @@ def parameters(request: type) -> Iterator[Parameter]:
 TABLES: dict[str, tuple[str, ...]] = {
     "core": ("search", "index", "status", "why", "clear", "doctor"),
     "evaluation": ("eval",),
+    "answers": (
+        "ask",
+        "chat",
+        "providers",
+        "agents list",
+        "agents run",
+        "conversations list",
+        "conversations show",
+        "conversations search",
+        "conversations archive",
+        "conversations restore",
+        "conversations delete",
+        "conversations export",
+        "eval answers",
+    ),
 }
 _TABLE_OF = {name: area for area, names in TABLES.items() for name in names}
 
