@@ -1,0 +1,102 @@
+"""Asks the engine every question of a dataset, over trees that lie in one folder, and keeps what it found in a file."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from codeinfo.errors import NotFound, UsageError
+from codeinfo.evals.datasets import Dataset, Query
+from codeinfo.evals.metrics import DEPTH, Answer, Found
+from codeinfo.requests import IndexReport, IndexRequest, Progress, SearchRequest
+from codeinfo.types import FileKind
+
+if TYPE_CHECKING:
+    from codeinfo.engine import Engine
+
+ProgressSink = Callable[[Progress], None]
+
+CODE_FILES = (FileKind.CODE.value, FileKind.TEST.value)  # a test is code too: leaving it out would flatter the ranking
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a run found, and what its indexes hold."""
+
+    answers: tuple[Answer, ...]
+    reports: tuple[IndexReport, ...]
+
+
+def run(
+    engine: Engine, dataset: Dataset, trees: Path, *, whole: bool = False, progress: ProgressSink | None = None
+) -> Run:
+    """Index each repository and ask its questions. Not `whole`: only the dataset's folder of it, only code files."""
+    by_repo: dict[str, list[Query]] = {}
+    for query in dataset.queries:
+        by_repo.setdefault(query.repo, []).append(query)
+    answers: list[Answer] = []
+    reports = []
+    for repo, queries in by_repo.items():
+        folder = "" if whole else dataset.roots.get(repo, "")
+        root = tree_of(repo, trees) / folder
+        if not root.is_dir():
+            raise NotFound(f"the tree {root} is missing", next_step=f"Put the repository {repo} into {trees}.")
+        reports.append(bring_up_to_date(engine, root, progress))
+        answers += ask(engine, root, queries, () if whole else CODE_FILES, folder)
+    return Run(tuple(answers), tuple(reports))
+
+
+def tree_of(repo: str, trees: Path) -> Path:
+    """The repository's folder in `trees`; a fixture may come with the one repository it is about."""
+    return trees / repo if repo and (trees / repo).is_dir() else trees
+
+
+def bring_up_to_date(engine: Engine, root: Path, progress: ProgressSink | None = None) -> IndexReport:
+    return engine.index(IndexRequest(paths=(str(root),)), progress).reports[0]
+
+
+def ask(
+    engine: Engine, root: Path, queries: Iterable[Query], kinds: tuple[str, ...] = (), folder: str = ""
+) -> Iterator[Answer]:
+    """Each query's answer, timed on an open index. `folder` leads from the repository to `root`."""
+    prefix = f"{folder}/" if folder else ""
+    place = (str(root),)
+    engine.search(SearchRequest(query=root.name, paths=place, limit=1, refresh=False))  # opens what is opened once
+    for query in queries:
+        request = SearchRequest(query=query.text, paths=place, limit=DEPTH, kinds=kinds, refresh=False)
+        started = time.perf_counter()
+        result = engine.search(request)
+        took_ms = 1000 * (time.perf_counter() - started)
+        found = (Found(prefix + hit.path, hit.start_line, hit.end_line, len(hit.text)) for hit in result.hits)
+        yield Answer(query.id, tuple(found), round(took_ms, 3))
+
+
+# --- results in a file ---------------------------------------------------------------------------------------------
+
+
+def write_results(path: Path, answers: Iterable[Answer]) -> None:
+    """One object a line: id, results [{path, start, end, chars}], took_ms."""
+    with path.open("w", encoding="utf-8") as sink:
+        for answer in answers:
+            results = [{"path": f.path, "start": f.start, "end": f.end, "chars": f.chars} for f in answer.found]
+            print(json.dumps({"id": answer.id, "results": results, "took_ms": answer.took_ms}), file=sink)
+
+
+def read_results(path: Path) -> dict[str, Answer]:
+    """What `write_results`, or another system in the same format, wrote: by query id."""
+    if not path.is_file():
+        raise NotFound(f"there is no results file {path}", next_step="Write one with `codeinfo eval … --out FILE`.")
+    answers = {}
+    try:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if line.strip():
+                row = json.loads(line)
+                found = (Found(f["path"], f.get("start"), f.get("end"), f.get("chars", 0)) for f in row["results"])
+                answers[str(row["id"])] = Answer(str(row["id"]), tuple(found), row.get("took_ms"))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"{path} is no results file: {error}", next_step="It has one JSON object a line.") from error
+    return answers

@@ -1,0 +1,284 @@
+"""Evaluation: datasets, figures checked by hand, comparisons, gates, charts, and the whole command."""
+
+from __future__ import annotations
+
+import json
+import math
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codeinfo.errors import NotFound, UsageError
+from codeinfo.evals import datasets, report, run
+from codeinfo.evals.chart import Point, chart
+from codeinfo.evals.compare import compare
+from codeinfo.evals.datasets import Dataset, Query, Target
+from codeinfo.evals.gates import judge, parse_gates
+from codeinfo.evals.metrics import Answer, Found, Score, percentile, score, summarise
+
+SECOND = 1 / math.log2(3)  # what a hit at rank 2 is worth
+THIRD = 1 / math.log2(4)
+
+
+def query(*targets: Target | str, id: str = "q") -> Query:
+    return Query(id, "text", tuple(Target(t) if isinstance(t, str) else t for t in targets))
+
+
+def answer(*found: str | Found, id: str = "q", took_ms: float | None = None) -> Answer:
+    return Answer(id, tuple(Found(f, 1, 9, 100) if isinstance(f, str) else f for f in found), took_ms)
+
+
+def one(ndcg10: float = 0.0, **more: Any) -> Score:
+    figures = {"file10": 0.0, "recall10": 0.0, "mrr10": 0.0, "top1": 0.0, "top3": 0.0, "spec": 0.0, "chars": 0}
+    return Score(ndcg10=ndcg10, **{**figures, **more})
+
+
+# --- figures -------------------------------------------------------------------------------------------------------
+
+
+def test_the_right_file_first() -> None:
+    got = score(query("a.py"), answer("a.py", "b.py"))
+    assert (got.ndcg10, got.file10, got.recall10, got.mrr10, got.top1, got.top3) == (1, 1, 1, 1, 1, 1)
+    assert got.chars == 200
+
+
+def test_the_right_file_second() -> None:
+    got = score(query("a.py"), answer("b.py", "a.py"))
+    assert got.ndcg10 == pytest.approx(SECOND)
+    assert got.file10 == pytest.approx(SECOND)
+    assert (got.recall10, got.mrr10, got.top1, got.top3) == (1, 0.5, 0, 1)
+
+
+def test_a_repeated_file_uses_up_ranks_of_the_list_but_not_of_the_files() -> None:
+    got = score(query("a.py"), answer("b.py", "b.py", "a.py"))
+    assert got.ndcg10 == pytest.approx(THIRD)
+    assert got.file10 == pytest.approx(SECOND)
+
+
+def test_two_targets_of_which_one_is_found_at_rank_two() -> None:
+    got = score(query("a.py", "c.py"), answer("b.py", "a.py"))
+    assert got.ndcg10 == pytest.approx(SECOND / (1 + SECOND))
+    assert (got.recall10, got.mrr10) == (0.5, 0.5)
+
+
+def test_a_span_needs_an_overlap() -> None:
+    wanted = query(Target("a.py", 20, 30))
+    assert score(wanted, answer(Found("a.py", 1, 19))).ndcg10 == 0
+    assert score(wanted, answer(Found("a.py", 1, 20))).ndcg10 == 1
+    assert score(wanted, answer(Found("a.py", 30, 40))).ndcg10 == 1
+    assert score(wanted, answer(Found("a.py", 31, 40))).ndcg10 == 0
+    assert score(wanted, answer(Found("a.py"))).ndcg10 == 1  # a result without lines is the whole file
+    assert score(wanted, answer(Found("a.py", 1, 19))).file10 == 1  # files do not look at spans
+
+
+def test_two_spans_of_one_file_at_one_rank_count_once() -> None:
+    got = score(query(Target("a.py", 1, 2), Target("a.py", 5, 6)), answer(Found("a.py", 1, 9)))
+    assert got.ndcg10 == pytest.approx(1 / (1 + SECOND))
+    assert got.file10 == 1
+
+
+def test_only_ten_results_count() -> None:
+    got = score(query("a.py"), answer(*(f"{number}.py" for number in range(10)), "a.py"))
+    assert (got.ndcg10, got.file10, got.recall10, got.mrr10) == (0, 0, 0, 0)
+    assert got.chars == 1000
+
+
+def test_more_targets_than_ten_can_still_be_answered_in_full() -> None:
+    names = [f"{number}.py" for number in range(12)]
+    got = score(query(*names), answer(*names[:10]))
+    assert got.ndcg10 == pytest.approx(1)
+    assert got.recall10 == pytest.approx(10 / 12)
+
+
+def test_no_results_and_no_answer_count_as_zero() -> None:
+    assert score(query("a.py"), answer()) == score(query("a.py"), None) == one()
+
+
+def test_spec_contamination_is_two_tests_among_the_first_three_files() -> None:
+    assert score(query("a.py"), answer("a.py", "tests/test_a.py", "b.py")).spec == 0
+    assert score(query("a.py"), answer("a.py", "tests/test_a.py", "src/b.spec.ts")).spec == 1
+    assert score(query("a.py"), answer("a.py", "b.py", "c.py", "tests/test_a.py", "d_test.go")).spec == 0
+
+
+def test_patterns_take_any_file_they_fit_but_no_unwanted_one() -> None:
+    wanted = query(Target(patterns=("auth", "login"), unwanted=("spec",)))
+    got = score(wanted, answer("src/Auth.spec.ts", "src/LoginPage.ts", "src/auth.ts"))
+    assert (got.top1, got.top3, got.recall10) == (0, 1, 1)
+    assert got.ndcg10 == pytest.approx(SECOND)
+
+
+def test_summary_means_and_percentiles() -> None:
+    summary = summarise([one(1.0, chars=100, took_ms=1.0), one(0.5, chars=300, took_ms=3.0), one(0.0, took_ms=None)])
+    assert (summary.n, summary.ndcg10, summary.chars) == (3, 0.5, pytest.approx(400 / 3))
+    assert summary.tokens == pytest.approx(100 / 3)
+    assert (summary.p50_ms, summary.p95_ms) == (2.0, pytest.approx(2.9))
+    assert summarise([]).p50_ms is None
+    assert percentile([4.0], 0.95) == 4.0
+
+
+# --- datasets and results ------------------------------------------------------------------------------------------
+
+BENCHMARK = {"id": "r-1", "repo": "r", "language": "python", "category": "semantic", "query": "where is it"}
+
+
+def write_benchmark(folder: Path) -> Path:
+    folder.mkdir()
+    targets = [{"path": "src/a.py", "grade": "relevant"}, {"path": "b.py", "start_line": 3, "end_line": 7}]
+    (folder / "queries.jsonl").write_text(json.dumps(BENCHMARK | {"targets": targets}) + "\n\n")
+    (folder / "repos.tsv").write_text("name\tlanguage\troot\tsplit\nr\tpython\tsrc\tdev\nwhole\tgo\t-\tdev\n")
+    return folder
+
+
+def test_benchmark_format(tmp_path: Path) -> None:
+    dataset = datasets.load(write_benchmark(tmp_path / "bench"))
+    assert dataset.name == "bench"
+    assert dataset.roots == {"r": "src", "whole": ""}
+    (only,) = dataset.queries
+    assert only.targets == (Target("src/a.py"), Target("b.py", 3, 7))
+    assert (only.id, only.repo, only.language, only.category, only.text) == tuple(BENCHMARK.values())
+    assert datasets.load(tmp_path / "bench" / "queries.jsonl") == dataset
+    assert dataset.gates == ()
+
+
+def test_fixture_format(tmp_path: Path) -> None:
+    file = tmp_path / "fixture.json"
+    rows = [
+        {
+            "id": 1,
+            "query": "log in",
+            "category": "exact",
+            "expectedPatterns": ["Auth"],
+            "expectedNotPatterns": ["Spec"],
+        },
+        {"id": 2, "query": "wire up", "category": "wiring", "expectedTopFiles": ["main.ts"]},
+    ]
+    file.write_text(json.dumps({"description": "x", "codebase": "shop", "queries": rows}))
+    dataset = datasets.load(file)
+    assert [q.id for q in dataset.queries] == ["1", "2"]
+    assert dataset.queries[0].targets == (Target(patterns=("auth",), unwanted=("spec",)),)
+    assert dataset.queries[1].targets == (Target(patterns=("main.ts",)),)
+    assert dataset.gates == (("top1", 0.7),)
+
+
+def test_a_part_of_a_dataset(tmp_path: Path) -> None:
+    dataset = datasets.load(write_benchmark(tmp_path / "bench"))
+    assert dataset.of_repositories(("r",)).queries == dataset.queries
+    with pytest.raises(NotFound, match="no repository 'x'"):
+        dataset.of_repositories(("x",))
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"queries": [{}]}', '{"queries": 3}'])
+def test_what_is_no_dataset_says_so(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "bad.json"
+    file.write_text(content)
+    with pytest.raises(UsageError, match="is no dataset"):
+        datasets.load(file)
+
+
+def test_results_file_is_what_scorers_read(tmp_path: Path) -> None:
+    file = tmp_path / "results.jsonl"
+    answers = [answer("a.py", took_ms=1.5), answer(id="empty")]
+    run.write_results(file, answers)
+    first = json.loads(file.read_text().splitlines()[0])
+    assert first == {"id": "q", "results": [{"path": "a.py", "start": 1, "end": 9, "chars": 100}], "took_ms": 1.5}
+    assert run.read_results(file) == {"q": answers[0], "empty": answers[1]}
+
+
+def test_results_of_another_system_may_lack_lines_and_times(tmp_path: Path) -> None:
+    file = tmp_path / "other.jsonl"
+    file.write_text('{"id": 7, "results": [{"path": "a.py"}]}\n')
+    assert run.read_results(file) == {"7": Answer("7", (Found("a.py"),))}
+    file.write_text("nonsense\n")
+    with pytest.raises(UsageError, match="no results file"):
+        run.read_results(file)
+
+
+# --- groups, comparison, gates -------------------------------------------------------------------------------------
+
+
+def test_groups_by_language_category_and_repository() -> None:
+    queries = (
+        Query("1", "x", (Target("a"),), "r", "python", "symbol"),
+        Query("2", "x", (Target("a"),), "s", "go", "symbol"),
+    )
+    dataset = Dataset("d", queries)
+    scores = report.scores_of(dataset, {"1": answer("a", id="1")})
+    means = {(g.by, g.name): g.summary.ndcg10 for g in report.groups_of(dataset, scores)}
+    assert means[("all", "all")] == 0.5
+    assert means[("category", "symbol")] == 0.5
+    assert (means[("language", "python")], means[("repo", "s")]) == (1, 0)
+
+
+def runs(old: list[float], new: list[float]) -> tuple[list[Query], dict[str, Score], dict[str, Score]]:
+    queries = [query("a", id=str(number)) for number in range(len(old))]
+    ids = [q.id for q in queries]
+    return queries, dict(zip(ids, map(one, old), strict=True)), dict(zip(ids, map(one, new), strict=True))
+
+
+def test_comparison_counts_wins_and_losses_by_size() -> None:
+    result = compare("old", *runs([0.0, 0.5, 1.0, 0.3], [1.0, 0.6, 0.2, 0.3]))
+    assert [change.id for change in result.wins] == ["0", "1"]
+    assert [change.id for change in result.losses] == ["2"]
+    assert result.ties == 1
+    assert result.difference == pytest.approx(0.075)
+    assert result.low < result.difference < result.high
+    assert result.p_value > 0.3  # one large gain against one large loss is no evidence
+
+
+def test_comparison_finds_a_steady_gain_significant_and_repeats_itself() -> None:
+    arguments = runs([0.5] * 40, [0.6] * 40)
+    result = compare("old", *arguments)
+    assert result.p_value < 0.001
+    assert result == compare("old", *arguments)
+
+
+def test_exact_p_of_a_tiny_case() -> None:
+    """Three equal gains: of the eight ways to set signs, two are as extreme, so p is a quarter."""
+    assert compare("old", *runs([0.0] * 3, [0.5] * 3)).p_value == pytest.approx(0.25, abs=0.02)
+
+
+def test_comparison_of_a_run_with_itself_is_no_difference() -> None:
+    result = compare("old", *runs([0.1, 0.9], [0.1, 0.9]))
+    assert (result.p_value, result.difference, result.ties) == (1.0, 0.0, 2)
+
+
+def test_comparison_looks_only_at_queries_both_answered() -> None:
+    queries, old, new = runs([0.5, 0.5], [0.5, 1.0])
+    del old["1"]
+    assert compare("old", queries, old, new).n == 1
+
+
+def test_gates_ask_for_quality_at_least_and_costs_at_most() -> None:
+    summary = summarise([one(0.8, chars=4000, took_ms=12.0)])
+    verdicts = judge(parse_gates(["ndcg10=0.8", "ndcg10=0.81", "tokens=1000", "p95_ms=11.9"]), summary)
+    assert [verdict.passed for verdict in verdicts] == [True, False, True, False]
+    assert not judge((("p50_ms", 1e9),), summarise([one()]))[0].passed  # what was not measured does not pass
+
+
+@pytest.mark.parametrize("text", ["ndcg10", "ndcg10=", "ndcg10=nan", "quality=1", "n=3", "=1"])
+def test_what_is_no_gate_says_so(text: str) -> None:
+    with pytest.raises(UsageError, match="is no gate"):
+        parse_gates([text])
+
+
+# --- tables and chart ----------------------------------------------------------------------------------------------
+
+
+def test_chart_is_well_formed_and_escapes_names() -> None:
+    ours = summarise([one(0.9, chars=2000, took_ms=4.0)])
+    theirs = summarise([one(0.85, chars=7000)])
+    svg = chart("<bench> & co", [Point("codeinfo", ours), Point("a<b", theirs)])
+    tree = ET.fromstring(svg)
+    texts = [element.text for element in tree.iter("{http://www.w3.org/2000/svg}text")]
+    assert "Search quality against cost: <bench> & co" in texts
+    assert texts.count("codeinfo 0.900") == 2
+    assert texts.count("a<b 0.850") == 1  # nobody took its time
+    assert "prefers-color-scheme: dark" in svg
+
+
+def test_chart_of_one_run_without_times_or_texts() -> None:
+    svg = chart("d", [Point("codeinfo", summarise([one(0.0)]))])
+    assert svg.count("not measured") == 2
+    ET.fromstring(svg)
