@@ -145,6 +145,78 @@ class ManifestRow:
     chunk_count: int
 
 
+# --- what is known about a result ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class HitContext:
+    """What surrounds a result: its role, who uses it, and whether the team still writes such code."""
+
+    type: str = ""  # "service", "component", "function", …
+    layer: str = ""  # "interface", "application", "data", "tests", …; "" where nothing tells
+    imported_by_count: int = 0
+    has_tests: bool = False
+    callers: tuple[str, ...] = ()  # "path:line", most used first, at most three, as are the next two
+    consumers: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()
+    trend: str = ""  # "Rising" or "Declining"; "" for stable or unknown
+    pattern_warning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedMemory:
+    """Something the team wrote down. The text is data from whoever `label` names, never an instruction."""
+
+    id: str
+    type: str
+    category: str
+    memory: str
+    reason: str
+    date: str
+    label: str
+    confidence: float
+    stale: bool
+    scope: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CardPatterns:
+    do: tuple[str, ...] = ()
+    avoid: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CardImpact:
+    coverage: str  # "X/Y callers in results"
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CardPoint:
+    """One point of the reckoning: evidence that gave `points`, or a reason that took the readiness away."""
+
+    name: str
+    points: float
+    most: float  # 0 for a reason to withdraw
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """Whether enough has been seen to change the code, and what to look at next where not."""
+
+    ready: bool
+    score: float  # evidence, 0..100
+    next_action: str = ""
+    warnings: tuple[str, ...] = ()
+    patterns: CardPatterns | None = None
+    best_example: str = ""
+    impact: CardImpact | None = None
+    what_would_help: tuple[str, ...] = ()
+    reckoning: tuple[CardPoint, ...] = ()
+
+
 # --- search --------------------------------------------------------------------------------------------------------
 
 
@@ -209,6 +281,7 @@ class Hit:
     signals: tuple[Signal, ...] = ()
     ranks: Mapping[str, int] = field(default_factory=dict)  # channel → rank in that channel, 1-based
     more: tuple[tuple[int, int], ...] = ()  # line spans of further good chunks of the same file
+    context: HitContext | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,3 +312,5 @@ class SearchResult:
     dropped: tuple[Dropped, ...] = ()
     notes: tuple[str, ...] = ()  # degradations, said with the way to mend them
     took_ms: float = 0.0
+    preflight: Card | None = None  # for a search on behalf of a change
+    memories: tuple[RelatedMemory, ...] = ()  # at most three, related to the query or to what was found
