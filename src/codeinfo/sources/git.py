@@ -102,7 +102,7 @@ def excludes_setting() -> str:
 
 
 # What the index remembers of each file when git last looked: path, seconds and nanoseconds of mtime, size.
-_INDEX_ENTRY = re.compile(rb"([^\0]+)\0[^\0]*?mtime: (\d+):(\d+)\n[^\0]*?size: (\d+)\t[^\n]*\n")
+_INDEX_ENTRY = rb"([^\0]+)\0[^\0]*?mtime: (\d+):(\d+)\n[^\0]*?size: (\d+)\t[^\n]*\n"
 
 
 def changed_since(root: str | os.PathLike[str], reference: str) -> frozenset[str]:
@@ -120,7 +120,7 @@ def changed_since(root: str | os.PathLike[str], reference: str) -> frozenset[str
     committed = run(root, ("diff-index", "--cached", "--relative", "--name-only", "--no-renames", "-z", commit))
     new = run(root, ("ls-files", "-z", "--others", "--exclude-standard"), settings=(excludes_setting(),))
     paths = {*committed.split(b"\0"), *new.split(b"\0")} - {b""}
-    for path, seconds, nanoseconds, size in _INDEX_ENTRY.findall(run(root, ("ls-files", "-z", "--debug"))):
+    for path, seconds, nanoseconds, size in re.findall(_INDEX_ENTRY, run(root, ("ls-files", "-z", "--debug"))):
         try:
             status = os.lstat(os.path.join(os.fsencode(root), path))
         except OSError:

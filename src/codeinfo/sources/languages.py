@@ -161,12 +161,13 @@ _BY_EXTENSION = {extension: language for language in LANGUAGES for extension in 
 _BY_FILENAME = {filename: language for language in LANGUAGES for filename in language.filenames}
 _BY_INTERPRETER = {shebang: language for language in LANGUAGES for shebang in language.shebangs}
 
-_INTERPRETER = re.compile(r"#!\s*(?:\S*/)?(?:env\s+(?:-\S+\s+)*(?:\w+=\S*\s+)*)?(?:\S*/)?([A-Za-z][A-Za-z-]*)")
+_INTERPRETER = r"#!\s*(?:\S*/)?(?:env\s+(?:-\S+\s+)*(?:\w+=\S*\s+)*)?(?:\S*/)?([A-Za-z][A-Za-z-]*)"
+# Expressions here are plain strings: most commands need none of them, and `re` keeps what it compiled.
 # What only C++ has, at the start of a line or unmistakable anywhere. Without it a header is plain C.
-_CPP_ONLY = re.compile(
+_CPP_ONLY = (
+    r"(?m)"
     r"^[ \t]*(?:class\s+\w|namespace\b|template\s*<|using\s+\w|public:|private:|protected:|#include\s*<[a-z_]+>)"
-    r"|\b(?:std::|constexpr\b|nullptr\b|static_cast<|noexcept\b|typename\b)",
-    re.MULTILINE,
+    r"|\b(?:std::|constexpr\b|nullptr\b|static_cast<|noexcept\b|typename\b)"
 )
 _HEADER_PROBE_CHARS = 20_000  # a C++ header shows itself early; reading on costs more than a wrong guess
 
@@ -185,7 +186,7 @@ def language_of(path: str, first_line: str = "") -> Language | None:
     name = path[path.rfind("/") + 1 :]
     language = _BY_FILENAME.get(name) or _by_extension(name)
     if language is None and first_line.startswith("#!"):
-        match = _INTERPRETER.match(first_line)
+        match = re.match(_INTERPRETER, first_line)
         return _BY_INTERPRETER.get(match[1].rstrip("-")) if match else None
     return language
 
@@ -193,17 +194,17 @@ def language_of(path: str, first_line: str = "") -> Language | None:
 def language_of_text(path: str, text: str) -> Language | None:
     """As `language_of`, with the content at hand: shebangs are seen and `.h` files told apart."""
     if path.endswith((".h", ".H")):
-        return BY_NAME["cpp" if _CPP_ONLY.search(text, 0, _HEADER_PROBE_CHARS) else "c"]
+        return BY_NAME["cpp" if re.search(_CPP_ONLY, text[:_HEADER_PROBE_CHARS]) else "c"]
     return language_of(path, text[: max(text.find("\n"), 0) or 200] if text.startswith("#!") else "")
 
 
 # Conventions of many ecosystems; `\w+Test` and `\w+Tests` need a capital so that `contest` and `latest` stay code.
-_TEST_NAME = re.compile(
+_TEST_NAME = (
     r"test_.*|tests?\.\w+|conftest\.py|.*[_.-](?:test|tests|spec|specs|unittest|e2e)\.\w+"
     r"|[A-Za-z0-9]*(?:Test|Tests|TestCase|Spec|Suite|IT)\.(?:java|kt|kts|scala|groovy|cs|fs|php|swift|hs|m|mm|dart)"
     r"|Test[A-Z]\w*\.(?:java|kt|scala|cs|php|py)|.*\.(?:bats|phpt|t)"
 )
-_TEST_FOLDER = re.compile(
+_TEST_FOLDER = (
     r"[Tt]ests?|[Ss]pecs?|__tests__|__mocks__|__snapshots__|testdata|test[_-]\w+|e2e|cypress|androidTest"
     r"|.*[._-][Tt]ests?|(?:[A-Z]|[a-z]+[A-Z])?\w*[a-z](?:Test|Tests|Specs)"
 )
@@ -211,7 +212,7 @@ _TEST_FOLDER = re.compile(
 
 @lru_cache(maxsize=20_000)
 def _in_tests(folder: str) -> bool:
-    return any(_TEST_FOLDER.fullmatch(part) for part in folder.split("/")) if folder else False
+    return any(re.fullmatch(_TEST_FOLDER, part) for part in folder.split("/")) if folder else False
 
 
 def kind_of(path: str, language: Language | None) -> FileKind:
@@ -221,6 +222,6 @@ def kind_of(path: str, language: Language | None) -> FileKind:
     kind = language.kind if language else unknown
     if kind is FileKind.DOCS:
         return kind
-    if _in_tests(folder) or (kind is FileKind.CODE and _TEST_NAME.fullmatch(name)):
+    if _in_tests(folder) or (kind is FileKind.CODE and re.fullmatch(_TEST_NAME, name)):
         return FileKind.TEST
     return kind

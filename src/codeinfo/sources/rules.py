@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -46,7 +45,8 @@ FOLDERS: dict[str, Rule] = {
     )
     for name in folders.split()
 }
-_FOLDER_PATTERN = re.compile(r"cmake-build-.+|bazel-(?:bin|out|testlogs)|.+\.egg-info|.+\.dSYM|.+\.xcassets")
+_FOLDER_STARTS = ("cmake-build-", "bazel-bin", "bazel-out", "bazel-testlogs")
+_FOLDER_ENDINGS = (".egg-info", ".dSYM", ".xcassets")
 
 # Words that also name ordinary packages: below a folder of sources (`src/main/java/…/build`) they are code.
 _AMBIGUOUS = frozenset({"build", "target", "out", "coverage"})
@@ -57,7 +57,7 @@ def folder_rule(name: str, parents: frozenset[str] | set[str] = frozenset()) -> 
     """The rule that leaves out a folder called `name` below folders called `parents`."""
     rule = FOLDERS.get(name)
     if rule is None:
-        return _OUTPUT if _FOLDER_PATTERN.fullmatch(name) else None
+        return _OUTPUT if name.startswith(_FOLDER_STARTS) or name.endswith(_FOLDER_ENDINGS) else None
     if name in _AMBIGUOUS and not _SOURCE_FOLDERS.isdisjoint(parents):
         return None
     return rule
@@ -82,30 +82,34 @@ _BINARY = Rule("binary", "not text, by its extension")
 
 _LOCK_NAMES = names(
     "package-lock.json npm-shrinkwrap.json pnpm-lock.yaml go.sum go.work.sum bun.lockb packages.lock.json "
-    "gradle.lockfile Package.resolved Cartfile.resolved cabal.project.freeze project.assets.json "
+    "gradle.lockfile package.resolved cartfile.resolved cabal.project.freeze project.assets.json "
     ".terraform.lock.hcl"
 )
 
-# Names first (exact), then shapes. Public certificates (`*.crt`) are as useless to a reader as private ones.
+# Sets and endings instead of expressions: compiling those would cost each search more than the whole walk does.
 _SECRET_NAMES = names(
     ".htpasswd .netrc _netrc .pgpass .my.cnf .git-credentials .dockercfg .pypirc .vault-token "
-    ".s3cfg .boto id_rsa id_dsa id_ecdsa id_ed25519 credentials secrets.yml secrets.yaml secrets.json secrets.toml "
-    "credentials.json credentials.yml credentials.yaml credentials.xml service-account.json client_secret.json "
-    "terraform.tfstate.backup"
+    ".envrc .s3cfg .boto id_rsa id_dsa id_ecdsa id_ed25519 credentials secrets.yml secrets.yaml secrets.json "
+    "secrets.toml credentials.json credentials.yml credentials.yaml credentials.xml service-account.json "
+    "client_secret.json terraform.tfstate.backup"
 )
-_SECRET_SHAPE = re.compile(
-    r"\.env(?:rc)?|\.env\.(?!(?:example|sample|template|dist|defaults?|schema)$).+|.+\.env"
-    r"|id_(?:rsa|dsa|ecdsa|ed25519)[._-].*"
-    r"|.+\.(?:pem|key|p12|pfx|p8|jks|keystore|bks|ppk|gpg|pgp|asc|kdbx|ovpn|crt|cer|der|csr|tfstate|agekey|jceks)",
-    re.IGNORECASE,
+# Public certificates are as useless to a reader as private keys.
+_SECRET_EXTENSIONS = names(
+    ".env .pem .key .p12 .pfx .p8 .jks .keystore .bks .ppk .gpg .pgp .asc .kdbx .ovpn .crt .cer .der .csr .tfstate "
+    ".agekey .jceks"
 )
-_GENERATED_SHAPE = re.compile(
-    r".+(?:\.pb\.(?:go|h|cc|cpp|dart|swift)|_pb2(?:_grpc)?\.pyi?|_pb\.(?:js|d\.ts)|\.pb\.validate\.go"
-    r"|\.(?:g|freezed|gr|mocks)\.dart|\.g\.cs|\.designer\.(?:cs|vb)|\.generated\.\w+|\.snap|\.ambr"
-    r"|\.(?:js|mjs|cjs|css|ts)\.map)",
-    re.IGNORECASE,
+_KEY_COPIES = tuple(f"{key}{mark}" for key in ("id_rsa", "id_dsa", "id_ecdsa", "id_ed25519") for mark in ".-")
+_ENV_TEMPLATES = (".example", ".sample", ".template", ".dist", ".default", ".defaults", ".schema")
+_GENERATED_ENDINGS = tuple(
+    ".pb.go .pb.h .pb.cc .pb.cpp .pb.dart .pb.swift .pb.validate.go _pb2.py _pb2.pyi _pb2_grpc.py _pb2_grpc.pyi _pb.js "
+    "_pb.d.ts .g.dart .freezed.dart .gr.dart .mocks.dart .g.cs .designer.cs .designer.vb .snap .ambr .js.map .mjs.map "
+    ".cjs.map .css.map .ts.map".split(" ")
 )
-_MINIFIED_SHAPE = re.compile(r".+[.-]min\.(?:js|mjs|cjs|css|html)|.+\.bundle\.(?:js|css)", re.IGNORECASE)
+_MINIFIED_ENDINGS = tuple(
+    f"{mark}{extension}"
+    for mark in (".min", "-min", ".bundle")
+    for extension in (".js", ".mjs", ".cjs", ".css", ".html")
+)
 
 BINARY_EXTENSIONS = names(
     ".png .jpg .jpeg .gif .bmp .ico .icns .webp .avif .tif .tiff .psd .ai .eps .svg .svgz .xcf .sketch .fig .heic "
@@ -123,14 +127,21 @@ BINARY_EXTENSIONS = names(
 @lru_cache(maxsize=20_000)
 def name_rule(name: str) -> Rule | None:
     """The rule that leaves out a file called `name`, wherever it lies."""
+    name = name.lower()
     dot = name.rfind(".")
-    extension = name[dot:].lower() if dot >= 0 else ""
-    if name in _SECRET_NAMES or _SECRET_SHAPE.fullmatch(name):
+    extension = name[dot:] if dot >= 0 else ""
+    if _is_secret(name, extension):
         return SECRET
     if extension in BINARY_EXTENSIONS:
         return _BINARY
     if extension == ".lock" or name in _LOCK_NAMES:
         return _LOCK
-    if _MINIFIED_SHAPE.fullmatch(name):
+    if name.endswith(_MINIFIED_ENDINGS):
         return _MINIFIED
-    return _GENERATED if _GENERATED_SHAPE.fullmatch(name) else None
+    return _GENERATED if name.endswith(_GENERATED_ENDINGS) or ".generated." in name else None
+
+
+def _is_secret(name: str, extension: str) -> bool:
+    if extension in _SECRET_EXTENSIONS or name in _SECRET_NAMES or name.startswith(_KEY_COPIES):
+        return True
+    return name.startswith(".env.") and not name.endswith(_ENV_TEMPLATES)
