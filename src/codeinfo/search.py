@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from codeinfo.ports import ChunkRow, Embedder, Snapshot, StoredSymbol
 from codeinfo.rank import boost, meaning
 from codeinfo.rank.focus import Finder, budget_for, excerpt, focus
-from codeinfo.rank.keyword import Floats, KeywordScores, file_scores, score_keywords, wanted_terms
+from codeinfo.rank.keyword import FOLDER, STEM, Floats, KeywordScores, file_scores, score_keywords, wanted_terms
 from codeinfo.rank.query import Query, read_query
 from codeinfo.rank.weights import DEFAULT, Weights
 from codeinfo.types import Distance, FileKind, Hit, Intent, Quality, SearchResult, Signal
@@ -81,9 +81,9 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights) 
         "file_bm25": relative(keyword.files),
         "exact_definition": relative(exact),
         "named_definition": relative(named),
-        "stem_coverage": relative(boost.stem_coverage(query, keyword, files)),
+        "stem_coverage": relative(boost.coverage(query, keyword, STEM, files)),
         "stem_precision": relative(boost.stem_precision(query, keyword, view.paths, files)),
-        "folder_match": relative(boost.folder_coverage(query, keyword, files)),
+        "folder_match": relative(boost.coverage(query, keyword, FOLDER, files)),
         "path_mention": boost.path_mentions(query, view.paths),
     }
     if cosines is not None:

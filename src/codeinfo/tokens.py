@@ -41,9 +41,15 @@ def _stemmer() -> object:
 
 @lru_cache(maxsize=200_000)
 def stem(word: str) -> str:
+    """Snowball's stem, with doers folded into their deeds: `parser`, `logger`, `writer` meet parse, log, write."""
     if len(word) <= 3 or not word.isascii():
         return word
-    return str(_stemmer().stemWord(word))  # type: ignore[attr-defined]
+    found = str(_stemmer().stemWord(word))  # type: ignore[attr-defined]
+    if len(found) >= 6 and found.endswith(("er", "or")):
+        found = found[:-2]
+    if len(found) >= 4 and found[-1] == found[-2] and found[-1] in "bdfgmnprt":
+        found = found[:-1]
+    return found[:-1] if len(found) > 3 and found[-1] == "e" else found
 
 
 @lru_cache(maxsize=200_000)
@@ -62,7 +68,9 @@ def terms(text: str) -> list[str]:
     return [term for token in _IDENTIFIER.findall(text) if len(token) <= MAX_TOKEN for term in identifier_terms(token)]
 
 
-STEM_MARK, FOLDER_MARK = "\x01s:", "\x01f:"  # no text contains \x01-terms, so paths cannot be confused with words
+# Fields of the keyword index beside the text itself. No word starts with \x01, so they cannot be confused with words.
+STEM_MARK, FOLDER_MARK = "\x01s:", "\x01f:"  # the file's own name, its folders
+TYPE_MARK, NAME_MARK = "\x01t:", "\x01n:"  # names of types and of other definitions
 
 
 @lru_cache(maxsize=65_536)

@@ -62,7 +62,12 @@ class Upkeep:
 
     def walk(self) -> Walk:
         index = self.config.index
-        return walk(self.root, WalkSettings(max_file_bytes=index.max_file_bytes, submodules=index.submodules))
+        found = walk(self.root, WalkSettings(max_file_bytes=index.max_file_bytes, submodules=index.submodules))
+        odd = tuple(file for file in found.files if not _is_unicode(file.path))
+        if not odd:
+            return found
+        skips = (Skip(file.path, "odd-name", "its name is not UTF-8, which JSON needs", matters=True) for file in odd)
+        return Walk(tuple(file for file in found.files if file not in odd), (*found.skipped, *skips))
 
     def live_store(self) -> SqliteStore | None:
         """The live build, opened once and kept while it stays the live one."""
@@ -190,6 +195,10 @@ class Upkeep:
             took_ms=round(1000 * (time.monotonic() - started), 1),
             model_id=self.embedder.model_id if self.embedder else "",
         )
+
+
+def _is_unicode(path: str) -> bool:
+    return path.isascii() or not any("\ud800" <= character <= "\udfff" for character in path)
 
 
 def is_complete(store: SqliteStore) -> bool:

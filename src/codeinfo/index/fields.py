@@ -7,24 +7,22 @@ from collections.abc import Iterable, Sequence
 
 from codeinfo.index.scan import Scan
 from codeinfo.index.source import Source
-from codeinfo.tokens import identifier_terms, identifiers
+from codeinfo.tokens import NAME_MARK, TYPE_MARK, identifier_terms, identifiers
 
 CODE_WEIGHT = 1.0  # strings count as code: messages and keys are what people search for
 COMMENT_WEIGHT = 0.7
-TYPE_NAME_WEIGHT = 10.0
-DEFINITION_NAME_WEIGHT = 2.0
 
 
 def weighted_terms(
     code: str, comments: str = "", type_names: Iterable[str] = (), other_names: Iterable[str] = ()
 ) -> dict[str, float]:
-    """Term → weighted count. A name that is defined here counts on top of its occurrence in the code."""
+    """Term → weighted count. The names defined here are fields of their own: the ranking decides what they are worth."""
     weights: dict[str, float] = {}
     _add(weights, Counter(identifiers(code)), CODE_WEIGHT)
     if comments:
         _add(weights, Counter(identifiers(comments)), COMMENT_WEIGHT)
-    _add(weights, Counter(type_names), TYPE_NAME_WEIGHT)
-    _add(weights, Counter(other_names), DEFINITION_NAME_WEIGHT)
+    _add_field(weights, type_names, TYPE_MARK)
+    _add_field(weights, other_names, NAME_MARK)
     return weights
 
 
@@ -34,6 +32,12 @@ def _add(weights: dict[str, float], counts: Counter[str], weight: float) -> None
         amount = count * weight
         for term in identifier_terms(identifier):
             weights[term] = get(term, 0.0) + amount
+
+
+def _add_field(weights: dict[str, float], names: Iterable[str], mark: str) -> None:
+    for name in names:
+        for term in identifier_terms(name):
+            weights[mark + term] = weights.get(mark + term, 0.0) + 1.0
 
 
 class Layers:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from codeinfo.rank.keyword import Floats, KeywordScores
+from codeinfo.rank.keyword import STEM, Floats, KeywordScores
 from codeinfo.rank.query import Query
 from codeinfo.rank.weights import Weights
 from codeinfo.tokens import stem_terms
@@ -39,27 +38,19 @@ TYPE_KINDS = frozenset(
 )
 
 
-def stem_coverage(query: Query, keyword: KeywordScores, files: int) -> Floats:
-    """Share of the query's weight, by rarity, that the file's own name has."""
-    return _coverage(query, keyword.idf, keyword.stem_files, files)
-
-
-def folder_coverage(query: Query, keyword: KeywordScores, files: int) -> Floats:
-    return _coverage(query, keyword.idf, keyword.folder_files, files)
-
-
-def _coverage(query: Query, idf: Mapping[str, float], having: Mapping[str, NDArray[np.int32]], files: int) -> Floats:
+def coverage(query: Query, keyword: KeywordScores, field: str, files: int) -> Floats:
+    """Share of the query's weight, by rarity, that a file has in one field: its name, its folders, its definitions…"""
     result = np.zeros(files, np.float32)
-    total = sum(weight * idf[term] for term, weight in query.terms.items() if term in idf)
-    for term, owners in having.items():
-        result[owners] += query.terms[term] * idf[term] / total if total else 0.0
+    total = sum(weight * keyword.idf[term] for term, weight in query.terms.items() if term in keyword.idf)
+    for term, owners in keyword.covered[field].items():
+        result[owners] += query.terms[term] * keyword.idf[term] / total if total else 0.0
     return result
 
 
 def stem_precision(query: Query, keyword: KeywordScores, paths: Sequence[str], files: int) -> Floats:
     """Share of the file's name that the query has: `background.py` for "background tasks" is all of it."""
     result = np.zeros(files, np.float32)
-    matched = {int(file) for owners in keyword.stem_files.values() for file in owners}
+    matched = {int(file) for owners in keyword.covered[STEM].values() for file in owners}
     for file in matched:
         names = stem_terms(paths[file])
         result[file] = sum(name in query.terms for name in names) / len(names)
@@ -69,7 +60,7 @@ def stem_precision(query: Query, keyword: KeywordScores, paths: Sequence[str], f
 def definition_scores(query: Query, found: Iterable[tuple[int, str, str]], files: int) -> tuple[Floats, Floats]:
     """(exact, named): files that define the bare name asked for, and files that define a name a sentence mentions.
 
-    `found` is (file, name, kind). A type counts fully, other definitions less; a name that many files define says little.
+    `found` is (file, name, kind). A type counts fully, other definitions less; a name many files define says little.
     """
     exact, named = np.zeros(files, np.float32), np.zeros(files, np.float32)
     by_name: dict[str, dict[int, float]] = {}

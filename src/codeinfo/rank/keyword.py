@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codeinfo.rank.weights import Weights
-from codeinfo.tokens import FOLDER_MARK, STEM_MARK
+from codeinfo.tokens import FOLDER_MARK, NAME_MARK, STEM_MARK, TYPE_MARK
 
 Floats = NDArray[np.float32]
 Postings = Mapping[str, tuple[NDArray[np.int32], Floats]]
@@ -20,13 +20,17 @@ class KeywordScores:
     rows: Floats  # BM25 of every chunk
     files: Floats  # BM25 of every file as one text
     idf: dict[str, float]  # of the terms that occur, by chunks
-    stem_files: dict[str, NDArray[np.int32]]  # term → files whose name has it
-    folder_files: dict[str, NDArray[np.int32]]
+    covered: dict[str, dict[str, NDArray[np.int32]]]  # field → term → files that have it there
+
+
+STEM, FOLDER, DEFINED, TEXT = "stem", "folder", "defined", "text"
+_FIELDS = {STEM: (STEM_MARK,), FOLDER: (FOLDER_MARK,), DEFINED: (TYPE_MARK, NAME_MARK), TEXT: ("",)}
+_MARKS = ("", STEM_MARK, FOLDER_MARK, TYPE_MARK, NAME_MARK)
 
 
 def wanted_terms(terms: Mapping[str, float]) -> list[str]:
-    """Everything to look up for a query: each term in the text, in file names and in folder names."""
-    return [mark + term for term in terms for mark in ("", STEM_MARK, FOLDER_MARK)]
+    """Everything to look up for a query: each term in every field."""
+    return [mark + term for term in terms for mark in _MARKS]
 
 
 def score_keywords(
@@ -39,14 +43,9 @@ def score_keywords(
 ) -> KeywordScores:
     rows_total = np.zeros(len(row_file), np.float32)
     files_total = np.zeros(files, np.float32)
-    row_norm = (
-        w.k1 * (1 - w.b + w.b * row_length / max(float(row_length.mean()), 1e-6)) if len(row_file) else row_length
-    )
     file_length = np.bincount(row_file, row_length, files).astype(np.float32)
-    file_norm = w.k1 * (1 - w.b + w.b * file_length / max(float(file_length.mean()), 1e-6)) if files else file_length
+    row_norm, file_norm = _norm(row_length, w), _norm(file_length, w)
     idf: dict[str, float] = {}
-    stem_files: dict[str, NDArray[np.int32]] = {}
-    folder_files: dict[str, NDArray[np.int32]] = {}
     for term, weight in terms.items():
         parts = _fields(term, postings, w)
         if not parts:
@@ -54,34 +53,51 @@ def score_keywords(
         rows, frequencies = _combined(parts)
         idf[term] = _idf(len(rows), len(row_file))
         rows_total[rows] += weight * idf[term] * (frequencies / (frequencies + row_norm[rows]))
-        owners = row_file[rows]
-        in_file = np.bincount(owners, frequencies, files).astype(np.float32)
+        in_file = np.bincount(row_file[rows], frequencies, files).astype(np.float32)
         having = np.flatnonzero(in_file)
         file_idf = _idf(len(having), files)
         files_total[having] += weight * file_idf * (in_file[having] / (in_file[having] + file_norm[having]))
-        if STEM_MARK + term in postings:
-            stem_files[term] = np.unique(row_file[postings[STEM_MARK + term][0]])
-        if FOLDER_MARK + term in postings:
-            folder_files[term] = np.unique(row_file[postings[FOLDER_MARK + term][0]])
-    return KeywordScores(rows_total, files_total, idf, stem_files, folder_files)
+    covered = {field: _owners(idf, postings, marks, row_file) for field, marks in _FIELDS.items()}
+    return KeywordScores(rows_total, files_total, idf, covered)
+
+
+def _norm(lengths: Floats, w: Weights) -> Floats:
+    """The frequency at which a term is worth half: higher in long texts."""
+    mean = max(float(lengths.mean()), 1e-6) if len(lengths) else 1.0
+    return (w.k1 * (1 - w.b + w.b * lengths / mean)).astype(np.float32)
 
 
 def _fields(term: str, postings: Postings, w: Weights) -> list[tuple[NDArray[np.int32], Floats]]:
+    scales = (1.0, w.stem_field, w.folder_field, w.type_field, w.name_field)
     parts = []
-    for mark, scale in (("", 1.0), (STEM_MARK, w.stem_field), (FOLDER_MARK, w.folder_field)):
+    for mark, scale in zip(_MARKS, scales, strict=True):
         found = postings.get(mark + term)
         if found is not None:
             parts.append((found[0], found[1] * np.float32(scale)))
     return parts
 
 
+def _owners(
+    terms: Iterable[str], postings: Postings, marks: tuple[str, ...], row_file: NDArray[np.int32]
+) -> dict[str, NDArray[np.int32]]:
+    """For each term the files that have it in one of the fields."""
+    result = {}
+    for term in terms:
+        rows = [postings[mark + term][0] for mark in marks if mark + term in postings]
+        if rows:
+            owners = np.sort(row_file[np.concatenate(rows) if len(rows) > 1 else rows[0]])
+            result[term] = owners[np.r_[True, owners[1:] != owners[:-1]]]
+    return result
+
+
 def _combined(parts: list[tuple[NDArray[np.int32], Floats]]) -> tuple[NDArray[np.int32], Floats]:
     """Rows of any field with their summed frequency."""
     if len(parts) == 1:
         return parts[0]
-    rows, inverse = np.unique(np.concatenate([rows for rows, _ in parts]), return_inverse=True)
-    summed = np.bincount(inverse, np.concatenate([frequencies for _, frequencies in parts]), len(rows))
-    return rows, summed.astype(np.float32)
+    everywhere = np.concatenate([rows for rows, _ in parts])
+    summed = np.bincount(everywhere, np.concatenate([frequencies for _, frequencies in parts])).astype(np.float32)
+    rows = np.flatnonzero(summed).astype(np.int32)
+    return rows, summed[rows]
 
 
 def _idf(having: int, total: int) -> float:

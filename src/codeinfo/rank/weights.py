@@ -12,6 +12,8 @@ class Weights:
     b: float = 0.85
     stem_field: float = 20.0  # a term in the file's own name counts like this many uses
     folder_field: float = 1.0
+    type_field: float = 10.0  # a term in the name of a type that the chunk defines
+    name_field: float = 2.0  # in the name of a function, method or constant
     chunk_decay: tuple[float, ...] = (1.0, 0.5, 0.25, 0.12, 0.06)  # a file's best chunks, best first
 
     # Added, each relative to the best file of the query.

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 STOP_WORDS = frozenset(
     """
-    a about above across actually after all also am an and any are as at be because been before being below between
-    both but by can cannot could did do does doing done down during each either else etc every everything few find for
-    from further get gets getting give given gives go goes going had happen happening happens has have having he her
-    here hers him his how however i if in inside into is it its itself just know let like locate look looking made make
-    makes making many may me might mine more most much must my need needed needs no nor not now of off on once one
-    only onto or other others our out over own part parts place please possible responsible same see seem she should
-    show since so some somewhere such than that the their theirs them then there these they thing things this those through
-    thus to together too toward under until up upon us use used uses using various very via want was way ways we well
-    were what whatever when where whether which while who whom whose why will with within without work working works
-    would yet you your yours code codebase implement implemented implementation implementations implementing implements file
-    files logic defined definition definitions defines handled handling handles handle responsible related main
+    a about above across actually after all also am an and any are as at be because been before being below
+    between both but by can cannot code codebase could defined defines definition definitions did do does doing
+    done down during each either else etc every everything few file files find for from further get gets getting
+    give given gives go goes going had handle handled handles handling happen happening happens has have having
+    he her here hers him his how however i if implement implementation implementations implemented implementing
+    implements in inside into is it its itself just know let like locate logic look looking made main make makes
+    making many may me might mine more most much must my need needed needs no nor not now of off on once one
+    only onto or other others our out over own part parts place please possible related responsible same see
+    seem she should show since so some somewhere such than that the their theirs them then there these they
+    thing things this those through thus to together too toward under until up upon us use used uses using
+    various very via want was way ways we well were what whatever when where whether which while who whom whose
+    why will with within without work working works would yet you your yours
     """.split()
 )
 
