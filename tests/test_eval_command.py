@@ -154,12 +154,33 @@ def test_only_telling_commits_are_asked_about(history: Repository) -> None:
     assert read.looked_at == 9
     assert read.left_out == {
         "first commit": 1,
-        "chore": 1,
+        "chore": 2,
         "bot": 1,
-        "no code file that was there before": 2,
+        "no code file that was there before": 1,
         "too short": 1,
         "too many files": 1,
     }
+
+
+@pytest.mark.parametrize(
+    ("subject", "asked"),
+    [
+        ("Fix a typo in the parser", False),
+        ("start version 8.1.2", False),
+        ("chore(deps): update all of it", False),
+        ("add tests for the invoice total", False),
+        ("Rework method documentation a little", False),
+        ("fix(parser): keep empty header values", True),
+        ("Make the test client follow redirects", True),
+        ("Latest invoice wins over older ones", True),
+    ],
+)
+def test_subjects_that_say_nothing_about_code_are_left_out(tmp_path: Path, subject: str, asked: bool) -> None:
+    shop = Repository(tmp_path / "shop")
+    shop.commit("Start the shop with its first files", TREE)
+    shop.commit(subject, {"src/cache.py": "# changed\n"})
+    shop.commit("Round the invoice total to cents", {"src/billing.py": "# cents\n"})
+    assert (subject in [commit.subject for commit in read_history(shop.folder, 30).commits]) == asked
 
 
 def test_merges_are_left_out(history: Repository) -> None:

@@ -34,10 +34,10 @@ def evaluate(engine: Engine, request: EvalRequest, progress: ProgressSink | None
         outcomes=report.outcomes_of(dataset, answers, scores),
         comparisons=report.comparisons_of(dataset, scores, older),
         verdicts=judge(named_gates or dataset.gates, summary),
-        files=sum(item.files for item in done.reports),
-        chunks=sum(item.chunks for item in done.reports),
-        index_ms=sum(item.took_ms for item in done.reports),
-        model_id=done.reports[0].model_id if done.reports else "",
+        files=done.files,
+        chunks=done.chunks,
+        index_ms=done.index_ms,
+        model_id=done.model_id,
         notes=notes,
     )
     if request.out:
@@ -53,7 +53,8 @@ def _answered(
     if request.from_git:
         from codeinfo.evals.from_git import evaluate_history
 
-        dataset, done, history = evaluate_history(engine, Path(request.dataset or "."), request.commits, progress)
+        path = Path(request.dataset or ".")
+        dataset, done, history = evaluate_history(engine, path, request.commits, whole=request.whole, progress=progress)
         left_out = ", ".join(f"{count} {rule}" for rule, count in sorted(history.left_out.items()))
         note = f"asked about {len(history.commits)} of {history.looked_at} commits; left out: {left_out or 'none'}"
         return dataset, done, (note,)

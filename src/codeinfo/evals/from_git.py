@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.evals.datasets import Dataset, Query, Target
 from codeinfo.evals.metrics import Answer
-from codeinfo.evals.run import Run, ask, bring_up_to_date
+from codeinfo.evals.run import CODE_FILES, Run, ask, bring_up_to_date, summed
 from codeinfo.evals.snapshot import Layout
 from codeinfo.requests import ClearRequest, Progress
 from codeinfo.sources import git
@@ -35,9 +35,13 @@ FEWEST_WORDS = 3  # "fix tests" says nothing to search for
 _BOT = re.compile(
     r"\[bot\]|\bbot\b|bot@|-bot|dependabot|renovate|greenkeeper|github-actions|pre-commit-ci", re.IGNORECASE
 )
+# Subjects that tell of housekeeping and name no code, however the commit went about it.
 _CHORE = re.compile(
-    r"(?:merge|revert|bump|release|prepare|version|update dependenc|fixup!|squash!|amend!|wip\b)"
-    r"|(?:chore|build|ci|docs?|style|tests?|release)(?:\([^)]*\))?!?:|v?\d+\.\d+",
+    r"(?:merge|revert|bump|release|prepare|version|update dependenc|fixup!|squash!|amend!|wip\b|v?\d+\.\d+)"
+    r"|(?:chore|build|ci|docs?|style|tests?|release)(?:\([^)]*\))?!?:"
+    r"|(?:(?:add|fix|update|improve|more|move|remove)\w* )?(?:an? |some |the |unit |missing )*tests?\b"
+    r"|.*\b(?:typos?|spelling|whitespace|lint\w*|flake8|pep ?8|changelog|readme|copyright|licen[cs]e|docstrings?"
+    r"|docs?|documentation|comments?|(?:start|next|new|set) version)\b",
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"\s*[(\[]?(?:#|gh-)\d+[)\]]?", re.IGNORECASE)  # "(#123)": a number that the tree does not know
@@ -62,11 +66,16 @@ class History:
 
 
 def evaluate_history(
-    engine: Engine, path: Path, count: int, progress: Callable[[Progress], None] | None = None
+    engine: Engine,
+    path: Path,
+    count: int,
+    *,
+    whole: bool = False,
+    progress: Callable[[Progress], None] | None = None,
 ) -> tuple[Dataset, Run, History]:
-    """Ask about `count` commits of the repository at `path`, each on the index of its parent."""
+    """Ask about `count` commits of the repository at `path`, each on the index of its parent. Not `whole`: of code."""
     history = read_history(path, count)
-    name = Path(os.path.abspath(path)).name.removesuffix(".git")
+    name = _project(path)
     queries = [_query(commit, name) for commit in history.commits]
     answers: list[Answer] = []
     reports = []
@@ -78,10 +87,16 @@ def evaluate_history(
             for commit, query in zip(history.commits, queries, strict=True):
                 layout.move_to(commit.parent)
                 reports.append(bring_up_to_date(engine, root, progress))
-                answers += ask(engine, root, [query])
+                answers += ask(engine, root, [query], () if whole else CODE_FILES)
         finally:
             engine.clear(ClearRequest(paths=(str(root),)))
-    return Dataset(f"history of {name}", tuple(queries)), Run(tuple(answers), tuple(reports)), history
+    return Dataset(f"history of {name}", tuple(queries)), summed(answers, reports, held=reports[-1:]), history
+
+
+def _project(path: Path) -> str:
+    """The name of the work tree, whichever folder of it was named, or of a bare repository."""
+    folder = os.path.abspath(path)
+    return os.path.basename(git.work_tree_of(folder) or folder).removesuffix(".git")
 
 
 def _query(commit: Commit, repo: str) -> Query:

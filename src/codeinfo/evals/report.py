@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from codeinfo.evals.compare import Change, Comparison, compare
 from codeinfo.evals.datasets import Dataset, Query
 from codeinfo.evals.metrics import Answer, Score, Summary, score, summarise
-from codeinfo.evals.requests import EvalReport, Group, Outcome
+from codeinfo.evals.requests import Group, Outcome
 
 Row = tuple[str, ...]
 
@@ -111,14 +111,3 @@ def misses_table(outcomes: Sequence[Outcome]) -> list[Row]:
         for outcome in outcomes
         if not outcome.score.recall10
     ]
-
-
-def markdown(report: EvalReport) -> str:
-    """The figures as Markdown tables, for a page of documentation."""
-    parts = []
-    for by in ("all", "language", "category"):
-        table = figures_table(report.groups, by)
-        if len(table) > 1:
-            rule: Row = ("---", *("---:" for _ in COLUMNS))
-            parts.append("\n".join("| " + " | ".join(row) + " |" for row in (table[0], rule, *table[1:])))
-    return "\n\n".join(parts) + "\n"

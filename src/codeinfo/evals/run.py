@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,10 +25,13 @@ CODE_FILES = (FileKind.CODE.value, FileKind.TEST.value)  # a test is code too: l
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a run found, and what its indexes hold."""
+    """What a run found, and what its indexes hold and cost."""
 
     answers: tuple[Answer, ...]
-    reports: tuple[IndexReport, ...]
+    files: int
+    chunks: int
+    index_ms: float
+    model_id: str
 
 
 def run(
@@ -47,7 +50,18 @@ def run(
             raise NotFound(f"the tree {root} is missing", next_step=f"Put the repository {repo} into {trees}.")
         reports.append(bring_up_to_date(engine, root, progress))
         answers += ask(engine, root, queries, () if whole else CODE_FILES, folder)
-    return Run(tuple(answers), tuple(reports))
+    return summed(answers, reports, held=reports)
+
+
+def summed(answers: Sequence[Answer], reports: Sequence[IndexReport], held: Sequence[IndexReport]) -> Run:
+    """`reports` tell what all indexing took; `held`, what there is of it in the end."""
+    return Run(
+        answers=tuple(answers),
+        files=sum(report.files for report in held),
+        chunks=sum(report.chunks for report in held),
+        index_ms=round(sum(report.took_ms for report in reports), 1),
+        model_id=held[0].model_id if held else "",
+    )
 
 
 def tree_of(repo: str, trees: Path) -> Path:
