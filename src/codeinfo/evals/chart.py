@@ -9,21 +9,23 @@ from html import escape
 
 from codeinfo.evals.metrics import Summary
 
-WIDTH, HEIGHT = 860, 400
+WIDTH, HEIGHT = 860, 410
 PANEL_WIDTH, PANEL_HEIGHT = 330, 240
-LEFT, GAP, TOP = 70, 90, 84
+LEFT, GAP, TOP = 70, 90, 96
+LABEL_ROOM = 150  # pixels that a name and its figure need
 QUALITY_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2)
 
-# Colours that keep their contrast on both grounds; the shape tells runs apart without colour.
+# Plain rules rather than variables, which viewers other than browsers do not know. Disc and ring tell runs apart
+# without colour.
 STYLE = """
-  svg { font-family: system-ui, -apple-system, 'Segoe UI', sans-serif; --ink: #1f2430; --soft: #5b6472;
-        --line: #d8dde5; --ground: #ffffff; --own: #0b6bcb; --other: #8a5a00; }
+  text { font: 13px system-ui, -apple-system, 'Segoe UI', sans-serif; fill: #1f2430; }
+  .title { font-size: 17px; font-weight: 600; } .soft { font-size: 12px; fill: #5b6472; }
+  .ground { fill: #ffffff; } .grid { stroke: #d8dde5; } .axis { stroke: #5b6472; }
+  .own { fill: #0b6bcb; } .other { fill: none; stroke: #8a5a00; stroke-width: 2.5; }
   @media (prefers-color-scheme: dark) {
-    svg { --ink: #e8ebf0; --soft: #a3adbb; --line: #343b47; --ground: #12161d; --own: #6cb6ff; --other: #e3b341; } }
-  .ground { fill: var(--ground); } text { fill: var(--ink); font-size: 13px; }
-  .title { font-size: 17px; font-weight: 600; } .soft { fill: var(--soft); font-size: 12px; }
-  .grid { stroke: var(--line); stroke-width: 1; } .axis { stroke: var(--soft); stroke-width: 1; }
-  .own { fill: var(--own); } .other { fill: none; stroke: var(--other); stroke-width: 2.5; }
+    text { fill: #e8ebf0; } .soft { fill: #a3adbb; } .ground { fill: #12161d; } .grid { stroke: #343b47; }
+    .axis { stroke: #a3adbb; } .own { fill: #6cb6ff; } .other { stroke: #e3b341; }
+  }
 """
 
 
@@ -97,7 +99,7 @@ def _panel(
 def _mark(x: float, y: float, number: int, point: Point, right: float) -> str:
     """A disc for ours, a ring for the others, with the name on the side that has room."""
     kind = "other" if number else "own"
-    anchor, shift = ("end", -12) if x > right - 90 else ("start", 12)
+    anchor, shift = ("end", -12) if x > right - LABEL_ROOM else ("start", 12)
     label = _text(x + shift, y - 8, f"{point.name} {point.summary.ndcg10:.3f}", "", anchor)
     return f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{5 if number else 7}"/>' + label
 
@@ -113,7 +115,7 @@ def _quality_range(values: Sequence[float]) -> tuple[float, float, float]:
 
 def _cost_scale(costs: Sequence[float], left: float) -> Scale:
     low, high = (min(costs), max(costs)) if costs else (1.0, 10.0)
-    return Scale(low / 1.8, high * 1.8, left, PANEL_WIDTH, log=True)
+    return Scale(low / 2.5, high * 2.5, left, PANEL_WIDTH, log=True)
 
 
 def _ticks(scale: Scale) -> list[float]:
