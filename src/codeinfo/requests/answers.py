@@ -120,8 +120,8 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`kind` is generated (a model wrote it) or extractive (passages, quoted); `status` is ok, partial (it broke off or
-    a limit was hit: `notes` says which), or abstained (the evidence does not answer; `missing` says what was sought)."""
+    """`kind` is generated (a model wrote it) or extractive (passages, quoted); `status` is ok, partial (it broke off
+    or a limit was hit: `notes` says which), or abstained (the evidence does not answer: `missing` says what)."""
 
     question: str
     text: str
@@ -200,7 +200,9 @@ class AgentList:
 class AgentRunRequest:
     agent: str = _required("The agent's name.")
     instruction: str = _arg("", "What it is to do; a command may need none.")
-    working_folder: str = _opt(".", "The folder it works on; its tools reach nothing outside.", short="w", metavar="DIR")
+    working_folder: str = _opt(
+        ".", "The folder it works on; its tools reach nothing outside.", short="w", metavar="DIR"
+    )
     command: str = _opt("", "Run this command's steps, each with the instruction.", metavar="NAME")
     conversation: str = _opt("", "Go on with this conversation of the same agent.", short="c", metavar="ID")
     provider: str = _opt("", _PROVIDER, metavar="NAME")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from codeinfo.requests import answers as requests
 from codeinfo.shells.operations import Operation
 
+if TYPE_CHECKING:
+    from codeinfo.engine import Engine
+
 _RENDER = "codeinfo.shells.render_answers:render"
 
 
-def _evaluate(engine: Any, request: requests.AnswerEvalRequest, progress: Any) -> requests.AnswerEvalReport:
+def _evaluate(engine: Engine, request: requests.AnswerEvalRequest, progress: object) -> requests.AnswerEvalReport:
     from codeinfo.evals.answers import run_suites
 
     return run_suites(engine.answers, request)

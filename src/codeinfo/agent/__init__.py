@@ -1,0 +1,1 @@
+"""Answers from evidence: the loop, its steps, and the agents and conversations around it."""

@@ -1,0 +1,267 @@
+"""THE answer line: question → search → grade → (refine or rewrite → search)* → write → check."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from codeinfo.agent.budget import Budget, Spent
+from codeinfo.agent.evidence import Calibrate, Evidence, Item, admitted, estimated_tokens, payload
+from codeinfo.agent.extract import quoted
+from codeinfo.agent.grade import UNGRADED_UP_TO, grade
+from codeinfo.agent.model import Model, filled
+from codeinfo.agent.tools import Toolbox, ToolFunctions
+from codeinfo.agent.write import Emit, Written, write
+from codeinfo.ports import Message
+from codeinfo.rank.policy import PolicySettings
+from codeinfo.requests.answers import Answer, GradedItem, Round, Trace
+from codeinfo.settings import AnswerSettings
+from codeinfo.types import Dropped
+
+ENOUGH = 0.7  # average grade from which the answer is written
+PROMISING = 0.3  # from here on what was found is kept and added to; below, the query was wrong
+QUERY_TOKENS = 200  # a query and a sentence
+PROMPT_TOKENS = 600  # rules and question around the evidence, about
+LEAST_EVIDENCE_TOKENS = 200  # less room than this is no room for an answer
+
+_QUERY_SCHEMA = {
+    "type": "object",
+    "properties": {"query": {"type": "string", "minLength": 2}, "missing": {"type": "string"}},
+    "required": ["query", "missing"],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What the loop works with; the engine puts it together."""
+
+    model: Model
+    budget: Budget
+    tools: ToolFunctions
+    calibrate: Calibrate
+    policy: PolicySettings
+    settings: AnswerSettings
+    allowed_tools: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What the loop is doing, for whoever waits."""
+
+    stage: str  # "search", "grade", "write"
+    detail: str
+
+
+@dataclass(slots=True)
+class Research:
+    """What the rounds leave behind."""
+
+    evidence: Evidence = field(default_factory=Evidence)
+    rounds: list[Round] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    limits: list[str] = field(default_factory=list)  # those that were hit: the answer is partial
+
+    @property
+    def enough(self) -> bool:
+        return bool(self.rounds) and self.rounds[-1].verdict == "answer"
+
+    @property
+    def gaps(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(item for item in self.missing if item))
+
+
+def answer(
+    question: str,
+    means: Means,
+    *,
+    history: Sequence[Message] = (),
+    system: str = "",
+    emit: Emit = lambda text: None,
+    progress: Callable[[Progress], None] = lambda step: None,
+) -> Answer:
+    """The answer to a question. Provider failures before its first word are raised; everything later is in it."""
+    found = Research()
+    try:
+        query = standalone(question, history, means)
+        for number in range(1, means.settings.rounds + 1):
+            progress(Progress("search", query))
+            items, dropped, source = retrieve(query, found.evidence, means)
+            progress(Progress("grade", f"{len(items)} passages"))
+            graded = grade(question, items, means.model)
+            kept = [item for item in graded if item.score != 0]
+            found.evidence.kept += kept
+            average, verdict = judge(graded, kept, number, means.settings.rounds)
+            if any(item.score is None for item in graded) and len(graded) > UNGRADED_UP_TO:
+                found.notes.append("the model could not grade every passage: those are used as they are")
+            found.rounds.append(Round(query, _shown(graded), dropped, average, verdict, source))
+            if verdict not in ("refine", "rewrite"):
+                break
+            _check_reserve(found.evidence, means)
+            query = next_query(question, verdict, found, means)
+    except Spent as limit:
+        found.limits.append(f"the search ended early: {limit}")
+
+    sources = _payload(found, means)
+    toolbox = Toolbox(
+        means.tools,
+        found.evidence,
+        means.policy,
+        means.calibrate,
+        means.allowed_tools,
+        means.settings.tool_calls,
+    )
+    if not sources:
+        return _abstained(question, found, means)
+    progress(Progress("write", f"{len(sources)} sources"))
+    written = write(
+        question,
+        found.evidence.show(sources),
+        means.model,
+        toolbox,
+        system=system,
+        history=history,
+        thin=not found.enough,
+        reply_tokens=means.settings.reply_tokens,
+        emit=emit,
+    )
+    return _finished(question, written, found, toolbox, means, emit)
+
+
+# --- steps ---------------------------------------------------------------------------------------------------------
+
+
+def standalone(question: str, history: Sequence[Message], means: Means) -> str:
+    """What to search for: the question itself, or what it means after the turns before it."""
+    if not history:
+        return question
+    told = "\n".join(f"{message.role}: {message.content[:600]}" for message in history[-4:])
+    schema = {"type": "object", "properties": {"query": {"type": "string", "minLength": 2}}, "required": ["query"]}
+    reply = means.model.json(
+        filled("standalone", history=told, question=json.dumps(question)), schema, max_tokens=QUERY_TOKENS
+    )
+    return str(reply["query"]) if reply else question
+
+
+def retrieve(query: str, evidence: Evidence, means: Means) -> tuple[tuple[Item, ...], tuple[Dropped, ...], str]:
+    """The passages a search brings that are relevant and new, each an item of its own."""
+    items, dropped, result = admitted(means.tools.search(query).hits, means.policy, means.calibrate)
+    return evidence.fresh(items), dropped, result.score_source
+
+
+def judge(graded: Sequence[Item], kept: Sequence[Item], number: int, rounds: int) -> tuple[float | None, str]:
+    """The average grade of what is kept, and what to do."""
+    if 0 < len(graded) <= UNGRADED_UP_TO:
+        return None, "answer"
+    scores = [item.score for item in kept if item.score is not None]
+    if kept and not scores:
+        return None, "answer"
+    average = sum(scores) / len(scores) if scores else 0.0
+    if average >= ENOUGH:
+        return average, "answer"
+    if number > 1 and not graded:
+        return average, "nothing new was found"
+    wish = "refine" if average >= PROMISING else "rewrite"
+    return average, wish if number < rounds else f"{wish}, but {rounds} rounds are the limit"
+
+
+def next_query(question: str, verdict: str, found: Research, means: Means) -> str:
+    state = "helps, but is not enough" if verdict == "refine" else "does not help"
+    wish = "look for what is missing" if verdict == "refine" else "say it in quite other words"
+    last = found.rounds[-1].items
+    reply = means.model.json(
+        filled(
+            "query",
+            state=state,
+            wish=wish,
+            question=json.dumps(question),
+            queries=json.dumps([entry.query for entry in found.rounds]),
+            found="\n".join(f"- {item.path}:{item.start_line}-{item.end_line} ({item.score})" for item in last) or "-",
+        ),
+        _QUERY_SCHEMA,
+        max_tokens=QUERY_TOKENS,
+    )
+    if reply is None:
+        found.notes.append("the model could not write another query: the question was searched for once more")
+        return question
+    found.missing.append(str(reply["missing"]).strip())
+    return str(reply["query"])
+
+
+def _check_reserve(evidence: Evidence, means: Means) -> None:
+    """Searching on must leave enough tokens for the answer itself."""
+    chars = min(means.policy.max_chars, sum(len(item.text) for item in evidence.kept))
+    means.budget.check(PROMPT_TOKENS + estimated_tokens("x" * chars) + means.settings.reply_tokens + QUERY_TOKENS)
+
+
+def _payload(found: Research, means: Means) -> tuple[Item, ...]:
+    room = means.budget.tokens_left - means.settings.reply_tokens - PROMPT_TOKENS
+    if room < LEAST_EVIDENCE_TOKENS:
+        found.limits.append("no tokens are left for an answer")
+        return ()
+    items, dropped = payload(found.evidence, means.policy, 4 * room)
+    if dropped and found.rounds:
+        last = found.rounds[-1]
+        found.rounds[-1] = Round(
+            last.query, last.items, (*last.dropped, *dropped), last.average, last.verdict, last.score_source
+        )
+    return items
+
+
+# --- results -------------------------------------------------------------------------------------------------------
+
+
+def _shown(items: Sequence[Item]) -> tuple[GradedItem, ...]:
+    return tuple(GradedItem(item.path, item.start_line, item.end_line, item.score, item.distance) for item in items)
+
+
+def _abstained(question: str, found: Research, means: Means) -> Answer:
+    sought = ", ".join(f'"{entry.query}"' for entry in found.rounds) or f'"{question}"'
+    text = f"The indexed files do not answer this, as far as could be found. Searched for: {sought}."
+    if found.gaps:
+        text += f"\n\nMissing: {found.gaps[-1]}"
+    return Answer(
+        question=question,
+        text=text,
+        kind="generated",
+        status="abstained",
+        missing=found.gaps or (question,),
+        notes=(*found.notes, *found.limits),
+        model_id=means.model.llm.model_id,
+        usage=means.budget.usage(),
+        took_ms=means.budget.elapsed_ms,
+        trace=Trace(tuple(found.rounds)),
+    )
+
+
+def _finished(question: str, written: Written, found: Research, toolbox: Toolbox, means: Means, emit: Emit) -> Answer:
+    text, gaps = written.text, found.gaps or ("passages that answer the question",)
+    if not text:
+        text = quoted(tuple(found.evidence.items.values()))
+        emit(text)
+    if not found.enough:
+        closing = written.checker.check(f"\n\nThe evidence is thin. Missing: {gaps[-1]}")
+        text += closing
+        emit(closing)
+    citations = written.checker.citations()
+    notes = [*found.notes, *found.limits, *written.notes]
+    if written.text and not citations:
+        notes.append("the answer cites no source: nothing in it is verified")
+    if not written.text:
+        notes.append("the model wrote no answer: these are the passages it was shown")
+        citations = tuple(item.citation() for item in found.evidence.items.values())
+    sources = "".join(item.text for item in found.evidence.items.values())
+    return Answer(
+        question=question,
+        text=text.strip(),
+        kind="generated" if written.text else "extractive",
+        status="partial" if found.limits or written.notes or not written.text else "ok",
+        citations=citations,
+        missing=() if found.enough else gaps,
+        notes=tuple(dict.fromkeys(notes)),
+        model_id=means.model.llm.model_id,
+        usage=means.budget.usage(estimated_tokens(sources)),
+        took_ms=means.budget.elapsed_ms,
+        trace=Trace(tuple(found.rounds), tuple(toolbox.uses), tuple(written.checker.faults)),
+    )

@@ -1,0 +1,291 @@
+"""`Engine.answers`: questions, agents, conversations and providers, each with a typed request and a typed result."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from codeinfo.agent.budget import Budget, Metered
+from codeinfo.agent.conversation import history_messages, title_of, to_markdown
+from codeinfo.agent.evidence import admitted
+from codeinfo.agent.extract import extract
+from codeinfo.agent.loop import Means, Progress, answer
+from codeinfo.agent.model import Model
+from codeinfo.agent.profiles import ALL_TOOLS, BUNDLED, Profile, list_agents, load_agent
+from codeinfo.engine.lookup import Lookup
+from codeinfo.engine.models import Chosen, choose, list_providers, unavailable
+from codeinfo.errors import CodeInfoError, ProviderError, UsageError
+from codeinfo.rank.policy import PolicySettings
+from codeinfo.requests.answers import (
+    AgentList,
+    AgentRun,
+    AgentRunRequest,
+    AgentsRequest,
+    Answer,
+    AskRequest,
+    Conversation,
+    ConversationDetail,
+    ConversationExport,
+    ConversationIdsRequest,
+    ConversationMatches,
+    ConversationPage,
+    ConversationRequest,
+    ConversationsChanged,
+    ConversationSearchRequest,
+    ConversationsRequest,
+    ProviderList,
+    ProvidersRequest,
+    Round,
+    Trace,
+    Turn,
+)
+from codeinfo.store.conversations import ConversationStore
+
+if TYPE_CHECKING:
+    from codeinfo.engine.facade import Engine, ProgressSink
+    from codeinfo.ports import Llm
+
+Emit = Callable[[str], None]
+Steps = Callable[[Progress], None]
+
+
+def _silent(_: object) -> None:
+    return None
+
+
+class AnswerOperations:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._config = engine.config
+        self._lock = threading.Lock()
+        self._store: ConversationStore | None = None
+
+    def close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    @property
+    def store(self) -> ConversationStore:
+        with self._lock:
+            if self._store is None:
+                self._store = ConversationStore(self._config.paths.data_dir)
+            return self._store
+
+    # --- asking ---
+
+    def ask(
+        self,
+        request: AskRequest,
+        *,
+        progress: ProgressSink | None = None,
+        emit: Emit = _silent,
+        steps: Steps = _silent,
+        source: str = "CLI",
+        agent: Profile | None = None,
+    ) -> Answer:
+        """`emit` gets the text as it is written, `steps` what is being done; `source` is the kind of client."""
+        if not request.question.strip():
+            raise UsageError("the question is empty", next_step="Ask something")
+        known = self._conversation_for(request.conversation, agent)
+        try:
+            chosen = choose(
+                self._config,
+                request.provider or (agent.provider if agent else ""),
+                request.model or (agent.model if agent else ""),
+                self._config.answers.timeout_s,
+            )
+        except ProviderError as error:
+            raise unavailable(error) from error
+        model_id = chosen.llm.model_id if chosen.llm else ""
+        identity = known.id if known else self._new_conversation(request, chosen, model_id, source, agent)
+        with self.store.run(identity):
+            earlier = self.store.turns(identity)
+            turn = self.store.begin(identity, request.question, provider=chosen.provider, model=model_id)
+            heard: list[str] = []  # what of the answer was shown, should the run break off
+
+            def show(text: str) -> None:
+                heard.append(text)
+                emit(text)
+
+            try:
+                lookup = Lookup(self._engine, request.paths, self._config.answers.items, progress)
+                reply = self._reply(request.question, lookup, chosen, earlier, agent, show, steps)
+            except BaseException as error:
+                self._keep_failure(turn, "".join(heard), error)
+                raise (unavailable(error) if isinstance(error, ProviderError) else error) from None
+            notes = tuple(dict.fromkeys((*reply.notes, *lookup.notes)))
+            reply = replace(reply, conversation_id=identity, provider=chosen.provider, notes=notes)
+            self._keep(turn, reply)
+        return reply
+
+    def _reply(
+        self,
+        question: str,
+        lookup: Lookup,
+        chosen: Chosen,
+        earlier: Sequence[Turn],
+        agent: Profile | None,
+        show: Emit,
+        steps: Steps,
+    ) -> Answer:
+        if chosen.llm is None:
+            reply = self._extracted(question, lookup, chosen)
+            show(reply.text)
+            return reply
+        history = history_messages(earlier, self._config.answers.history_turns)
+        system = agent.system_prompt if agent else ""
+        means = self._means(chosen.llm, lookup, agent)
+        return answer(question, means, history=history, system=system, emit=show, progress=steps)
+
+    def refuse_chat(self) -> NoReturn:
+        raise UsageError("chat talks to people", next_step="Programs use `codeinfo ask --json --conversation ID`")
+
+    def _means(self, llm: Llm, lookup: Lookup, agent: Profile | None) -> Means:
+        from codeinfo.providers.structured import structured
+        from codeinfo.providers.think import ThinkFilter
+
+        settings = self._config.answers
+        budget = Budget(settings.max_tokens, settings.timeout_s)
+        return Means(
+            model=Model(Metered(llm, budget), structured, ThinkFilter),
+            budget=budget,
+            tools=lookup.functions(),
+            calibrate=lookup.calibrate,
+            policy=self._policy(),
+            settings=settings,
+            allowed_tools=agent.tools if agent else ALL_TOOLS,
+        )
+
+    def _extracted(self, question: str, lookup: Lookup, chosen: Chosen) -> Answer:
+        budget = Budget(self._config.answers.max_tokens, self._config.answers.timeout_s)
+        found = lookup.search(question)
+        items, dropped, result = admitted(found.hits, self._policy(), lookup.calibrate)
+        reply = extract(question, items, lookup.word_weights(question))
+        seen = Round(question, (), dropped, None, reply.status, result.score_source)
+        notes = (chosen.note,) if chosen.note else ()
+        return replace(reply, notes=notes, took_ms=budget.elapsed_ms, trace=Trace((seen,)))
+
+    def _policy(self) -> PolicySettings:
+        retrieval = self._config.retrieval
+        return PolicySettings(
+            retrieval.distance_cutoff,
+            retrieval.cutoff_disabled,
+            retrieval.fallback_chunks,
+            retrieval.chunk_max_chars,
+            retrieval.max_chars,
+        )
+
+    # --- keeping ---
+
+    def _conversation_for(self, given: str, agent: Profile | None) -> Conversation | None:
+        if not given:
+            return None
+        known = self.store.get(given)
+        if known.agent_name != (agent.name if agent else ""):
+            whose = f"agent {known.agent_name}" if known.agent_name else "no agent"
+            raise UsageError(
+                f"conversation {known.id} was held with {whose}", next_step="Go on with the same, or start anew"
+            )
+        return known
+
+    def _new_conversation(
+        self, request: AskRequest, chosen: Chosen, model_id: str, source: str, agent: Profile | None
+    ) -> str:
+        return self.store.create(
+            title=title_of(request.question),
+            provider=chosen.provider,
+            model=model_id,
+            source=source,
+            agent_name=agent.name if agent else "",
+            paths=[str(Path(path).absolute()) for path in request.paths],
+        )
+
+    def _keep(self, turn: int, reply: Answer) -> None:
+        self.store.finish(
+            turn,
+            content=reply.text,
+            status="ok",
+            model=reply.model_id,
+            tool_calls=reply.trace.tools,
+            citations=reply.citations,
+            usage=reply.usage,
+            took_ms=reply.took_ms,
+            error="; ".join(reply.notes) if reply.status == "partial" else "",
+        )
+
+    def _keep_failure(self, turn: int, heard: str, error: BaseException) -> None:
+        stopped = isinstance(error, KeyboardInterrupt | GeneratorExit)
+        why = error.what if isinstance(error, CodeInfoError) else "stopped by the user" if stopped else str(error)
+        self.store.finish(turn, content=heard, status="stopped" if stopped else "failed", error=why)
+
+    # --- agents ---
+
+    def _agent_folders(self) -> tuple[Path, ...]:
+        return self._config.paths.data_dir / "agents", BUNDLED
+
+    def agents(self, request: AgentsRequest) -> AgentList:
+        return AgentList(list_agents(self._agent_folders()))
+
+    def agent(self, name: str) -> Profile:
+        return load_agent(name, self._agent_folders())
+
+    def run_agent(
+        self,
+        request: AgentRunRequest,
+        *,
+        progress: ProgressSink | None = None,
+        emit: Emit = _silent,
+        steps: Steps = _silent,
+        source: str = "CLI",
+    ) -> AgentRun:
+        """One answer, or one for each step of a command, all in one conversation."""
+        profile = self.agent(request.agent)
+        folder = Path(request.working_folder)
+        if not folder.is_dir():
+            raise UsageError(f"{folder} is not a folder", next_step="Name the folder that the agent is to work on")
+        instructions: Sequence[str] = (request.instruction,)
+        if request.command:
+            instructions = profile.command(request.command).instructions(request.instruction)
+        answers: list[Answer] = []
+        conversation = request.conversation
+        for instruction in instructions:
+            if answers:
+                emit("\n\n")
+            asked = AskRequest(instruction, (str(folder),), conversation, request.provider, request.model)
+            answers.append(self.ask(asked, progress=progress, emit=emit, steps=steps, source=source, agent=profile))
+            conversation = answers[-1].conversation_id
+        return AgentRun(profile.name, conversation, answers[-1].model_id, tuple(answers))
+
+    # --- providers and conversations ---
+
+    def providers(self, request: ProvidersRequest) -> ProviderList:
+        return list_providers(self._config)
+
+    def conversations(self, request: ConversationsRequest) -> ConversationPage:
+        return self.store.page(
+            state=request.state, limit=request.limit, cursor=request.cursor, agent_name=request.agent
+        )
+
+    def conversation(self, request: ConversationRequest) -> ConversationDetail:
+        found = self.store.get(request.id)
+        return ConversationDetail(found, self.store.turns(found.id))
+
+    def search_conversations(self, request: ConversationSearchRequest) -> ConversationMatches:
+        return ConversationMatches(request.text, self.store.search(request.text, request.limit))
+
+    def archive_conversations(self, request: ConversationIdsRequest) -> ConversationsChanged:
+        return ConversationsChanged("archived", self.store.archive(request.ids))
+
+    def restore_conversations(self, request: ConversationIdsRequest) -> ConversationsChanged:
+        return ConversationsChanged("restored", self.store.restore(request.ids))
+
+    def delete_conversations(self, request: ConversationIdsRequest) -> ConversationsChanged:
+        return ConversationsChanged("deleted", self.store.delete(request.ids))
+
+    def export_conversation(self, request: ConversationRequest) -> ConversationExport:
+        detail = self.conversation(request)
+        return ConversationExport(detail.conversation.id, to_markdown(detail.conversation, detail.turns))

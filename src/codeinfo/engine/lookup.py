@@ -1,0 +1,114 @@
+"""What answers are looked up in: the roots of one question, searched and read, and nothing outside them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from codeinfo.agent.evidence import Item
+from codeinfo.agent.tools import ToolFunctions
+from codeinfo.engine.upkeep import Upkeep
+from codeinfo.errors import NotFound, UsageError
+from codeinfo.rank.query import read_query
+from codeinfo.requests import SearchRequest
+from codeinfo.sources.read import read_text
+from codeinfo.store.sqlite import SqliteStore
+from codeinfo.tokens import stem, terms
+from codeinfo.types import SearchResult, Skip, SourceFile
+
+if TYPE_CHECKING:
+    from codeinfo.engine.facade import Engine, ProgressSink
+
+READ_LINES = 200  # at once: a model that wants more reads on
+
+
+class Lookup:
+    """Searches and reads for one answer. Files are brought up to date once, by the first search."""
+
+    def __init__(self, engine: Engine, paths: Sequence[str], limit: int, progress: ProgressSink | None) -> None:
+        self._engine = engine
+        self._paths = tuple(dict.fromkeys(paths))
+        self._limit = limit
+        self._progress = progress
+        self._fresh = False
+        self.notes: tuple[str, ...] = ()
+
+    def functions(self) -> ToolFunctions:
+        return ToolFunctions(self.search, self.read_file, self.outline)
+
+    def search(self, query: str) -> SearchResult:
+        if not query.strip():
+            raise UsageError("the query is empty", next_step="Say what to look for")
+        request = SearchRequest(query, self._paths, limit=self._limit, full_text=True, refresh=not self._fresh)
+        found = self._engine.search(request, self._progress)
+        self._fresh = True
+        self.notes = tuple(dict.fromkeys((*self.notes, *found.notes)))
+        return found
+
+    def calibrate(self, distance: float) -> float:
+        """A distance on the scale of the relevance cutoff."""
+        embedder = next(self._keepers()).embedder
+        return embedder.calibrate(distance) if embedder is not None else distance
+
+    def read_file(self, path: str, start_line: int, end_line: int) -> Item:
+        """Lines of a file that is in the index, secrets masked. Whatever is not indexed cannot be read."""
+        if end_line < start_line:
+            raise UsageError("end_line lies before start_line")
+        keeper, row = self._find(path)
+        text = read_text(keeper.root, SourceFile(row, 0, 0))
+        if isinstance(text, Skip):
+            raise NotFound(f"{row} cannot be read: {text.detail or text.rule}")
+        lines = text.content.split("\n")
+        if start_line > len(lines):
+            raise UsageError(f"{row} has {len(lines)} lines")
+        last = min(end_line, start_line + READ_LINES - 1, len(lines))
+        chosen = "\n".join(lines[start_line - 1 : last])[: keeper.config.retrieval.chunk_max_chars]
+        return Item(0, str(keeper.root), row, start_line, start_line + chosen.count("\n"), chosen)
+
+    def outline(self, path: str) -> str:
+        keeper, row = self._find(path)
+        found = self._store(keeper).symbols(row)
+        if found is None or not found.definitions:
+            return f"{row} has no definitions."
+        lines = [
+            f"{one.start_line}-{one.end_line} {one.kind} {one.signature or one.qualified}" for one in found.definitions
+        ]
+        return "\n".join([row, *lines])
+
+    def word_weights(self, question: str) -> dict[str, float]:
+        """The question's content words and how rare each is in the tree; the project's own name says nothing."""
+        words = read_query(question).words
+        rows, having = 0, dict.fromkeys(words, 0)
+        names: set[str] = set()
+        for keeper in self._keepers():
+            names.update(terms(keeper.root.name))
+            with self._store(keeper).snapshot() as view:
+                rows += len(view.row_file)
+                postings = view.postings([stem(word) for word in words])
+                for word in words:
+                    found = postings.get(stem(word))
+                    having[word] += len(found[0]) if found is not None else 0
+        return {
+            word: math.log1p((rows - count + 0.5) / (count + 0.5))
+            for word, count in having.items()
+            if stem(word) not in names
+        }
+
+    def _keepers(self) -> Iterator[Upkeep]:
+        for path in self._paths:
+            yield self._engine.upkeep(path)
+
+    def _store(self, keeper: Upkeep) -> SqliteStore:
+        store = keeper.live_store()
+        if store is None:
+            raise NotFound(f"{keeper.root} is not indexed yet", next_step="Run `codeinfo index`")
+        return store
+
+    def _find(self, path: str) -> tuple[Upkeep, str]:
+        """The indexed file of that path, relative to a root or absolute."""
+        for keeper in self._keepers():
+            relative = path.removeprefix(f"{keeper.root}/").removeprefix("./")
+            if relative in self._store(keeper).manifest():
+                return keeper, relative
+        raise NotFound(f"{path} is not an indexed file")

@@ -1,0 +1,341 @@
+"""Conversations in one SQLite file in the user's data folder: precious, so nothing here deletes but on request.
+
+A run holds a lock of its conversation that the kernel lets go of when the process dies, and begins by writing both its
+turns in one transaction, the reply as failed. Finishing replaces that turn. So a crash at any moment leaves a turn that
+says so, and never a question without one.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from codeinfo.errors import Busy, CodeInfoError, IndexDamaged, IndexTooNew, NotFound, OutOfSpace, UsageError
+from codeinfo.jsonable import jsonable
+from codeinfo.requests.answers import Conversation, ConversationMatch, ConversationPage, Turn
+from codeinfo.store.conversation_rows import COLUMNS, MIGRATIONS, conversation_of, excerpt_around, turn_of
+
+BUSY_MS = 10_000
+LOCK_PATIENCE_S = 0.25  # a look at whether a run is going on holds its lock for a moment
+UNFINISHED = "the run did not finish"
+
+Now = Callable[[], datetime]
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class ConversationStore:
+    def __init__(self, folder: Path, now: Now = utc_now) -> None:
+        self.folder = folder
+        self._now = now
+        self._thread_lock = threading.RLock()
+        with self._translated():
+            (folder / "runs").mkdir(mode=0o700, parents=True, exist_ok=True)
+            path = folder / "conversations.db"
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            self._db = apsw.Connection(str(path))
+            self._db.set_busy_timeout(BUSY_MS)
+            self._db.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON")
+            self._migrate()
+
+    def close(self) -> None:
+        with self._thread_lock:
+            self._db.close()
+
+    # --- runs ---
+
+    def create(
+        self, *, title: str, provider: str, model: str, source: str, agent_name: str, paths: Sequence[str]
+    ) -> str:
+        identity, now = secrets.token_hex(8), self._stamp()
+        with self._writing() as db:
+            db.execute(
+                f"INSERT INTO conversations({COLUMNS}) VALUES(?, ?, ?, ?, ?, ?, ?, ?, NULL, ?)",
+                (identity, title, provider, model, source, now, now, agent_name, json.dumps(list(paths))),
+            )
+        return identity
+
+    @contextmanager
+    def run(self, identity: str) -> Iterator[None]:
+        """The only run of a conversation while the block lasts; a second one is refused."""
+        handle = self._lock(identity)
+        if handle is None:
+            raise Busy(
+                f"a run of conversation {identity} is in progress",
+                next_step="Wait for it to end, or start another conversation",
+                code="RUN_IN_PROGRESS",
+            )
+        try:
+            yield
+        finally:
+            os.close(handle)
+
+    def begin(self, identity: str, question: str, *, provider: str, model: str) -> int:
+        """Write the question and a reply that counts as failed until `finish`; the id of the reply."""
+        now = self._stamp()
+        with self._writing() as db:
+            if self._conversation(identity).archived_at is not None:
+                raise UsageError(
+                    f"conversation {identity} is archived and must be restored before use",
+                    next_step=f"Run: codeinfo conversations restore {identity}",
+                    code="CONVERSATION_ARCHIVED",
+                )
+            insert = """INSERT INTO turns(conversation_id, role, content, status, created_at, provider, model, error)
+                        VALUES(?, ?, ?, ?, ?, ?, ?, ?)"""
+            db.execute(insert, (identity, "user", question, "ok", now, provider, model, ""))
+            db.execute(insert, (identity, "assistant", "", "failed", now, provider, model, UNFINISHED))
+            reply = int(db.last_insert_rowid())
+            update = "UPDATE conversations SET last_message_at = ?, provider = ?, model = ? WHERE id = ?"
+            db.execute(update, (now, provider, model, identity))
+        return reply
+
+    def finish(
+        self,
+        turn: int,
+        *,
+        content: str,
+        status: str,
+        model: str = "",
+        tool_calls: object = (),
+        citations: object = (),
+        usage: object = None,
+        took_ms: float | None = None,
+        error: str = "",
+    ) -> None:
+        now = self._stamp()
+        with self._writing() as db:
+            db.execute(
+                """UPDATE turns SET content = ?, status = ?, tool_calls = ?, citations = ?, usage = ?, took_ms = ?,
+                   error = ?, model = CASE WHEN ? = '' THEN model ELSE ? END WHERE id = ?""",
+                (
+                    content,
+                    status,
+                    _json(tool_calls),
+                    _json(citations),
+                    _json(usage),
+                    took_ms,
+                    error,
+                    model,
+                    model,
+                    turn,
+                ),
+            )
+            db.execute(
+                """UPDATE conversations SET last_message_at = ?
+                   WHERE id = (SELECT conversation_id FROM turns WHERE id = ?)""",
+                (now, turn),
+            )
+
+    def running(self, identity: str) -> bool:
+        handle = self._lock(identity, patience=0)
+        if handle is not None:
+            os.close(handle)
+        return handle is None
+
+    def _lock(self, identity: str, patience: float = LOCK_PATIENCE_S) -> int | None:
+        with self._translated():
+            handle = os.open(self.folder / "runs" / identity, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        until = time.monotonic() + patience
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return handle
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    os.close(handle)
+                    return None
+                time.sleep(0.02)
+
+    # --- looking ---
+
+    def get(self, given: str) -> Conversation:
+        """The conversation of an id, or of the only id that begins so."""
+        with self._reading():
+            return self._conversation(given)
+
+    def page(self, *, state: str, limit: int, cursor: str, agent_name: str = "") -> ConversationPage:
+        where, values = ["1"], []
+        if state != "all":
+            where.append("archived_at IS NULL" if state == "active" else "archived_at IS NOT NULL")
+        if agent_name:
+            where.append("agent_name = ?")
+            values.append(agent_name)
+        if cursor:
+            where.append("(last_message_at, id) < (?, ?)")
+            values += _cursor_parts(cursor)
+        query = (
+            f"SELECT {COLUMNS} FROM conversations WHERE {' AND '.join(where)} ORDER BY last_message_at DESC, id DESC"
+        )
+        with self._reading() as db:
+            rows = list(db.execute(f"{query} LIMIT ?", (*values, limit + 1)))
+            found = tuple(self._built(row) for row in rows[:limit])
+        last = found[-1] if len(rows) > limit else None
+        return ConversationPage(found, _cursor(last.last_message_at, last.id) if last else "")
+
+    def turns(self, identity: str) -> tuple[Turn, ...]:
+        query = """SELECT id, conversation_id, role, content, status, created_at, model, provider,
+                          tool_calls, citations, usage, took_ms, error
+                   FROM turns WHERE conversation_id = ? ORDER BY id"""
+        with self._reading() as db:
+            return tuple(turn_of(row) for row in db.execute(query, (identity,)))
+
+    def search(self, text: str, limit: int) -> tuple[ConversationMatch, ...]:
+        """Conversations that have every word somewhere, the latest first."""
+        words = text.split()
+        if not words:
+            raise UsageError("there is nothing to search for", next_step="Name some words")
+        patterns = [f"%{word.replace('^', '^^').replace('%', '^%').replace('_', '^_')}%" for word in words]
+        having = """(c.title LIKE ? ESCAPE '^' OR EXISTS(
+                    SELECT 1 FROM turns t WHERE t.conversation_id = c.id AND t.content LIKE ? ESCAPE '^'))"""
+        query = f"""SELECT {COLUMNS} FROM conversations c WHERE {" AND ".join([having] * len(words))}
+                    ORDER BY last_message_at DESC, id DESC LIMIT ?"""
+        values = [pattern for pattern in patterns for _ in range(2)]
+        with self._reading() as db:
+            found = [self._built(row) for row in list(db.execute(query, (*values, limit)))]
+        return tuple(ConversationMatch(one, excerpt_around(words, one.title, self.turns(one.id))) for one in found)
+
+    # --- changing ---
+
+    def archive(self, identities: Sequence[str]) -> tuple[str, ...]:
+        return self._change(identities, "UPDATE conversations SET archived_at = ? WHERE id = ?", (self._stamp(),))
+
+    def restore(self, identities: Sequence[str]) -> tuple[str, ...]:
+        return self._change(identities, "UPDATE conversations SET archived_at = ? WHERE id = ?", (None,))
+
+    def delete(self, identities: Sequence[str]) -> tuple[str, ...]:
+        """For good, with all turns. One that is running is refused, and with it the whole call."""
+        chosen = [self.get(given).id for given in identities]
+        with contextlib.ExitStack() as runs:
+            for identity in chosen:
+                runs.enter_context(self.run(identity))
+            self._change(chosen, "DELETE FROM conversations WHERE id = ?", ())
+            for identity in chosen:
+                (self.folder / "runs" / identity).unlink(missing_ok=True)
+        return tuple(chosen)
+
+    def _change(self, identities: Sequence[str], statement: str, values: Sequence[Any]) -> tuple[str, ...]:
+        if not identities:
+            raise UsageError("no conversation is named", next_step="`codeinfo conversations list` shows their ids")
+        with self._writing() as db:
+            chosen = tuple(dict.fromkeys(self._conversation(given).id for given in identities))
+            for identity in chosen:
+                db.execute(statement, (*values, identity))
+        return chosen
+
+    # --- inside ---
+
+    def _conversation(self, given: str) -> Conversation:
+        query = f"SELECT {COLUMNS} FROM conversations WHERE id = ? OR substr(id, 1, ?) = ? ORDER BY id LIMIT 2"
+        rows = list(self._db.execute(query, (given, len(given), given))) if given else []
+        exact = [row for row in rows if row[0] == given]
+        if len(exact or rows) != 1:
+            what = "several conversations begin with" if rows else "there is no conversation"
+            raise NotFound(f"{what} {given!r}", next_step="`codeinfo conversations list` shows their ids")
+        return self._built((exact or rows)[0])
+
+    def _built(self, row: tuple[Any, ...]) -> Conversation:
+        (counted,) = self._db.execute("SELECT count(*) FROM turns WHERE conversation_id = ?", (row[0],)).fetchall()
+        return conversation_of(row, turns=int(str(counted[0])), running=self.running(row[0]))
+
+    def _stamp(self) -> str:
+        return self._now().astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+    def _migrate(self) -> None:
+        """Each change of the tables has a name and is made once."""
+        with self._writing() as db:
+            db.execute("CREATE TABLE IF NOT EXISTS migrations(name TEXT PRIMARY KEY, made_at TEXT NOT NULL)")
+            made = {row[0] for row in db.execute("SELECT name FROM migrations")}
+            if unknown := made - MIGRATIONS.keys():
+                names = ", ".join(sorted(unknown))
+                raise IndexTooNew(
+                    f"the conversations in {self.folder} were written by a newer CodeInfo ({names})",
+                    next_step="Upgrade CodeInfo",
+                )
+            for name, statements in MIGRATIONS.items():
+                if name not in made:
+                    db.execute(statements)
+                    db.execute("INSERT INTO migrations VALUES(?, ?)", (name, self._stamp()))
+
+    @contextmanager
+    def _writing(self) -> Iterator[apsw.Connection]:
+        with self._transaction("BEGIN IMMEDIATE") as db:
+            yield db
+
+    @contextmanager
+    def _reading(self) -> Iterator[apsw.Connection]:
+        with self._transaction("BEGIN") as db:
+            yield db
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[apsw.Connection]:
+        with self._thread_lock, self._translated():
+            if self._db.in_transaction:  # a step of a larger change
+                yield self._db
+                return
+            self._db.execute(begin)
+            try:
+                yield self._db
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except apsw.Error as error:
+            raise self._error(error) from error
+        except OSError as error:
+            raise UsageError(
+                f"the data folder {self.folder} cannot be used: {error.strerror}",
+                next_step="Make it writable, or set CODEINFO_DATA_DIR to a folder that is",
+            ) from error
+
+    def _error(self, error: apsw.Error) -> CodeInfoError:
+        if isinstance(error, apsw.BusyError | apsw.LockedError):
+            return Busy("another process is writing conversations", next_step="Try again in a moment")
+        if isinstance(error, apsw.FullError):
+            return OutOfSpace(f"the disk under {self.folder} is full", next_step="Free some space")
+        if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+            return IndexDamaged(
+                f"{self.folder / 'conversations.db'} is damaged: {error}",
+                next_step="Put a copy from a backup in its place, or move it away to begin anew; nothing was deleted",
+            )
+        return UsageError(
+            f"the conversations in {self.folder} cannot be used: {error}",
+            next_step="Make the folder writable, or set CODEINFO_DATA_DIR to one that is",
+        )
+
+
+def _json(value: object) -> str | None:
+    return None if value is None else json.dumps(jsonable(value), ensure_ascii=False)
+
+
+def _cursor(stamp: str, identity: str) -> str:
+    return base64.urlsafe_b64encode(f"{stamp} {identity}".encode()).decode().rstrip("=")
+
+
+def _cursor_parts(cursor: str) -> list[str]:
+    try:
+        padded = cursor + "=" * (-len(cursor) % 4)
+        stamp, identity = base64.b64decode(padded, altchars=b"-_", validate=True).decode().split(" ")
+    except ValueError:
+        raise UsageError("the cursor is not one that a list gave", next_step="Begin without a cursor") from None
+    return [stamp, identity]
