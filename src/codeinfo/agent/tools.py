@@ -52,7 +52,7 @@ SPECS = {
     ),
     "decision_card": ToolSpec(
         "decision_card",
-        "For a planned change, say what is known (callers, patterns, memories, risks) and whether it is enough to begin.",
+        "Say what is known about a planned change (callers, patterns, memories) and whether it is enough to begin.",
         {"type": "object", "properties": {"change": {"type": "string"}}, "required": ["change"]},
     ),
 }

@@ -1,0 +1,95 @@
+"""Citations: what is invented goes, what does not hold is marked, what is right stays as it is."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from codeinfo.agent.cite import CitationChecker
+from codeinfo.agent.evidence import Item
+
+SESSION = """class Session:
+    def close(self):
+        \"\"\"Closes all adapters and as such the session.\"\"\"
+        for adapter in self.adapters.values():
+            adapter.close()"""
+COOKIES = """def merge_cookies(cookiejar, cookies):
+    \"\"\"Add cookies to cookiejar and returns a merged CookieJar.\"\"\"
+    return cookiejar"""
+ITEMS = {
+    1: Item(1, "/r", "src/requests/sessions.py", 100, 104, SESSION, "Session.close"),
+    2: Item(2, "/r", "src/requests/cookies.py", 10, 12, COOKIES, "merge_cookies"),
+}
+
+
+def checked(text: str) -> str:
+    return CitationChecker(ITEMS).check(text)
+
+
+RIGHT = [
+    "`Session.close` closes all adapters [1].",
+    "Closing a session closes every adapter. [1] Then nothing is left.",
+    "See sessions.py:101 [1].",
+    "See src/requests/sessions.py:100-104 [1] and `merge_cookies` [2].",
+    'It returns "a merged CookieJar" [2].',
+    "merge_cookies() adds them [2].",
+    "In `items[3]` and `x[12]` no citation is meant.",
+    "```\nrow[7] = cells[9]\n```",
+    "Both [1][2].",
+    "Lines 10 to 12 merge the cookies [2].",
+]
+
+
+@pytest.mark.parametrize("text", RIGHT)
+def test_a_right_citation_stays(text: str) -> None:
+    checker = CitationChecker(ITEMS)
+    assert checker.check(text) == text
+    assert not checker.faults
+
+
+WRONG = [
+    ("`Session.close` closes all adapters [2].", "does not contain"),
+    ("It is in cookies.py [1].", "names cookies.py"),
+    ("It is in src/requests/models.py:5 [1].", "names src/requests/models.py"),
+    ("See sessions.py:240 [1].", "names line 240"),
+    ("Lines 90-95 close it [1].", "names line 90"),
+    ('It says "closes no adapter at all" [1].', "does not contain"),
+    ("merge_cookies adds them [1].", "does not contain"),
+    ("Cookies are added to the cookiejar and merged there [1].", "hardly any"),
+    ("Proxy credentials are taken from the environment [2].", "hardly any"),
+]
+
+
+@pytest.mark.parametrize(("text", "problem"), WRONG)
+def test_a_wrong_citation_is_marked(text: str, problem: str) -> None:
+    checker = CitationChecker(ITEMS)
+    assert ": unverified]" in checker.check(text)
+    assert problem in checker.faults[0].problem
+    assert checker.faults[0].action == "marked"
+    assert checker.citations()[0].problem
+
+
+def test_an_invented_citation_is_removed() -> None:
+    assert checked("A fact [7].") == "A fact [no source]."
+    assert checked("Adapters are closed by the session [1, 9].") == "Adapters are closed by the session [1]."
+    assert checked("Adapters are closed by the session [9][1].") == "Adapters are closed by the session[1]."
+    assert checked("Zero [0].") == "Zero [no source]."
+
+
+def test_one_bad_claim_does_not_taint_its_neighbour() -> None:
+    text = checked("The session closes its adapters [1]. See cookies.py [1].")
+    assert text == "The session closes its adapters [1]. See cookies.py [1: unverified]."
+
+
+def test_code_fences_stay_open_over_pieces() -> None:
+    checker = CitationChecker(ITEMS)
+    assert checker.check("```python") + checker.check("x[7]") + checker.check("```") == "```pythonx[7]```"
+    assert checker.check("x [7]") == "x [no source]"
+
+
+@pytest.mark.parametrize("hostile", ["a" * 200_000, "[1" * 60_000, "`" * 100_000, "a.a/" * 50_000, '"' * 100_000])
+def test_hostile_text_takes_little_time(hostile: str) -> None:
+    started = time.monotonic()
+    checked(hostile + " [1]")
+    assert time.monotonic() - started < 5
