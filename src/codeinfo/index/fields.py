@@ -16,7 +16,7 @@ COMMENT_WEIGHT = 0.7
 def weighted_terms(
     code: str, comments: str = "", type_names: Iterable[str] = (), other_names: Iterable[str] = ()
 ) -> dict[str, float]:
-    """Term → weighted count. The names defined here are fields of their own: the ranking decides what they are worth."""
+    """Term → weighted count. Names defined here are fields of their own: the ranking decides what they are worth."""
     weights: dict[str, float] = {}
     _add(weights, Counter(identifiers(code)), CODE_WEIGHT)
     if comments:

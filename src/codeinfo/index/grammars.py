@@ -37,7 +37,7 @@ class Grammar:
     heritage: str = "words"  # how bases are written: "words" (extends …), "colon", "parens", "less", "none"
     clauses: bool = False  # a function may be written as several neighbouring equations
     doc_attribute: bool = False  # documentation is an attribute above the definition
-    hidden: re.Pattern[str] | None = None  # what the parser must not see, because it takes it for something else
+    macros: bool = False  # has a preprocessor, whose words can break the syntax
     rescue: re.Pattern[str] | None = None  # functions, for files the grammar cannot read to the end
 
 
@@ -92,22 +92,11 @@ _JAVA = (
 )
 _CSHARP = (
     "abstract as async await base bool break byte case catch char checked class const continue decimal default "
-    "delegate do double dynamic else enum event explicit extern false finally fixed float for foreach get global goto if "
-    "implicit in init int interface internal is lock long nameof namespace new null object operator out override "
+    "delegate do double dynamic else enum event explicit extern false finally fixed float for foreach get global goto "
+    "if implicit in init int interface internal is lock long nameof namespace new null object operator out override "
     "params partial private protected public readonly record ref return sbyte sealed set short sizeof stackalloc "
     "static string struct switch this throw true try typeof uint ulong unchecked unsafe ushort using value var "
     "virtual void volatile when where while yield"
-)
-
-# Macros that stand where the grammar expects none: alone on a line, before the name of a type, or before a semicolon.
-_MACROS = re.compile(
-    r"^[ \t]*(?:Q_OBJECT|Q_GADGET|[A-Z0-9_]*(?:_BEGIN|BEGIN_|_END|END_|NAMESPACE|DECLS)[A-Z0-9_]*)[ \t]*;?[ \t]*$"
-    r"|(?<=\bclass )[A-Z][A-Z0-9_]{3,}(?:\([^()\n]*\))?(?= \w)"
-    r"|(?<=\bstruct )[A-Z][A-Z0-9_]{3,}(?:\([^()\n]*\))?(?= \w)"
-    r"|^[A-Z][A-Z0-9_]*(?:_API|_EXPORT|_EXTERN|_INLINE|_ATTRIBUTE\w*)\b(?= )"
-    r"|(?<=\) )[A-Z][A-Z0-9_]{3,}(?=;)"
-    r"|(?<=\w )[A-Z][A-Z0-9_]{3,}\([\w.,>&*-]*\)(?=;| = )",
-    re.MULTILINE,
 )
 
 GRAMMARS: Mapping[str, Grammar] = {
@@ -121,9 +110,11 @@ GRAMMARS: Mapping[str, Grammar] = {
         public="underscore",
         heritage="parens",
     ),
-    "javascript": Grammar("javascript", ("ecmascript", "javascript"), _words(_JS), "export", word=r"[^\W\d][\w$]+"),
+    "javascript": Grammar(
+        "javascript", ("ecmascript", "jsx", "javascript"), _words(_JS), "export", word=r"[^\W\d][\w$]+"
+    ),
     "typescript": Grammar("typescript", ("ecmascript", "typescript"), _words(_TS), "export", word=r"[^\W\d][\w$]+"),
-    "tsx": Grammar("tsx", ("ecmascript", "typescript"), _words(_TS), "export", word=r"[^\W\d][\w$]+"),
+    "tsx": Grammar("tsx", ("ecmascript", "jsx", "typescript"), _words(_TS), "export", word=r"[^\W\d][\w$]+"),
     "go": Grammar(
         "go",
         ("go",),
@@ -158,8 +149,8 @@ GRAMMARS: Mapping[str, Grammar] = {
         ),
         public="not-private",
     ),
-    "c": Grammar("c", ("c",), _words(_C), "not-static", heritage="none", hidden=_MACROS),
-    "cpp": Grammar("cpp", ("c", "cpp"), _words(_CPP), "not-static", heritage="colon", hidden=_MACROS),
+    "c": Grammar("c", ("c",), _words(_C), "not-static", heritage="none", macros=True),
+    "cpp": Grammar("cpp", ("c", "cpp"), _words(_CPP), "not-static", heritage="colon", macros=True),
     "csharp": Grammar("csharp", ("csharp",), _words(_CSHARP), "csharp", heritage="colon"),
     # `$name` is a local variable: never a use of something defined elsewhere.
     "php": Grammar("php", ("php",), _words(_PHP), "not-private", word=r"(?<![\w$])[^\W\d]\w+"),
@@ -187,8 +178,9 @@ GRAMMARS: Mapping[str, Grammar] = {
         ("elixir",),
         _words(
             "after alias and case catch cond def defdelegate defexception defguard defguardp defimpl defmacro "
-            "defmacrop defmodule defoverridable defp defprotocol defstruct do else end false fn for if import in nil "
-            "not or quote raise receive require rescue true try unless unquote use when with"
+            "defmacrop defmodule defoverridable defp defprotocol defstruct do doc else end false fn for if import in "
+            "moduledoc nil not or quote raise receive require rescue spec true try unless unquote "
+            "use when with"
         ),
         public="definer",
         word=r"[^\W\d]\w+(?:[?!](?![=~]))?",

@@ -97,9 +97,11 @@ def is_exported(source: Source, header: Header, name: str, rule: str, outer: Def
     if rule == "capital":
         return name[:1].isupper()
     if rule == "export":
-        if outer is not None and outer.kind not in {"namespace", "module"}:
-            return outer.exported and not name.startswith("#") and not re.search(r"\b(?:private|protected)\b", before)
         written = source.text[header[1][0] : header[1][1]]
+        if outer is not None and outer.kind not in {"namespace", "module"}:
+            return (
+                outer.exported and not written.startswith("#") and not re.search(r"\b(?:private|protected)\b", before)
+            )
         return "export" in before or written.startswith(("exports.", "module.exports"))
     if rule == "pub":
         return "pub" in before or (outer is not None and (outer.kind in {"trait", "enum"} or bool(outer.bases)))

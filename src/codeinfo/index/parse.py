@@ -10,6 +10,7 @@ from codeinfo.index import grammars
 from codeinfo.index.chunk import ChunkSettings, Span, syntax_spans, text_spans
 from codeinfo.index.fields import Layers, weighted_terms
 from codeinfo.index.imports import imports_of
+from codeinfo.index.macros import hide_macros
 from codeinfo.index.references import pack_code, unpack_references
 from codeinfo.index.scan import scan
 from codeinfo.index.sections import SECTIONED, section_parse
@@ -19,6 +20,7 @@ from codeinfo.types import Chunk, FileKind, ParsedFile
 
 _MAX_BREADCRUMB = 200
 # Definitions whose names weigh more than their mere occurrence.
+_CONTAINERS = frozenset({"package", "namespace"})  # around everything: a chunk is named after what is inside
 _NAMED_KINDS = CALLABLE_KINDS | {"constant", "prototype"}
 
 
@@ -35,7 +37,7 @@ def parse_packed(
 ) -> tuple[ParsedFile, bytes]:
     """The same with packed references, which are many: `ParsedFile.references` stays empty."""
     grammar = grammars.GRAMMARS.get(language) if syntax and len(text) <= settings.syntax_max_chars else None
-    source = Source(text, grammar.hidden if grammar else None)
+    source = Source(text, hide_macros(text) if grammar is not None and grammar.macros else None)
     notes = _notes(source, settings)
     if language in SECTIONED:
         return replace(section_parse(source, language, settings), notes=notes), b""
@@ -57,27 +59,24 @@ def _code_parse(source: Source, language: str, settings: ChunkSettings) -> tuple
     tree = grammars.parser(language).parse(source.data, encoding=source.encoding)
     found = scan(tree.root_node, language, source)
     symbols = symbols_of(found, source, language)
-    layers = Layers(source, found, (symbol.name_span for symbol in symbols))
+    layers = Layers(source, found, (span for symbol in symbols for span in symbol.name_spans))
     within = _enclosing(symbols, len(source.lines))
     spans = syntax_spans(tree.root_node, source, settings)
-    starts = [symbol.definition.start_line for symbol in symbols]
+    order = sorted(range(len(symbols)), key=lambda position: symbols[position].definition.start_line)
+    starts = [symbols[position].definition.start_line for position in order]
     chunks: list[Chunk] = []
     terms: list[dict[str, float]] = []
-    order = sorted(range(len(symbols)), key=starts.__getitem__)
-    sorted_starts = [starts[position] for position in order]
     for span in spans:
-        inside = [
-            symbols[position]
-            for position in order[bisect_left(sorted_starts, span.first) : bisect_right(sorted_starts, span.last)]
-        ]
-        outer = within[span.first - 1]
-        chunks.append(_chunk(span, source, inside, symbols, outer))
+        # A piece of one giant line names nothing: it would name everything on that line.
+        there = order[bisect_left(starts, span.first) : bisect_right(starts, span.last)] if span.columns is None else ()
+        inside = [symbols[position] for position in there]
+        chunks.append(_chunk(span, source, inside, symbols, within[span.first - 1]))
         terms.append(_terms(span, layers, inside, chunks[-1].text))
     packed = pack_code(layers.names, language, within, [symbol.definition.qualified for symbol in symbols])
     return (
         ParsedFile(
             chunks=tuple(chunks),
-            definitions=tuple(symbol.definition for symbol in symbols),
+            definitions=tuple(symbols[position].definition for position in order),
             imports=imports_of(found, source, layers.code, language),
             terms=tuple(terms),
         ),
@@ -125,7 +124,8 @@ def _chunk(span: Span, source: Source, inside: Sequence[Symbol], symbols: Sequen
         definition = symbols[outer].definition
         crumb = _crumb(symbols, symbols[outer].parent, _titled(symbols[outer]))
         return Chunk(span.first, span.last, text, definition.kind, definition.qualified, crumb)
-    main = max(inside, key=lambda symbol: min(symbol.definition.end_line, span.last) - symbol.definition.start_line)
+    inside = [symbol for symbol in inside if symbol.definition.kind not in _CONTAINERS] or inside
+    main = max(inside, key=lambda symbol: _worth(symbol, span))
     same_scope = [symbol for symbol in inside if symbol.parent == main.parent]
     if len(same_scope) == 1:
         title = _titled(main)
@@ -133,6 +133,11 @@ def _chunk(span: Span, source: Source, inside: Sequence[Symbol], symbols: Sequen
         title = ", ".join(dict.fromkeys(symbol.definition.name for symbol in same_scope))
     crumb = _crumb(symbols, main.parent, title)
     return Chunk(span.first, span.last, text, main.definition.kind, main.definition.qualified, crumb)
+
+
+def _worth(symbol: Symbol, span: Span) -> tuple[int, bool]:
+    """How much of the chunk a definition takes; among equals a function is worth more than a variable."""
+    return min(symbol.definition.end_line, span.last) - symbol.definition.start_line, symbol.is_scope
 
 
 def _titled(symbol: Symbol) -> str:

@@ -22,12 +22,12 @@ class Source:
 
     __slots__ = ("_starts", "data", "encoding", "lines", "text", "unit_bytes")
 
-    def __init__(self, text: str, hidden: re.Pattern[str] | None = None) -> None:
-        """`hidden` matches what the parser must not see; it becomes spaces there, and only there."""
+    def __init__(self, text: str, seen: str | None = None) -> None:
+        """`seen` is what the parser is given instead, when that differs; its offsets are the same."""
         self.text = text
         self.lines = text.split("\n")
         self._starts = list(accumulate((len(line) + 1 for line in self.lines), initial=0))
-        seen = hidden.sub(lambda match: " " * len(match.group()), text) if hidden is not None else text
+        seen = text if seen is None else seen
         self.encoding: Literal["utf8", "utf16le"]
         if text.isascii():
             self.data, self.unit_bytes, self.encoding = seen.encode("ascii"), 1, "utf8"

@@ -27,7 +27,11 @@ _MEMBER_KINDS = {"function": "method", "prototype": "method", "variable": "field
 _ATTRIBUTE_LINE = re.compile(r"\s*(?:@|#\[|\[|template\b)")
 _COMMENT_MARKS = re.compile(r'^[\s/*#!;%|^<>"\'{-]+|[\s*/"\'}-]+$')
 _CONSTANT_NAME = re.compile(r"_*[A-Z][A-Z0-9_]+")
+_ALWAYS_EXPORTED = frozenset({"package", "impl", "instance"})
+_COMMONJS_EXPORTS = re.compile(r"\bmodule\.exports\s*=\s*(\{[^}]*\}|[\w$]+)")
+_MARKUP = re.compile(r"</?(?:summary|remarks|para|p|inheritdoc)\b[^>]*>")
 _MAX_DOC = 200
+_MAX_ATTRIBUTES = 20  # lines of attributes between a comment and what it documents
 
 
 @dataclass(slots=True)
@@ -36,7 +40,7 @@ class Symbol:
 
     definition: Definition
     first_line: int  # of the whole node; the definition itself starts at the line of its name
-    name_span: tuple[int, int]
+    name_spans: list[tuple[int, int]]  # one for each clause
     parent: int  # position in the list, -1 at the top
     is_scope: bool
 
@@ -53,9 +57,10 @@ class _Reader:
         self.open: list[tuple[int, int]] = []  # (end offset, position in symbols)
         self.docs = dict(found.docs)
         self.comment_ending = self._comments_by_last_line(found)
-        self.exported_names = frozenset(
-            word for start, end in found.exports for word in re.findall(r"\w+", source.text[start:end])
-        )
+        listed = [source.text[start:end] for start, end in found.exports]
+        if self.grammar.public == "export":
+            listed += _COMMONJS_EXPORTS.findall(source.text)
+        self.exported_names = frozenset(re.findall(r"\w+", " ".join(listed)))
 
     def _comments_by_last_line(self, found: Scan) -> dict[int, tuple[int, int]]:
         """Comments that have their lines for themselves, by their last line."""
@@ -64,7 +69,7 @@ class _Reader:
         ending = {}
         for start, end in spans:
             first = source.line_of(start)
-            before = source.text[source.line_start(first) : start].strip()
+            before = source.text[max(source.line_start(first), start - 200) : start].strip()
             if not before or before.startswith("@"):
                 ending[source.line_of(max(start, end - 1))] = (first, start)
         return ending
@@ -77,11 +82,13 @@ class _Reader:
         kind = candidate.kind
         if parent_kind in CALLABLE_KINDS and kind in _LOCAL_KINDS:
             return
+        if parent_kind == "type" and kind in TYPE_KINDS:
+            parent = self.symbols[parent].parent  # `typedef struct point {…} point_t`: the struct stands for itself
         name_node, kind = _name_node(candidate, kind)
         if name_node is None:
             return
         span = (name_node.start_byte // self.source.unit_bytes, name_node.end_byte // self.source.unit_bytes)
-        if span[0] in self.named:
+        if span[0] in self.named or (kind == "method" and self._is_argument(candidate, span[0])):
             return
         qualifier, name = split_name(self.source.text[span[0] : span[1]], kind)
         if not name:
@@ -90,6 +97,13 @@ class _Reader:
         if "scope" in candidate.captures:
             qualifier = split_name(self.source.node_text(candidate.captures["scope"][0]), "type")[1:]
         self._add(candidate, kind, span, (*qualifier, name), parent)
+
+    def _is_argument(self, candidate: Candidate, name_start: int) -> bool:
+        """`alias_method :new, :old` defines the first of its names only."""
+        keyword = candidate.captures.get("keyword")
+        return (
+            keyword is not None and "," in self.source.text[keyword[0].end_byte // self.source.unit_bytes : name_start]
+        )
 
     def _add(self, candidate: Candidate, kind: str, span: tuple[int, int], names: tuple[str, ...], parent: int) -> None:
         source, end = self.source, -candidate.minus_end
@@ -105,7 +119,7 @@ class _Reader:
             qualified=".".join((outer.qualified, *names) if outer else names),
             kind=kind,
             signature=signature_of(source.text, header, has_body=body is not None, is_scope=is_scope),
-            doc=self._doc(first_line, body),
+            doc=self._doc(first_line, body) if parent < 0 or self.symbols[parent].first_line < first_line else "",
             start_line=source.line_of(span[0]),
             end_line=source.line_of(max(candidate.start, end - 1)),
             exported=self._exported(candidate, names, header, outer),
@@ -114,12 +128,11 @@ class _Reader:
         symbols = self.symbols
         if self.grammar.clauses and symbols and _continues(symbols[-1].definition, definition):
             symbols[-1].definition = _joined(symbols[-1].definition, definition)
-            position = len(symbols) - 1
+            symbols[-1].name_spans.append(span)
         else:
-            symbols.append(Symbol(definition, first_line, span, parent, is_scope))
-            position = len(symbols) - 1
+            symbols.append(Symbol(definition, first_line, [span], parent, is_scope))
         if is_scope:
-            self.open.append((end, position))
+            self.open.append((end, len(symbols) - 1))
 
     def rescue(self, pattern: re.Pattern[str], found: Scan) -> None:
         """Functions that only their first line gives away; they end where a brace stands alone."""
@@ -133,13 +146,12 @@ class _Reader:
             signature = " ".join(match.group().rstrip("{").split())
             name = match.group(1)
             definition = Definition(name, name, "function", signature, self._doc(line, None), line, end)
-            self.symbols.append(Symbol(definition, line, span, -1, True))
-        self.symbols.sort(key=lambda symbol: (symbol.first_line, -symbol.definition.end_line))
+            self.symbols.append(Symbol(definition, line, [span], -1, True))
 
     def _exported(self, candidate: Candidate, names: tuple[str, ...], header: Header, outer: Definition | None) -> bool:
         if outer is not None and outer.kind in CALLABLE_KINDS:
             return False
-        if names[-1] in self.exported_names:
+        if names[-1] in self.exported_names or candidate.kind in _ALWAYS_EXPORTED:
             return True
         if self.grammar.public == "export-list":
             return not self.exported_names
@@ -153,7 +165,12 @@ class _Reader:
         if body is not None and body in self.docs and not self.grammar.doc_attribute:
             return _first_words(text[body : self.docs[body]].lstrip("rRbBuUfF"))
         line = first_line - 1
-        while line > 0 and line not in self.comment_ending and _ATTRIBUTE_LINE.match(self.source.lines[line - 1]):
+        while (
+            line > first_line - _MAX_ATTRIBUTES
+            and line > 0
+            and line not in self.comment_ending
+            and _ATTRIBUTE_LINE.match(self.source.lines[line - 1])
+        ):
             line -= 1
         if line not in self.comment_ending:
             return ""
@@ -164,7 +181,7 @@ class _Reader:
 
 
 def symbols_of(found: Scan, source: Source, language: str) -> list[Symbol]:
-    """All definitions in order of appearance, enclosing ones first."""
+    """All definitions, enclosing ones before what they enclose."""
     reader = _Reader(found, source, language)
     for candidate in found.candidates:
         reader.read(candidate)
@@ -199,7 +216,7 @@ def _settled_kind(kind: str, names: tuple[str, ...], outer: Definition | None) -
     in_type = outer is not None and outer.kind in TYPE_KINDS and outer.kind not in {"module", "namespace"}
     if in_type or (len(names) > 1 and kind == "function"):
         kind = _MEMBER_KINDS.get(kind, kind)
-    if kind in {"variable", "field"} and _CONSTANT_NAME.fullmatch(names[-1]):
+    if kind in {"variable", "field", "property"} and _CONSTANT_NAME.fullmatch(names[-1]):
         return "constant"
     return "variable" if kind == "member" else kind
 
@@ -230,7 +247,7 @@ def _joined(first: Definition, last: Definition) -> Definition:
 def _first_words(comment: str) -> str:
     """The first line of a comment that says something, without its marks."""
     for line in comment.splitlines():
-        words = _COMMENT_MARKS.sub("", line)
+        words = "" if line.startswith("#!") else _COMMENT_MARKS.sub("", _MARKUP.sub("", line))
         if words and not words.startswith(("@", "doc ", "moduledoc")):
             return words[:_MAX_DOC]
     return ""
