@@ -1,11 +1,11 @@
-"""THE search line: query → intent → candidates → fuse → boost → choose chunks → quality."""
+"""THE search line: query → evidence → fuse → boost → choose chunks → quality."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,16 +13,28 @@ from numpy.typing import NDArray
 from codeinfo.ports import ChunkRow, Embedder, Snapshot, StoredSymbol
 from codeinfo.rank import boost, meaning
 from codeinfo.rank.focus import Finder, budget_for, excerpt, focus
-from codeinfo.rank.keyword import FOLDER, STEM, Floats, KeywordScores, file_scores, score_keywords, wanted_terms
+from codeinfo.rank.keyword import (
+    DEFINED,
+    FOLDER,
+    STEM,
+    TEXT,
+    Floats,
+    KeywordScores,
+    file_scores,
+    score_keywords,
+    wanted_terms,
+)
+from codeinfo.rank.quality import assess
 from codeinfo.rank.query import Query, read_query
 from codeinfo.rank.weights import DEFAULT, Weights
-from codeinfo.types import Distance, FileKind, Hit, Intent, Quality, SearchResult, Signal
+from codeinfo.types import Distance, Dropped, FileKind, Hit, Intent, SearchResult, Signal
 
 CANDIDATES = 120  # files that get the per-path signals
 ROWS_PER_FILE = 3  # fetched for each file: the best, its second, and one to spare for filters
 MEANING_IN_FILE = 0.5  # a cosine's worth beside the relative keyword score when chunks of one file compete
 DEFINED_HERE = 3.0  # the chunk where a bare name is defined wins over any that uses it
 NAMED_HERE = 0.3
+EXPLAINED_DROPS = 20  # candidates left out that an explanation names
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +44,8 @@ class SearchOptions:
     project_words: frozenset[str] = frozenset()
     allowed: NDArray[np.bool_] | None = None  # by file; None: all
     symbol_kinds: frozenset[str] = frozenset()
+    full_text: bool = False
+    explain: bool = False
     weights: Weights = DEFAULT
 
 
@@ -40,26 +54,35 @@ class Evidence:
     """What the channels say about every file and row, by name, before anything is decided."""
 
     keyword: KeywordScores
-    rows: Floats
     cosines: Floats | None
+    definitions: Sequence[StoredSymbol]
     files: dict[str, Floats] = field(default_factory=dict)  # signal → value of every file, 0..1 or so
-    definitions: Sequence[StoredSymbol] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A file in its place, with the factors that moved it."""
+
+    file: int
+    score: float
+    factors: Mapping[str, float]
 
 
 def search(text: str, view: Snapshot, embedder: Embedder | None, options: SearchOptions) -> SearchResult:
     started = time.perf_counter()
     query = read_query(text, project_words=options.project_words, intent=options.intent)
     evidence = gather(query, view, embedder, options.weights)
-    scores = fuse(query, evidence, options.weights)
-    if options.allowed is not None:
-        scores = np.where(options.allowed, scores, 0)
-    ranked, factors = boosted(query, scores, view, options.weights)
-    hits = choose(query, evidence, view, ranked, factors, options)
+    scores = fuse(evidence, options.weights)
+    ranked = boosted(query, filtered(scores, options), view, options.weights)
+    hits, dropped = choose(query, evidence, view, ranked, options)
+    if options.explain and options.allowed is not None:
+        dropped += _filtered_out(scores, view, options)
     return SearchResult(
         query=text,
         intent=query.intent,
         hits=tuple(hits),
-        quality=Quality("ok", 1.0),
+        quality=assess(query, evidence.keyword, evidence.files, [item.file for item in ranked[:3]]),
+        dropped=tuple(dropped[:EXPLAINED_DROPS]) if options.explain else (),
         took_ms=round(1000 * (time.perf_counter() - started), 2),
     )
 
@@ -75,7 +98,7 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights) 
     exact, named = boost.definition_scores(
         query, [(position[s.path], s.definition.name, s.definition.kind) for s in found], files
     )
-    evidence = Evidence(keyword, keyword.rows, cosines, definitions=found)
+    evidence = Evidence(keyword, cosines, found)
     evidence.files = {
         "chunks": relative(file_scores(keyword.rows, view.row_file, files, w.chunk_decay)),
         "file_bm25": relative(keyword.files),
@@ -84,6 +107,8 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights) 
         "stem_coverage": relative(boost.coverage(query, keyword, STEM, files)),
         "stem_precision": relative(boost.stem_precision(query, keyword, view.paths, files)),
         "folder_match": relative(boost.coverage(query, keyword, FOLDER, files)),
+        "definition_coverage": relative(boost.coverage(query, keyword, DEFINED, files)),
+        "text_coverage": boost.coverage(query, keyword, TEXT, files),
         "path_mention": boost.path_mentions(query, view.paths),
     }
     if cosines is not None:
@@ -97,68 +122,70 @@ def relative(values: Floats) -> Floats:
     return values / best if best > 0 else values
 
 
-def fuse(query: Query, evidence: Evidence, w: Weights) -> Floats:
-    total = evidence.files["chunks"].copy()
+def fuse(evidence: Evidence, w: Weights) -> Floats:
+    """The weighted sum of all signals, for every file."""
+    total = np.zeros(len(evidence.files["chunks"]), np.float32)
     for name, values in evidence.files.items():
-        if name not in ("chunks", "meaning"):
-            total += np.float32(getattr(w, name)) * values
-    if "meaning" in evidence.files:
-        total += np.float32(w.meaning) * evidence.files["meaning"]
+        total += np.float32(getattr(w, name)) * values
     return total
 
 
-def boosted(
-    query: Query, scores: Floats, view: Snapshot, w: Weights
-) -> tuple[list[tuple[int, float]], Mapping[int, Mapping[str, float]]]:
+def filtered(scores: Floats, options: SearchOptions) -> Floats:
+    return scores if options.allowed is None else np.where(options.allowed, scores, 0).astype(np.float32)
+
+
+def boosted(query: Query, scores: Floats, view: Snapshot, w: Weights) -> list[Ranked]:
     """The best files after the named multipliers, best first."""
     candidates = np.flatnonzero(scores > 0)
     if len(candidates) > CANDIDATES:
         candidates = candidates[np.argpartition(-scores[candidates], CANDIDATES)[:CANDIDATES]]
     lengths = np.log1p(view.file_rows.astype(np.float32))
-    longest = float(lengths.max()) if len(lengths) else 1.0
-    factors: dict[int, dict[str, float]] = {}
-    final: list[tuple[int, float]] = []
+    longest = max(float(lengths.max()), 1e-6) if len(lengths) else 1.0
+    ranked = []
     for file in candidates.tolist():
-        named = boost.multipliers(query, view.paths[file], w)
-        named["length"] = 1 + w.length * float(lengths[file]) / max(longest, 1e-6)
-        factors[file] = named
-        final.append((file, float(scores[file]) * math.prod(named.values())))
-    final.sort(key=lambda item: (-item[1], view.paths[item[0]]))
-    return final, factors
+        factors = boost.multipliers(query, view.paths[file], w)
+        factors["length"] = 1 + w.length * float(lengths[file]) / longest
+        ranked.append(Ranked(file, float(scores[file]) * math.prod(factors.values()), factors))
+    ranked.sort(key=lambda item: (-item.score, view.paths[item.file]))
+    return ranked
 
 
 def choose(
-    query: Query,
-    evidence: Evidence,
-    view: Snapshot,
-    ranked: list[tuple[int, float]],
-    factors: Mapping[int, Mapping[str, float]],
-    options: SearchOptions,
-) -> list[Hit]:
+    query: Query, evidence: Evidence, view: Snapshot, ranked: Sequence[Ranked], options: SearchOptions
+) -> tuple[list[Hit], list[Dropped]]:
     """The best chunk of each file, its second as `more`; goes down the list until there are enough."""
     hits: list[Hit] = []
+    dropped: list[Dropped] = []
     idf = evidence.keyword.idf
     finder = Finder({term: weight * idf[term] for term, weight in query.terms.items() if term in idf})
-    top = ranked[0][1] if ranked else 1.0
-    for file, score in ranked:
-        if len(hits) == options.limit:
+    for item in ranked:
+        if len(hits) == options.limit and not options.explain:
             break
-        rows = best_rows(query, evidence, view, file)
-        chunks = view.chunks(rows)
-        if options.symbol_kinds:
-            kept = [at for at, chunk in enumerate(chunks) if chunk.kind in options.symbol_kinds]
-            rows, chunks = [rows[at] for at in kept], [chunks[at] for at in kept]
-        if chunks:
-            signals = explain(file, evidence, factors[file], options.weights)
-            hits.append(_hit(finder, score / top, chunks, rows, evidence, signals, len(hits)))
-    return hits
+        rows = best_rows(query, evidence, view, item.file)
+        chunks = view.chunks(rows[:1] if len(hits) == options.limit else rows)
+        if len(hits) == options.limit:
+            dropped.append(_dropped(chunks[0], "limit", f"score {item.score / ranked[0].score:.3f}"))
+            if len(dropped) >= EXPLAINED_DROPS:
+                break
+            continue
+        kept = [at for at, chunk in enumerate(chunks) if not options.symbol_kinds or chunk.kind in options.symbol_kinds]
+        if not kept:
+            dropped.append(_dropped(chunks[0], "symbol_kind", f"it is a {chunks[0].kind}"))
+            continue
+        best = [(chunks[at], rows[at]) for at in kept]
+        score = item.score / ranked[0].score
+        budget = 1_000_000 if options.full_text else budget_for(len(hits))
+        hit = _hit(finder, score, best, evidence, _signals(item, evidence, options.weights), budget)
+        hits.append(replace(hit, ranks=_ranks(item.file, evidence)) if options.explain else hit)
+    return hits, dropped
 
 
 def best_rows(query: Query, evidence: Evidence, view: Snapshot, file: int) -> list[int]:
     """A file's best rows, best first: by words and meaning, and by where a name asked for is defined."""
     first, count = int(view.file_first[file]), int(view.file_rows[file])
     own = slice(first, first + count)
-    score = evidence.rows[own] / max(float(evidence.rows[own].max()), 1e-6)
+    words = evidence.keyword.rows[own]
+    score = words / max(float(words.max()), 1e-6)
     if evidence.cosines is not None:
         score = score + MEANING_IN_FILE * evidence.cosines[own]
     for symbol in evidence.definitions:
@@ -172,45 +199,68 @@ def best_rows(query: Query, evidence: Evidence, view: Snapshot, file: int) -> li
     return [first + int(at) for at in order]
 
 
-def explain(file: int, evidence: Evidence, factors: Mapping[str, float], w: Weights) -> tuple[Signal, ...]:
+def _signals(item: Ranked, evidence: Evidence, w: Weights) -> tuple[Signal, ...]:
     added = [
-        Signal(name, round(float(values[file]), 4), round(float(values[file]) * getattr(w, name, 1.0), 4))
+        Signal(name, round(float(values[item.file]), 4), round(float(values[item.file]) * getattr(w, name), 4))
         for name, values in evidence.files.items()
-        if values[file]
+        if values[item.file]
     ]
-    return (*added, *(Signal(name, round(value, 4), round(value, 4), factor=True) for name, value in factors.items()))
+    return (*added, *(Signal(name, round(v, 4), round(v, 4), factor=True) for name, v in item.factors.items()))
+
+
+def _ranks(file: int, evidence: Evidence) -> dict[str, int]:
+    """The file's place in each channel by itself."""
+    channels = {"keyword": "chunks", "vector": "meaning", "symbol": "exact_definition"}
+    ranks = {}
+    for channel, signal in channels.items():
+        values = evidence.files.get(signal)
+        if values is not None and values[file] > 0:
+            ranks[channel] = int((values > values[file]).sum()) + 1
+    return ranks
 
 
 def _hit(
     finder: Finder,
     score: float,
-    chunks: list[ChunkRow],
-    rows: list[int],
+    best: list[tuple[ChunkRow, int]],
     evidence: Evidence,
     signals: tuple[Signal, ...],
-    place: int,
+    budget: int,
 ) -> Hit:
-    best = chunks[0]
-    budget = budget_for(place)
-    first, last = focus(best.text, finder, budget)
+    chunk, row = best[0]
+    first, last = focus(chunk.text, finder, budget)
     distance = None
     if evidence.cosines is not None:
-        distance = Distance(round(meaning.squared_l2(float(evidence.cosines[rows[0]])), 4))
+        distance = Distance(round(meaning.squared_l2(float(evidence.cosines[row])), 4))
     return Hit(
         root="",
-        path=best.path,
-        start_line=best.start_line,
-        end_line=best.end_line,
-        text=excerpt(best.text, first, last, budget),
-        text_line=best.start_line + first,
+        path=chunk.path,
+        start_line=chunk.start_line,
+        end_line=chunk.end_line,
+        text=excerpt(chunk.text, first, last, budget),
+        text_line=chunk.start_line + first,
         score=round(score, 4),
-        chunk_id=best.chunk_id,
-        language=best.language,
-        kind=FileKind(best.file_kind),
-        symbol=best.symbol,
-        symbol_kind=best.kind,
-        breadcrumb=best.breadcrumb,
+        chunk_id=chunk.chunk_id,
+        language=chunk.language,
+        kind=FileKind(chunk.file_kind),
+        symbol=chunk.symbol,
+        symbol_kind=chunk.kind,
+        breadcrumb=chunk.breadcrumb,
         distance=distance,
         signals=signals,
-        more=tuple((chunk.start_line, chunk.end_line) for chunk in chunks[1:2]),
+        more=tuple((other.start_line, other.end_line) for other, _ in best[1:2]),
     )
+
+
+def _dropped(chunk: ChunkRow, rule: str, detail: str) -> Dropped:
+    return Dropped(chunk.path, chunk.start_line, chunk.end_line, rule, detail)
+
+
+def _filtered_out(scores: Floats, view: Snapshot, options: SearchOptions) -> list[Dropped]:
+    """The best files that only a filter keeps out."""
+    assert options.allowed is not None
+    outside = np.where(options.allowed, 0, scores)
+    order = np.argsort(-outside)[:5]
+    return [
+        Dropped(view.paths[at], 0, 0, "filter", "a filter leaves it out") for at in order.tolist() if outside[at] > 0
+    ]

@@ -73,12 +73,21 @@ STEM_MARK, FOLDER_MARK = "\x01s:", "\x01f:"  # the file's own name, its folders
 TYPE_MARK, NAME_MARK = "\x01t:", "\x01n:"  # names of types and of other definitions
 
 
+# Names that say only that a file stands for its folder, and folders that say as little.
+_FOLDER_FILES = frozenset({"__init__", "index", "init", "lib", "main", "mod"})
+_PLAIN_FOLDERS = frozenset({"src", "lib", "main", "source", "sources", "internal", "pkg", "core"})
+
+
 @lru_cache(maxsize=65_536)
 def stem_terms(path: str) -> tuple[str, ...]:
-    """Distinct terms of the file's name without its last extension."""
-    name = path.rsplit("/", 1)[-1]
-    stem_part = name[1:] if name.startswith(".") else name
-    return tuple(dict.fromkeys(terms(stem_part.rsplit(".", 1)[0])))
+    """Distinct terms of the file's name without its extension; `wheel/mod.rs` is named after its folder as well."""
+    *folders, name = path.split("/")
+    bare = name.lstrip(".").rsplit(".", 1)[0] or name
+    found = dict.fromkeys(terms(bare))
+    if bare.lower() in _FOLDER_FILES:
+        telling = next((folder for folder in reversed(folders) if folder.lower() not in _PLAIN_FOLDERS), "")
+        found |= dict.fromkeys(terms(telling))
+    return tuple(found)
 
 
 def folder_terms(path: str) -> tuple[str, ...]:

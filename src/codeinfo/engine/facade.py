@@ -33,6 +33,9 @@ from codeinfo.types import SearchResult
 
 if TYPE_CHECKING:
     from codeinfo.engine.answers import AnswerOperations
+    from codeinfo.engine.code import CodeOperations
+    from codeinfo.ports import Embedder
+    from codeinfo.requests.vectors import ProjectsRequest, ProjectsResult, VectorSearchRequest, VectorSearchResult
 
 ProgressSink = Callable[[Progress], None]
 
@@ -46,6 +49,7 @@ class Engine:
         self._lock = threading.RLock()
         self._upkeeps: dict[Path, Upkeep] = {}
         self._answers: AnswerOperations | None = None
+        self._code: CodeOperations | None = None
 
     def close(self) -> None:
         with self._lock:
@@ -69,6 +73,9 @@ class Engine:
                 self._upkeeps[root] = Upkeep(root, self.config.for_root(root), self._parts.embedder())
             return self._upkeeps[root]
 
+    def embedder(self) -> Embedder | None:
+        return self._parts.embedder()
+
     @property
     def answers(self) -> AnswerOperations:
         """Questions, conversations and agents: loaded when first asked for."""
@@ -78,6 +85,16 @@ class Engine:
             if self._answers is None:
                 self._answers = AnswerOperations(self)
             return self._answers
+
+    @property
+    def code(self) -> CodeOperations:
+        """Symbols, references and the graph of files: loaded when first asked for."""
+        from codeinfo.engine.code import CodeOperations
+
+        with self._lock:
+            if self._code is None:
+                self._code = CodeOperations(self)
+            return self._code
 
     # --- operations ---
 
@@ -91,6 +108,16 @@ class Engine:
         keepers = [self.upkeep(path) for path in dict.fromkeys(request.paths)]
         opened = [(keeper, *self.searchable(keeper, refresh=request.refresh, progress=progress)) for keeper in keepers]
         return search_roots(request, opened)
+
+    def vector_search(self, request: VectorSearchRequest) -> VectorSearchResult:
+        from codeinfo.engine.vectors import vector_search
+
+        return vector_search(self, request)
+
+    def projects(self, request: ProjectsRequest) -> ProjectsResult:
+        from codeinfo.engine.vectors import projects
+
+        return projects(self)
 
     def searchable(
         self, keeper: Upkeep, *, refresh: bool = True, progress: ProgressSink | None = None

@@ -48,6 +48,8 @@ def _search_root(request: SearchRequest, keeper: Upkeep, store: SqliteStore, not
             project_words=frozenset(terms(keeper.root.name)),
             allowed=allowed_files(request, view, keeper),
             symbol_kinds=frozenset(request.symbol_kinds),
+            full_text=request.full_text,
+            explain=request.explain,
         )
         found = search(request.query, view, keeper.embedder, options)
     if not found_all(view):
