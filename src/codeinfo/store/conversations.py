@@ -50,7 +50,8 @@ class ConversationStore:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             self._db = apsw.Connection(str(path))
             self._db.set_busy_timeout(BUSY_MS)
-            self._db.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON")
+            for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+                self._db.execute(f"PRAGMA {pragma}").fetchall()
             self._migrate()
 
     def close(self) -> None:

@@ -1,0 +1,243 @@
+"""Conversations: kept through crashes, one run at a time, paged, searched, archived, exported."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import stat
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import apsw
+import pytest
+
+from codeinfo.agent.conversation import history_messages, title_of, to_markdown
+from codeinfo.agent.stats import stats_block
+from codeinfo.errors import Busy, IndexDamaged, IndexTooNew, NotFound, UsageError
+from codeinfo.requests.answers import AnswerUsage, Citation, ToolUse
+from codeinfo.store.conversations import UNFINISHED, ConversationStore
+from codeinfo.types import Distance
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ConversationStore:
+    ticks = itertools.count()
+    start = datetime(2025, 1, 1, tzinfo=UTC)
+    return ConversationStore(tmp_path / "data", now=lambda: start + timedelta(seconds=next(ticks)))
+
+
+def create(store: ConversationStore, title: str = "how?", agent: str = "") -> str:
+    return store.create(title=title, provider="p", model="m", source="CLI", agent_name=agent, paths=["/r"])
+
+
+def talk(store: ConversationStore, identity: str, question: str = "how?", reply: str = "so") -> None:
+    with store.run(identity):
+        turn = store.begin(identity, question, provider="p", model="m")
+        store.finish(turn, content=reply, status="ok")
+
+
+def test_a_turn_keeps_everything(store: ConversationStore) -> None:
+    identity = create(store)
+    citation = Citation(1, "/r", "a.py", 1, 3, "a", Distance(0.5), "wrong file")
+    usage = AnswerUsage(2, 10, 20, True, 7)
+    with store.run(identity):
+        turn = store.begin(identity, "how?", provider="p", model="m")
+        store.finish(
+            turn,
+            content="so [1]",
+            status="ok",
+            model="m2",
+            tool_calls=(ToolUse("search", "{}", "2 passages"),),
+            citations=(citation,),
+            usage=usage,
+            took_ms=12.5,
+        )
+    question, reply = store.turns(identity)
+    assert (question.role, question.content, question.status) == ("user", "how?", "ok")
+    assert (reply.role, reply.content, reply.status, reply.model) == ("assistant", "so [1]", "ok", "m2")
+    assert reply.citations == (citation,)
+    assert reply.usage == usage
+    assert reply.took_ms == 12.5
+    assert reply.tool_calls[0].name == "search"
+    assert store.get(identity).turns == 2
+
+
+def test_folder_and_file_are_the_users_alone(store: ConversationStore) -> None:
+    assert stat.S_IMODE((store.folder / "conversations.db").stat().st_mode) == 0o600
+    assert stat.S_IMODE((store.folder / "runs").stat().st_mode) == 0o700
+
+
+# --- runs ---------------------------------------------------------------------------------------------------------
+
+
+def test_one_run_at_a_time(store: ConversationStore) -> None:
+    identity = create(store)
+    with store.run(identity):
+        assert store.get(identity).running
+        other = ConversationStore(store.folder)
+        with pytest.raises(Busy, match="in progress") as caught, other.run(identity):
+            pass
+        assert caught.value.code == "RUN_IN_PROGRESS"
+        with pytest.raises(Busy):
+            other.delete([identity])
+    assert not store.get(identity).running
+    talk(store, identity)
+
+
+CRASH = """
+import os, signal, sys
+from pathlib import Path
+from codeinfo.store.conversations import ConversationStore
+store = ConversationStore(Path(sys.argv[1]))
+with store.run(sys.argv[2]):
+    turn = store.begin(sys.argv[2], "and then?", provider="p", model="m")
+    print("begun", flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_crashed_run_leaves_a_failed_turn_and_no_lock(store: ConversationStore) -> None:
+    identity = create(store)
+    command = [sys.executable, "-c", CRASH, str(store.folder), identity]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    question, reply = store.turns(identity)
+    assert question.content == "and then?"
+    assert (reply.status, reply.error, reply.content) == ("failed", UNFINISHED, "")
+    assert not store.get(identity).running
+    talk(store, identity)
+    assert [turn.status for turn in store.turns(identity)] == ["ok", "failed", "ok", "ok"]
+
+
+def test_an_archived_conversation_takes_no_turns(store: ConversationStore) -> None:
+    identity = create(store)
+    store.archive([identity])
+    with pytest.raises(UsageError, match="must be restored before use") as caught:
+        talk(store, identity)
+    assert caught.value.code == "CONVERSATION_ARCHIVED"
+    assert store.turns(identity) == ()
+    store.restore([identity])
+    talk(store, identity)
+
+
+# --- lists --------------------------------------------------------------------------------------------------------
+
+
+def test_pages_by_cursor(store: ConversationStore) -> None:
+    made = [create(store, f"number {n}", "planner" if n % 2 else "") for n in range(45)]
+    talk(store, made[0])  # the oldest becomes the latest
+    seen: list[str] = []
+    cursor = ""
+    for size in (20, 20, 5):
+        page = store.page(state="active", limit=20, cursor=cursor)
+        assert len(page.conversations) == size
+        seen += [one.id for one in page.conversations]
+        cursor = page.next_cursor
+    assert cursor == ""
+    assert seen == [made[0], *reversed(made[1:])]
+    assert len(store.page(state="all", limit=100, cursor="", agent_name="planner").conversations) == 22
+    with pytest.raises(UsageError, match="cursor"):
+        store.page(state="active", limit=20, cursor="rubbish!")
+
+
+def test_states(store: ConversationStore) -> None:
+    kept, put_away = create(store), create(store)
+    store.archive([put_away])
+    ids = {
+        state: {one.id for one in store.page(state=state, limit=9, cursor="").conversations}
+        for state in ("active", "archived", "all")
+    }
+    assert ids == {"active": {kept}, "archived": {put_away}, "all": {kept, put_away}}
+
+
+def test_an_id_may_be_shortened_while_it_is_the_only_one(store: ConversationStore) -> None:
+    identity = create(store)
+    assert store.get(identity[:6]).id == identity
+    for wrong in ("", "zz", "%", "../x"):
+        with pytest.raises(NotFound):
+            store.get(wrong)
+
+
+def test_delete_in_bulk_takes_the_turns_along(store: ConversationStore) -> None:
+    made = [create(store) for _ in range(3)]
+    for identity in made:
+        talk(store, identity)
+    assert store.delete(made[:2]) == tuple(made[:2])
+    assert [one.id for one in store.page(state="all", limit=9, cursor="").conversations] == [made[2]]
+    assert store.turns(made[0]) == ()
+    with pytest.raises(NotFound):
+        store.delete([made[2], "nothing"])
+    assert store.get(made[2]).turns == 2
+    with pytest.raises(UsageError):
+        store.delete([])
+
+
+def test_search_finds_every_word(store: ConversationStore) -> None:
+    one, two = create(store, "redirects"), create(store, "cookies")
+    talk(store, one, "how are redirects followed?", "By resolve_redirects, 100% of them.")
+    talk(store, two, "where are cookies?", "In a jar.")
+    assert [match.conversation.id for match in store.search("RESOLVE_redirects", 9)] == [one]
+    assert [match.conversation.id for match in store.search("jar cookies", 9)] == [two]
+    assert [match.conversation.id for match in store.search("100%", 9)] == [one]
+    assert store.search("resolve%redirects", 9) == ()
+    assert "resolve_redirects" in store.search("resolve_redirects", 9)[0].excerpt
+
+
+# --- files that are not as they should be -------------------------------------------------------------------------
+
+
+def test_a_damaged_file_is_said_and_kept(tmp_path: Path) -> None:
+    (tmp_path / "conversations.db").write_bytes(b"not a database at all, but long enough to look at" * 100)
+    with pytest.raises(IndexDamaged, match="damaged"):
+        ConversationStore(tmp_path)
+    assert (tmp_path / "conversations.db").exists()
+
+
+def test_a_newer_file_is_refused(store: ConversationStore) -> None:
+    store.close()
+    db = apsw.Connection(str(store.folder / "conversations.db"))
+    db.execute("INSERT INTO migrations VALUES('later', '')")
+    db.close()
+    with pytest.raises(IndexTooNew, match="later"):
+        ConversationStore(store.folder)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(UsageError, match="CODEINFO_DATA_DIR"):
+        ConversationStore(tmp_path / "data")
+
+
+# --- as messages and as Markdown ----------------------------------------------------------------------------------
+
+
+def test_history_has_no_statistics_citations_or_failures(store: ConversationStore) -> None:
+    identity = create(store)
+    talk(store, identity, "one?", "Yes [1], `x[0]`, [2: unverified].\n\n" + stats_block(AnswerUsage(1, 2, 3), 10))
+    with store.run(identity):
+        store.begin(identity, "two?", provider="p", model="m")
+    talk(store, identity, "three?", "Three.")
+    messages = history_messages(store.turns(identity), 10)
+    assert [message.content for message in messages] == ["one?", "Yes , `x`, .", "three?", "Three."]
+    assert len(history_messages(store.turns(identity), 1)) == 2
+
+
+def test_markdown(store: ConversationStore) -> None:
+    identity = create(store, "How?")
+    with store.run(identity):
+        turn = store.begin(identity, "How?", provider="p", model="m")
+        store.finish(turn, content="So [1].", status="ok", citations=(Citation(1, "/r", "a.py", 1, 3),))
+        store.begin(identity, "And?", provider="p", model="m")
+    text = to_markdown(store.get(identity), store.turns(identity))
+    assert text.startswith("# How?\n")
+    assert "## Question\n\nHow?\n\n## Answer\n\nSo [1].\n\nSources:\n\n- [1] a.py:1-3" in text
+    assert f"*failed: {UNFINISHED}*" in text
+
+
+def test_titles_are_one_short_line() -> None:
+    assert title_of("  how\nis it? ") == "how is it?"
+    assert len(title_of("word " * 50)) <= 60
