@@ -194,3 +194,45 @@ class Store(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CodeFile:
+    """A file of the index as code questions see it; a changed file gets a new id."""
+
+    file_id: int
+    path: str
+    language: str
+    kind: str
+    size: int
+    notes: str
+
+
+class CodeFacts(Protocol):
+    """What questions about code read of an index, all from one generation; made by one transaction."""
+
+    generation: int
+
+    def files(self) -> Sequence[CodeFile]: ...
+
+    def outlines(self, file_ids: Sequence[int] | None = None) -> Iterator[tuple[int, Definition]]:
+        """Definitions that can matter to other files: no members and no locals. None: of all files."""
+        ...
+
+    def definitions(self, file_id: int) -> list[Definition]: ...
+
+    def definitions_named(self, name: str) -> list[tuple[int, Definition]]: ...
+
+    def imports(self, file_ids: Sequence[int] | None = None) -> Iterator[tuple[int, Import]]: ...
+
+    def references(self, file_ids: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+        """Packed references by file."""
+        ...
+
+    def files_with(self, terms: Sequence[str]) -> list[int]:
+        """Files whose text has all of these index terms."""
+        ...
+
+    def lines(self, file_id: int) -> Mapping[int, str]:
+        """The text of a file by line number, as it was indexed."""
+        ...

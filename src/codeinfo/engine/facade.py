@@ -34,6 +34,7 @@ from codeinfo.types import SearchResult
 if TYPE_CHECKING:
     from codeinfo.engine.answers import AnswerOperations
     from codeinfo.engine.code import CodeOperations
+    from codeinfo.engine.code import CodeOperations
     from codeinfo.ports import Embedder
     from codeinfo.requests.vectors import ProjectsRequest, ProjectsResult, VectorSearchRequest, VectorSearchResult
 
@@ -49,6 +50,7 @@ class Engine:
         self._lock = threading.RLock()
         self._upkeeps: dict[Path, Upkeep] = {}
         self._answers: AnswerOperations | None = None
+        self._code: CodeOperations | None = None
         self._code: CodeOperations | None = None
 
     def close(self) -> None:
@@ -85,6 +87,16 @@ class Engine:
             if self._answers is None:
                 self._answers = AnswerOperations(self)
             return self._answers
+
+    @property
+    def code(self) -> CodeOperations:
+        """Symbols, references and the graph of files: loaded when first asked for."""
+        from codeinfo.engine.code import CodeOperations
+
+        with self._lock:
+            if self._code is None:
+                self._code = CodeOperations(self)
+            return self._code
 
     @property
     def code(self) -> CodeOperations:

@@ -21,7 +21,7 @@ def why_path(path: Path, upkeep: Callable[[Path], Upkeep]) -> WhyReport:
     target = Path.cwd() / path
     if not target.exists() and not target.is_symlink():
         raise NotFound(f"{path} does not exist", next_step="Name a file or folder that does")
-    keeper = upkeep(_root_of(target))
+    keeper = upkeep(project_of(target))
     relative = target.relative_to(keeper.root) if target.is_relative_to(keeper.root) else Path(path)
     index = keeper.config.index
     decision = why(
@@ -40,7 +40,8 @@ def why_path(path: Path, upkeep: Callable[[Path], Upkeep]) -> WhyReport:
     )
 
 
-def _root_of(target: Path) -> Path:
+def project_of(target: Path) -> Path:
+    """The folder whose index a path belongs to: the current one when the path lies below it, else its repository."""
     here = Path.cwd().resolve()
     resolved_parent = target.parent.resolve()
     if resolved_parent.is_relative_to(here):

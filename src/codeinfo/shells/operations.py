@@ -78,6 +78,7 @@ def parameters(request: type) -> Iterator[Parameter]:
 # A space in a name makes a sub-command.
 TABLES: dict[str, tuple[str, ...]] = {
     "core": ("search", "index", "status", "why", "clear", "doctor"),
+    "code": ("symbols", "defs", "refs", "calls", "imports", "map", "cycles", "impact", "hotspots", "unused"),
     "evaluation": ("eval",),
     "answers": (
         "ask",

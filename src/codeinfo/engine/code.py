@@ -1,0 +1,143 @@
+"""Questions about code: each operation reads one generation of an index, brought up to date first."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from codeinfo.engine import code_reports as reports
+from codeinfo.engine.graphing import Graphs, Relations, relations
+from codeinfo.engine.inspect import project_of
+from codeinfo.engine.referencing import IndexWorld, Units
+from codeinfo.errors import NotFound
+from codeinfo.graph.model import Graph
+from codeinfo.ports import CodeFacts
+from codeinfo.requests import Progress
+from codeinfo.requests import code as requests
+from codeinfo.store.code import code_facts
+
+if TYPE_CHECKING:
+    from codeinfo.engine.facade import Engine
+    from codeinfo.engine.upkeep import Upkeep
+
+FileRequest = requests.SymbolsRequest | requests.ImportsRequest | requests.ImpactRequest
+ProgressSink = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """One generation of one index, open for questions."""
+
+    root: Path
+    facts: CodeFacts
+    graph: Graph
+    world: IndexWorld
+
+
+class CodeOperations:
+    """`Engine.code`: one method an operation."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._graphs = Graphs()
+        self._units = Units()
+        self._worlds: dict[Path, IndexWorld] = {}
+        self._lock = threading.RLock()
+
+    @contextmanager
+    def _open(self, folder: str | Path, refresh: bool, progress: ProgressSink | None) -> Iterator[Opened]:
+        keeper = self._engine.upkeep(folder)
+        store, _ = self._engine.searchable(keeper, refresh=refresh, progress=progress)
+        with self._lock, code_facts(store) as facts:
+            graph = self._graphs.graph_of(facts, store, keeper.root)
+            world = self._worlds.get(store.folder)
+            if world is None or world.graph.generation != graph.generation:
+                world = IndexWorld(facts, graph, self._graphs.resolver(graph, store, keeper.root), self._units)
+                self._worlds[store.folder] = world
+            world.facts = facts
+            yield Opened(keeper.root, facts, graph, world)
+
+    @contextmanager
+    def _open_file(self, request: FileRequest, progress: ProgressSink | None) -> Iterator[tuple[Opened, str]]:
+        """The index that a file belongs to, and the file's path in it."""
+        target = Path.cwd() / request.root / request.path
+        home = Path(request.root) if request.root else project_of(target)
+        with self._open(home, request.refresh, progress) as opened:
+            absolute = target.resolve()
+            inside = absolute.is_relative_to(opened.root)
+            yield opened, absolute.relative_to(opened.root).as_posix() if inside else request.path
+
+    def relations(self, keeper: Upkeep, paths: Sequence[str]) -> dict[str, Relations]:
+        """How the files of a result hang together with others, from the index as it is."""
+        store = keeper.live_store()
+        if store is None:
+            return {}
+        graph = self._graphs.graph(store, keeper.root)
+        return {path: relations(graph, path) for path in paths if path in graph.files}
+
+    # --- symbols and references ---
+
+    def symbols(self, request: requests.SymbolsRequest, progress: ProgressSink | None = None) -> requests.SymbolList:
+        with self._open_file(request, progress) as (opened, path):
+            return reports.symbols(opened.facts, path, request)
+
+    def definitions(
+        self, request: requests.DefsRequest, progress: ProgressSink | None = None
+    ) -> requests.DefinitionList:
+        with self._open(request.path, request.refresh, progress) as opened:
+            return reports.definitions(opened.world, request)
+
+    def references(
+        self, request: requests.RefsRequest, progress: ProgressSink | None = None
+    ) -> requests.ReferenceReport:
+        with self._open(request.path, request.refresh, progress) as opened:
+            return reports.references(opened.world, request)
+
+    def calls(self, request: requests.CallsRequest, progress: ProgressSink | None = None) -> requests.CallGraph:
+        with self._open(request.path, request.refresh, progress) as opened:
+            return reports.calls(opened.world, request)
+
+    def unused(self, request: requests.UnusedRequest, progress: ProgressSink | None = None) -> requests.UnusedReport:
+        from codeinfo.engine.unused import unused_exports
+
+        with self._open(request.path, request.refresh, progress) as opened:
+            return unused_exports(opened.world, request)
+
+    # --- files ---
+
+    def imports(self, request: requests.ImportsRequest, progress: ProgressSink | None = None) -> requests.ModuleImports:
+        with self._open_file(request, progress) as (opened, path):
+            _known(opened.graph, path)
+            return reports.imports(opened.world, path, request)
+
+    def cycles(self, request: requests.CyclesRequest, progress: ProgressSink | None = None) -> requests.CycleReport:
+        with self._open(request.path, request.refresh, progress) as opened:
+            return reports.cycle_report(opened.graph, request)
+
+    def impact(self, request: requests.ImpactRequest, progress: ProgressSink | None = None) -> requests.ImpactReport:
+        with self._open_file(request, progress) as (opened, path):
+            _known(opened.graph, path)
+            return reports.impact_report(opened.graph, path, request)
+
+    def hotspots(
+        self, request: requests.HotspotsRequest, progress: ProgressSink | None = None
+    ) -> requests.HotspotReport:
+        from codeinfo.engine.hotspots import hotspots
+
+        with self._open(request.path, request.refresh, progress) as opened:
+            return hotspots(opened.facts, opened.root, request)
+
+    def map(self, request: requests.MapRequest, progress: ProgressSink | None = None) -> requests.CodeMap:
+        from codeinfo.engine.mapping import code_map
+
+        with self._open(request.path, request.refresh, progress) as opened:
+            return code_map(opened.world, opened.root, request)
+
+
+def _known(graph: Graph, path: str) -> None:
+    if path not in graph.files:
+        raise NotFound(f"{path} is not in the index", next_step=f"`codeinfo why {path}` says why")

@@ -1,0 +1,207 @@
+"""The graph of one index: built when first asked for, kept by generation, and mended where files changed.
+
+A changed file has a new id. When only contents changed, the imports of the changed files are resolved again and nothing
+else; when files came or went, or a file offers other names than before, so are those of its language. What was built is
+written beside the index, so that the next process finds it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from codeinfo.graph.facts import FileFacts, FileImports, Links
+from codeinfo.graph.model import Graph, dumps, loads
+from codeinfo.graph.resolve import BY_NAME, Resolver
+from codeinfo.graph.tree import Tree, family, is_config
+from codeinfo.index.uses import used_names
+from codeinfo.ports import CodeFacts, CodeFile
+from codeinfo.store.code import code_facts, read_beside, write_beside
+from codeinfo.store.sqlite import SqliteStore
+from codeinfo.types import Definition, Import
+
+CACHE_NAME = "graph.json"
+MAX_CONFIG_BYTES = 1_000_000  # a package.json beyond this is data
+_PACKAGE_KINDS = frozenset({"package", "namespace"})
+_NO_EXPORTS = _PACKAGE_KINDS | {"extension", "impl"}
+_EXTENDING = frozenset({"method", "property"})
+_MODULE_LANGUAGES = frozenset({"elixir"})  # here a module is what an import names
+
+
+@dataclass(frozen=True, slots=True)
+class Relations:
+    """How a file hangs together with others; `imported_by` has the important ones first."""
+
+    imported_by: tuple[tuple[str, int], ...]
+    imports: tuple[tuple[str, int], ...]
+    tests: tuple[str, ...]
+    centrality: float
+
+
+class Graphs:
+    """The graphs of the indexes that are open, by the folder of their build."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[Path, Graph] = {}
+        self._resolvers: dict[Path, tuple[int, Resolver]] = {}
+
+    def graph(self, store: SqliteStore, root: Path) -> Graph:
+        with self._lock, code_facts(store) as facts:
+            return self.graph_of(facts, store, root)
+
+    def graph_of(self, facts: CodeFacts, store: SqliteStore, root: Path) -> Graph:
+        """The graph of the generation that `facts` shows."""
+        known = self._known.get(store.folder)
+        if known is None:
+            data = read_beside(store, CACHE_NAME)
+            known = loads(data) if data else None
+        if known is None or known.generation != facts.generation:
+            known = refreshed(known, facts, _config_reader(root))
+            write_beside(store, CACHE_NAME, dumps(known))
+        self._known[store.folder] = known
+        return known
+
+    def resolver(self, graph: Graph, store: SqliteStore, root: Path) -> Resolver:
+        """What resolves imports in this graph's generation, kept since preparing it takes a while."""
+        known = self._resolvers.get(store.folder)
+        if known is None or known[0] != graph.generation:
+            known = graph.generation, Resolver(_tree(graph.files, _config_reader(root)))
+            self._resolvers[store.folder] = known
+        return known[1]
+
+    def relations(self, store: SqliteStore, root: Path, paths: Iterable[str]) -> Mapping[str, Relations]:
+        graph = self.graph(store, root)
+        return {path: relations(graph, path) for path in paths}
+
+
+def relations(graph: Graph, path: str) -> Relations:
+    importers = graph.edges_to(path)
+    tests = [edge.source for edge in importers if graph.files[edge.source].is_test]
+    return Relations(
+        imported_by=tuple((edge.source, edge.line) for edge in importers),
+        imports=tuple((edge.target, edge.line) for edge in graph.edges_from(path)),
+        tests=tuple(dict.fromkeys((*tests, *tests_by_name(graph, path)))),
+        centrality=graph.centrality.get(path, 0.0),
+    )
+
+
+def tests_by_name(graph: Graph, path: str) -> list[str]:
+    """Tests that are called after the file: test_x.py, x_test.go, x.spec.ts, XTest.java."""
+    return graph.tests_by_stem.get(path.rpartition("/")[2].partition(".")[0].lower(), [])
+
+
+# --- building ------------------------------------------------------------------------------------------------------
+
+
+def refreshed(known: Graph | None, facts: CodeFacts, read_config: Callable[[str], str]) -> Graph:
+    """The graph of this generation, from the last one where it still holds."""
+    listed = facts.files()
+    old = {one.file_id: one for one in known.files.values()} if known else {}
+    changed = [file for file in listed if file.file_id not in old]
+    fresh = file_facts(changed, facts, everything=not old)
+    files = {file.path: fresh.get(file.file_id) or old[file.file_id] for file in listed}
+    stale = _stale(known, files, changed)
+    if not stale and known is not None:
+        return replace(known, generation=facts.generation, files=files)
+    tree = _tree(files, read_config)
+    links = {path: links for path, links in known.links.items() if path in files} if known else {}
+    links = {path: one for path, one in links.items() if path not in stale}
+    links.update(_links([files[path] for path in stale], tree, facts))
+    return Graph(facts.generation, files, links)
+
+
+def _tree(files: Mapping[str, FileFacts], read_config: Callable[[str], str]) -> Tree:
+    return Tree(files.values(), {path: read_config(path) for path in files if is_config(path)})
+
+
+def file_facts(files: Sequence[CodeFile], facts: CodeFacts, *, everything: bool) -> dict[int, FileFacts]:
+    """What the graph needs to know of some files."""
+    wanted = {file.file_id: file for file in files}
+    outlines: dict[int, list[Definition]] = {}
+    for file_id, definition in facts.outlines(None if everything else list(wanted)):
+        outlines.setdefault(file_id, []).append(definition)
+    return {file_id: _facts(file, outlines.get(file_id, [])) for file_id, file in wanted.items()}
+
+
+def _facts(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
+    packages = [d.qualified for d in outline if d.kind in _PACKAGE_KINDS]
+    if file.language in _MODULE_LANGUAGES:
+        packages += [d.qualified for d in outline if d.kind == "module"]
+    inside = {f"{package}." for package in packages}
+    own_types = {f"{d.qualified}." for d in outline if d.kind not in _EXTENDING}
+    exports = [d.name for d in outline if d.kind not in _NO_EXPORTS and _is_top_level(d, inside, own_types)]
+    inline = [(d.start_line, d.end_line) for d in outline if d.kind == "module" and d.end_line > d.start_line]
+    return FileFacts(
+        file_id=file.file_id,
+        path=file.path,
+        language=file.language,
+        kind=file.kind,
+        packages=tuple(dict.fromkeys(packages)),
+        exports=tuple(dict.fromkeys(exports)),
+        inline_modules=tuple(inline) if file.language == "rust" else (),
+    )
+
+
+def _is_top_level(definition: Definition, inside: set[str], own_types: set[str]) -> bool:
+    """Also inside of a namespace; an extension function belongs to a type that another file defines."""
+    prefix = definition.qualified.removesuffix(definition.name)
+    return not prefix or prefix in inside or (definition.kind in _EXTENDING and prefix not in own_types)
+
+
+def _stale(known: Graph | None, files: Mapping[str, FileFacts], changed: Sequence[CodeFile]) -> set[str]:
+    """The files whose links must be computed again."""
+    if known is None:
+        return set(files)
+    came = {file.path for file in changed if file.path not in known.files}
+    went = {path for path in known.files if path not in files}
+    reread = {file.path for file in changed} - came
+    if any(is_config(path) for path in (*came, *went, *reread)):
+        return set(files)
+    moved = {family(files[path].language) for path in came} | {family(known.files[path].language) for path in went}
+    for path in reread:
+        now, before = files[path], known.files[path]
+        if now.language in BY_NAME and (now.exports, now.packages) != (before.exports, before.packages):
+            moved.add(family(now.language))
+    moved = {_resolved_with(language) for language in moved}
+    return {p for p, one in files.items() if p in reread or _resolved_with(family(one.language)) in moved}
+
+
+def _resolved_with(language: str) -> str:
+    """Languages that import each other's files change together."""
+    if language in {"javascript", "typescript", "tsx", "vue", "svelte", "json"}:
+        return "ecmascript"
+    return "c" if language == "cpp" else language
+
+
+def _links(files: Sequence[FileFacts], tree: Tree, facts: CodeFacts) -> dict[str, Links]:
+    imports: dict[int, list[Import]] = {}
+    everything = len(files) == len(tree.files)
+    for file_id, written in facts.imports(None if everything else [file.file_id for file in files]):
+        imports.setdefault(file_id, []).append(written)
+    by_name = [file.file_id for file in files if file.language in BY_NAME]
+    packed = dict(facts.references(by_name))
+    resolver = Resolver(tree)
+    links = {}
+    for file in files:
+        found = resolver.links(
+            FileImports(file, tuple(imports.get(file.file_id, ()))),
+            lambda source: used_names(packed.get(source.file_id, b"")),
+        )
+        if found.edges or found.loose:
+            links[file.path] = found
+    return links
+
+
+def _config_reader(root: Path) -> Callable[[str], str]:
+    def read(path: str) -> str:
+        """A configuration that cannot be read says nothing: its imports then count as unresolved."""
+        try:
+            with open(root / path, encoding="utf-8", errors="replace") as source:
+                return source.read(MAX_CONFIG_BYTES)
+        except OSError:
+            return ""
+
+    return read

@@ -1,0 +1,39 @@
+"""Go: an import names a folder below the path of a module in `go.mod`; a folder is a package."""
+
+from __future__ import annotations
+
+import re
+
+from codeinfo.graph.facts import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target
+from codeinfo.graph.tree import Tree
+from codeinfo.types import Import
+
+_MODULE = re.compile(r'^module\s+"?([^\s"]+)', re.MULTILINE)
+
+
+class GoImports:
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._modules = [
+            (match.group(1), path.rpartition("/")[0])
+            for path in tree.by_name.get("go.mod", ())
+            if (match := _MODULE.search(tree.configs.get(path, "")))
+        ]
+        self._modules.sort(key=lambda module: -len(module[0]))
+
+    def resolve(self, source: FileFacts, written: Import) -> Outcome:
+        for module, root in self._modules:
+            if written.module != module and not written.module.startswith(module + "/"):
+                continue
+            folder = "/".join(filter(None, (root, written.module[len(module) :].strip("/"))))
+            files = self._package(folder)
+            return Outcome(tuple(map(Target, files)), package=True) if files else UNRESOLVED
+        return EXTERNAL
+
+    def visible(self, source: FileFacts) -> tuple[str, ...]:
+        beside = self._package(source.folder, tests=source.path.endswith("_test.go"))
+        return tuple(path for path in beside if self._tree.files[path].packages == source.packages)
+
+    def _package(self, folder: str, *, tests: bool = False) -> tuple[str, ...]:
+        files = self._tree.by_folder.get(folder, ())
+        return tuple(path for path in files if path.endswith(".go") and (tests or not path.endswith("_test.go")))

@@ -1,0 +1,157 @@
+"""Languages whose imports name packages and types: Java, Kotlin, Scala, C#, PHP, Swift."""
+
+from __future__ import annotations
+
+from codeinfo.graph.facts import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target
+from codeinfo.graph.tree import Tree, ancestors, family, joined, packages_of
+from codeinfo.types import Import
+
+
+class JvmImports:
+    """A type is found by the package its file declares; folders need not agree with it."""
+
+    separator = "."
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+
+    def resolve(self, source: FileFacts, written: Import) -> Outcome:
+        return self._look(source, written.module, written.names) or self._missing(source, written.module)
+
+    def _look(self, source: FileFacts, module: str, names: tuple[str, ...]) -> Outcome | None:
+        group = family(source.language)
+        for package in self._readings(source, module):
+            files = self._tree.by_package.get((group, package))
+            if files and names and names != ("*",):
+                found = [self._type(group, package, name) for name in names]
+                if any(found):
+                    return Outcome(tuple(dict.fromkeys(t for targets in found for t in targets)))
+            if files and (names == ("*",) or source.language == "csharp"):
+                return Outcome(tuple(map(Target, files)), package=True)
+            targets = self._within(group, package, names)
+            if targets:
+                return Outcome(targets)
+        return None
+
+    def _readings(self, source: FileFacts, module: str) -> list[str]:
+        """Scala also reads a path from inside the packages around it."""
+        around = packages_of(source) if source.language == "scala" else ()
+        return [module, *(f"{package}.{module}" for package in reversed(around))]
+
+    def _within(self, group: str, module: str, names: tuple[str, ...]) -> tuple[Target, ...]:
+        """The longest part of the path that is a package, with the top-level name behind it."""
+        parts = module.split(self.separator)
+        for cut in range(len(parts) - 1, -1, -1):
+            package = self.separator.join(parts[:cut])
+            if targets := self._type(group, package, parts[cut]):
+                return targets
+        return ()
+
+    def _type(self, group: str, package: str, name: str) -> tuple[Target, ...]:
+        return tuple(Target(path, (name,)) for path in self._tree.definers.get((group, package, name), ()))
+
+    def _missing(self, source: FileFacts, module: str) -> Outcome:
+        package = module.rpartition(self.separator)[0]
+        return UNRESOLVED if package and (family(source.language), package) in self._tree.by_package else EXTERNAL
+
+    def visible(self, source: FileFacts) -> tuple[str, ...]:
+        group = family(source.language)
+        return tuple(path for package in self._open(source) for path in self._tree.by_package.get((group, package), ()))
+
+    def _open(self, source: FileFacts) -> tuple[str, ...]:
+        return packages_of(source)
+
+
+class CsharpImports(JvmImports):
+    """A namespace is open to itself and to all that it contains."""
+
+    def _open(self, source: FileFacts) -> tuple[str, ...]:
+        around: dict[str, None] = {}
+        for package in source.packages:
+            parts = package.split(".")
+            around.update(dict.fromkeys(".".join(parts[:length]) for length in range(len(parts), 0, -1)))
+        return tuple(around)
+
+    def _missing(self, source: FileFacts, module: str) -> Outcome:
+        """A codebase may add to the platform's namespaces; most of them still lies outside."""
+        platform = module.partition(".")[0] in ("System", "Microsoft", "Windows")
+        return EXTERNAL if platform else super()._missing(source, module)
+
+
+class PhpImports(JvmImports):
+    """Classes by their declared namespace, else by PSR-4; `require` by path."""
+
+    separator = "\\"
+
+    def __init__(self, tree: Tree) -> None:
+        super().__init__(tree)
+        self._prefixes = sorted(_psr4(tree), key=lambda pair: -len(pair[0]))
+
+    def resolve(self, source: FileFacts, written: Import) -> Outcome:
+        if written.module.endswith((".php", ".inc")) or "/" in written.module:
+            return self._required(source, written.module)
+        found = self._look(source, written.module, written.names)
+        if found:
+            return found
+        names = written.names or ("",)
+        whole = [self.separator.join(filter(None, (written.module, name))) for name in names]
+        targets = tuple(Target(path) for name in whole if (path := self._by_prefix(name)))
+        if targets:
+            return Outcome(targets)
+        own = any(name.startswith(prefix) for name in whole for prefix, _ in self._prefixes)
+        return UNRESOLVED if own else EXTERNAL
+
+    def _by_prefix(self, name: str) -> str | None:
+        for prefix, folder in self._prefixes:
+            if name.startswith(prefix):
+                path = joined(folder, name[len(prefix) :].replace("\\", "/") + ".php")
+                if path in self._tree:
+                    return path
+        return None
+
+    def _required(self, source: FileFacts, written: str) -> Outcome:
+        for folder in ancestors(source.folder):
+            path = joined(folder, written)
+            if path in self._tree:
+                return Outcome((Target(str(path)),))
+        return EXTERNAL if "vendor" in written else UNRESOLVED
+
+
+def _psr4(tree: Tree) -> list[tuple[str, str]]:
+    pairs = []
+    for path in tree.by_name.get("composer.json", ()):
+        home, read = path.rpartition("/")[0], tree.config(path)
+        for section in ("autoload", "autoload-dev"):
+            listed = read.get(section, {})
+            table = listed.get("psr-4", {}) if isinstance(listed, dict) else {}
+            for prefix, folders in table.items() if isinstance(table, dict) else ():
+                for folder in folders if isinstance(folders, list) else [folders]:
+                    where = joined(home, str(folder))
+                    if where is not None:
+                        pairs.append((str(prefix), where))
+    return pairs
+
+
+class SwiftImports:
+    """Files of a target see each other without imports; an import names another target of the package."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._targets: dict[str, list[str]] = {}
+        for path, facts in tree.files.items():
+            if facts.language == "swift":
+                self._targets.setdefault(_swift_target(path), []).append(path)
+
+    def resolve(self, source: FileFacts, written: Import) -> Outcome:
+        files = self._targets.get(written.module.partition(".")[0])
+        return Outcome(tuple(map(Target, files)), package=True) if files else EXTERNAL
+
+    def visible(self, source: FileFacts) -> tuple[str, ...]:
+        return tuple(self._targets.get(_swift_target(source.path), ()))
+
+
+def _swift_target(path: str) -> str:
+    parts = path.split("/")
+    for position, part in enumerate(parts[:-2]):
+        if part in ("Sources", "Tests"):
+            return parts[position + 1]
+    return parts[0]

@@ -1,0 +1,144 @@
+"""Names that belong to one function: parameters, local variables and their types, keyword arguments."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Mapping
+from functools import lru_cache
+
+from codeinfo.graph.scopes import Unit
+from codeinfo.types import Definition, Reference
+
+CALLABLE_KINDS = frozenset({"function", "method"})
+_SCAN_LINES = 400  # of a function: beyond that it is data
+_KEYWORD_ARGUMENT = re.compile(r"\s*(?::[^=\n]+)?=(?!=)")
+_ASSIGNMENT = re.compile(r"\s*=(?!=)")
+_KEY = re.compile(r"\s*:(?!:)")
+_BEFORE_ARGUMENT = re.compile(r"[(,]\s*$")
+_BEFORE_KEY = re.compile(r"[{,]\s*$")
+
+Lines = Mapping[int, str]
+
+
+class Locals:
+    """Answers are kept: the same few names are asked for again and again in one function."""
+
+    def __init__(self) -> None:
+        self._hidden: dict[tuple[int, str, str], bool] = {}
+        self._typed: dict[tuple[int, str, str], tuple[list[int], list[str]]] = {}
+
+    def hides(self, unit: Unit, use: Reference, before: str, after: str, lines: Lines) -> bool:
+        """Whether a bare name is a parameter, a keyword argument or a local variable."""
+        if unit.facts.language == "python":
+            if _KEYWORD_ARGUMENT.match(after) and (use.within or _BEFORE_ARGUMENT.search(before)):
+                function = enclosing(unit, use.within)
+                return function is None or not _declares_global(function, use.name, lines)
+            if _ASSIGNMENT.match(after) and not before.strip() and use.name not in unit.by_qualified:
+                return True
+        elif _KEY.match(after) and _BEFORE_KEY.search(before):
+            return True  # the key of an object or of a named argument
+        scope = use.within
+        while scope:
+            function = enclosing(unit, scope)
+            if (
+                function is not None
+                and function.kind in CALLABLE_KINDS
+                and self._binds(unit, function, use.name, lines)
+            ):
+                return True
+            scope = scope.rpartition(".")[0]
+        return False
+
+    def _binds(self, unit: Unit, function: Definition, name: str, lines: Lines) -> bool:
+        key = (unit.facts.file_id, function.qualified, name)
+        if key not in self._hidden:
+            self._hidden[key] = _has_parameter(function, name) or _assigns(unit, function, name, lines)
+        return self._hidden[key]
+
+    def type_of(self, unit: Unit, name: str, use: Reference, lines: Lines) -> str:
+        """The written type of a local variable: by the nearest assignment or annotation above."""
+        function = enclosing(unit, use.within)
+        if function is None or function.kind not in CALLABLE_KINDS:
+            return ""
+        key = (unit.facts.file_id, function.qualified, name)
+        if key not in self._typed:
+            self._typed[key] = _typed_lines(unit, function, name, lines)
+        numbers, types = self._typed[key]
+        place = bisect_right(numbers, use.line)
+        return types[place - 1] if place else ""
+
+
+def enclosing(unit: Unit, within: str) -> Definition | None:
+    return unit.by_qualified.get(unit.without_namespace(within))
+
+
+def _span(function: Definition) -> range:
+    return range(function.start_line, min(function.end_line, function.start_line + _SCAN_LINES) + 1)
+
+
+def _declares_global(function: Definition, name: str, lines: Lines) -> bool:
+    pattern = re.compile(rf"\b(?:global|nonlocal)\b.*\b{re.escape(name)}\b")
+    return any(name in (line := lines.get(number, "")) and pattern.search(line) for number in _span(function))
+
+
+def _has_parameter(function: Definition, name: str) -> bool:
+    _, _, parameters = function.signature.partition("(")
+    if name not in parameters:
+        return False
+    word = re.escape(name)
+    is_listed = re.search(rf"(?:^|[(,*&\s]){word}\s*(?:[,)=:?]|$)", parameters)
+    return is_listed is not None and not re.search(rf"[:=]\s*{word}\b", parameters)
+
+
+def _assigns(unit: Unit, function: Definition, name: str, lines: Lines) -> bool:
+    pattern = _binding(name, unit.facts.language)
+    if pattern is None:
+        return False
+    bound = any(name in (line := lines.get(number, "")) and pattern.search(line) for number in _span(function))
+    return bound and not _declares_global(function, name, lines)
+
+
+@lru_cache(maxsize=256)
+def _binding(name: str, language: str) -> re.Pattern[str] | None:
+    """How a statement makes a local variable of a name."""
+    word = re.escape(name)
+    if language == "python":
+        return re.compile(
+            rf"^\s*{word}\s*(?::[^=]+)?=(?!=)|\bfor\s+(?:\w+\s*,\s*)*{word}\b.*\bin\b|\bas\s+{word}\s*[:,)]|\b{word}\s*:="
+        )
+    if language in {"javascript", "typescript", "tsx"}:
+        return re.compile(rf"\b(?:const|let|var)\s+{word}\b|\b{word}\s*=>")
+    if language == "go":
+        return re.compile(rf"\b{word}\s*(?:,\s*\w+\s*)*:=|\bvar\s+{word}\b")
+    return re.compile(rf"\blet\s+(?:mut\s+)?{word}\b") if language == "rust" else None
+
+
+@lru_cache(maxsize=512)
+def typing(target: str, language: str) -> re.Pattern[str]:
+    """How a variable gets its type, written or assigned; one group of the match has it."""
+    kind = r"['\"]?(?:Optional\[|&|\*|mut\s|dyn\s|const\s)*([A-Z_a-z][\w.:]*)"
+    made = r"(?:await\s+|new\s+|&)?([A-Z_a-z][\w.:]*)\s*[({]"
+    forms = [rf"(?<![\w.]){target}\s*:\s*{kind}", rf"(?<![\w.]){target}\s*:?=\s*{made}"]
+    if language == "python":
+        forms.append(rf"\bwith\s+([A-Z_a-z][\w.]*)\(.*\)\s+as\s+{target}\b")
+    if language in {"java", "csharp", "cpp", "c", "php"}:
+        forms.append(rf"\b([A-Z]\w*)(?:<[^<>]*>)?[&*\s]\s*\$?{target}\s*[=;,):]")
+    if language == "go":
+        forms.append(rf"\b{target}\s+\*?([A-Za-z_][\w.]*)\s*[,)]")
+    return re.compile("|".join(forms))
+
+
+def written_type(match: re.Match[str]) -> str:
+    return next((group for group in match.groups() if group), "")
+
+
+def _typed_lines(unit: Unit, function: Definition, name: str, lines: Lines) -> tuple[list[int], list[str]]:
+    pattern = typing(re.escape(name), unit.facts.language)
+    numbers, types = [], []
+    for number in _span(function):
+        line = lines.get(number, "")
+        if name in line and (match := pattern.search(line)):
+            numbers.append(number)
+            types.append(written_type(match))
+    return numbers, types

@@ -1,0 +1,253 @@
+"""What a name means in a file: by its scopes, its imports, and the files it sees without importing them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+from codeinfo.graph.facts import FileFacts, Outcome
+from codeinfo.types import Definition, Import
+
+TYPE_KINDS = frozenset("class interface struct enum trait protocol type object impl extension module".split())
+# Members are in scope by their bare name; elsewhere they need a receiver.
+IMPLICIT_SELF = frozenset({"java", "kotlin", "scala", "csharp", "cpp", "swift", "ruby"})
+# A bare name that neither a scope nor an import explains is a local variable or a built-in.
+EXPLICIT = frozenset({"python", "javascript", "typescript", "tsx", "go", "rust", "java", "php"})
+# Members of a type may be written in other files than the type itself.
+OPEN_TYPES = frozenset({"go", "rust", "csharp", "swift", "cpp", "ruby"})
+_MAX_REEXPORTS = 8
+_MAX_BASES = 12
+
+
+class SymbolId(NamedTuple):
+    path: str
+    qualified: str
+
+    def __str__(self) -> str:
+        return f"{self.path}::{self.qualified}"
+
+
+class ModuleId(NamedTuple):
+    """A file, or the files of a package, bound to a name."""
+
+    paths: tuple[str, ...]
+    written: str = ""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A file with its definitions and imports, indexed by name."""
+
+    facts: FileFacts
+    definitions: tuple[Definition, ...]
+    imports: tuple[Import, ...]
+
+    @cached_property
+    def by_qualified(self) -> dict[str, Definition]:
+        known: dict[str, Definition] = {}
+        for definition in self.definitions:
+            if definition.kind not in {"package", "namespace"}:
+                known.setdefault(self.without_namespace(definition.qualified), definition)
+        return known
+
+    @cached_property
+    def by_name(self) -> dict[str, list[Definition]]:
+        known: dict[str, list[Definition]] = {}
+        for definition in self.definitions:
+            known.setdefault(definition.name, []).append(definition)
+        return known
+
+    @cached_property
+    def namespaces(self) -> tuple[str, ...]:
+        names = {d.qualified + "." for d in self.definitions if d.kind == "namespace"}
+        return tuple(sorted(names, key=len, reverse=True))
+
+    def without_namespace(self, qualified: str) -> str:
+        for namespace in self.namespaces:
+            if qualified.startswith(namespace):
+                return qualified[len(namespace) :]
+        return qualified
+
+
+class World(Protocol):
+    """Where the binder gets files from."""
+
+    def unit(self, path: str) -> Unit | None: ...
+
+    def outcome(self, source: FileFacts, written: Import) -> Outcome: ...
+
+    def visible(self, source: FileFacts) -> tuple[str, ...]: ...
+
+
+class Binder:
+    """Looks names up. An answer is a list of symbols: overloads and platform variants share a name."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._bindings: dict[str, dict[str, list[SymbolId | ModuleId]]] = {}
+
+    def unit(self, path: str) -> Unit | None:
+        return self._world.unit(path)
+
+    def definition(self, symbol: SymbolId) -> Definition | None:
+        unit = self._world.unit(symbol.path)
+        return unit.by_qualified.get(symbol.qualified) if unit else None
+
+    def bare(self, unit: Unit, name: str, within: str) -> list[SymbolId | ModuleId]:
+        """What a name without a receiver means inside of `within`."""
+        scope = unit.without_namespace(within)
+        while scope:
+            if found := self._in_scope(unit, scope, name):
+                return found
+            scope = scope.rpartition(".")[0]
+        if name in unit.by_qualified:
+            return [SymbolId(unit.facts.path, name)]
+        if bound := self.bindings(unit).get(name):
+            return bound
+        beside = [found for path in self._visible(unit) if (found := self.top_level(path, name))]
+        return [symbol for found in beside for symbol in found]
+
+    def _visible(self, unit: Unit) -> Iterator[str]:
+        """Files whose top-level names need no qualification: those of the package, and of wildcard imports."""
+        yield from self._world.visible(unit.facts)
+        for written in unit.imports:
+            if written.names == ("*",) or (unit.facts.language == "csharp" and not written.names):
+                yield from (target.path for target in self._world.outcome(unit.facts, written).targets)
+
+    def _in_scope(self, unit: Unit, scope: str, name: str) -> list[SymbolId | ModuleId]:
+        inner = f"{scope}.{name}"
+        owner = unit.by_qualified.get(scope)
+        is_type = owner is not None and owner.kind in TYPE_KINDS
+        if is_type and unit.facts.language in IMPLICIT_SELF:
+            return list(self.member(SymbolId(unit.facts.path, scope), name))
+        if inner in unit.by_qualified and not is_type:
+            return [SymbolId(unit.facts.path, inner)]
+        return []
+
+    # --- imports ---
+
+    def bindings(self, unit: Unit) -> dict[str, list[SymbolId | ModuleId]]:
+        """The names that imports bind in a file."""
+        path = unit.facts.path
+        if path not in self._bindings:
+            self._bindings[path] = {}  # a file that imports itself in a circle ends here
+            found: dict[str, list[SymbolId | ModuleId]] = {}
+            for written in unit.imports:
+                for name, meaning in self._bound(unit, written):
+                    found.setdefault(name, []).append(meaning)
+            self._bindings[path] = found
+        return self._bindings[path]
+
+    def _bound(self, unit: Unit, written: Import) -> Iterator[tuple[str, SymbolId | ModuleId]]:
+        outcome = self._world.outcome(unit.facts, written)
+        if outcome.package:
+            name = written.alias or written.module.replace("\\", "/").rpartition("/")[2]
+            yield name, ModuleId(tuple(target.path for target in outcome.targets), written.module)
+            return
+        for target in outcome.targets:
+            if not target.names:
+                name = written.alias or self._module_name(unit, written, target.path)
+                yield name, ModuleId((target.path,), written.module)
+            for name in target.names:
+                bound = written.alias or name
+                meaning = self.top_level(target.path, name)
+                if written.names and name not in written.names:  # Java's static import: a member of the class
+                    for member in written.names:
+                        owner = SymbolId(target.path, name)
+                        yield from ((written.alias or member, one) for one in self.member(owner, member))
+                elif meaning:
+                    yield from ((bound, symbol) for symbol in meaning)
+                elif name == "default" and written.alias:
+                    yield from ((bound, symbol) for symbol in self.top_level(target.path, written.alias))
+
+    def _module_name(self, unit: Unit, written: Import, target: str) -> str:
+        """`import a.b` binds a path to be written out; `from a import b` with a module b binds b."""
+        if not written.names:
+            return written.module.rpartition("::")[2] if "::" in written.module else written.module
+        stem = target.rpartition("/")[2].partition(".")[0]
+        if stem in {"__init__", "mod", "index"}:
+            stem = target.rpartition("/")[0].rpartition("/")[2]
+        return stem
+
+    def top_level(self, path: str, name: str, depth: int = 0) -> list[SymbolId | ModuleId]:
+        """A top-level name of a file, followed through what the file takes from others."""
+        unit = self._world.unit(path)
+        if unit is None or depth > _MAX_REEXPORTS:
+            return []
+        if name in unit.by_qualified:
+            return [SymbolId(path, name)]
+        for written in unit.imports:
+            if name in (written.alias, *written.names) or written.names == ("*",):
+                for target in self._world.outcome(unit.facts, written).targets:
+                    wanted = written.names[0] if written.alias == name and written.names else name
+                    if not target.names and written.names != ("*",):
+                        if self._module_name(unit, written, target.path) == name or written.alias == name:
+                            return [ModuleId((target.path,), written.module)]
+                    elif target.path != path and (found := self.top_level(target.path, wanted, depth + 1)):
+                        return found
+        return []
+
+    # --- types ---
+
+    def member(self, owner: SymbolId, name: str) -> list[SymbolId]:
+        """A member of a type, its own or the nearest inherited one."""
+        waiting, seen = [owner], set[SymbolId]()
+        while waiting and len(seen) < _MAX_BASES:
+            current = waiting.pop(0)
+            if current in seen:
+                continue
+            seen.add(current)
+            if found := self._own_member(current, name):
+                return found
+            waiting += self.bases(current)
+        return []
+
+    def _own_member(self, owner: SymbolId, name: str) -> list[SymbolId]:
+        unit = self._world.unit(owner.path)
+        if unit is None:
+            return []
+        inner = f"{owner.qualified}.{name}"
+        if inner in unit.by_qualified:
+            return [SymbolId(owner.path, inner)]
+        if unit.facts.language not in OPEN_TYPES:
+            return []
+        others = (self._world.unit(path) for path in self._world.visible(unit.facts))
+        return [SymbolId(one.facts.path, inner) for one in others if one and inner in one.by_qualified]
+
+    def bases(self, owner: SymbolId) -> list[SymbolId]:
+        definition, unit = self.definition(owner), self._world.unit(owner.path)
+        if definition is None or unit is None:
+            return []
+        found = [self.dotted(unit, base, "") for base in definition.bases]
+        return [one for symbols in found for one in symbols if isinstance(one, SymbolId) and one != owner]
+
+    def dotted(self, unit: Unit, written: str, within: str) -> list[SymbolId | ModuleId]:
+        """A path of names: `module.Class`, `pkg.sub.func`, `Outer.Inner`."""
+        parts = [part for part in written.replace("::", ".").replace("\\", ".").split(".") if part]
+        bindings = self.bindings(unit)
+        for length in range(len(parts), 1, -1):
+            if whole := bindings.get(".".join(parts[:length])):
+                return self._descend(whole, parts[length:])
+        return self._descend(self.bare(unit, parts[0], within), parts[1:]) if parts else []
+
+    def _descend(self, meaning: Sequence[SymbolId | ModuleId], parts: Sequence[str]) -> list[SymbolId | ModuleId]:
+        current = list(meaning)
+        for part in parts:
+            current = [found for one in current for found in self.attribute(one, part)]
+        return current
+
+    def attribute(self, owner: SymbolId | ModuleId, name: str) -> list[SymbolId | ModuleId]:
+        """What `owner.name` means."""
+        if isinstance(owner, SymbolId):
+            return list(self.member(owner, name))
+        found = [symbol for path in owner.paths for symbol in self.top_level(path, name)]
+        if found or not owner.written:
+            return found
+        unit = self._world.unit(owner.paths[0])
+        inner = Import(f"{owner.written}.{name}", 0)
+        if unit is None or unit.facts.language != "python" or owner.written.startswith("."):
+            return []
+        targets = self._world.outcome(unit.facts, inner).targets
+        return [ModuleId((targets[0].path,), inner.module)] if targets and not targets[0].names else []

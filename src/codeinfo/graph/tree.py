@@ -1,0 +1,150 @@
+"""The paths of a codebase and what its configuration files say, arranged for looking imports up."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any, TypeVar
+
+from codeinfo.graph.facts import FileFacts
+
+Key = TypeVar("Key")
+
+# A string, a comment, or a comma that only a closing bracket follows.
+_RELAXED = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/|,(?=\s*[}\]])')
+
+CONFIG_NAMES = ("package.json", "composer.json", "go.mod", "Cargo.toml", "jsconfig.json")
+
+
+def is_config(path: str) -> bool:
+    """Whether a file says how imports are to be read."""
+    name = path.rpartition("/")[2]
+    return name in CONFIG_NAMES or (name.startswith("tsconfig") and name.endswith(".json"))
+
+
+class Tree:
+    def __init__(self, files: Iterable[FileFacts], configs: Mapping[str, str]) -> None:
+        self.files = {facts.path: facts for facts in files}
+        self.configs = configs
+
+    def __contains__(self, path: str | None) -> bool:
+        return path in self.files
+
+    @cached_property
+    def folders(self) -> frozenset[str]:
+        known: set[str] = {""}
+        for path in self.files:
+            folder = path.rpartition("/")[0]
+            while folder not in known:
+                known.add(folder)
+                folder = folder.rpartition("/")[0]
+        return frozenset(known)
+
+    @cached_property
+    def by_folder(self) -> Mapping[str, tuple[str, ...]]:
+        return _grouped((facts.folder, path) for path, facts in self.files.items())
+
+    @cached_property
+    def by_name(self) -> Mapping[str, tuple[str, ...]]:
+        """Paths by the file's name without its folder."""
+        return _grouped((path.rpartition("/")[2], path) for path in self.files)
+
+    @cached_property
+    def by_package(self) -> Mapping[tuple[str, str], tuple[str, ...]]:
+        """(family, package) → files that declare it."""
+        return _grouped(
+            ((family(facts.language), package), path)
+            for path, facts in self.files.items()
+            for package in packages_of(facts)
+        )
+
+    @cached_property
+    def definers(self) -> Mapping[tuple[str, str, str], tuple[str, ...]]:
+        """(family, package, top-level name) → files that define it."""
+        return _grouped(
+            ((family(facts.language), package, name), path)
+            for path, facts in self.files.items()
+            for package in packages_of(facts)[-1:]
+            for name in facts.exports
+        )
+
+    def having(self, suffix: str) -> tuple[str, ...]:
+        """Paths that equal a relative path or end with it, at a folder's border."""
+        return tuple(
+            path
+            for path in self.by_name.get(suffix.rpartition("/")[2], ())
+            if path == suffix or path.endswith("/" + suffix)
+        )
+
+    def config(self, path: str) -> Any:
+        """A JSON configuration, comments and trailing commas allowed; {} when it is broken."""
+        text = _RELAXED.sub(lambda match: match.group(1) or "", self.configs.get(path, ""))
+        try:
+            read = json.loads(text)
+        except (ValueError, RecursionError):
+            return {}
+        return read if isinstance(read, dict) else {}
+
+
+def family(language: str) -> str:
+    """Languages that share packages."""
+    return "jvm" if language in {"java", "kotlin", "scala"} else language
+
+
+def packages_of(facts: FileFacts) -> tuple[str, ...]:
+    """Scala nests its package clauses: `package a`, `package b` is a.b inside a."""
+    if facts.language != "scala":
+        return facts.packages
+    joined: list[str] = []
+    for package in facts.packages:
+        joined.append(f"{joined[-1]}.{package}" if joined else package)
+    return tuple(joined)
+
+
+def joined(folder: str, relative: str) -> str | None:
+    """`relative` seen from `folder`, or None when it leaves the codebase."""
+    parts = folder.split("/") if folder else []
+    for part in relative.split("/"):
+        if part == "..":
+            if not parts:
+                return None
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/".join(parts)
+
+
+def ancestors(folder: str) -> list[str]:
+    """The folder, then those around it, up to the root."""
+    chain = [folder]
+    while folder:
+        folder = folder.rpartition("/")[0]
+        chain.append(folder)
+    return chain
+
+
+def nearest(paths: Iterable[str], folder: str) -> str | None:
+    """The path that shares most folders with `folder`; None when two are equally near."""
+    wanted = folder.split("/")
+
+    def shared(path: str) -> int:
+        count = 0
+        for mine, theirs in zip(wanted, path.split("/"), strict=False):
+            if mine != theirs:
+                break
+            count += 1
+        return count
+
+    ranked = sorted(((shared(path), path) for path in paths), reverse=True)
+    if not ranked or (len(ranked) > 1 and ranked[0][0] == ranked[1][0]):
+        return None
+    return ranked[0][1]
+
+
+def _grouped(pairs: Iterable[tuple[Key, str]]) -> dict[Key, tuple[str, ...]]:
+    groups: dict[Key, list[str]] = {}
+    for key, path in pairs:
+        groups.setdefault(key, []).append(path)
+    return {key: tuple(paths) for key, paths in groups.items()}

@@ -1,0 +1,208 @@
+"""Answers about code for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from codeinfo.requests import code as requests
+from codeinfo.shells.paper import Paper, Span
+
+SEVERITIES = {"high": "bold red", "medium": "yellow", "low": ""}
+BAR = 12  # characters
+
+
+def render(result: Any, paper: Paper, *, explain: bool = False) -> None:
+    _RENDERERS[type(result)](result, paper)
+
+
+def _place(path: str, line: int) -> Span:
+    return (f"{path}:{line}", "bold cyan")
+
+
+def _more(shown: int, total: int, paper: Paper) -> None:
+    if shown < total:
+        paper.line((f"… {total - shown} more; raise --limit to see them", "dim"))
+
+
+def _notes(notes: Sequence[str], paper: Paper) -> None:
+    for note in notes:
+        paper.line(("note: ", "bold yellow"), note)
+
+
+def _symbols(result: requests.SymbolList, paper: Paper) -> None:
+    path = ""
+    for symbol in result.symbols:
+        if symbol.path != path:
+            path = symbol.path
+            paper.line((path, "bold cyan"))
+        depth = symbol.qualified.count(".")
+        mark: Span = " " if symbol.exported else ("·", "dim")
+        spans: list[Span] = [(f"{symbol.start_line:>6} ", "dim"), mark, "  " * depth, (f"{symbol.kind} ", "magenta")]
+        paper.line(*spans, symbol.signature or symbol.name, (f"  {symbol.doc}" if symbol.doc else "", "dim"))
+    _more(len(result.symbols), result.total, paper)
+    if not result.total:
+        paper.line(("Nothing is defined there.", "bold"))
+    _notes(result.notes, paper)
+
+
+def _definitions(result: requests.DefinitionList, paper: Paper) -> None:
+    for symbol in result.definitions:
+        paper.line(_place(symbol.path, symbol.start_line), "  ", (symbol.kind, "magenta"), f"  {symbol.qualified}")
+        paper.line("    ", symbol.signature)
+        if symbol.doc:
+            paper.line("    ", (symbol.doc, "dim"))
+    _more(len(result.definitions), result.total, paper)
+
+
+def _references(result: requests.ReferenceReport, paper: Paper) -> None:
+    for symbol in result.definitions:
+        spans: list[Span] = [("defined  ", "dim"), _place(symbol.path, symbol.start_line)]
+        paper.line(*spans, "  ", (symbol.kind, "magenta"), f"  {symbol.qualified}")
+    file = ""
+    for usage in sorted(result.usages, key=lambda usage: (usage.file, usage.line)):
+        if usage.file != file:
+            file = usage.file
+            paper.line((file, "bold cyan"))
+        unsure: Span = (" ", "") if usage.confidence == "resolved" else ("?", "yellow")
+        paper.line((f"{usage.line:>7} ", "dim"), unsure, (f" {usage.edge.lower():<15} ", "magenta"), usage.preview)
+    _more(len(result.usages), result.usage_count, paper)
+    syntactic = result.usage_count - result.resolved_count
+    counted = f"{result.usage_count} uses in {result.file_count} files"
+    counted += f": {result.resolved_count} resolved, {syntactic} by name only"
+    paper.line((counted, "dim"), ("" if result.is_complete else ", not complete", "yellow"))
+    _notes(result.notes, paper)
+
+
+def _calls(result: requests.CallGraph, paper: Paper) -> None:
+    for symbol in result.definitions:
+        paper.line(_place(symbol.path, symbol.start_line), "  ", (symbol.kind, "magenta"), f"  {symbol.qualified}")
+    for title, edges, end in (("called by", result.callers, "source"), ("calls", result.callees, "target")):
+        paper.line((f"{title} ({len(edges)})", "bold"))
+        for edge in edges:
+            unsure: Span = " " if edge.confidence == "resolved" else ("?", "yellow")
+            kind = "" if edge.kind == "CALLS" else f"  {edge.kind.lower()}"
+            paper.line("  ", unsure, f" {getattr(edge, end)}  ", (f"{edge.path}:{edge.line}{kind}", "dim"))
+    heritage = [edge for edge in result.related if edge.kind in ("EXTENDS", "IMPLEMENTS")]
+    for edge in heritage:
+        paper.line((edge.kind.lower(), "bold"), f"  {edge.target}")
+    if not result.is_complete:
+        paper.line(("not complete: raise --limit to see all", "yellow"))
+
+
+def _imports(result: requests.ModuleImports, paper: Paper) -> None:
+    centrality = f"centrality {result.centrality:.2f}"
+    paper.line((result.path, "bold cyan"), (f"  {result.language}, {centrality}", "dim"))
+    paper.line((f"imports ({len(result.imports)})", "bold"))
+    styles = {"internal": "green", "package": "green", "unresolved": "red"}
+    for item in result.imports:
+        names = ", ".join(item.names)
+        written = item.module or "(same package)"
+        spans: list[Span] = [(f"{item.line:>6}  ", "dim"), written + (f": {names}" if names else "")]
+        leads = ", ".join(item.targets) or item.status
+        paper.line(*spans, "  → ", (leads, styles.get(item.status, "dim")))
+    paper.line((f"imported by ({result.imported_by_count})", "bold"))
+    paper.table([(_place(item.path, item.line), ", ".join(item.names)) for item in result.imported_by])
+    if result.tests:
+        paper.line(("tests  ", "bold"), ", ".join(result.tests))
+
+
+def _cycles(result: requests.CycleReport, paper: Paper) -> None:
+    for cycle in result.cycles:
+        paper.line((f"{cycle.severity:<7}", SEVERITIES[cycle.severity]), f"{len(cycle.files)} files")
+        for path, line in zip(cycle.files, cycle.lines, strict=True):
+            paper.line("    ", _place(path, line), " →")
+        paper.line("    ", (cycle.files[0], "dim"))
+    _more(len(result.cycles), result.total, paper)
+    counted = (
+        f"{result.files} files, {result.edges} imports, {result.external} lead outside, {result.unresolved} unresolved"
+    )
+    paper.line((f"{result.total} cycles", "bold red" if result.total else "green"), (f"  {counted}", "dim"))
+
+
+def _impact(result: requests.ImpactReport, paper: Paper) -> None:
+    paper.line((result.path, "bold cyan"), f"  a change may affect {result.total} files")
+    for item in result.files:
+        mark: Span = ("test ", "green") if item.is_test else "     "
+        paper.line("  " * item.hops, mark, _place(item.path, item.line), (f"  needs {item.via}", "dim"))
+    _more(len(result.files), result.total, paper)
+    if result.tests:
+        paper.line(("tests to run  ", "bold"), ", ".join(result.tests))
+
+
+def _hotspots(result: requests.HotspotReport, paper: Paper) -> None:
+    paper.table([_hot_row(item) for item in result.hotspots])
+    _more(len(result.hotspots), result.total, paper)
+    paper.line((f"{result.commits} commits in {result.days} days; score is commits × lines", "dim"))
+    _notes(result.notes, paper)
+
+
+def _hot_row(item: requests.Hotspot) -> tuple[Span, ...]:
+    bar = "█" * max(1, round(BAR * item.score))
+    counted = f"{item.commits} commits by {item.authors}, +{item.added} −{item.removed}, {item.lines} lines"
+    return ((f"{bar:<{BAR}}", "red"), (item.path, "bold cyan"), (counted, "dim"))
+
+
+def _unused(result: requests.UnusedReport, paper: Paper) -> None:
+    path = ""
+    for item in result.symbols:
+        symbol = item.symbol
+        if symbol.path != path:
+            path = symbol.path
+            paper.line((path, "bold cyan"))
+        used = "  used in its own file only" if item.used_here else ""
+        paper.line((f"{symbol.start_line:>6}  ", "dim"), (f"{symbol.kind} ", "magenta"), symbol.name, (used, "dim"))
+    _more(len(result.symbols), result.total, paper)
+    paper.line((f"{result.total} of {result.examined} exported definitions", "bold"))
+    _notes(result.notes, paper)
+
+
+def _map(result: requests.CodeMap, paper: Paper) -> None:
+    if result.picture:
+        for line in result.picture.rstrip("\n").split("\n"):
+            paper.line(line)
+        return
+    languages = ", ".join(f"{name} {count}" for name, count in list(result.languages.items())[:6])
+    paper.line((result.root, "bold cyan"), f"  {result.files} files, {result.edges} edges, {result.cycles} cycles")
+    paper.line(("  " + languages, "dim"))
+    _section("Starts at", [(f.path, f"imports {f.imports}") for f in result.entry_points], paper)
+    rows = [
+        (f"{'█' * max(1, round(BAR * f.centrality)):<{BAR}} {f.path}", f"{f.imported_by} need it") for f in result.hubs
+    ]
+    _section("Stands on", rows, paper)
+    _layers(result.areas, paper)
+    _section("Key types", [(f"{s.kind} {s.qualified}", f"{s.path}:{s.start_line}") for s in result.interfaces], paper)
+    if result.hotspots:
+        paper.line(("Hotspots", "bold"))
+        paper.table([_hot_row(item) for item in result.hotspots])
+    _notes(result.notes, paper)
+
+
+def _section(title: str, rows: Sequence[tuple[str, str]], paper: Paper) -> None:
+    if rows:
+        paper.line((title, "bold"))
+        paper.table([(left, (right, "dim")) for left, right in rows])
+
+
+def _layers(areas: Sequence[requests.MapArea], paper: Paper) -> None:
+    paper.line(("Layers", "bold"), ("  the upper ones need the lower ones", "dim"))
+    for layer in sorted({area.layer for area in areas}, reverse=True):
+        for area in (area for area in areas if area.layer == layer):
+            needs = ", ".join(list(area.needs)[:4]) + ("…" if len(area.needs) > 4 else "")
+            style = "red" if area.in_cycle else "cyan"
+            spans: list[Span] = [(f"  {layer:>2}  ", "dim"), (area.name, style), f"  {area.files} files"]
+            paper.line(*spans, ("  circular" if area.in_cycle else "", "red"), (f"  → {needs}" if needs else "", "dim"))
+
+
+_RENDERERS: dict[type, Callable[[Any, Paper], None]] = {
+    requests.SymbolList: _symbols,
+    requests.DefinitionList: _definitions,
+    requests.ReferenceReport: _references,
+    requests.CallGraph: _calls,
+    requests.ModuleImports: _imports,
+    requests.CycleReport: _cycles,
+    requests.ImpactReport: _impact,
+    requests.HotspotReport: _hotspots,
+    requests.UnusedReport: _unused,
+    requests.CodeMap: _map,
+}

@@ -1,0 +1,109 @@
+"""The CodeFacts port over an index: one read transaction, from which all answers to one question come."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+import numpy as np
+
+from codeinfo.ports import CodeFile
+from codeinfo.store.rows import definition_from_row, import_from_row
+from codeinfo.store.segments import decode_postings
+from codeinfo.store.sqlite import SqliteStore
+from codeinfo.types import Definition, Import
+
+_DEFINITION = "name, qualified, kind, signature, doc, start_line, end_line, exported, bases"
+_MEMBERS = "('method', 'field', 'property', 'parameter', 'prototype')"
+_EXTENSION_FUNCTIONS = "kind IN ('method', 'property') AND file_id IN (SELECT id FROM files WHERE language = 'kotlin')"
+_MANY = 500  # beyond this many files reading the whole table is quicker than asking for each
+
+
+@contextmanager
+def code_facts(store: SqliteStore) -> Iterator[SqliteCodeFacts]:
+    with store._connections.reading() as db:
+        yield SqliteCodeFacts(db)
+
+
+class SqliteCodeFacts:
+    def __init__(self, db: apsw.Connection) -> None:
+        self._db = db
+        self.generation = int(next(iter(db.execute("SELECT value FROM meta WHERE key = 'generation'")))[0])
+
+    def files(self) -> Sequence[CodeFile]:
+        query = "SELECT id, path, language, kind, size, notes FROM files WHERE skip = '' ORDER BY path"
+        return [CodeFile(*row) for row in self._db.execute(query)]
+
+    def outlines(self, file_ids: Sequence[int] | None = None) -> Iterator[tuple[int, Definition]]:
+        offered = f"(kind NOT IN {_MEMBERS} OR {_EXTENSION_FUNCTIONS})"
+        query = f"SELECT file_id, {_DEFINITION} FROM definitions WHERE {offered}"
+        return ((row[0], definition_from_row(*row[1:])) for row in self._rows(query, "file_id", file_ids))
+
+    def definitions(self, file_id: int) -> list[Definition]:
+        query = f"SELECT {_DEFINITION} FROM definitions WHERE file_id = ? ORDER BY ordinal"
+        return [definition_from_row(*row) for row in self._db.execute(query, (file_id,))]
+
+    def definitions_named(self, name: str) -> list[tuple[int, Definition]]:
+        query = f"SELECT file_id, {_DEFINITION} FROM definitions WHERE name_key = ? AND name = ?"
+        rows = self._db.execute(query, (name.lower(), name))
+        return [(row[0], definition_from_row(*row[1:])) for row in rows]
+
+    def imports(self, file_ids: Sequence[int] | None = None) -> Iterator[tuple[int, Import]]:
+        query = "SELECT file_id, module, line, names, alias, reexport FROM imports WHERE 1"
+        return ((row[0], import_from_row(*row[1:])) for row in self._rows(query, "file_id", file_ids))
+
+    def references(self, file_ids: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+        yield from self._rows("SELECT id, uses FROM files WHERE uses != x''", "id", file_ids)
+
+    def files_with(self, terms: Sequence[str]) -> list[int]:
+        wanted = list(dict.fromkeys(terms))
+        by_term: dict[str, set[int]] = {term: set() for term in wanted}
+        marks = ",".join("?" * len(wanted))
+        for segment, count, owners in list(self._db.execute("SELECT id, row_count, file_ids FROM segments")):
+            owner_ids = np.frombuffer(owners, np.int32, count)
+            query = f"SELECT term, data FROM postings WHERE segment = ? AND term IN ({marks})"
+            for term, data in self._db.execute(query, (segment, *wanted)):
+                by_term[term].update(np.unique(owner_ids[decode_postings(data)[0]]).tolist())
+        found = set.intersection(*by_term.values()) if by_term else set()
+        return sorted(row[0] for row in self._rows("SELECT id FROM files WHERE skip = ''", "id", sorted(found)))
+
+    def lines(self, file_id: int) -> Mapping[int, str]:
+        lines: dict[int, str] = {}
+        for start, text in self._db.execute("SELECT start_line, text FROM chunks WHERE file_id = ?", (file_id,)):
+            for number, line in enumerate(text.split("\n"), start):
+                lines.setdefault(number, line)
+        return lines
+
+    def _rows(self, query: str, column: str, file_ids: Sequence[int] | None) -> Iterator[tuple[Any, ...]]:
+        """Rows of some files, or of all: in the order they are stored in, a file's rows together."""
+        if file_ids is None:
+            yield from self._db.execute(query)
+        elif len(file_ids) > _MANY:
+            wanted = set(file_ids)
+            yield from (row for row in self._db.execute(query) if row[0] in wanted)
+        elif file_ids:
+            marks = ",".join("?" * len(file_ids))
+            yield from self._db.execute(f"{query} AND {column} IN ({marks})", tuple(file_ids))
+
+
+def read_beside(store: SqliteStore, name: str) -> bytes | None:
+    """A derived file kept with the index, or None: whoever needs it can make it again."""
+    try:
+        return (store.folder / name).read_bytes()
+    except OSError:
+        return None
+
+
+def write_beside(store: SqliteStore, name: str, data: bytes) -> None:
+    """Replace a derived file as a whole. Losing it costs time only, so a full disk is no failure."""
+    path = Path(store.folder, name)
+    temporary = path.with_name(f".{name}-{os.getpid()}")
+    try:
+        temporary.write_bytes(data)
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
