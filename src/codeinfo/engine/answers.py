@@ -86,8 +86,10 @@ class AnswerOperations:
         steps: Steps = _silent,
         source: str = "CLI",
         agent: Profile | None = None,
+        left_out: Sequence[Path] = (),
     ) -> Answer:
-        """`emit` gets the text as it is written, `steps` what is being done; `source` is the kind of client."""
+        """`emit` gets the text as it is written, `steps` what is being done; `source` is the kind of client.
+        Files in `left_out` are not searched or read: the questions of a test must not be their own answers."""
         if not request.question.strip():
             raise UsageError("the question is empty", next_step="Ask something")
         known = self._conversation_for(request.conversation, agent)
@@ -112,7 +114,7 @@ class AnswerOperations:
                 emit(text)
 
             try:
-                lookup = Lookup(self._engine, request.paths, self._config.answers.items, progress)
+                lookup = Lookup(self._engine, request.paths, self._config.answers.items, progress, left_out)
                 reply = self._reply(request.question, lookup, chosen, earlier, agent, show, steps)
             except BaseException as error:
                 self._keep_failure(turn, "".join(heard), error)

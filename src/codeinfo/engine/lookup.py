@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codeinfo.agent.evidence import Item
@@ -26,11 +27,19 @@ READ_LINES = 200  # at once: a model that wants more reads on
 class Lookup:
     """Searches and reads for one answer. Files are brought up to date once, by the first search."""
 
-    def __init__(self, engine: Engine, paths: Sequence[str], limit: int, progress: ProgressSink | None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        paths: Sequence[str],
+        limit: int,
+        progress: ProgressSink | None = None,
+        left_out: Sequence[Path] = (),
+    ) -> None:
         self._engine = engine
         self._paths = tuple(dict.fromkeys(paths))
         self._limit = limit
         self._progress = progress
+        self._left_out = tuple(path.resolve() for path in left_out)  # files that must not answer
         self._fresh = False
         self.notes: tuple[str, ...] = ()
 
@@ -40,7 +49,9 @@ class Lookup:
     def search(self, query: str) -> SearchResult:
         if not query.strip():
             raise UsageError("the query is empty", next_step="Say what to look for")
-        request = SearchRequest(query, self._paths, limit=self._limit, full_text=True, refresh=not self._fresh)
+        request = SearchRequest(
+            query, self._paths, limit=self._limit, globs=self._globs(), full_text=True, refresh=not self._fresh
+        )
         found = self._engine.search(request, self._progress)
         self._fresh = True
         self.notes = tuple(dict.fromkeys((*self.notes, *found.notes)))
@@ -95,6 +106,10 @@ class Lookup:
             if stem(word) not in names
         }
 
+    def _globs(self) -> tuple[str, ...]:
+        inside = [(path, keeper.root) for path in self._left_out for keeper in self._keepers()]
+        return tuple(f"!/{path.relative_to(root).as_posix()}" for path, root in inside if path.is_relative_to(root))
+
     def _keepers(self) -> Iterator[Upkeep]:
         for path in self._paths:
             yield self._engine.upkeep(path)
@@ -109,6 +124,7 @@ class Lookup:
         """The indexed file of that path, relative to a root or absolute."""
         for keeper in self._keepers():
             relative = path.removeprefix(f"{keeper.root}/").removeprefix("./")
-            if relative in self._store(keeper).manifest():
+            known = relative in self._store(keeper).manifest()
+            if known and keeper.root / relative not in self._left_out:
                 return keeper, relative
         raise NotFound(f"{path} is not an indexed file")

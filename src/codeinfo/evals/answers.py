@@ -39,7 +39,8 @@ def run_suites(answers: AnswerOperations, request: AnswerEvalRequest) -> AnswerE
     cases = [(suite, case) for suite in request.suites for case in read_suite(Path(suite))]
     checks = []
     for suite, case in cases:
-        answer = answers.ask(AskRequest(case.question, request.paths, "", request.provider, request.model))
+        asked = AskRequest(case.question, request.paths, "", request.provider, request.model)
+        answer = answers.ask(asked, left_out=[Path(name) for name in request.suites])
         answers.store.delete((answer.conversation_id,))
         failures = tuple(failures_of(case, answer))
         tokens = answer.usage.prompt_tokens + answer.usage.completion_tokens

@@ -1,0 +1,350 @@
+"""`ask`, `chat`, agents and conversations as people use them: the real program, a real server that fails on purpose."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codeinfo.config import Config
+from codeinfo.engine import Engine
+from codeinfo.errors import ProviderError, UsageError
+from codeinfo.ports import ToolCall
+from codeinfo.providers.scripted import Reply, Request
+from codeinfo.providers.testserver import ScriptedServer, Trouble, endless_tool_calls
+from codeinfo.requests.answers import AgentRunRequest, Answer, AskRequest, ConversationRequest, ConversationsRequest
+
+CODE = '''class Account:
+    """Money that belongs to one customer."""
+
+    def transfer(self, other, amount):
+        """Move money to another account, in one transaction."""
+        if amount > self.balance:
+            raise InsufficientFunds(amount)
+        self.balance -= amount
+        other.balance += amount
+
+
+def load_settings(path):
+    """Read the settings file of the bank."""
+    return parse(path)
+'''
+ANSWER = "`transfer` moves the amount and raises `InsufficientFunds` when the balance is too small [1]."
+QUESTION = "how does transfer move money between accounts?"
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    (tmp_path / "bank.py").write_text(CODE)
+    (tmp_path / "notes.md").write_text("# Notes\n\nThe bank opens at nine.\n")
+    (tmp_path / ".env").write_text("SECRET=1\n")
+    return tmp_path
+
+
+def script(request: Request) -> Reply:
+    properties = (request.schema or {}).get("properties", {})
+    if "grades" in properties:
+        count = request.messages[0].content.count("<<<passage ")
+        return Reply(json.dumps({"grades": [{"passage": n, "score": 0.9} for n in range(1, count + 1)]}))
+    if "query" in properties:
+        return Reply(json.dumps({"query": "transfer money between accounts", "missing": "nothing"}))
+    return Reply(ANSWER)
+
+
+def engine_for(tree: Path, url: str, **settings: Any) -> Engine:
+    flags = {"llm.base_url": url, "llm.discover": "false", **settings}
+    return Engine(Config.load(flags, tree))
+
+
+def ask(tree: Path, url: str, heard: list[str] | None = None, **settings: Any) -> Answer:
+    with engine_for(tree, url, **settings) as engine:
+        emit = heard.append if heard is not None else lambda text: None
+        return engine.answers.ask(AskRequest(QUESTION, (str(tree),)), emit=emit)
+
+
+# --- faults: each ends as documented, within its limit --------------------------------------------------------------
+
+QUICK = {"llm.timeout_s": "1", "answers.timeout_s": "6"}
+
+
+@pytest.mark.parametrize(
+    ("trouble", "words"),
+    [
+        (Trouble.UNAUTHORIZED, "does not accept the key"),
+        (Trouble.HANG, "did not answer in time"),
+        (Trouble.SILENT, "did not answer in time"),
+        (Trouble.MALFORMED, "makes no sense"),
+        (Trouble.NOT_HTTP, "makes no sense"),
+    ],
+)
+def test_a_failure_before_the_first_word_is_one_error_and_a_failed_turn(
+    tree: Path, trouble: Trouble, words: str
+) -> None:
+    started = time.monotonic()
+    with ScriptedServer(script, troubles=[trouble] * 9) as server, engine_for(tree, server.url, **QUICK) as engine:
+        with pytest.raises(ProviderError, match=words) as caught:
+            engine.answers.ask(AskRequest(QUESTION, (str(tree),)))
+        assert caught.value.code == "CODE_INFO_LLM_UNAVAILABLE"
+        assert time.monotonic() - started < 15
+        (conversation,) = engine.answers.conversations(ConversationsRequest()).conversations
+        turns = engine.answers.conversation(ConversationRequest(conversation.id)).turns
+        assert [turn.status for turn in turns] == ["ok", "failed"]
+        assert words in turns[1].error
+        assert not conversation.running
+
+
+def test_refused(tree: Path) -> None:
+    with ScriptedServer() as server:
+        url = server.url
+    with pytest.raises(ProviderError, match="refuses the connection") as caught:
+        ask(tree, url, **{"llm.model": "m"})
+    assert caught.value.code == "CODE_INFO_LLM_UNAVAILABLE"
+
+
+def test_tls(tree: Path) -> None:
+    with ScriptedServer(script) as server, pytest.raises(ProviderError, match="no secure connection"):
+        ask(tree, server.url.replace("http:", "https:"), **{"llm.model": "m"})
+    assert ssl.OPENSSL_VERSION
+
+
+@pytest.mark.parametrize("troubles", [[Trouble.RATE_LIMITED], [Trouble.SERVER_ERROR], [Trouble.DROP]])
+def test_a_passing_failure_is_survived(tree: Path, troubles: Iterable[Trouble]) -> None:
+    with ScriptedServer(script, troubles=troubles, retry_after="0") as server:
+        answer = ask(tree, server.url, **QUICK)
+    assert answer.text == ANSWER
+    assert answer.status == "ok"
+
+
+def test_a_long_wait_named_by_the_endpoint_is_not_waited_for(tree: Path) -> None:
+    with (
+        ScriptedServer(script, troubles=[Trouble.RATE_LIMITED] * 9, retry_after="3600") as server,
+        pytest.raises(ProviderError, match="next try would be in 3600 s"),
+    ):
+        ask(tree, server.url, **QUICK)
+
+
+@pytest.mark.parametrize("trouble", [Trouble.CUT, Trouble.STALL, Trouble.MALFORMED_MIDWAY])
+def test_a_stream_that_breaks_leaves_a_marked_partial_answer(tree: Path, trouble: Trouble) -> None:
+    heard: list[str] = []
+    with ScriptedServer(script, troubles=[trouble]) as server:
+        answer = ask(tree, server.url, heard, **QUICK)
+    assert answer.status == "partial"
+    assert any("broke off" in note for note in answer.notes)
+    assert ANSWER.startswith(answer.text.split(" [")[0])
+    assert "".join(heard).strip() == answer.text
+
+
+@pytest.mark.parametrize("trouble", [Trouble.ENDLESS, Trouble.ENDLESS_ARGUMENTS, Trouble.ENDLESS_COMMENTS])
+def test_what_never_ends_is_ended(tree: Path, trouble: Trouble) -> None:
+    started = time.monotonic()
+    settings = {"llm.timeout_s": "1", "answers.timeout_s": "3"}
+    with ScriptedServer(script, troubles=[trouble] * 9) as server:
+        try:
+            answer = ask(tree, server.url, **settings)
+            assert answer.status == "partial"
+            assert answer.notes
+        except ProviderError:
+            assert trouble is Trouble.ENDLESS_COMMENTS  # not one word came: there is no partial answer
+    assert time.monotonic() - started < 15
+
+
+def test_endless_tool_calls(tree: Path) -> None:
+    with ScriptedServer(endless_tool_calls("outline", '{"path": "bank.py"}')) as server:
+        answer = ask(tree, server.url, **{"answers.tool_calls": "3"})
+        assert len(server.requests) <= 6
+    assert answer.status == "partial"
+    assert len(answer.trace.tools) == 3
+    assert "bank.py:" in answer.text
+
+
+# --- one question ---------------------------------------------------------------------------------------------------
+
+
+def test_an_answer_with_checked_citations(tree: Path) -> None:
+    with ScriptedServer(script) as server:
+        answer = ask(tree, server.url)
+    assert (answer.status, answer.kind, answer.provider) == ("ok", "generated", "configured")
+    assert answer.citations[0].path == "bank.py"
+    assert not answer.citations[0].problem
+    assert answer.usage.calls >= 1
+    assert not answer.usage.estimated
+
+
+def test_the_key_never_shows(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "sk-very-secret-key-123456")
+    with (
+        ScriptedServer(script, key="another") as server,
+        pytest.raises(ProviderError) as caught,
+    ):
+        ask(tree, server.url, **{"llm.api_key_env": "MY_KEY", "llm.model": "scripted-chat"})
+    assert "very-secret" not in str(caught.value)
+
+
+def test_tools_reach_indexed_files_only(tree: Path) -> None:
+    outside = ["/etc/passwd", "../../etc/passwd", ".env", "nothing.py", str(tree / ".env")]
+
+    def greedy(request: Request) -> Reply:
+        if request.schema:
+            return script(request)
+        asked = sum(message.role == "tool" for message in request.messages)
+        if asked < len(outside):
+            arguments = json.dumps({"path": outside[asked], "start_line": 1, "end_line": 9})
+            return Reply(tool_calls=(ToolCall(f"c{asked}", "read_file", arguments),))
+        return Reply(ANSWER)
+
+    with ScriptedServer(greedy) as server:
+        answer = ask(tree, server.url)
+        sent = json.dumps([dict(request.body) for request in server.requests])
+    assert [use.failed for use in answer.trace.tools] == [True] * len(outside)
+    assert "SECRET" not in sent
+    assert "root:" not in sent
+
+
+def test_a_follow_up_goes_on_and_a_stranger_may_not(tree: Path) -> None:
+    with ScriptedServer(script) as server, engine_for(tree, server.url) as engine:
+        first = engine.answers.ask(AskRequest(QUESTION, (str(tree),)))
+        again = AskRequest("and when does it fail?", (str(tree),), first.conversation_id)
+        assert engine.answers.ask(again).conversation_id == first.conversation_id
+        last = server.requests[-1].body["messages"]
+        assert [message["role"] for message in last] == ["system", "user", "assistant", "user"]
+        with pytest.raises(UsageError, match="was held with no agent"):
+            engine.answers.run_agent(
+                AgentRunRequest("explainer", "explain", str(tree), conversation=first.conversation_id)
+            )
+
+
+def test_an_agent_runs_the_steps_of_a_command_in_one_conversation(tree: Path) -> None:
+    with ScriptedServer(script) as server, engine_for(tree, server.url) as engine:
+        run = engine.answers.run_agent(AgentRunRequest("explainer", "transfers", str(tree), command="tour"))
+        assert len(run.answers) == 3
+        assert "new to this part" in server.requests[-1].body["messages"][0]["content"]
+        detail = engine.answers.conversation(ConversationRequest(run.conversation_id))
+        assert detail.conversation.agent_name == "explainer"
+        assert len(detail.turns) == 6
+        with pytest.raises(UsageError, match="is not a folder"):
+            engine.answers.run_agent(AgentRunRequest("explainer", "x", str(tree / "bank.py")))
+
+
+# --- the command line -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def plain(codeinfo: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The program without any model."""
+    monkeypatch.setenv("CODEINFO_LLM_DISCOVER", "false")
+    return codeinfo
+
+
+def test_without_a_model_the_best_passages_are_quoted(plain: Any, tree: Path) -> None:
+    done = plain("ask", QUESTION, cwd=tree)
+    assert done.returncode == 0, done.stderr
+    assert "No language model was asked" in done.stdout
+    assert "def transfer(self, other, amount):" in done.stdout
+    assert "bank.py:" in done.stdout
+    answer = json.loads(plain("ask", QUESTION, "--json", cwd=tree).stdout)
+    assert (answer["kind"], answer["status"]) == ("extractive", "ok")
+    assert any("no chat model" in note for note in answer["notes"])
+
+
+def test_without_a_model_a_foreign_question_is_refused(plain: Any, tree: Path) -> None:
+    answer = json.loads(plain("ask", "how are kubernetes pods autoscaled?", "--json", cwd=tree).stdout)
+    assert answer["status"] == "abstained"
+    assert "kubernetes" in answer["text"]
+
+
+def test_ask_streams_and_shows_the_trace(plain: Any, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ScriptedServer(script) as server:
+        monkeypatch.setenv("CODEINFO_LLM_BASE_URL", server.url)
+        done = plain("ask", QUESTION, "--trace", cwd=tree)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(ANSWER)
+    for words in ("Sources", "Round 1:", "LLM Usage Stats", "conversation "):
+        assert words in done.stdout
+
+
+def test_chat_holds_one_conversation(plain: Any, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ScriptedServer(script) as server:
+        monkeypatch.setenv("CODEINFO_LLM_BASE_URL", server.url)
+        done = plain("chat", cwd=tree, input=f"{QUESTION}\nand when does it fail?\n")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count(ANSWER) == 2
+    listed = json.loads(plain("conversations", "list", "--json", cwd=tree).stdout)
+    assert [one["turns"] for one in listed["conversations"]] == [4]
+
+
+def test_conversations_from_the_command_line(plain: Any, tree: Path) -> None:
+    identity = json.loads(plain("ask", QUESTION, "--json", cwd=tree).stdout)["conversation_id"]
+    assert QUESTION in plain("conversations", "show", identity[:8], cwd=tree).stdout
+    assert identity in plain("conversations", "search", "transfer", cwd=tree).stdout
+    assert plain("conversations", "export", identity, cwd=tree).stdout.startswith(f"# {QUESTION}\n")
+    assert plain("conversations", "archive", identity, cwd=tree).returncode == 0
+    refused = plain("ask", "more?", "--conversation", identity, cwd=tree)
+    assert refused.returncode == 2
+    assert "must be restored before use" in refused.stderr
+    assert plain("conversations", "restore", identity, cwd=tree).returncode == 0
+    assert "deleted" in plain("conversations", "delete", identity, "--yes", cwd=tree).stdout
+    assert "No conversations." in plain("conversations", "list", cwd=tree).stdout
+
+
+def test_providers_and_agents_are_listed(plain: Any, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "explainer" in plain("agents", "list", cwd=tree).stdout
+    assert "quotes the best passages" in plain("providers", cwd=tree).stdout
+    with ScriptedServer(script) as server:
+        monkeypatch.setenv("CODEINFO_LLM_BASE_URL", server.url)
+        listed = json.loads(plain("providers", "--json", cwd=tree).stdout)["providers"]
+    assert [(one["name"], one["state"], one["models"], one["chosen"]) for one in listed] == [
+        ("configured", "ok", ["scripted-chat"], True)
+    ]
+
+
+def test_ctrl_c_leaves_a_stopped_turn(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ScriptedServer(script, troubles=[Trouble.SILENT] * 9) as server:
+        monkeypatch.setenv("CODEINFO_LLM_BASE_URL", server.url)
+        command = [sys.executable, "-m", "codeinfo", "ask", QUESTION, "--model", "scripted-chat"]
+        running = subprocess.Popen(command, cwd=tree, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        until = time.monotonic() + 30
+        while not server.requests and time.monotonic() < until:
+            time.sleep(0.05)
+        os.kill(running.pid, signal.SIGINT)
+        running.communicate(timeout=30)
+    assert running.returncode == 130
+    with engine_for(tree, "") as engine:
+        (conversation,) = engine.answers.conversations(ConversationsRequest()).conversations
+        turns = engine.answers.conversation(ConversationRequest(conversation.id)).turns
+    assert turns[1].status == "stopped"
+
+
+SUITE = """
+- question: how does transfer move money between accounts?
+  must_cite: [bank.py]
+  must_mention: [insufficientfunds]
+  must_not_mention: [kubernetes]
+- question: how are kubernetes pods autoscaled?
+  must_abstain: true
+"""
+
+
+def test_answer_suites(plain: Any, tree: Path) -> None:
+    pytest.importorskip("yaml")
+    (tree / "suite.yaml").write_text(SUITE)
+    done = plain("eval", "answers", "suite.yaml", cwd=tree)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed, 0 failed" in done.stdout
+    (tree / "suite.yaml").write_text(SUITE.replace("[bank.py]", "[other.py]"))
+    done = plain("eval", "answers", "suite.yaml", cwd=tree)
+    assert done.returncode == 3
+    assert "it does not cite other.py, but bank.py" in done.stdout
+    (tree / "suite.yaml").write_text("- question: x\n  must_site: [y]\n")
+    done = plain("eval", "answers", "suite.yaml", cwd=tree)
+    assert done.returncode == 2
+    assert "must_site" in done.stderr
+    assert "No conversations." in plain("conversations", "list", "--state", "all", cwd=tree).stdout
