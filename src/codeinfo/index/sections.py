@@ -15,14 +15,15 @@ from codeinfo.index.fields import weighted_terms
 from codeinfo.index.source import Source
 from codeinfo.types import Chunk, Definition, ParsedFile
 
-SECTIONED = frozenset({"markdown", "rst", "asciidoc", "text"})
+SECTIONED = frozenset({"markdown", "rst", "asciidoc", "org", "text"})
 
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+|$)")
 _CLOSING_MARKS = re.compile(r"[ \t]+#+[ \t]*$")
 _SETEXT = re.compile(r" {0,3}(=+|-+)[ \t]*")
 _ADORNMENT = re.compile(r"([=\-`:'\"~^_*+#<>.])\1{2,}")
-_ASCIIDOC = re.compile(r"(={1,6})[ \t]+(?=\S)")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,}|-{4,}$|\.{4,}$)")
+_MARKED = {"asciidoc": re.compile(r"(={1,6})[ \t]+(?=\S)"), "org": re.compile(r"(\*{1,8})[ \t]+(?=\S)")}
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_FENCES = {"markdown": _FENCE, "asciidoc": re.compile(r"(-{4,}|\.{4,})[ \t\r]*$")}
 _FRONT_MATTER = re.compile(r"(?:---|\+\+\+)\s*")
 _MAX_TITLE = 160
 
@@ -38,7 +39,7 @@ def section_parse(source: Source, language: str, settings: ChunkSettings) -> Par
     """Chunks of kind "section" with the titles above them as breadcrumb; each heading is a definition."""
     headings = list(_headings(source.lines, language))
     chunks: list[Chunk] = []
-    for first, last, crumb in _sections(headings, len(source.lines)):
+    for first, last, crumb in _joined(list(_sections(headings, len(source.lines))), source, settings):
         for span in _section_spans(first, last, source, settings):
             text = source.between(span.first, span.last)
             if span.columns is not None:
@@ -58,23 +59,29 @@ def _terms(chunk: Chunk, titles: dict[int, str]) -> dict[str, float]:
 
 
 def _headings(lines: Sequence[str], language: str) -> Iterator[Heading]:
-    find = {"markdown": _markdown_heading, "asciidoc": _asciidoc_heading}.get(language, _adorned_heading)
     levels: dict[str, int] = {}  # of reStructuredText adornments, in the order they appear
+    fences = _FENCES.get(language)
     fence = ""
     start = _front_matter_end(lines) if language == "markdown" else 0
     for number in range(start, len(lines)):
-        if language != "rst" and language != "text":
-            mark = _FENCE.match(lines[number])
-            if mark and not (language == "markdown" and mark.group(1)[0] in "-."):
-                if not fence:
-                    fence = mark.group(1)
-                elif mark.group(1).startswith(fence):
-                    fence = ""
-                continue
-        if not fence:
-            heading = find(lines, number, levels)
+        mark = fences.match(lines[number]) if fences is not None else None
+        if mark is not None:
+            if not fence:
+                fence = mark.group(1)
+            elif mark.group(1).startswith(fence):
+                fence = ""
+        elif not fence:
+            heading = _heading(lines, number, language, levels)
             if heading is not None:
                 yield heading
+
+
+def _heading(lines: Sequence[str], number: int, language: str, levels: dict[str, int]) -> Heading | None:
+    if language == "markdown":
+        return _markdown_heading(lines, number)
+    if language in _MARKED:
+        return _marked_heading(lines[number], number, _MARKED[language])
+    return _adorned_heading(lines, number, levels)
 
 
 def _front_matter_end(lines: Sequence[str]) -> int:
@@ -87,7 +94,7 @@ def _front_matter_end(lines: Sequence[str]) -> int:
     return 0
 
 
-def _markdown_heading(lines: Sequence[str], number: int, levels: dict[str, int]) -> Heading | None:
+def _markdown_heading(lines: Sequence[str], number: int) -> Heading | None:
     line = lines[number]
     match = _ATX.match(line)
     if match:
@@ -101,11 +108,11 @@ def _markdown_heading(lines: Sequence[str], number: int, levels: dict[str, int])
     return None
 
 
-def _asciidoc_heading(lines: Sequence[str], number: int, levels: dict[str, int]) -> Heading | None:
-    match = _ASCIIDOC.match(lines[number])
+def _marked_heading(line: str, number: int, mark: re.Pattern[str]) -> Heading | None:
+    match = mark.match(line)
     if not match:
         return None
-    return Heading(number + 1, number + 1, len(match.group(1)), lines[number][match.end() :].strip()[:_MAX_TITLE])
+    return Heading(number + 1, number + 1, len(match.group(1)), line[match.end() :].strip()[:_MAX_TITLE])
 
 
 def _adorned_heading(lines: Sequence[str], number: int, levels: dict[str, int]) -> Heading | None:
@@ -136,6 +143,25 @@ def _sections(headings: Sequence[Heading], line_count: int) -> Iterator[tuple[in
         above.append(heading)
         last = headings[position + 1].first - 1 if position + 1 < len(headings) else line_count
         yield heading.first, last, " > ".join(part.title for part in above if part.title)
+
+
+def _joined(
+    sections: Sequence[tuple[int, int, str]], source: Source, settings: ChunkSettings
+) -> Iterator[tuple[int, int, str]]:
+    """A heading with hardly a word of its own goes with its first subsection, where both fit into one chunk."""
+    start = 0
+    for position, (first, last, crumb) in enumerate(sections):
+        start = start or first
+        following = sections[position + 1] if position + 1 < len(sections) else None
+        if (
+            following is not None
+            and following[2].startswith(f"{crumb} > ")
+            and source.size(start, last) <= settings.doc_overlap
+            and source.size(start, following[1]) <= settings.doc_chars
+        ):
+            continue
+        yield start, last, crumb
+        start = 0
 
 
 def _definitions(headings: Sequence[Heading], line_count: int) -> Iterator[Definition]:
@@ -198,7 +224,7 @@ def _blocks(first: int, last: int, source: Source, settings: ChunkSettings) -> I
 
 def _block_end(lines: Sequence[str], number: int, last: int) -> int:
     fence = _FENCE.match(lines[number - 1])
-    if fence and fence.group(1)[0] in "`~":
+    if fence:
         for end in range(number + 1, last + 1):
             if lines[end - 1].strip().startswith(fence.group(1)):
                 return end

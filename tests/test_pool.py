@@ -1,0 +1,247 @@
+"""Worker processes: whatever a file or a signal does to them, the caller gets its results."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from codeinfo.errors import CodeInfoError
+from codeinfo.index import pool as pool_module
+from codeinfo.index.chunk import ChunkSettings
+from codeinfo.index.parse import parse_packed
+from codeinfo.index.pool import Parsed, ParsePool, ParseTask
+from codeinfo.types import FileKind
+
+SETTINGS = ChunkSettings()
+PATIENT = ChunkSettings(parse_timeout_s=60)  # for machines that are busy with other tests
+
+
+def task(path: str, text: str, language: str = "python") -> ParseTask:
+    return ParseTask(path, text, language, FileKind.CODE)
+
+
+def run_one(text: str, language: str = "python", settings: ChunkSettings = SETTINGS) -> Parsed:
+    with ParsePool(settings) as pool:
+        (result,) = pool.run([task("file", text, language)])
+    return result
+
+
+def worker_pids(pool: ParsePool) -> list[int]:
+    return [feeder._process.pid for feeder in pool._feeders if feeder._process is not None]
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (OSError, IndexError):
+        return False
+
+
+def assert_ends(pid: int, within_s: float = 10) -> None:
+    deadline = time.monotonic() + within_s
+    while is_alive(pid):
+        assert time.monotonic() < deadline, f"worker {pid} is still alive"
+        time.sleep(0.02)
+
+
+def files(count: int) -> list[ParseTask]:
+    return [
+        task(f"{number}.py", f"import os\n\ndef f{number}():\n    return os.x({number})\n") for number in range(count)
+    ]
+
+
+def test_results_equal_those_of_a_parse_in_this_process() -> None:
+    todo = [*files(100), task("doc.md", "# Title\n\nText.\n", "markdown"), task("ü.py", "größe = '👋'\n")]
+    with ParsePool(PATIENT) as pool:
+        results = {result.path: result for result in pool.run(todo)}
+    assert results.keys() == {entry.path for entry in todo}
+    for entry in todo:
+        parsed, references = parse_packed(entry.path, entry.text, entry.language, entry.kind, PATIENT)
+        assert results[entry.path] == Parsed(entry.path, parsed, references)
+
+
+def test_a_pool_can_run_again_and_an_empty_run_starts_nothing() -> None:
+    with ParsePool(PATIENT) as pool:
+        assert list(pool.run([])) == []
+        assert worker_pids(pool) == []
+        assert len(list(pool.run(files(3)))) == 3
+        first = worker_pids(pool)
+        assert len(list(pool.run(files(3)))) == 3
+        assert worker_pids(pool) == first
+        assert len(first) == 1  # a few small files are not worth a second process
+
+
+def test_much_work_is_shared() -> None:
+    big = "def f():\n    return 1\n" * 4000
+    with ParsePool(PATIENT, workers=2) as pool:
+        results = pool.run(task(f"{number}.py", big) for number in range(8))
+        next(results)
+        assert len(worker_pids(pool)) == 2
+        assert len(list(results)) == 7
+
+
+def test_tasks_are_taken_only_as_fast_as_results() -> None:
+    taken = 0
+
+    def endless() -> Iterator[ParseTask]:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield task(f"{taken}.py", "x = 1\n" * 100)
+
+    with ParsePool(PATIENT, workers=1) as pool:
+        results = pool.run(endless())
+        for _ in range(10):
+            next(results)
+        assert taken <= 10 + pool_module._QUEUED_FILES
+        results.close()
+        assert worker_pids(pool) == []
+
+
+def test_an_error_of_the_iterable_reaches_the_caller() -> None:
+    def broken() -> Iterator[ParseTask]:
+        yield task("a.py", "x = 1\n")
+        raise OSError("disk gone")
+
+    with ParsePool(PATIENT) as pool, pytest.raises(OSError, match="disk gone"):
+        list(pool.run(broken()))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("nested brackets", "[" * 100_000 + "]" * 100_000),
+        ("open brackets", "(" * 200_000),
+        ("one line of 50 MB", "x = 1; " * (50_000_000 // 7)),
+        ("an expression of 200,000 terms", "a = " + " + ".join(["b"] * 200_000)),
+        ("a string that never ends", '"""' + "abc def\n" * 50_000),
+        ("a lone surrogate", 'a = "\ud800"\n' * 100),
+        ("NUL bytes", "\x00" * 100_000),
+    ],
+)
+def test_hostile_files_end_in_chunks(name: str, text: str) -> None:
+    started = time.monotonic()
+    result = run_one(text, settings=ChunkSettings(parse_timeout_s=2))
+    assert result.parsed.chunks
+    assert sum(len(chunk.text) for chunk in result.parsed.chunks) <= max(100_000 + 2000, len(text))
+    assert time.monotonic() - started < 60
+
+
+def test_a_file_that_takes_too_long_is_indexed_as_text() -> None:
+    result = run_one("x = [" + "(" * 400_000, settings=ChunkSettings(parse_timeout_s=0.3))
+    assert result.parsed.notes[-1] == "parser gave up after 0.3 s: indexed as text"
+    assert {chunk.kind for chunk in result.parsed.chunks} == {"text"}
+
+
+def test_a_killed_worker_costs_one_file_its_syntax_and_no_file_its_place() -> None:
+    slow = "x = [" + "(" * 400_000
+    with ParsePool(ChunkSettings(parse_timeout_s=30), workers=1) as pool:
+        results = pool.run([*files(3), task("slow.py", slow), *(task(f"late{n}.py", "y = 1\n") for n in range(5))])
+        found = [next(results) for _ in range(3)]
+        time.sleep(0.5)
+        (pid,) = worker_pids(pool)
+        os.kill(pid, signal.SIGSEGV)
+        found += results
+    assert len(found) == 9
+    notes = {result.path: result.parsed.notes for result in found if result.parsed.notes}
+    assert notes.keys() == {"slow.py"}
+    assert notes["slow.py"][-1] == "parser crashed (signal 11): indexed as text"
+
+
+def test_a_worker_that_dies_while_idle_is_replaced_and_no_file_is_blamed() -> None:
+    with ParsePool(PATIENT, workers=1) as pool:
+        list(pool.run(files(1)))
+        (pid,) = worker_pids(pool)
+        os.kill(pid, signal.SIGKILL)
+        assert_ends(pid)
+        (result,) = pool.run(files(1))
+    assert result.parsed.notes == ()
+    assert result.parsed.definitions
+
+
+def test_when_no_worker_survives_the_caller_cuts_lines_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_module, "_LAST_RESORT_CHARS", 600)
+    result = run_one("word\n" * 400_000, settings=ChunkSettings(parse_timeout_s=0.0001))
+    assert "that failed too" in result.parsed.notes[-1]
+    assert sum(len(chunk.text) for chunk in result.parsed.chunks) <= 600
+    assert len(result.parsed.terms) == len(result.parsed.chunks)
+
+
+def test_a_worker_that_cannot_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with ParsePool(SETTINGS) as pool, pytest.raises(CodeInfoError, match="does not start"):
+        list(pool.run(files(1)))
+
+
+def test_workers_end_with_the_pool() -> None:
+    with ParsePool(PATIENT) as pool:
+        list(pool.run(files(2)))
+        pids = worker_pids(pool)
+        assert pids
+    for pid in pids:
+        assert_ends(pid)
+    assert not [thread for thread in threading.enumerate() if thread.name == "parse-feeder"]
+
+
+SCRIPT = """
+import os, sys, time
+from codeinfo.index.chunk import ChunkSettings
+from codeinfo.index.pool import ParsePool, ParseTask
+from codeinfo.types import FileKind
+def tasks():
+    for number in range(10**9):
+        yield ParseTask(f"{number}.py", "x = 1\\n" * 100, "python", FileKind.CODE)
+with ParsePool(ChunkSettings(), workers=1) as pool:
+    results = pool.run(tasks())
+    next(results)
+    print(pool._feeders[0]._process.pid, flush=True)
+    for _ in results:
+        time.sleep(0.01)
+"""
+
+
+def start_script(tmp_path: Path) -> tuple[subprocess.Popen[str], int]:
+    root = Path(pool_module.__file__).parents[2]
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    return process, int(process.stdout.readline())
+
+
+def test_workers_end_when_the_caller_is_killed(tmp_path: Path) -> None:
+    process, worker = start_script(tmp_path)
+    process.kill()
+    process.communicate()
+    assert_ends(worker)
+
+
+def test_an_interrupt_shows_one_traceback_the_callers_own(tmp_path: Path) -> None:
+    process, worker = start_script(tmp_path)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, errors = process.communicate(timeout=30)
+    assert errors.count("Traceback") == 1
+    assert errors.rstrip().endswith("KeyboardInterrupt")
+    assert_ends(worker)
+
+
+def test_modules_in_the_current_folder_are_never_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("codeinfo", "tree_sitter", "marshal", "zlib"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('imported from the repository')\n")
+    monkeypatch.chdir(tmp_path)
+    assert run_one("def f(): pass\n", settings=PATIENT).parsed.definitions
