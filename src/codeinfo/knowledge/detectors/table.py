@@ -1,0 +1,50 @@
+"""The shape of a detector: one way of doing something, told by how it looks in code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+# Languages that share detectors, because their code answers the same questions in the same words.
+FAMILY = {
+    "python": "python",
+    "javascript": "javascript",
+    "typescript": "javascript",
+    "tsx": "javascript",
+    "vue": "javascript",
+    "html": "javascript",  # Angular's templates
+    "go": "go",
+    "java": "java",
+    "csharp": "csharp",
+    "rust": "rust",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Detector:
+    """Patterns of one `question` compete. `needles` are words of which a file must hold one before the expression is
+    tried: looking for a word is a hundred times cheaper. A match starts in code, unless it is meant `in_text`."""
+
+    name: str
+    category: str
+    question: str
+    language: str
+    expression: str  # matched with MULTILINE
+    needles: tuple[str, ...] = ()
+    example: str = ""
+    in_text: bool = False  # templates stand in strings
+    paths: tuple[str, ...] = ()  # globs; () for every file of the language
+
+
+Row = tuple[str, str, str, str]  # name, needles with spaces between them, expression, example
+
+
+def detectors(
+    language: str, questions: Mapping[tuple[str, str], Sequence[Row]], *, in_text: bool = False
+) -> tuple[Detector, ...]:
+    """Rows grouped by (category, question)."""
+    return tuple(
+        Detector(name, category, question, language, expression, tuple(needles.split()), example, in_text)
+        for (category, question), rows in questions.items()
+        for name, needles, expression, example in rows
+    )

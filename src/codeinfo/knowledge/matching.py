@@ -1,0 +1,66 @@
+"""Finding the uses of patterns in a file."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import re
+from collections.abc import Sequence
+from functools import cached_property
+
+from codeinfo.knowledge.code_text import CodeText
+from codeinfo.knowledge.detectors import FAMILY, Detector
+
+MOST_LINES = 200  # of one pattern in one file: more say nothing new
+
+Use = tuple[int, int]  # position of the detector, line
+
+
+class Matcher:
+    """Detectors, compiled when a file first needs them."""
+
+    def __init__(self, detectors: Sequence[Detector]) -> None:
+        self.detectors = tuple(detectors)
+        self._compiled: dict[int, re.Pattern[str]] = {}
+        self._by_family: dict[str, list[int]] = {}
+        for position, detector in enumerate(self.detectors):
+            self._by_family.setdefault(detector.language, []).append(position)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Changes when a detector does: uses found by others are then of no use."""
+        return hashlib.sha256(repr((MOST_LINES, self.detectors)).encode()).hexdigest()[:16]
+
+    def knows(self, language: str) -> bool:
+        return FAMILY.get(language, language) in self._by_family
+
+    def uses(self, text: str, language: str, path: str) -> list[Use]:
+        """Each line that uses a pattern, once, by detector and line."""
+        family = FAMILY.get(language, language)
+        code = CodeText(text, family)
+        templates = language == "html"
+        found: list[Use] = []
+        for position in self._by_family.get(family, ()):
+            detector = self.detectors[position]
+            if templates and not detector.in_text:
+                continue
+            if detector.needles and not any(needle in text for needle in detector.needles):
+                continue
+            if detector.paths and not any(fnmatch.fnmatchcase(path, glob) for glob in detector.paths):
+                continue
+            found += [(position, line) for line in self._lines(position, detector, code)]
+        return found
+
+    def _lines(self, position: int, detector: Detector, code: CodeText) -> list[int]:
+        expression = self._compiled.get(position)
+        if expression is None:
+            expression = self._compiled[position] = re.compile(detector.expression, re.MULTILINE)
+        lines: dict[int, None] = {}
+        for match in expression.finditer(code.text):
+            words = match.group()
+            start = match.start() + len(words) - len(words.lstrip())
+            if detector.in_text or code.is_code(start):
+                lines[code.line_of(start)] = None
+                if len(lines) == MOST_LINES:
+                    break
+        return list(lines)
