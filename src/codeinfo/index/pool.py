@@ -23,6 +23,7 @@ from typing import Any
 
 from codeinfo.errors import CodeInfoError
 from codeinfo.index.chunk import ChunkSettings
+from codeinfo.index.documents import CONVERT_TIMEOUT_S
 from codeinfo.index.worker import HEADER, READY
 from codeinfo.types import Chunk, Definition, FileKind, Import, ParsedFile
 
@@ -37,7 +38,7 @@ _LAST_RESORT_CHARS = 1_000_000  # what this process itself cuts into lines when 
 @dataclass(frozen=True, slots=True)
 class ParseTask:
     path: str
-    text: str
+    text: str | bytes  # bytes are a document's: the worker converts them
     language: str
     kind: FileKind
 
@@ -49,6 +50,7 @@ class Parsed:
     path: str
     parsed: ParsedFile
     references: bytes
+    refusal: str = ""  # why a document could not be read
 
 
 @dataclass(slots=True)
@@ -56,6 +58,10 @@ class _Job:
     task: ParseTask
     syntax: bool = True
     note: str = ""
+
+    @property
+    def is_document(self) -> bool:
+        return isinstance(self.task.text, bytes)
 
 
 _Result = tuple[_Job, Parsed] | BaseException
@@ -188,7 +194,8 @@ class _Feeder:
         assert process is not None
         assert process.stdin is not None
         assert process.stdout is not None
-        deadline = time.monotonic() + self._settings.parse_timeout_s
+        timeout = CONVERT_TIMEOUT_S if self._at_hand[0].is_document else self._settings.parse_timeout_s
+        deadline = time.monotonic() + timeout
         poll = select.poll()
         poll.register(process.stdout, select.POLLIN)
         while True:
@@ -199,7 +206,7 @@ class _Feeder:
                 poll.register(process.stdin, select.POLLOUT)
             left = deadline - time.monotonic()
             if left <= 0:
-                return f"gave up after {self._settings.parse_timeout_s:g} s"
+                return f"gave up after {timeout:g} s"
             for descriptor, event in poll.poll(left * 1000):
                 if descriptor == process.stdin.fileno():
                     if event & ~select.POLLOUT or not self._write(process.stdin.fileno()):
@@ -215,7 +222,7 @@ class _Feeder:
         if done:
             self._results.put((job, _rebuilt(job, value)))
         else:
-            self._retry(job, f"failed ({value})")
+            self._retry(job, value if job.is_document else f"failed ({value})")
         return ""
 
     def _degrade(self, reason: str) -> None:
@@ -224,7 +231,9 @@ class _Feeder:
         self._retry(self._at_hand.popleft(), reason)
 
     def _retry(self, job: _Job, reason: str) -> None:
-        if job.syntax:
+        if job.is_document:  # there is no plainer way to read it
+            self._results.put((job, Parsed(job.task.path, ParsedFile(chunks=()), b"", refusal=reason)))
+        elif job.syntax:
             again = _Job(job.task, syntax=False, note=f"parser {reason}: indexed as text")
             self._at_hand.append(again)
             if self._process is not None:
@@ -329,6 +338,7 @@ def _last_resort(job: _Job, settings: ChunkSettings) -> Parsed:
     from codeinfo.index.parse import text_parse
     from codeinfo.index.source import Source
 
+    assert isinstance(job.task.text, str)
     parsed = text_parse(Source(job.task.text[:_LAST_RESORT_CHARS]), settings)
     note = f"{job.note}; that failed too: only the first {_LAST_RESORT_CHARS:,} characters are indexed"
     return Parsed(job.task.path, replace(parsed, notes=(note,)), b"")

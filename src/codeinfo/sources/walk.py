@@ -29,6 +29,7 @@ class WalkSettings:
     submodules: bool = False
     default_rules: bool = True  # leave out vendor and build folders, lock files, binaries…; secrets stay out anyway
     kinds: tuple[FileKind, ...] = ()  # empty: all
+    documents: bool = False  # only documents, those that must be converted included
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,8 @@ class _Judge:
     def _applies(self, rule: rules.Rule, path: str, match: Match | None) -> bool:
         if rule is rules.SECRET:
             return match is None or not brings_back_secret(match, path)
+        if self._settings.documents and rule.name == "binary":
+            return False  # whether it can be converted is decided later
         return match is None and self._settings.default_rules
 
     def _judge_folder(self, folder: str) -> tuple[Skip | None, Skip | None]:
@@ -114,6 +117,8 @@ class _Judge:
         if not stat.S_ISREG(status.st_mode):
             return self._not_a_file(path, status.st_mode)
         settings = self._settings
+        if settings.documents:
+            return self._judge_document(path, status)
         language = language_of(path)
         if status.st_size > settings.max_file_bytes:
             return Skip(path, "too-large", f"{status.st_size:,} bytes", matters=language is not None)
@@ -121,6 +126,17 @@ class _Judge:
             return Skip(path, "unknown-type", f"{status.st_size:,} bytes of an unknown type")
         if settings.kinds and (kind := kind_of(path, language)) not in settings.kinds:
             return Skip(path, "kind", f"{kind.value}, not among the kinds asked for")
+        return SourceFile(path, status.st_size, status.st_mtime_ns)
+
+    def _judge_document(self, path: str, status: os.stat_result) -> SourceFile | Skip:
+        from codeinfo.sources.documents.formats import document_language, missing_library
+
+        if not document_language(path):
+            return Skip(path, "not-a-document", "of no format that documents have")
+        if status.st_size > self._settings.max_file_bytes:
+            return Skip(path, "too-large", f"{status.st_size:,} bytes", matters=True)
+        if command := missing_library(path):
+            return Skip(path, "needs-library", f"to read it, install what is missing: {command}", matters=True)
         return SourceFile(path, status.st_size, status.st_mtime_ns)
 
     def _not_a_file(self, path: str, mode: int) -> Skip:
