@@ -44,6 +44,7 @@ class Layer:
     origin: str
     values: Mapping[str, Any]
     text: str = ""  # the TOML file's text, to point at a line
+    patterns: tuple[Mapping[str, Any], ...] = ()  # the file's [[patterns]], as written
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class Config:
     trust: TrustSettings
     origins: Mapping[str, str]  # "section.field" → where its value comes from
     notes: tuple[str, ...] = ()  # values that were not taken, and why
+    patterns: tuple[Mapping[str, Any], ...] = ()  # the project's own detectors, as written
     _layers: tuple[Layer, ...] = field(default=(), repr=False)
     _project: Layer | None = field(default=None, repr=False)
     _env: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -120,7 +122,13 @@ def _toml_layer(name: str, path: Path) -> Layer:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read {path}: {error}", next_step="Mend the file or remove it.") from error
     origin = f"{name} {path}"
-    return Layer(origin, _flatten(parse_toml(text, path), origin, text), text)
+    parsed = parse_toml(text, path)
+    patterns = parsed.pop("patterns", [])
+    if not isinstance(patterns, list):
+        raise UsageError(
+            f"patterns in {origin} is no list{_line(text, 'patterns')}", next_step="Write [[patterns]] above each one"
+        )
+    return Layer(origin, _flatten(parsed, origin, text), text, tuple(patterns))
 
 
 def parse_toml(text: str, path: Path) -> dict[str, Any]:
@@ -220,7 +228,15 @@ def _resolve(layers: tuple[Layer, ...], found: Layer, env: Mapping[str, str]) ->
         name: kind(**{key.partition(".")[2]: value for key, value in values.items() if key.startswith(f"{name}.")})
         for name, kind in SECTIONS.items()
     }
-    return Config(**sections, origins=origins, notes=tuple(notes), _layers=layers, _project=found, _env=env)
+    return Config(
+        **sections,
+        origins=origins,
+        notes=tuple(notes),
+        patterns=found.patterns,
+        _layers=layers,
+        _project=found,
+        _env=env,
+    )
 
 
 def _admit(project: Layer, layers: tuple[Layer, ...]) -> tuple[Layer, list[str]]:

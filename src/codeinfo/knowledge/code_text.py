@@ -43,6 +43,8 @@ class CodeText:
 
     def is_code(self, offset: int) -> bool:
         """The first character of a string still counts as code: a pattern may begin with it."""
+        if self._family not in _TEXT:
+            return True  # a language only a project's own patterns speak of
         if self._starts is None:
             spans = [match.span() for match in _expression(self._family).finditer(self.text)]
             self._starts, self._ends = [start for start, _ in spans], [end for _, end in spans]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import hashlib
 import re
+import time
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -12,6 +13,8 @@ from codeinfo.knowledge.code_text import CodeText
 from codeinfo.knowledge.detectors import FAMILY, Detector
 
 MOST_LINES = 200  # of one pattern in one file: more say nothing new
+OWN_LINE_CHARS = 200  # of a line that a project's own expression sees
+OWN_SECONDS = 5.0  # for all of them together: an expression from a repository must not keep anyone waiting
 
 Use = tuple[int, int]  # position of the detector, line
 
@@ -23,6 +26,7 @@ class Matcher:
         self.detectors = tuple(detectors)
         self._compiled: dict[int, re.Pattern[str]] = {}
         self._by_family: dict[str, list[int]] = {}
+        self._own_seconds = OWN_SECONDS
         for position, detector in enumerate(self.detectors):
             self._by_family.setdefault(detector.language, []).append(position)
 
@@ -30,6 +34,11 @@ class Matcher:
     def fingerprint(self) -> str:
         """Changes when a detector does: uses found by others are then of no use."""
         return hashlib.sha256(repr((MOST_LINES, self.detectors)).encode()).hexdigest()[:16]
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether the project's own patterns took too long, so that some of their uses are missing."""
+        return self._own_seconds <= 0
 
     def knows(self, language: str) -> bool:
         return FAMILY.get(language, language) in self._by_family
@@ -55,6 +64,8 @@ class Matcher:
         expression = self._compiled.get(position)
         if expression is None:
             expression = self._compiled[position] = re.compile(detector.expression, re.MULTILINE)
+        if detector.own:
+            return self._own_lines(expression, code)
         lines: dict[int, None] = {}
         for match in expression.finditer(code.text):
             words = match.group()
@@ -64,3 +75,17 @@ class Matcher:
                 if len(lines) == MOST_LINES:
                     break
         return list(lines)
+
+    def _own_lines(self, expression: re.Pattern[str], code: CodeText) -> list[int]:
+        lines: list[int] = []
+        offset = 0
+        for number, text in enumerate(code.text.split("\n"), 1):
+            if self._own_seconds <= 0 or len(lines) == MOST_LINES:
+                break
+            started = time.perf_counter()
+            match = expression.search(text[:OWN_LINE_CHARS])
+            self._own_seconds -= time.perf_counter() - started
+            if match and code.is_code(offset + match.start() + len(match.group()) - len(match.group().lstrip())):
+                lines.append(number)
+            offset += len(text) + 1
+        return lines

@@ -20,6 +20,7 @@ TIMEOUT_S = 30.0
 _SAFE_COMMANDS = frozenset(
     # one line each: what may run on a repository is a list worth reading
     {
+        "blame",  # of a commit only: without one git reads the work tree
         "cat-file",
         "check-ignore",
         "diff-index",  # with --cached only: without it git reads the work tree
@@ -34,7 +35,7 @@ _SAFE_COMMANDS = frozenset(
         "show",
     }
 )
-_DIFFING_COMMANDS = frozenset({"log", "show", "diff-index", "diff-tree"})
+_DIFFING_COMMANDS = frozenset({"blame", "log", "show", "diff-index", "diff-tree"})
 _SETTINGS = (
     "core.fsmonitor=false",
     f"core.hooksPath={os.devnull}",
@@ -75,7 +76,10 @@ def run(
 ) -> bytes:
     """The output of `git arguments` in `root`; `settings` are more `name=value` pairs, `accept` the good statuses."""
     command = arguments[0]
-    if command not in _SAFE_COMMANDS or (command == "diff-index" and "--cached" not in arguments):
+    reads_work_tree = (command == "diff-index" and "--cached" not in arguments) or (
+        command == "blame" and (list(arguments[-2:-1]) != ["--"] or arguments[-3].startswith("-"))
+    )
+    if command not in _SAFE_COMMANDS or reads_work_tree:
         raise ValueError(f"git {command} may run programs that the repository names")
     line = [_program(), "--no-optional-locks", "--no-pager"]
     if command != "check-ignore":  # which refuses the switch

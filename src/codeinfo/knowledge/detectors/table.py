@@ -34,6 +34,7 @@ class Detector:
     example: str = ""
     in_text: bool = False  # templates stand in strings
     paths: tuple[str, ...] = ()  # globs; () for every file of the language
+    own: bool = False  # written by the project: matched line by line, within a time limit
 
 
 Row = tuple[str, str, str, str]  # name, needles with spaces between them, expression, example
