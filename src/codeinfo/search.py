@@ -27,7 +27,7 @@ from codeinfo.rank.keyword import (
 from codeinfo.rank.quality import assess
 from codeinfo.rank.query import Query, read_query
 from codeinfo.rank.weights import DEFAULT, Weights
-from codeinfo.types import Distance, Dropped, FileKind, Hit, Intent, SearchResult, Signal
+from codeinfo.types import Definition, Distance, Dropped, FileKind, Hit, Intent, SearchResult, Signal
 
 CANDIDATES = 120  # files that get the per-path signals
 ROWS_PER_FILE = 3  # fetched for each file: the best, its second, and one to spare for filters
@@ -188,15 +188,22 @@ def best_rows(query: Query, evidence: Evidence, view: Snapshot, file: int) -> li
     score = words / max(float(words.max()), 1e-6)
     if evidence.cosines is not None:
         score = score + MEANING_IN_FILE * evidence.cosines[own]
+    bonus: dict[int, float] = {}
     for symbol in evidence.definitions:
         if symbol.path == view.paths[file] and (row := view.row_at(file, symbol.definition.start_line)) is not None:
-            exact = symbol.definition.name in query.names
-            worth = DEFINED_HERE if query.bare_name else NAMED_HERE
-            if symbol.definition.kind in boost.TYPE_KINDS:
-                worth *= 1.5
-            score[row - first] += worth if exact else worth / 2
+            bonus[row] = max(bonus.get(row, 0.0), _worth_of_definition(query, symbol.definition))
+    for row, worth in bonus.items():
+        score[row - first] += worth
     order = np.argsort(-score, kind="stable")[:ROWS_PER_FILE]
     return [first + int(at) for at in order]
+
+
+def _worth_of_definition(query: Query, definition: Definition) -> float:
+    """Several constructors of one name in a chunk are worth no more than one; the type itself is worth the most."""
+    worth = DEFINED_HERE if query.bare_name else NAMED_HERE
+    if definition.kind in boost.TYPE_KINDS:
+        worth *= 1.5
+    return worth if definition.name in query.names else worth / 2
 
 
 def _signals(item: Ranked, evidence: Evidence, w: Weights) -> tuple[Signal, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 
@@ -97,7 +98,7 @@ def path_mentions(query: Query, paths: Sequence[str]) -> Floats:
 
 def multipliers(query: Query, path: str, w: Weights) -> dict[str, float]:
     """Named factors from the path alone."""
-    factors = {"depth": max(0.4, 1 - w.depth * path.count("/"))}
+    factors = {"depth": math.exp(-w.depth * path.count("/"))}
     if not query.about_tests and _SECONDARY.search(path):
         factors["secondary"] = w.secondary
     if _VENDORED.search(path):

@@ -17,15 +17,15 @@ class Weights:
     chunk_decay: tuple[float, ...] = (1.0, 0.5, 0.25, 0.12, 0.06)  # a file's best chunks, best first
 
     # Added, each relative to the best file of the query.
-    chunks: float = 0.72
+    chunks: float = 0.75
     file_bm25: float = 0.37
     exact_definition: float = 1.0  # the query is a bare name, and the file defines it
-    named_definition: float = 0.24  # a sentence mentions a name that the file defines
-    stem_coverage: float = 0.13  # share of the query (by rarity) found in the file's name
-    stem_precision: float = 0.44  # share of the file's name found in the query
-    folder_match: float = 0.28
-    definition_coverage: float = 0.12  # share of the query found in the names the file defines
-    text_coverage: float = 0.21  # share of the query found anywhere in the file
+    named_definition: float = 0.27  # a sentence mentions a name that the file defines
+    stem_coverage: float = 0.2  # share of the query (by rarity) found in the file's name
+    stem_precision: float = 0.43  # share of the file's name found in the query
+    folder_match: float = 0.4
+    definition_coverage: float = 0.14  # share of the query found in the names the file defines
+    text_coverage: float = 0.25  # share of the query found anywhere in the file
     path_mention: float = 0.3  # the text names the file or its module
 
     # Meaning: z-score of the mean of a file's three best cosines, cut at 0, divided by 4.
@@ -34,7 +34,7 @@ class Weights:
 
     # Multipliers.
     length: float = 0.4  # × (1 + this × relative log length)
-    depth: float = 0.06  # × (1 − this × folders above the file)
+    depth: float = 0.18  # × e^(−this × folders above the file)
     secondary: float = 0.5  # tests, examples, benchmarks, legacy, where the query is not about them
     vendored: float = 0.3
     type_stub: float = 0.7
