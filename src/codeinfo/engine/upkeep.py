@@ -5,26 +5,29 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from codeinfo.config import Config
-from codeinfo.errors import IndexDamaged, IndexTooNew
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.diff import Changes, compare
 from codeinfo.ports import Embedder
 from codeinfo.requests import IndexReport, Progress
 from codeinfo.settings import IndexSettings
 from codeinfo.sources.walk import WalkSettings, walk
+from codeinfo.store.faults import BuildDamaged, Replaced
 from codeinfo.store.layout import IndexFolder
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.types import Skip, Walk
+from codeinfo.types import ManifestRow, Skip, Walk
 
 TOKENS_VERSION = 1  # raise when tokens.py or the field weights change what is stored
 KEYWORD_ONLY = (
     "no embedding model is set up, so this is keyword search only: set embedding.provider to use meaning as well"
 )
+
+OTHER_MODEL = "the index was made with another embedding model, so this is keyword search only until it is built anew"
+_OPEN_TRIES = 20  # each needs another process to swap builds between our reading which one is live and opening it
 
 ProgressSink = Callable[[Progress], None]
 
@@ -41,10 +44,12 @@ class Fresh:
 class Upkeep:
     """One root: its folder in the cache, its settings, its open store."""
 
+    documents = False  # whether its files are documents to convert
+
     def __init__(self, root: Path, config: Config, embedder: Embedder | None) -> None:
         self.root = root
         self.config = config
-        self.embedder = embedder
+        self._embedder = embedder
         self.folder = IndexFolder(config.paths.cache_dir, root)
         self._store: SqliteStore | None = None
 
@@ -57,8 +62,17 @@ class Upkeep:
 
     def recipe(self) -> str:
         """Everything that makes an index another one; a changed recipe means a rebuild."""
-        model = f"{self.embedder.model_id}/{self.embedder.dimension}" if self.embedder else "none"
-        return json.dumps([TOKENS_VERSION, chunk_settings(self.config.index).fingerprint(), model])
+        return json.dumps([TOKENS_VERSION, chunk_settings(self.config.index).fingerprint(), self._model()])
+
+    def _model(self) -> str:
+        return f"{self._embedder.model_id}/{self._embedder.dimension}" if self._embedder else "none"
+
+    @property
+    def embedder(self) -> Embedder | None:
+        """What a query is embedded with: nothing while the open index holds another model's vectors."""
+        if self._store is None or json.loads(self._store.meta()["recipe"])[-1] == self._model():
+            return self._embedder
+        return None
 
     def walk(self) -> Walk:
         index = self.config.index
@@ -71,23 +85,34 @@ class Upkeep:
 
     def live_store(self) -> SqliteStore | None:
         """The live build, opened once and kept while it stays the live one."""
-        build = self.folder.current()
-        if self._store is not None and (build is None or self._store.folder != build):
-            self.close()
-        if self._store is None and build is not None:
-            self._store = SqliteStore(build)
+        for attempt in range(_OPEN_TRIES):
+            build = self.folder.current()
+            if self._store is not None and (self._store.folder != build or self._store.damaged):
+                self.close()
+            if self._store is not None or build is None:
+                return self._store
+            try:
+                self._store = SqliteStore(build)
+            except Replaced:
+                if attempt == _OPEN_TRIES - 1:
+                    raise
         return self._store
 
     def standing_notes(self) -> tuple[str, ...]:
         """What every answer from this index must say."""
-        return (KEYWORD_ONLY, *self.config.notes) if self.embedder is None else self.config.notes
+        if self._embedder is None:
+            return (KEYWORD_ONLY, *self.config.notes)
+        return self.config.notes if self.embedder else (OTHER_MODEL, *self.config.notes)
 
     def pending(self) -> tuple[Walk, Changes | None]:
         """What the next run would do; None where it would build everything."""
         walked, store = self.walk(), self.live_store()
         if store is None or store.meta().get("recipe") != self.recipe():
             return walked, None
-        return walked, compare(store.manifest(), walked.files)
+        return walked, self.changes(store.manifest(), walked)
+
+    def changes(self, manifest: Mapping[str, ManifestRow], walked: Walk) -> Changes:
+        return compare(manifest, walked.files)
 
     # --- bringing it up to date ---
 
@@ -96,9 +121,7 @@ class Upkeep:
         started = time.monotonic()
         try:
             return self._refresh(started, full, progress, [])
-        except IndexTooNew:
-            raise
-        except IndexDamaged as damage:
+        except BuildDamaged as damage:
             return self._refresh(started, full, progress, [self._set_aside(damage)])
 
     def _refresh(self, started: float, full: bool, progress: ProgressSink | None, notes: list[str]) -> Fresh:
@@ -106,38 +129,49 @@ class Upkeep:
             progress(Progress("walk", 0))
         walked, changes = self.pending()
         store = self._store
-        if store is not None and changes is not None and not changes and not full and is_complete(store):
+        if store is not None and changes is not None and not changes and not full and self._is_settled(store):
             report = self._report(store, walked, started, notes)
             announced = (*notes, *self.standing_notes())
             return Fresh(store, replace(report, unchanged=changes.unchanged), announced)
-        with self.folder.lock():
-            return self._build(walked, full, progress, started, notes)
+        seen = _state(store)
+        with self.folder.lock() as died:
+            store, rebuilt = self._target(full)
+            if died:
+                store.verify()  # a dead writer's work is built upon only if it is sound
+            if _state(self._store) != seen:  # another process has just finished: what it saw may be newer
+                walked = self.walk()
+            return self._build(store, rebuilt, walked, progress, started, notes)
 
     def _build(
-        self, walked: Walk, full: bool, progress: ProgressSink | None, started: float, notes: list[str]
+        self,
+        store: SqliteStore,
+        rebuilt: bool,
+        walked: Walk,
+        progress: ProgressSink | None,
+        started: float,
+        notes: list[str],
     ) -> Fresh:
         from codeinfo.index.build import build  # a search that finds nothing changed does not need the parser
 
-        live = self.live_store()  # again, under the lock: another process may just have finished
-        target, store = self._target(live, full)
-        if live is None:
-            self.folder.promote(target)  # a first search may then already read what is there
-        changes = compare(store.manifest(), walked.files)
+        if self._store is None:
+            self.folder.promote(store.folder)  # a first search may then already read what is there
+        changes = self.changes(store.manifest(), walked)
         outcome = build(
             self.root,
             store,
             changes,
             chunk_settings(self.config.index),
-            self.embedder,
+            self._embedder,
             workers=self.config.index.workers or available_processors(),
+            documents=self.documents,
             progress=progress,
         )
         store.finish(self._meta())
-        if store is not live:
-            self.folder.promote(target)
+        if store is not self._store:
+            self.folder.promote(store.folder)
             self.close()
             self._store = store
-        self.folder.remove_other_builds(target)
+        self.folder.remove_other_builds(store.folder)
         unread = tuple(skip for skip in outcome.skipped if skip.matters)
         report = self._report(store, walked, started, [*notes, *outcome.notes], unread)
         return Fresh(
@@ -149,36 +183,36 @@ class Upkeep:
                 renamed=outcome.renamed,
                 removed=len(changes.removed),
                 unchanged=report.files - outcome.added - outcome.changed,
-                rebuilt=live is not None and store is not live,
+                rebuilt=rebuilt,
             ),
             (*notes, *self.standing_notes()),
         )
 
-    def _target(self, live: SqliteStore | None, full: bool) -> tuple[Path, SqliteStore]:
-        """The build to fill: the live one, or one beside it when the recipe changed or everything is to be redone."""
-        recipe = self.recipe()
-        if live is not None and not full and live.meta().get("recipe") == recipe:
-            return live.folder, live
-        target = self.folder.build_path(recipe, beside=live.folder if live else None)
-        if full:
-            self.folder.remove_build(target)
-        return target, SqliteStore(target, recipe=recipe)
+    def _is_settled(self, store: SqliteStore) -> bool:
+        return is_complete(store) and not self.folder.is_unfinished()
 
-    def _set_aside(self, damage: IndexDamaged) -> str:
+    def _target(self, full: bool) -> tuple[SqliteStore, bool]:
+        """The build to fill, and whether it replaces one: it does when the recipe changed or all is to be redone."""
+        recipe, live = self.recipe(), self.live_store()  # under the lock: another process may just have swapped
+        if live is not None and not full and live.meta().get("recipe") == recipe:
+            return live, False
+        path = self.folder.fresh_build_path() if full else self.folder.build_path(recipe)
+        return SqliteStore(path, recipe=recipe), live is not None
+
+    def _set_aside(self, damage: BuildDamaged) -> str:
         self.close()
         with self.folder.lock():
-            build = self.folder.current()
-            if build is None:
+            if not damage.folder.exists():
                 return f"{damage.what}; it was built anew"
-            aside = self.folder.set_aside(build)
+            aside = self.folder.set_aside(damage.folder)
         return f"{damage.what}; it was set aside as {aside.name} and built anew"
 
     def _meta(self) -> dict[str, str]:
         return {
             "indexed_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "root": str(self.root),
-            "model_id": self.embedder.model_id if self.embedder else "",
-            "dimension": str(self.embedder.dimension if self.embedder else 0),
+            "model_id": self._embedder.model_id if self._embedder else "",
+            "dimension": str(self._embedder.dimension if self._embedder else 0),
             "metric": "squared_l2",
         }
 
@@ -193,8 +227,12 @@ class Upkeep:
             skipped=(*walked.skipped, *counts.skipped, *unread),
             notes=(*notes, *self.standing_notes()),
             took_ms=round(1000 * (time.monotonic() - started), 1),
-            model_id=self.embedder.model_id if self.embedder else "",
+            model_id=self._embedder.model_id if self._embedder else "",
         )
+
+
+def _state(store: SqliteStore | None) -> tuple[Path, str] | None:
+    return (store.folder, store.meta()["generation"]) if store is not None else None
 
 
 def _is_unicode(path: str) -> bool:

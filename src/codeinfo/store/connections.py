@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,10 +11,11 @@ from typing import Any
 
 import apsw
 
-from codeinfo.errors import IndexDamaged
-from codeinfo.store.faults import translated
+from codeinfo.store.faults import ODD, BuildDamaged, is_writable, mark_damaged, translated
+from codeinfo.store.segments import Damage
 
 BUSY_MS = 10_000  # how long a statement waits for another process's short transaction
+_SHARED_BYTES = 65_536  # what SQLite needs beside a database to open it, at the least
 
 
 class Connections:
@@ -25,6 +27,7 @@ class Connections:
         self._lock = threading.Lock()
         self._idle: list[apsw.Connection] = []
         self._closed = False
+        self.damaged = False
 
     def create(self, tables: str, first_rows: str, values: tuple[str, ...]) -> None:
         """Make the database unless it is there."""
@@ -51,7 +54,7 @@ class Connections:
 
     @contextmanager
     def reading(self) -> Iterator[apsw.Connection]:
-        with translated(self._path.parent):
+        with self._guarded():
             db = self._acquire()
             try:
                 db.execute("BEGIN")
@@ -65,7 +68,7 @@ class Connections:
 
     @contextmanager
     def writing(self) -> Iterator[apsw.Connection]:
-        with translated(self._path.parent):
+        with self._guarded():
             db = self._acquire()
             try:
                 with immediate(db):
@@ -75,8 +78,33 @@ class Connections:
                 raise
             self._release(db)
 
-    def _open(self, flags: int) -> apsw.Connection:
-        db = apsw.Connection(str(self._path), flags=flags)
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Failures in our own words. One that makes no sense is damage if the index fails its check, else a fault."""
+        try:
+            with translated(self._path.parent):
+                try:
+                    yield
+                except ODD as error:
+                    if found := self._problem():
+                        raise Damage(found) from error
+                    raise
+        except BuildDamaged as damage:
+            self.damaged = True
+            mark_damaged(self._path.parent, str(damage.__cause__))
+            raise
+
+    def _problem(self) -> str:
+        from codeinfo.store.check import problem
+
+        db = self._acquire()
+        try:
+            return problem(db, self._path.parent)
+        finally:
+            db.close()
+
+    def _open(self, flags: int, name: str = "") -> apsw.Connection:
+        db = apsw.Connection(name or str(self._path), flags=flags)
         db.set_busy_timeout(BUSY_MS)
         db.execute("PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16000; PRAGMA mmap_size = 268435456")
         return db
@@ -85,15 +113,31 @@ class Connections:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-        db = self._open(apsw.SQLITE_OPEN_READWRITE)
-        version = one(db, "PRAGMA user_version")[0]
-        if version == self._schema_version:
-            return db
-        db.close()
-        raise IndexDamaged(
-            f"{self._path} has schema {version}, this program reads {self._schema_version}",
-            next_step="Run `codeinfo index` to build it anew",
-        )
+        try:
+            return self._checked(self._open(apsw.SQLITE_OPEN_READWRITE))
+        except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, apsw.IOError):
+            if not self._can_only_be_read():
+                raise
+        uri = self._path.as_uri() + "?immutable=1"
+        return self._checked(self._open(apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI, uri))
+
+    def _checked(self, db: apsw.Connection) -> apsw.Connection:
+        try:
+            version = one(db, "PRAGMA user_version")[0]
+            if version != self._schema_version:
+                raise Damage(f"it has schema {version} where {self._schema_version} belongs")
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _can_only_be_read(self) -> bool:
+        """No place for SQLite's shared memory beside the database, and nothing in a log that only it could read."""
+        log = Path(f"{self._path}-wal")
+        if not self._path.exists() or (log.exists() and log.stat().st_size):
+            return False
+        disk = os.statvfs(self._path.parent)
+        return not is_writable(self._path.parent) or disk.f_bavail * disk.f_frsize < _SHARED_BYTES
 
     def _release(self, db: apsw.Connection) -> None:
         with self._lock:

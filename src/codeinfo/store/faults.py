@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import apsw
@@ -12,8 +13,50 @@ import apsw
 from codeinfo.errors import Busy, IndexDamaged, OutOfSpace, UsageError
 from codeinfo.store.segments import Damage
 
+# What reading damaged rows can end in, besides what SQLite itself notices: another type, another length, no UTF-8.
+ODD: tuple[type[Exception], ...] = (
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    AttributeError,
+    MemoryError,
+    apsw.SQLError,
+    apsw.TooBigError,
+)
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_NO_WRITE = {errno.EROFS, errno.EACCES, errno.EPERM}
+_NO_WRITE = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
+_MARK = "damaged"  # a file in a build that some process found damaged: whoever opens it next need not find out again
+
+
+class BuildDamaged(IndexDamaged):
+    """Names the build, so that it is set aside and no other."""
+
+    def __init__(self, folder: Path, problem: object) -> None:
+        super().__init__(
+            f"the index in {folder} is damaged: {problem}", next_step="Run `codeinfo index` to build it anew"
+        )
+        self.folder = folder
+
+
+class Replaced(Busy):
+    """The build was removed while it was being opened: another one is current now."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(f"the index in {folder} was just replaced", next_step="Try again in a moment")
+
+
+def mark_damaged(folder: Path, problem: str) -> None:
+    with suppress(OSError):
+        (folder / _MARK).write_text(problem, "utf-8", "replace")
+
+
+def refuse_marked(folder: Path) -> None:
+    try:
+        problem = (folder / _MARK).read_text("utf-8", "replace")
+    except OSError:
+        return
+    raise BuildDamaged(folder, problem)
 
 
 @contextmanager
@@ -28,10 +71,10 @@ def translated(folder: Path) -> Iterator[None]:
             "memory ran out while working on the index", next_step="Close other programs and retry"
         ) from error
     except (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, apsw.SchemaChangeError, Damage) as error:
-        raise IndexDamaged(
-            f"the index in {folder} is damaged: {error}", next_step="Run `codeinfo index` to build it anew"
-        ) from error
+        raise BuildDamaged(folder, error) from error
     except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError, apsw.AuthError) as error:
+        if isinstance(error, apsw.ReadOnlyError) and is_writable(folder):
+            raise BuildDamaged(folder, error) from error  # the header claims a format from the future
         raise _no_write(folder, error) from error
     except (apsw.BusyError, apsw.LockedError) as error:
         raise Busy("the index is being written by another process", next_step="Try again in a moment") from error
@@ -51,6 +94,10 @@ def translated(folder: Path) -> Iterator[None]:
             next_step="Check the disk, or set CODEINFO_CACHE_DIR to a folder on another one",
             code="IO_FAILED",
         ) from error
+
+
+def is_writable(folder: Path) -> bool:
+    return all(os.access(path, os.W_OK) for path in (folder, folder / "index.db"))
 
 
 def _no_room(folder: Path) -> OutOfSpace:

@@ -4,7 +4,7 @@
         root            the root's path, so that indexes can be listed
         lock            held while indexing; the kernel lets go of it when the holder dies
         current         the name of the live build, replaced atomically
-        v1-<recipe>/    one build: index.db and its vector files; the name holds schema version and recipe
+        v2-<recipe>/    one build: index.db and its vector files; the name holds schema version and recipe
         damaged-<n>/    a build that could not be read, kept for a look
 
 A build's recipe is everything that makes an index another one: chunk settings, model, tokens. A changed recipe gives
@@ -19,13 +19,12 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from codeinfo.errors import Busy, IndexTooNew
 from codeinfo.store.faults import translated
 from codeinfo.store.schema import SCHEMA_VERSION
-from codeinfo.store.sqlite import SqliteStore
 
 _BUILD_NAME = re.compile(r"v(\d+)-[0-9a-f]{16}\Z")
 
@@ -41,37 +40,29 @@ class IndexFolder:
 
     def current(self) -> Path | None:
         """The live build, or None where there is none (any more)."""
-        try:
-            name = (self.path / "current").read_text().strip()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+        with translated(self.path):
+            try:
+                name = (self.path / "current").read_text("utf-8", "replace").strip()
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                return None
         match = _BUILD_NAME.match(name)
-        if match and int(match[1]) > SCHEMA_VERSION:
+        if not match or int(match[1]) < SCHEMA_VERSION:
+            return None
+        if int(match[1]) > SCHEMA_VERSION:
             raise IndexTooNew(
                 f"the index of {self.root} was written by a newer CodeInfo (schema {match[1]})",
                 next_step="Upgrade CodeInfo, or run `codeinfo clear` and index again",
             )
         build = self.path / name
-        return build if match and (build / "index.db").exists() else None
+        return build if (build / "index.db").exists() else None
 
-    def open_current(self) -> SqliteStore | None:
-        build = self.current()
-        return SqliteStore(build) if build else None
+    def build_path(self, recipe: str) -> Path:
+        """Where a build by `recipe` goes, so that an interrupted one is found again."""
+        return self.path / f"v{SCHEMA_VERSION}-{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"
 
-    def build_path(self, recipe: str, *, beside: Path | None = None) -> Path:
-        """Where a build by `recipe` goes; never where `beside` is, for a build that replaces one of its own kind."""
-        for salt in ("", "again"):
-            path = self.path / f"v{SCHEMA_VERSION}-{hashlib.sha256((recipe + salt).encode()).hexdigest()[:16]}"
-            if path != beside:
-                break
-        return path
-
-    def prepare(self) -> None:
-        with translated(self.path):
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            marker = self.path / "root"
-            if not marker.exists():
-                _replace(marker, os.fsencode(self.root))
+    def fresh_build_path(self) -> Path:
+        """A place where no build has ever been."""
+        return self.path / f"v{SCHEMA_VERSION}-{os.urandom(8).hex()}"
 
     def promote(self, build: Path) -> None:
         """Make a build the live one; searches that hold the old one finish on it."""
@@ -79,12 +70,28 @@ class IndexFolder:
             _replace(self.path / "current", build.name.encode())
 
     def remove_other_builds(self, keep: Path) -> None:
+        """All but one, and what a crash left half removed. A build that somebody still reads stays until next time."""
         for build in self.path.glob("v*-*"):
             if build != keep:
-                self.remove_build(build)
+                self._remove_build(build)
+        for removed in self.path.glob("removed-*"):
+            shutil.rmtree(removed, ignore_errors=True)
+        for unused in self.path.glob(".*-*"):
+            unused.unlink(missing_ok=True)
 
-    def remove_build(self, build: Path) -> None:
-        shutil.rmtree(build, ignore_errors=True)
+    def _remove_build(self, build: Path) -> None:
+        """Renamed first: nobody may open a build of which only half is left."""
+        try:
+            handle = os.open(build, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            return
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            build.rename(self.path / f"removed-{os.urandom(4).hex()}")
+        except OSError:
+            return
+        finally:
+            os.close(handle)
 
     def set_aside(self, build: Path) -> Path:
         """Move a damaged build out of the way, keeping only the newest such."""
@@ -100,26 +107,55 @@ class IndexFolder:
             shutil.rmtree(self.path)
 
     @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Hold the right to write this index, or say at once who has it."""
-        self.prepare()
-        with translated(self.path):
-            handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    def lock(self) -> Iterator[bool]:
+        """Hold the right to write this index, or say at once who has it. Yields whether the last holder died at it."""
+        handle = self._locked_file()
         try:
+            died = bool(os.pread(handle, 1, 0))
+            with translated(self.path):
+                os.ftruncate(handle, 0)
+                os.pwrite(handle, str(os.getpid()).encode(), 0)
+                if not (self.path / "root").exists():
+                    _replace(self.path / "root", os.fsencode(self.root))
+            yield died
+        finally:
+            with suppress(OSError):
+                os.ftruncate(handle, 0)
+            os.close(handle)
+
+    def is_unfinished(self) -> bool:
+        """Whether the last holder of the lock died at its work, and nobody has looked after it yet."""
+        try:
+            handle = os.open(self.path / "lock", os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            if not os.pread(handle, 1, 0):
+                return False
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return bool(os.pread(handle, 1, 0))
+        except BlockingIOError:
+            return False
+        finally:
+            os.close(handle)
+
+    def _locked_file(self) -> int:
+        while True:
+            with translated(self.path):
+                self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+                handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.fstat(handle).st_nlink:
+                    return handle
             except BlockingIOError:
                 holder = os.read(handle, 32).decode("ascii", "replace").strip() or "unknown"
+                os.close(handle)
                 raise Busy(
                     f"{self.root} is being indexed by process {holder}",
                     next_step="Wait for it to finish; searches go on from the index as it is",
                 ) from None
-            with translated(self.path):
-                os.ftruncate(handle, 0)
-                os.pwrite(handle, str(os.getpid()).encode(), 0)
-            yield
-        finally:
-            os.close(handle)
+            os.close(handle)  # cleared between opening and locking: it locks nothing any more
 
 
 def indexed_roots(cache: Path) -> list[Path]:

@@ -21,14 +21,17 @@ def _parted(value: str) -> tuple[str, ...]:
     return tuple(value.split(_JOIN)) if value else ()
 
 
-def chunk_row(file_id: int, chunk: Chunk) -> Row:
-    checksum = text_checksum(chunk.text)
-    return (file_id, chunk.start_line, chunk.end_line, chunk.kind, chunk.symbol, chunk.breadcrumb, chunk.text, checksum)
+def chunk_row(file_id: int, path: str, chunk: Chunk) -> Row:
+    shown = (chunk.start_line, chunk.end_line, chunk.kind, chunk.symbol, chunk.breadcrumb, chunk.text)
+    return (file_id, *shown, chunk_checksum(path, *shown))
 
 
-def text_checksum(text: str) -> int:
-    """SQLite does not notice a flipped bit inside a text: this does, before the text is shown as evidence."""
-    return crc32(text.encode("utf-8", "surrogatepass"))
+def chunk_checksum(path: str, *shown: str | int) -> int:
+    """SQLite does not notice a flipped bit inside a value: this does, before a text is shown as evidence.
+
+    The path is part of it: a chunk that damage handed to another file is noticed as well.
+    """
+    return crc32("\0".join(map(str, (path, *shown))).encode("utf-8", "surrogatepass"))
 
 
 def definition_rows(file_id: int, definitions: tuple[Definition, ...]) -> Iterator[Row]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 # A changed file gets a new id, and ids are never used again: segments can then stay immutable, since a row whose
 # file id is gone is dead.
@@ -66,6 +66,7 @@ CREATE TABLE segments(
     chunk_ids BLOB NOT NULL,
     file_ids BLOB NOT NULL,
     lengths BLOB NOT NULL,
+    checksum INTEGER NOT NULL,
     vector_file TEXT NOT NULL,
     dimension INTEGER NOT NULL,
     vector_checksum INTEGER NOT NULL

@@ -21,6 +21,17 @@ class Damage(Exception):
     """Stored bytes that do not match their checksum or size: a flipped bit, a truncated file."""
 
 
+class VectorsGone(Damage):
+    """A vector file that the database lists is not there."""
+
+
+def rows_checksum(*columns: bytes) -> int:
+    total = 0
+    for column in columns:
+        total = crc32(column, total)
+    return total
+
+
 def encode_postings(rows: NDArray[np.uint32], frequencies: NDArray[np.uint16]) -> bytes:
     body = rows.tobytes() + frequencies.tobytes()
     return crc32(body).to_bytes(4, "little") + body

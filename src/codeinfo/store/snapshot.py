@@ -11,8 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codeinfo.ports import ChunkRow, StoredSymbol
-from codeinfo.store.rows import definition_from_row, text_checksum
-from codeinfo.store.segments import FREQUENCY_SCALE, Damage, decode_postings, live_row_map
+from codeinfo.store.rows import chunk_checksum, definition_from_row
+from codeinfo.store.segments import (
+    FREQUENCY_SCALE,
+    Damage,
+    VectorsGone,
+    decode_postings,
+    live_row_map,
+    rows_checksum,
+)
 from codeinfo.types import Definition
 
 
@@ -52,8 +59,11 @@ def load_arrays(db: apsw.Connection, folder: Path, generation: int, complete: bo
     lengths: list[NDArray[np.float32]] = []
     segments: list[Segment] = []
     first_row = 0
-    query = "SELECT id, row_count, chunk_ids, file_ids, lengths, vector_file, dimension FROM segments ORDER BY id"
-    for segment_id, count, chunks, owners, sizes, vector_file, dimension in db.execute(query):
+    query = """SELECT id, row_count, chunk_ids, file_ids, lengths, checksum, vector_file, dimension
+               FROM segments ORDER BY id"""
+    for segment_id, count, chunks, owners, sizes, checksum, vector_file, dimension in db.execute(query):
+        if rows_checksum(chunks, owners, sizes) != checksum:
+            raise Damage(f"segment {segment_id} fails its checksum")
         owner_ids = np.frombuffer(owners, np.int32, count)
         row_map = live_row_map(owner_ids, live)
         alive = slice(None) if row_map is None else row_map >= 0
@@ -86,9 +96,12 @@ def map_vectors(path: Path, rows: int, dimension: int) -> NDArray[np.float32]:
     """A vector file as an array on the page cache; a file of the wrong size is damage, never read past its end."""
     if not rows:
         return np.zeros((0, dimension), np.float32)
-    if path.stat().st_size != rows * dimension * 4:
-        raise Damage(f"{path.name} has the wrong size")
-    return np.memmap(path, np.float32, "r", shape=(rows, dimension))
+    try:
+        if path.stat().st_size != rows * dimension * 4:
+            raise Damage(f"{path.name} has the wrong size")
+        return np.memmap(path, np.float32, "r", shape=(rows, dimension))
+    except FileNotFoundError as error:
+        raise VectorsGone(f"{path.name} is gone") from error
 
 
 class SqliteSnapshot:
@@ -141,14 +154,14 @@ class SqliteSnapshot:
         return result
 
     def chunks(self, rows: Sequence[int]) -> list[ChunkRow]:
-        query = "SELECT start_line, end_line, text, kind, symbol, breadcrumb, checksum FROM chunks WHERE id = ?"
+        query = "SELECT start_line, end_line, kind, symbol, breadcrumb, text, checksum FROM chunks WHERE id = ?"
         result = []
         for row in rows:
             chunk_id, file = int(self._arrays.chunk_ids[row]), int(self.row_file[row])
             found = list(self._db.execute(query, (chunk_id,)))
-            if not found or text_checksum(found[0][2]) != found[0][6]:
+            if not found or chunk_checksum(self.paths[file], *found[0][:6]) != found[0][6]:
                 raise Damage(f"chunk {chunk_id} of {self.paths[file]} is missing or fails its checksum")
-            start, end, text, kind, symbol, breadcrumb, _ = found[0]
+            start, end, kind, symbol, breadcrumb, text, _ = found[0]
             result.append(
                 ChunkRow(
                     chunk_id=chunk_id,

@@ -6,6 +6,7 @@ of a crash and is removed by the next writer. So the database alone says what th
 
 from __future__ import annotations
 
+import fcntl
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,10 +21,10 @@ from numpy.typing import NDArray
 
 from codeinfo.ports import FileSymbols
 from codeinfo.store.connections import Connections, one
-from codeinfo.store.faults import translated
-from codeinfo.store.rows import definition_from_row, import_from_row, text_checksum
+from codeinfo.store.faults import Replaced, refuse_marked, translated
+from codeinfo.store.rows import definition_from_row, import_from_row
 from codeinfo.store.schema import SCHEMA_VERSION, TABLES
-from codeinfo.store.segments import Damage, SegmentBuilder, decode_postings, live_row_map, segments_to_merge
+from codeinfo.store.segments import Damage, SegmentBuilder, VectorsGone, live_row_map, segments_to_merge
 from codeinfo.store.snapshot import Arrays, SqliteSnapshot, load_arrays, map_vectors
 from codeinfo.store.writing import NO_VECTORS, VectorFile, delete_file, insert_file, insert_segment, merge_segments
 from codeinfo.types import FileKind, IndexedFile, ManifestRow, Skip, SourceFile
@@ -46,9 +47,13 @@ class SqliteStore:
         self._lock = threading.Lock()
         self._arrays: Arrays | None = None
         self._connections = Connections(folder / "index.db", SCHEMA_VERSION)
+        if recipe is not None:
+            with translated(folder):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._hold = Hold(folder)
+        refuse_marked(folder)
         with translated(folder):
             if recipe is not None:
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 first_rows = "INSERT INTO meta VALUES('generation', '0'), ('recipe', ?)"
                 self._connections.create(TABLES, first_rows, (recipe,))
             self._connections.check()
@@ -57,6 +62,11 @@ class SqliteStore:
         self._connections.close()
         with self._lock:
             self._arrays = None
+
+    @property
+    def damaged(self) -> bool:
+        """Whether reading it has failed in a way that only building it anew mends."""
+        return self._connections.damaged
 
     @contextmanager
     def _writing(self) -> Iterator[apsw.Connection]:
@@ -91,9 +101,9 @@ class SqliteStore:
             with self._connections.reading() as db:
                 try:
                     arrays = self._arrays_of(db)
-                except FileNotFoundError as error:
+                except VectorsGone:
                     if attempt == _SNAPSHOT_TRIES - 1:
-                        raise Damage(f"vector file {error.filename} is gone") from error
+                        raise
                     continue
                 yield SqliteSnapshot(db, arrays)
                 return
@@ -139,36 +149,18 @@ class SqliteStore:
         return None
 
     def digest(self) -> str:
-        import hashlib
+        from codeinfo.store.check import content_digest
 
-        total = hashlib.sha256()
         with self._connections.reading() as db:
-            for query in _DIGEST_QUERIES:
-                for row in db.execute(query):
-                    total.update(repr(row).encode())
-        with self.snapshot() as view:
-            total.update(repr(sorted(zip(view.paths, view.languages, strict=True))).encode())
-            rows_per_file = np.bincount(view.row_file, minlength=len(view.paths)).tolist()
-            total.update(repr(sorted(zip(view.paths, rows_per_file, strict=True))).encode())
-            total.update(repr(sorted(view.row_length.tolist())).encode())
-        return total.hexdigest()
+            return content_digest(db, self._arrays_of(db))
 
     def verify(self) -> None:
         """Read everything once and check it; raises IndexDamaged."""
+        from codeinfo.store.check import problem
+
         with self._connections.reading() as db:
-            problems = [row[0] for row in db.execute("PRAGMA quick_check") if row[0] != "ok"]
-            if problems:
-                raise Damage(problems[0])
-            for text, checksum in db.execute("SELECT text, checksum FROM chunks"):
-                if text_checksum(text) != checksum:
-                    raise Damage("a chunk fails its checksum")
-            for (data,) in db.execute("SELECT data FROM postings"):
-                decode_postings(data)
-            query = "SELECT vector_file, row_count, dimension, vector_checksum FROM segments WHERE vector_file != ''"
-            for name, count, dimension, checksum in db.execute(query):
-                vectors = map_vectors(self.folder / name, count, dimension)
-                if crc32(vectors.tobytes()) != checksum:
-                    raise Damage(f"{name} fails its checksum")
+            if found := problem(db, self.folder):
+                raise Damage(found)
 
     # --- writing ---
 
@@ -201,10 +193,15 @@ class SqliteStore:
     def _write_vector_file(self, vectors: NDArray[np.float32]) -> VectorFile:
         name = f"vectors-{os.getpid()}-{os.urandom(6).hex()}.f32"
         data = vectors.tobytes()
-        with translated(self.folder), open(self.folder / name, "xb") as sink:
-            sink.write(data)
-            sink.flush()
-            os.fsync(sink.fileno())
+        with translated(self.folder):
+            try:
+                with open(self.folder / name, "xb") as sink:
+                    sink.write(data)
+                    sink.flush()
+                    os.fsync(sink.fileno())
+            except OSError:
+                (self.folder / name).unlink(missing_ok=True)  # half a file would only keep a full disk full
+                raise
         return VectorFile(name, vectors.shape[1], crc32(data))
 
     def _merge_once(self) -> bool:
@@ -246,13 +243,19 @@ class SqliteStore:
                 path.unlink(missing_ok=True)
 
 
-_DIGEST_QUERIES = (
-    "SELECT path, size, sha256, language, kind, chunk_count, skip, uses FROM files ORDER BY path",
-    """SELECT f.path, c.start_line, c.end_line, c.kind, c.symbol, c.breadcrumb, c.text
-       FROM chunks c JOIN files f ON f.id = c.file_id ORDER BY f.path, c.id""",
-    """SELECT f.path, d.ordinal, d.name, d.qualified, d.kind, d.signature, d.doc, d.start_line, d.end_line, d.bases
-       FROM definitions d JOIN files f ON f.id = d.file_id ORDER BY f.path, d.ordinal""",
-    """SELECT f.path, i.ordinal, i.module, i.line, i.names, i.alias, i.reexport
-       FROM imports i JOIN files f ON f.id = i.file_id ORDER BY f.path, i.ordinal""",
-    "SELECT count(*) FROM chunks WHERE file_id NOT IN (SELECT id FROM files)",
-)
+class Hold:
+    """Keeps a build from being removed for as long as a store of it can be used; the kernel lets go for the dead."""
+
+    def __init__(self, folder: Path) -> None:
+        self._handle = -1
+        try:
+            self._handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.flock(self._handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            if not os.path.samestat(os.fstat(self._handle), os.stat(folder)):
+                raise Replaced(folder)
+        except (FileNotFoundError, BlockingIOError):  # whoever removes a build locks it first
+            raise Replaced(folder) from None
+
+    def __del__(self) -> None:
+        if self._handle >= 0:
+            os.close(self._handle)

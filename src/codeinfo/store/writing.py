@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from codeinfo.store.connections import one
 from codeinfo.store.rows import chunk_row, definition_rows, import_rows
-from codeinfo.store.segments import SegmentBuilder, merge_postings
+from codeinfo.store.segments import SegmentBuilder, merge_postings, rows_checksum
 from codeinfo.types import IndexedFile
 
 
@@ -56,7 +56,7 @@ def insert_file(db: apsw.Connection, file: IndexedFile, builder: SegmentBuilder)
     file_id = db.last_insert_rowid()
     insert = """INSERT INTO chunks(file_id, start_line, end_line, kind, symbol, breadcrumb, text, checksum)
                 VALUES(?, ?, ?, ?, ?, ?, ?, ?)"""
-    db.executemany(insert, (chunk_row(file_id, chunk) for chunk in parsed.chunks))
+    db.executemany(insert, (chunk_row(file_id, source.path, chunk) for chunk in parsed.chunks))
     first_chunk = db.last_insert_rowid() - len(parsed.chunks) + 1
     for at, terms in enumerate(parsed.terms):
         builder.add(first_chunk + at, file_id, terms, file.path_terms)
@@ -83,10 +83,11 @@ def insert_segment(db: apsw.Connection, builder: SegmentBuilder, vectors: Vector
 def _insert_segment_row(
     db: apsw.Connection, rows: int, chunk_ids: bytes, file_ids: bytes, lengths: bytes, vectors: VectorFile
 ) -> int:
+    checksum = rows_checksum(chunk_ids, file_ids, lengths)
     db.execute(
-        """INSERT INTO segments(row_count, chunk_ids, file_ids, lengths, vector_file, dimension, vector_checksum)
-           VALUES(?, ?, ?, ?, ?, ?, ?)""",
-        (rows, chunk_ids, file_ids, lengths, vectors.name, vectors.dimension, vectors.checksum),
+        """INSERT INTO segments(row_count, chunk_ids, file_ids, lengths, checksum, vector_file, dimension,
+           vector_checksum) VALUES(?, ?, ?, ?, ?, ?, ?, ?)""",
+        (rows, chunk_ids, file_ids, lengths, checksum, vectors.name, vectors.dimension, vectors.checksum),
     )
     return int(db.last_insert_rowid())
 

@@ -1,0 +1,117 @@
+"""Reading an index as a whole: whether it is sound, and what it contains as one number."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from zlib import crc32
+
+import apsw
+import numpy as np
+from numpy.typing import NDArray
+
+from codeinfo.store.connections import one
+from codeinfo.store.faults import ODD
+from codeinfo.store.rows import chunk_checksum
+from codeinfo.store.segments import Damage, decode_postings, rows_checksum
+from codeinfo.store.snapshot import Arrays, SqliteSnapshot, map_vectors
+
+_TERMS_AT_ONCE = 500
+
+
+def problem(db: apsw.Connection, folder: Path) -> str:
+    """The first thing that is wrong, or "". Everything is read once."""
+    try:
+        found = [row[0] for row in db.execute("PRAGMA integrity_check(1)") if row[0] != "ok"]
+        if found:
+            return str(found[0])
+        _check_chunks(db)
+        _check_segments(db, folder)
+    except Damage as damage:
+        return str(damage)
+    except (apsw.Error, OSError) as error:
+        return str(error)
+    except ODD as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def _check_chunks(db: apsw.Connection) -> None:
+    query = """SELECT f.path, c.start_line, c.end_line, c.kind, c.symbol, c.breadcrumb, c.text, c.checksum
+               FROM chunks c LEFT JOIN files f ON f.id = c.file_id"""
+    for *shown, checksum in db.execute(query):
+        if chunk_checksum(*shown) != checksum:
+            raise Damage("a chunk fails its checksum")
+    query = "SELECT path FROM files WHERE chunk_count != (SELECT count(*) FROM chunks WHERE file_id = files.id)"
+    for (path,) in db.execute(query):
+        raise Damage(f"{path} has lost chunks")
+    int(one(db, "SELECT value FROM meta WHERE key = 'generation'")[0])
+
+
+def _check_segments(db: apsw.Connection, folder: Path) -> None:
+    query = """SELECT id, row_count, chunk_ids, file_ids, lengths, checksum, vector_file, dimension, vector_checksum
+               FROM segments"""
+    rows_of = {}
+    for segment, count, chunks, owners, lengths, checksum, name, dimension, vector_checksum in db.execute(query):
+        if rows_checksum(chunks, owners, lengths) != checksum or len(chunks) != count * 8:
+            raise Damage(f"segment {segment} fails its checksum")
+        if name and crc32(map_vectors(folder / name, count, dimension).tobytes()) != vector_checksum:
+            raise Damage(f"{name} fails its checksum")
+        rows_of[segment] = count
+    for segment, data in db.execute("SELECT segment, data FROM postings"):
+        rows, _ = decode_postings(data)
+        if len(rows) and int(rows[-1]) >= rows_of[segment]:
+            raise Damage(f"postings of segment {segment} have too many rows")
+
+
+# --- content -------------------------------------------------------------------------------------------------------
+
+_CONTENT = (
+    "SELECT path, size, sha256, language, kind, chunk_count, skip, uses FROM files ORDER BY path",
+    """SELECT f.path, c.start_line, c.end_line, c.kind, c.symbol, c.breadcrumb, c.text
+       FROM chunks c JOIN files f ON f.id = c.file_id ORDER BY f.path, c.id""",
+    """SELECT f.path, d.ordinal, d.name, d.qualified, d.kind, d.signature, d.doc, d.start_line, d.end_line, d.exported,
+       d.bases FROM definitions d JOIN files f ON f.id = d.file_id ORDER BY f.path, d.ordinal""",
+    """SELECT f.path, i.ordinal, i.module, i.line, i.names, i.alias, i.reexport
+       FROM imports i JOIN files f ON f.id = i.file_id ORDER BY f.path, i.ordinal""",
+    "SELECT count(*) FROM chunks WHERE file_id NOT IN (SELECT id FROM files)",
+)
+
+
+def content_digest(db: apsw.Connection, arrays: Arrays) -> str:
+    """SHA-256 over rows, postings and vectors, files in the order of their paths: the way there leaves no trace."""
+    total = hashlib.sha256()
+    for query in _CONTENT:
+        for row in db.execute(query):
+            total.update(repr(row).encode("utf-8", "surrogatepass"))
+    for part in _array_content(db, arrays):
+        total.update(part)
+    return total.hexdigest()
+
+
+def _array_content(db: apsw.Connection, arrays: Arrays) -> Iterator[bytes]:
+    by_path = sorted(range(len(arrays.paths)), key=arrays.paths.__getitem__)
+    spans = [np.arange(arrays.file_rows[file]) + arrays.file_first[file] for file in by_path]
+    order = np.concatenate(spans).astype(np.int64) if spans else np.zeros(0, np.int64)
+    place = np.zeros(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    yield repr([(arrays.paths[file], int(arrays.file_rows[file])) for file in by_path]).encode()
+    yield arrays.row_length[order].tobytes()
+    yield _vectors(arrays)[order].tobytes()
+    view = SqliteSnapshot(db, arrays)
+    terms = [row[0] for row in db.execute("SELECT DISTINCT term FROM postings ORDER BY term")]
+    for at in range(0, len(terms), _TERMS_AT_ONCE):
+        for term, (rows, frequencies) in sorted(view.postings(terms[at : at + _TERMS_AT_ONCE]).items()):
+            sorted_rows = np.argsort(place[rows])
+            yield term.encode() + place[rows][sorted_rows].tobytes() + frequencies[sorted_rows].tobytes()
+
+
+def _vectors(arrays: Arrays) -> NDArray[np.float32]:
+    """One row a chunk; of no length when the index is keyword-only."""
+    blocks = []
+    for segment in (segment for segment in arrays.segments if segment.live_rows):
+        if segment.vectors is None:
+            return np.zeros((len(arrays.row_file), 0), np.float32)
+        blocks.append(segment.vectors if segment.row_map is None else segment.vectors[segment.row_map >= 0])
+    return np.concatenate(blocks) if blocks else np.zeros((0, 0), np.float32)
