@@ -9,15 +9,19 @@ from pathlib import Path
 
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.diff import Changes
+from codeinfo.index.documents import PASSAGE, passage_text
 from codeinfo.index.pool import Parsed, ParsePool, ParseTask
 from codeinfo.ports import Embedder, Store
 from codeinfo.requests import Progress
+from codeinfo.sources.documents.formats import document_language
 from codeinfo.sources.languages import kind_of, language_of_text
 from codeinfo.sources.read import decode, load, unwanted
 from codeinfo.tokens import path_terms
 from codeinfo.types import Chunk, FileKind, IndexedFile, ManifestRow, ParsedFile, Skip, SourceFile
 
 BATCH_CHUNKS = 8192  # one transaction and one segment: large enough that most trees are a single segment
+BATCH_SECONDS = 20.0  # a slow provider's work is committed at least this often
+EMBED_CHUNKS = 512  # handed to the embedder at once: small files share its round trips, a failure costs little
 _SETTLED_NS = 100_000_000  # a file younger than this may still change within the clock's tick: look again next time
 
 ProgressSink = Callable[[Progress], None]
@@ -53,17 +57,21 @@ def build(
     embedder: Embedder | None,
     *,
     workers: int = 2,
+    documents: bool = False,
     progress: ProgressSink | None = None,
 ) -> Outcome:
-    """Bring the store up to date with `changes`. Batches are committed as they fill; what is committed stays."""
+    """Bring the store up to date with `changes`. Batches are committed as they fill; what is committed stays.
+
+    With `documents` every file is one: converted where its format asks for it, and cut into passages.
+    """
     outcome = Outcome()
     manifest = store.manifest()
-    reader = _Reader(root, manifest, outcome)
+    reader = _Reader(root, manifest, outcome, documents)
     with ParsePool(settings, workers=workers) as pool:
         parsed = pool.run(reader.tasks((*changes.suspects, *changes.added)))
         reported = _report(parsed, len(changes.added) + len(changes.suspects), outcome, progress)
-        for batch in _batches(reader.assembled(reported)):
-            store.apply(_embed(batch, store, embedder), (), ())
+        for batch in _batches(_embedded(reader.assembled(reported), store, embedder)):
+            store.apply(batch, (), ())
     store.apply(reader.left_out, (*changes.removed, *reader.lost), reader.touched)
     outcome.renamed = len(reader.new_content & {manifest[path].sha256 for path in changes.removed})
     return outcome
@@ -72,8 +80,9 @@ def build(
 class _Reader:
     """Reads candidates, drops those whose content did not change, and joins parses with what was read."""
 
-    def __init__(self, root: Path, manifest: dict[str, ManifestRow], outcome: Outcome) -> None:
+    def __init__(self, root: Path, manifest: dict[str, ManifestRow], outcome: Outcome, documents: bool) -> None:
         self._root = root
+        self._documents = documents
         self._manifest = manifest
         self._outcome = outcome
         self._waiting: dict[str, _Candidate] = {}
@@ -93,6 +102,11 @@ class _Reader:
             if known is not None and known.sha256 == loaded.sha256:
                 self.touched.append(source)
                 continue
+            if self._documents:
+                format_name = document_language(source.path) or "text"
+                self._waiting[source.path] = _Candidate(source, loaded.sha256, format_name, FileKind.DOCS, ())
+                yield ParseTask(source.path, loaded.data, format_name, FileKind.DOCS)
+                continue
             text = decode(loaded.data)
             if text is None:
                 self._remember(Skip(source.path, "binary", "not text, by its content"), source, loaded.sha256)
@@ -109,6 +123,10 @@ class _Reader:
     def assembled(self, parsed: Iterable[Parsed]) -> Iterator[IndexedFile]:
         for item in parsed:
             candidate = self._waiting.pop(item.path)
+            if item.refusal:
+                skip = Skip(item.path, "refused", item.refusal, matters=True)
+                self._remember(skip, candidate.source, candidate.sha256)
+                continue
             self._count(candidate, item)
             yield IndexedFile(
                 source=candidate.source,
@@ -143,6 +161,8 @@ class _Reader:
 
 def embedding_text(chunk: Chunk) -> str:
     """What a chunk is embedded as: where it stands, then what it says. A pure function of the file's content."""
+    if chunk.kind == PASSAGE:
+        return passage_text(chunk)
     return f"{chunk.breadcrumb}\n{chunk.text}" if chunk.breadcrumb else chunk.text
 
 
@@ -160,21 +180,39 @@ def _report(parsed: Iterable[Parsed], total: int, outcome: Outcome, progress: Pr
 
 
 def _batches(files: Iterable[IndexedFile]) -> Iterator[list[IndexedFile]]:
-    batch, chunks = list[IndexedFile](), 0
-    for file in files:
-        batch.append(file)
-        chunks += len(file.parsed.chunks)
-        if chunks >= BATCH_CHUNKS:
+    """Files to commit together. What was done when a provider fails or the user interrupts is handed on first."""
+    batch, chunks, due = list[IndexedFile](), 0, time.monotonic() + BATCH_SECONDS
+    try:
+        for file in files:
+            batch.append(file)
+            chunks += len(file.parsed.chunks)
+            if chunks >= BATCH_CHUNKS or time.monotonic() >= due:
+                yield batch
+                batch, chunks, due = [], 0, time.monotonic() + BATCH_SECONDS
+    except (Exception, KeyboardInterrupt):
+        if batch:
             yield batch
-            batch, chunks = [], 0
+        raise
     if batch:
         yield batch
 
 
-def _embed(files: Sequence[IndexedFile], store: Store, embedder: Embedder | None) -> list[IndexedFile]:
-    """Vectors for a whole batch in one go, so that small files share the provider's round trips."""
+def _embedded(files: Iterable[IndexedFile], store: Store, embedder: Embedder | None) -> Iterator[IndexedFile]:
     if embedder is None:
-        return list(files)
+        yield from files
+        return
+    group, chunks = list[IndexedFile](), 0
+    for file in files:
+        group.append(file)
+        chunks += len(file.parsed.chunks)
+        if chunks >= EMBED_CHUNKS:
+            yield from _embed(group, store, embedder)
+            group, chunks = [], 0
+    yield from _embed(group, store, embedder)
+
+
+def _embed(files: Sequence[IndexedFile], store: Store, embedder: Embedder) -> list[IndexedFile]:
+    """Vectors for a group in one go; content that the store knows already, as after a rename, is not embedded again."""
     reused = {file.sha256: store.vectors_by_hash(file.sha256) for file in files}
     fresh = [file for file in files if not _fits(reused[file.sha256], file)]
     texts = [embedding_text(chunk) for file in fresh for chunk in file.parsed.chunks]
