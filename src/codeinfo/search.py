@@ -14,10 +14,10 @@ from codeinfo.ports import ChunkRow, Embedder, Snapshot, StoredSymbol
 from codeinfo.rank import boost, meaning
 from codeinfo.rank.focus import Finder, budget_for, excerpt, focus
 from codeinfo.rank.keyword import (
+    ANYWHERE,
     DEFINED,
     FOLDER,
     STEM,
-    TEXT,
     Floats,
     KeywordScores,
     file_scores,
@@ -108,7 +108,7 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights) 
         "stem_precision": relative(boost.stem_precision(query, keyword, view.paths, files)),
         "folder_match": relative(boost.coverage(query, keyword, FOLDER, files)),
         "definition_coverage": relative(boost.coverage(query, keyword, DEFINED, files)),
-        "text_coverage": boost.coverage(query, keyword, TEXT, files),
+        "text_coverage": boost.coverage(query, keyword, ANYWHERE, files),
         "path_mention": boost.path_mentions(query, view.paths),
     }
     if cosines is not None:
@@ -175,8 +175,8 @@ def choose(
         best = [(chunks[at], rows[at]) for at in kept]
         score = item.score / ranked[0].score
         budget = 1_000_000 if options.full_text else budget_for(len(hits))
-        hit = _hit(finder, score, best, evidence, _signals(item, evidence, options.weights), budget)
-        hits.append(replace(hit, ranks=_ranks(item.file, evidence)) if options.explain else hit)
+        hit = _hit(finder, score, best, evidence, budget)
+        hits.append(_explained(hit, item, evidence, options.weights) if options.explain else hit)
     return hits, dropped
 
 
@@ -206,13 +206,14 @@ def _worth_of_definition(query: Query, definition: Definition) -> float:
     return worth if definition.name in query.names else worth / 2
 
 
-def _signals(item: Ranked, evidence: Evidence, w: Weights) -> tuple[Signal, ...]:
+def _explained(hit: Hit, item: Ranked, evidence: Evidence, w: Weights) -> Hit:
     added = [
         Signal(name, round(float(values[item.file]), 4), round(float(values[item.file]) * getattr(w, name), 4))
         for name, values in evidence.files.items()
         if values[item.file]
     ]
-    return (*added, *(Signal(name, round(v, 4), round(v, 4), factor=True) for name, v in item.factors.items()))
+    factors = [Signal(name, round(value, 4), round(value, 4), factor=True) for name, value in item.factors.items()]
+    return replace(hit, signals=(*added, *factors), ranks=_ranks(item.file, evidence))
 
 
 def _ranks(file: int, evidence: Evidence) -> dict[str, int]:
@@ -231,7 +232,6 @@ def _hit(
     score: float,
     best: list[tuple[ChunkRow, int]],
     evidence: Evidence,
-    signals: tuple[Signal, ...],
     budget: int,
 ) -> Hit:
     chunk, row = best[0]
@@ -254,7 +254,6 @@ def _hit(
         symbol_kind=chunk.kind,
         breadcrumb=chunk.breadcrumb,
         distance=distance,
-        signals=signals,
         more=tuple((other.start_line, other.end_line) for other, _ in best[1:2]),
     )
 

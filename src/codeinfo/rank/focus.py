@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Mapping
+from itertools import accumulate
 
 from codeinfo.tokens import terms
 
@@ -20,16 +22,28 @@ def budget_for(place: int) -> int:
 
 
 class Finder:
-    """Finds a query's terms in lines; made once a query. Most lines have none, and a cheap look at stems tells."""
+    """Finds a query's terms in a text, line by line; made once a query.
+
+    Most lines have none: one pass over the text with the beginnings of the terms tells which lines to look at.
+    """
 
     def __init__(self, weights: Mapping[str, float]) -> None:
         self.weights = weights
         beginnings = sorted({term[:PREFIX] for term in weights})
         self._hint = re.compile("|".join(map(re.escape, beginnings)) if beginnings else r"(?!)")
 
-    def terms_of_lines(self, lines: list[str]) -> list[list[str]]:
-        hint, weights = self._hint.search, self.weights
-        return [[term for term in terms(line) if term in weights] if hint(line.lower()) else [] for line in lines]
+    def terms_by_line(self, text: str, lines: list[str]) -> dict[int, list[str]]:
+        found: dict[int, list[str]] = {}
+        lowered, weights = text.lower(), self.weights
+        line, seen_to, looked_at = 0, 0, -1
+        for match in self._hint.finditer(lowered):
+            line += lowered.count("\n", seen_to, match.start())
+            seen_to = match.start()
+            if line != looked_at:
+                looked_at = line
+                if here := [term for term in terms(lines[line]) if term in weights]:
+                    found[line] = here
+        return found
 
 
 def focus(text: str, finder: Finder, budget: int) -> tuple[int, int]:
@@ -41,26 +55,34 @@ def focus(text: str, finder: Finder, budget: int) -> tuple[int, int]:
     lines = text.split("\n")
     if len(text) <= budget:
         return 0, len(lines) - 1
-    found, weights = finder.terms_of_lines(lines), finder.weights
-    seen = dict.fromkeys(weights, 0)
-    best, best_worth = (0, 0), -1.0
-    bonus = HEAD_SHARE * sum(weights.values())
-    last, size, worth = -1, 0, 0.0  # the run is lines[first..last]; each step drops one line and takes what then fits
-    for first, line in enumerate(lines):
-        while last + 1 < len(lines) and (size + len(lines[last + 1]) + 1 <= budget or last < first):
-            last += 1
-            size += len(lines[last]) + 1
-            for term in found[last]:
-                worth += weights[term] * (REPEATED if seen[term] else 1.0)
-                seen[term] += 1
-        total = worth + (bonus if first == 0 else 0.0)
-        if total > best_worth and line.strip():
-            best, best_worth = (first, last), total
-        size -= len(line) + 1
-        for term in found[first]:
-            seen[term] -= 1
-            worth -= weights[term] * (REPEATED if seen[term] else 1.0)
+    found = finder.terms_by_line(text, lines)
+    ends = list(accumulate(len(line) + 1 for line in lines))
+    best, best_worth = (0, _last_line(0, ends, budget)), -1.0
+    for first in dict.fromkeys((0, *found)):
+        last = _last_line(first, ends, budget)
+        worth = _worth(found, first, last, finder.weights)
+        if first == 0:
+            worth += HEAD_SHARE * sum(finder.weights.values())
+        if worth > best_worth:
+            best, best_worth = (first, last), worth
     return best
+
+
+def _last_line(first: int, ends: list[int], budget: int) -> int:
+    """The last line that still fits when showing starts at `first`."""
+    start = ends[first - 1] if first else 0
+    return max(first, bisect_right(ends, start + budget + 1) - 1)
+
+
+def _worth(found: Mapping[int, list[str]], first: int, last: int, weights: Mapping[str, float]) -> float:
+    seen: set[str] = set()
+    worth = 0.0
+    for line, here in found.items():
+        if first <= line <= last:
+            for term in here:
+                worth += weights[term] * (REPEATED if term in seen else 1.0)
+                seen.add(term)
+    return worth
 
 
 def excerpt(text: str, first: int, last: int, budget: int) -> str:

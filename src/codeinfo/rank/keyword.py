@@ -20,11 +20,11 @@ class KeywordScores:
     rows: Floats  # BM25 of every chunk
     files: Floats  # BM25 of every file as one text
     idf: dict[str, float]  # of the terms that occur, by chunks
-    covered: dict[str, dict[str, NDArray[np.int32]]]  # field → term → files that have it there
+    covered: dict[str, dict[str, NDArray[np.int64]]]  # field → term → files that have it there
 
 
-STEM, FOLDER, DEFINED, TEXT = "stem", "folder", "defined", "text"
-_FIELDS = {STEM: (STEM_MARK,), FOLDER: (FOLDER_MARK,), DEFINED: (TYPE_MARK, NAME_MARK), TEXT: ("",)}
+STEM, FOLDER, DEFINED, ANYWHERE = "stem", "folder", "defined", "anywhere"
+_FIELDS = {STEM: (STEM_MARK,), FOLDER: (FOLDER_MARK,), DEFINED: (TYPE_MARK, NAME_MARK)}
 _MARKS = ("", STEM_MARK, FOLDER_MARK, TYPE_MARK, NAME_MARK)
 
 
@@ -46,6 +46,7 @@ def score_keywords(
     file_length = np.bincount(row_file, row_length, files).astype(np.float32)
     row_norm, file_norm = _norm(row_length, w), _norm(file_length, w)
     idf: dict[str, float] = {}
+    anywhere: dict[str, NDArray[np.int64]] = {}
     for term, weight in terms.items():
         parts = _fields(term, postings, w)
         if not parts:
@@ -54,10 +55,11 @@ def score_keywords(
         idf[term] = _idf(len(rows), len(row_file))
         rows_total[rows] += weight * idf[term] * (frequencies / (frequencies + row_norm[rows]))
         in_file = np.bincount(row_file[rows], frequencies, files).astype(np.float32)
-        having = np.flatnonzero(in_file)
+        anywhere[term] = having = np.flatnonzero(in_file)
         file_idf = _idf(len(having), files)
         files_total[having] += weight * file_idf * (in_file[having] / (in_file[having] + file_norm[having]))
     covered = {field: _owners(idf, postings, marks, row_file) for field, marks in _FIELDS.items()}
+    covered[ANYWHERE] = anywhere
     return KeywordScores(rows_total, files_total, idf, covered)
 
 
@@ -79,15 +81,23 @@ def _fields(term: str, postings: Postings, w: Weights) -> list[tuple[NDArray[np.
 
 def _owners(
     terms: Iterable[str], postings: Postings, marks: tuple[str, ...], row_file: NDArray[np.int32]
-) -> dict[str, NDArray[np.int32]]:
+) -> dict[str, NDArray[np.int64]]:
     """For each term the files that have it in one of the fields."""
     result = {}
     for term in terms:
         rows = [postings[mark + term][0] for mark in marks if mark + term in postings]
         if rows:
             owners = np.sort(row_file[np.concatenate(rows) if len(rows) > 1 else rows[0]])
-            result[term] = owners[np.r_[True, owners[1:] != owners[:-1]]]
+            result[term] = owners[first_of_runs(owners)].astype(np.int64)
     return result
+
+
+def first_of_runs(values: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Where a sorted array changes, its start included: what numpy.unique does, without importing masked arrays."""
+    changes = np.empty(len(values), bool)
+    changes[:1] = True
+    np.not_equal(values[1:], values[:-1], out=changes[1:])
+    return np.flatnonzero(changes)
 
 
 def _combined(parts: list[tuple[NDArray[np.int32], Floats]]) -> tuple[NDArray[np.int32], Floats]:
@@ -111,7 +121,7 @@ def file_scores(rows: Floats, row_file: NDArray[np.int32], files: int, decay: tu
     owners = row_file[order]
     if not len(order):
         return np.zeros(files, np.float32)
-    starts = np.flatnonzero(np.r_[True, owners[1:] != owners[:-1]])
-    place = np.arange(len(order)) - np.repeat(starts, np.diff(np.r_[starts, len(order)]))
+    starts = first_of_runs(owners)
+    place = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
     weights = np.array([*decay, 0.0], np.float32)[np.minimum(place, len(decay))]
     return np.bincount(owners, rows[order] * weights, files).astype(np.float32)
