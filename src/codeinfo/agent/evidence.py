@@ -89,7 +89,7 @@ def admitted(
         Dropped(drop.item.rel_path, drop.item.payload.start_line, drop.item.payload.end_line, drop.rule, drop.detail)
         for drop in result.dropped
     )
-    return tuple(_item(kept.payload, kept.text) for kept in result.kept), dropped, result
+    return tuple(item_of(kept.payload, kept.text) for kept in result.kept), dropped, result
 
 
 def _policy_item(hit: Hit) -> PolicyItem:
@@ -97,7 +97,8 @@ def _policy_item(hit: Hit) -> PolicyItem:
     return PolicyItem(hit.root, hit.path, hit.chunk_id, hit.text, distance, hit)
 
 
-def _item(hit: Hit, text: str) -> Item:
+def item_of(hit: Hit, text: str) -> Item:
+    """A hit as a passage, not yet numbered, with as much of its text as it may have."""
     last = min(hit.end_line, hit.text_line + text.count("\n"))  # a cut text cites only the lines it has
     return Item(0, hit.root, hit.path, hit.text_line, last, text, hit.symbol, hit.distance)
 

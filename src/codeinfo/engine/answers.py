@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from codeinfo.agent.budget import Budget, Metered
 from codeinfo.agent.conversation import history_messages, title_of, to_markdown
-from codeinfo.agent.evidence import admitted
+from codeinfo.agent.evidence import admitted, item_of
 from codeinfo.agent.extract import extract
 from codeinfo.agent.loop import Means, Progress, answer
 from codeinfo.agent.model import Model
@@ -166,7 +166,8 @@ class AnswerOperations:
         budget = Budget(self._config.answers.max_tokens, self._config.answers.timeout_s)
         found = lookup.search(question)
         items, dropped, result = admitted(found.hits, self._policy(), lookup.calibrate)
-        reply = extract(question, items, lookup.word_weights(question))
+        best = [item_of(hit, hit.text) for hit in found.hits]
+        reply = extract(question, best, items, lookup.word_weights(question))
         seen = Round(question, (), dropped, None, reply.status, result.score_source)
         notes = (chosen.note,) if chosen.note else ()
         return replace(reply, notes=notes, took_ms=budget.elapsed_ms, trace=Trace((seen,)))

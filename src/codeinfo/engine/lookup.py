@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codeinfo.agent.evidence import Item
+from codeinfo.agent.extract import spellings
 from codeinfo.agent.tools import ToolFunctions
 from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.rank.query import read_query
 from codeinfo.requests import SearchRequest
+from codeinfo.requests.code import RefsRequest
 from codeinfo.sources.read import read_text
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.tokens import stem, terms
@@ -21,6 +23,7 @@ from codeinfo.types import SearchResult, Skip, SourceFile
 if TYPE_CHECKING:
     from codeinfo.engine.facade import Engine, ProgressSink
 
+USES = 30  # of a name that are listed
 READ_LINES = 200  # at once: a model that wants more reads on
 
 
@@ -44,7 +47,7 @@ class Lookup:
         self.notes: tuple[str, ...] = ()
 
     def functions(self) -> ToolFunctions:
-        return ToolFunctions(self.search, self.read_file, self.outline)
+        return ToolFunctions(self.search, self.read_file, self.outline, self.references)
 
     def search(self, query: str) -> SearchResult:
         if not query.strip():
@@ -87,21 +90,37 @@ class Lookup:
         ]
         return "\n".join([row, *lines])
 
+    def references(self, name: str) -> str:
+        """Where a name is used, a line each; how sure that is stands with every one."""
+        lines: list[str] = []
+        for keeper in self._keepers():
+            request = RefsRequest(name, str(keeper.root), limit=USES, refresh=False)
+            try:
+                found = self._engine.code.references(request)
+            except NotFound:
+                continue
+            lines.append(f"{found.symbol}: {found.usage_count} uses")
+            lines += [f"{use.file}:{use.line} {use.edge} ({use.confidence}) {use.preview}" for use in found.usages]
+        if not lines:
+            raise NotFound(f"no definition of {name!r} is indexed")
+        return "\n".join(lines)
+
     def word_weights(self, question: str) -> dict[str, float]:
-        """The question's content words and how rare each is in the tree; the project's own name says nothing."""
-        words = read_query(question).words
-        rows, having = 0, dict.fromkeys(words, 0)
-        names: set[str] = set()
+        """The question's content words by their rarity in the tree; the project's own name says nothing.
+
+        The square root keeps a verb that no code happens to use from outweighing everything that was found.
+        """
+        words = {word: spellings(word) for word in read_query(question).words}
+        rows, having, names = 0, dict.fromkeys(words, 0), set[str]()
         for keeper in self._keepers():
             names.update(terms(keeper.root.name))
             with self._store(keeper).snapshot() as view:
                 rows += len(view.row_file)
-                postings = view.postings([stem(word) for word in words])
-                for word in words:
-                    found = postings.get(stem(word))
-                    having[word] += len(found[0]) if found is not None else 0
+                postings = view.postings(sorted(set().union(*words.values())))
+                for word, forms in words.items():
+                    having[word] += len(set().union(*(postings[form][0].tolist() for form in forms & postings.keys())))
         return {
-            word: math.log1p((rows - count + 0.5) / (count + 0.5))
+            word: math.sqrt(math.log1p((rows - count + 0.5) / (count + 0.5)))
             for word, count in having.items()
             if stem(word) not in names
         }

@@ -1,0 +1,257 @@
+"""What answers cost and how far they can be trusted, over 50 questions about three trees of the search benchmark.
+
+    python benchmarks/answers.py QUERIES TREES [--trees requests,axios,gin] [--set KEY=VALUE]
+
+Tokens: what `ask` sends as evidence against two readers of whole files: one that greps for the question's words and
+reads the files with the most of them until the one that answers is among them, and an oracle that opens only that one.
+Citations: a scripted model answers from its sources and cites wrongly in a third of the cases, in five ways by turns.
+Abstaining: 20 questions that none of the trees can answer, and the 50 that they can, both without a model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import re
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from codeinfo import Config, Engine
+from codeinfo.agent.evidence import estimated_tokens
+from codeinfo.providers.scripted import Reply, Request
+from codeinfo.providers.testserver import ScriptedServer
+from codeinfo.rank.words import STOP_WORDS
+from codeinfo.requests.answers import Answer, AskRequest
+
+PER_TREE = (17, 17, 16)
+SETTINGS = {"llm.discover": "false"}
+UNANSWERABLE = {
+    "requests": [
+        "how are database migrations applied in order",
+        "shader compilation and texture upload to the GPU",
+        "Kubernetes pod autoscaling policy",
+        "how does the garbage collector compact the heap",
+        "GraphQL resolver batching with dataloaders",
+        "how are invoices rendered as PDF",
+        "spell checking dictionaries and suggestions",
+    ],
+    "axios": [
+        "how does the query planner choose a join order",
+        "training loop of the neural network with gradient clipping",
+        "Bluetooth device pairing and discovery",
+        "how are thumbnails resized and cropped",
+        "audio resampling between codecs",
+        "Kafka consumer group rebalancing",
+        "user password hashing with salt and pepper",
+    ],
+    "gin": [
+        "how are SQL transactions rolled back on deadlock",
+        "email delivery through SMTP with bounce tracking",
+        "blockchain consensus and block validation",
+        "speech recognition acoustic model decoding",
+        "container image layers and overlay mounts",
+        "collision detection between rigid bodies",
+    ],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    tree: str
+    text: str
+    targets: tuple[str, ...]
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("queries", type=Path, help="queries.jsonl, with repos.tsv beside it")
+    arguments.add_argument("trees", type=Path, help="a folder with the repositories")
+    arguments.add_argument("--trees", dest="names", default="requests,axios,gin")
+    arguments.add_argument("--set", dest="settings", action="append", default=[], metavar="KEY=VALUE")
+    options = arguments.parse_args()
+    SETTINGS.update(item.split("=", 1) for item in options.settings)
+    names = options.names.split(",")
+    roots = read_roots(options.queries.with_name("repos.tsv"), options.trees)
+    questions = list(read_questions(options.queries, names, roots, options.trees))
+    with tempfile.TemporaryDirectory() as home:
+        tokens(questions, roots, home)
+        citations(questions, roots, home)
+        abstaining(questions, roots, home)
+    return 0
+
+
+def read_roots(table: Path, trees: Path) -> dict[str, Path]:
+    rows = [line.split("\t") for line in table.read_text().splitlines()[1:]]
+    return {row[0]: trees / row[0] / ("" if row[5] == "-" else row[5]) for row in rows}
+
+
+def read_questions(queries: Path, names: list[str], roots: dict[str, Path], trees: Path) -> Iterator[Question]:
+    rows = [json.loads(line) for line in queries.read_text().splitlines()]
+    for name, count in zip(names, PER_TREE, strict=True):
+        own = [row for row in rows if row["repo"] == name]
+        for row in own[:count]:
+            targets = tuple(
+                str((trees / name / target["path"]).relative_to(roots[name]))
+                for target in row["targets"]
+                if target["grade"] == "relevant"
+            )
+            yield Question(name, row["query"], targets)
+
+
+def engine_for(home: str, **settings: str) -> Engine:
+    env = {"CODEINFO_HOME": home, "HOME": home}
+    return Engine(Config.load({**SETTINGS, **settings}, Path(home), env=env))
+
+
+# --- tokens ---------------------------------------------------------------------------------------------------------
+
+
+def tokens(questions: list[Question], roots: dict[str, Path], home: str) -> None:
+    """A model that grades everything as good shows what a plain question sends; its reply is cut to nothing."""
+    rows = []
+    with ScriptedServer(agreeable) as server, engine_for(home, **{"llm.base_url": server.url}) as engine:
+        for question in questions:
+            root = roots[question.tree]
+            answer = engine.answers.ask(AskRequest(question.text, (str(root),)))
+            sent = {item.path for entry in answer.trace.rounds for item in entry.items if item.score != 0}
+            found = bool(sent & set(question.targets))
+            files = grepped(root, question.text)
+            read, hit = files_read(root, files, question.targets)
+            oracle = sum(estimated_tokens(text_of(root / path)) for path in question.targets)
+            rows.append((question.tree, answer.usage.evidence_tokens, found, read, hit, oracle))
+    heads = "tree, questions, evidence tokens, recall, grep-and-read tokens, recall, share, oracle tokens, share"
+    print("| " + heads.replace(", ", " | ") + " |\n" + "|---" * 9 + "|")
+    trees = list(dict.fromkeys(row[0] for row in rows))
+    for name in [*trees, "all"]:
+        own = [row for row in rows if name in (row[0], "all")]
+        ours, theirs, oracle = (statistics.mean(row[at] for row in own) for at in (1, 3, 5))
+        recall, hit = (statistics.mean(row[at] for row in own) for at in (2, 4))
+        print(
+            f"| {name} | {len(own)} | {ours:,.0f} | {recall:.2f} | {theirs:,.0f} | {hit:.2f} | {ours / theirs:.0%} "
+            f"| {oracle:,.0f} | {ours / oracle:.0%} |"
+        )
+
+
+def agreeable(request: Request) -> Reply:
+    properties = (request.schema or {}).get("properties", {})
+    if "grades" in properties:
+        count = request.messages[0].content.count("<<<passage ")
+        return Reply(json.dumps({"grades": [{"passage": n, "score": 1} for n in range(1, count + 1)]}))
+    if "query" in properties:
+        return Reply(json.dumps({"query": "again", "missing": "nothing"}))
+    return Reply("Yes [1].")
+
+
+def grepped(root: Path, question: str) -> list[Path]:
+    """Files by how many of the question's words they contain, then by how often: `grep -ric`, sorted."""
+    words = [word for word in re.findall(r"\w+", question.lower()) if word not in STOP_WORDS]
+    ranked = []
+    for path in sorted(path for path in root.rglob("*") if path.is_file()):
+        text = text_of(path).lower()
+        counts = [text.count(word) for word in words]
+        if any(counts):
+            ranked.append((-sum(map(bool, counts)), -sum(counts), path))
+    return [path for _, _, path in sorted(ranked)]
+
+
+def files_read(root: Path, files: list[Path], targets: tuple[str, ...], most: int = 10) -> tuple[int, bool]:
+    """Tokens of the files read whole, in order, until one of the targets was read or ten were."""
+    read = 0
+    for path in files[:most]:
+        read += estimated_tokens(text_of(path))
+        if path.relative_to(root).as_posix() in targets:
+            return read, True
+    return read, False
+
+
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+# --- citations ------------------------------------------------------------------------------------------------------
+
+SOURCE = re.compile(r"<<<source (\d+) (\S+):(\d+)-(\d+) (\w+)>>>\n(.*?)\n<<<end \5>>>", re.DOTALL)
+FAULTS = ("invented number", "other source", "wrong file", "wrong lines", "wrong words")
+
+
+class Liar:
+    """Answers by naming things that a source really has; every third answer has one fault, each kind in its turn."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.kinds = itertools.cycle(FAULTS)
+        self.fault = ""
+
+    def __call__(self, request: Request) -> Reply:
+        if request.schema:
+            return agreeable(request)
+        self.asked += 1
+        self.fault = next(self.kinds) if self.asked % 3 == 0 else ""
+        return Reply(self._claim(SOURCE.findall(request.messages[-1].content)))
+
+    def _claim(self, sources: list[tuple[str, str, str, str, str, str]]) -> str:
+        number, path, first, last, _, text = sources[0]
+        name = max(re.findall(r"[A-Za-z_]\w{5,}", text) or ["code"], key=len)
+        others = [source for source in sources[1:] if name not in source[5]]
+        match self.fault:
+            case "invented number":
+                number = str(len(sources) + 40)
+            case "other source":
+                number = others[0][0] if others else str(len(sources) + 41)
+            case "wrong file":
+                path = f"lib/{path.rpartition('/')[2].partition('.')[0]}_helpers.py"
+            case "wrong lines":
+                first = last = str(int(last) + 500)
+            case "wrong words":
+                name = f"{name}_that_is_not_there"
+        return f"It is done by `{name}` in {path}:{first} [{number}]."
+
+
+def citations(questions: list[Question], roots: dict[str, Path], home: str) -> None:
+    liar = Liar()
+    planted: dict[str, int] = dict.fromkeys(FAULTS, 0)
+    caught: dict[str, int] = dict.fromkeys(FAULTS, 0)
+    false_alarms = 0
+    with ScriptedServer(liar) as server, engine_for(home, **{"llm.base_url": server.url}) as engine:
+        for question in questions:
+            answer = engine.answers.ask(AskRequest(question.text, (str(roots[question.tree]),)))
+            if liar.fault:
+                planted[liar.fault] += 1
+                caught[liar.fault] += not survives(answer)
+            else:
+                false_alarms += bool(answer.trace.faults)
+    print("\n| fault | planted | removed or marked |\n|---|---|---|")
+    for fault in FAULTS:
+        print(f"| {fault} | {planted[fault]} | {caught[fault]} |")
+    right = len(questions) - sum(planted.values())
+    unmarked = sum(planted.values()) - sum(caught.values())
+    print(f"\n{unmarked} survive unmarked; {false_alarms} of {right} right ones were marked.")
+
+
+def survives(answer: Answer) -> bool:
+    return not answer.trace.faults or any(f"[{fault.number}]" in answer.text for fault in answer.trace.faults)
+
+
+# --- abstaining -----------------------------------------------------------------------------------------------------
+
+
+def abstaining(questions: list[Question], roots: dict[str, Path], home: str) -> None:
+    with engine_for(home, **{"llm.provider": "none"}) as engine:
+        foreign = [(text, roots[tree]) for tree, texts in UNANSWERABLE.items() for text in texts]
+        answered = [text for text, root in foreign if not abstains(engine, text, root)]
+        refused = [one.text for one in questions if abstains(engine, one.text, roots[one.tree])]
+    print(f"\nUnanswerable: {len(foreign) - len(answered)} of {len(foreign)} refused.", *answered, sep="\n- answered: ")
+    print(f"\nAnswerable: {len(refused)} of {len(questions)} refused.", *refused, sep="\n- refused: ")
+
+
+def abstains(engine: Engine, text: str, root: Path) -> bool:
+    return engine.answers.ask(AskRequest(text, (str(root),))).status == "abstained"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
