@@ -223,37 +223,34 @@ _STATEMENTS: dict[str, Callable[[str, int], Iterator[Import]]] = {
     "haskell": _haskell,
 }
 
+# Compiled on first use, since a process rarely meets more than a few languages.
 # Groups: `module` what is loaded; `alias` and `names` what it is bound to; `relative` a keyword that means "beside me".
-_CALLS: dict[str, re.Pattern[str]] = {
+_CALLS: dict[str, str] = {
     **dict.fromkeys(
         ("javascript", "typescript", "tsx"),
-        re.compile(
-            r"(?:\b(?:const|let|var)\s+(?:(?P<alias>[\w$]+)|\{(?P<names>[^}]*)\})\s*=\s*(?:await\s+)?)?"
+        (
+            r"(?:\b(?:const|let|var)\s+(?:(?P<alias>[\w$]+)|\{(?P<names>[^}]{0,2000})\})\s*=\s*(?:await\s+)?)?"
             r"\b(?:require|import)\(\s*[\"'`](?P<module>[^\"'`\n$]+)[\"'`]\s*\)"
         ),
     ),
-    "php": re.compile(r"\b(?:require|include)(?:_once)?\b[^;'\"\n]*[\"'](?P<module>[^\"'\n]+)[\"']"),
-    "ruby": re.compile(
+    "php": r"\b(?:require|include)(?:_once)?\b[^;'\"\n]*[\"'](?P<module>[^\"'\n]+)[\"']",
+    "ruby": (
         r"^[ \t]*(?:require|(?P<relative>require_relative)|load|autoload[ (]+:(?P<alias>\w+),)[ (]+"
-        r"[\"'](?P<module>[^\"'\n#]+)[\"']",
-        re.MULTILINE,
+        r"[\"'](?P<module>[^\"'\n#]+)[\"']"
     ),
-    "elixir": re.compile(
+    "elixir": (
         r"^[ \t]*(?:alias|import|use|require)[ \t]+(?P<module>[A-Z]\w*(?:\.\w+)*)"
-        r"(?:\.\{(?P<names>[^}]*)\}|[^\n]*?\bas:[ \t]*(?P<alias>\w+))?",
-        re.MULTILINE,
+        r"(?:\.\{(?P<names>[^}]{0,2000})\}|[^\n]*?\bas:[ \t]*(?P<alias>\w+))?"
     ),
-    "lua": re.compile(
-        r"(?:\blocal[ \t]+(?P<alias>\w+)[ \t]*=[ \t]*)?\brequire[ \t]*\(?[ \t]*[\"'](?P<module>[^\"'\n]+)[\"']"
-    ),
-    "zig": re.compile(r"(?:\bconst[ \t]+(?P<alias>\w+)[ \t]*=[ \t]*)?@import\([ \t]*\"(?P<module>[^\"\n]+)\""),
-    "bash": re.compile(r"^[ \t]*(?:source|\.)[ \t]+[\"']?(?P<module>[^\s\"';|&]+)", re.MULTILINE),
+    "lua": r"(?:\blocal[ \t]+(?P<alias>\w+)[ \t]*=[ \t]*)?\brequire[ \t]*\(?[ \t]*[\"'](?P<module>[^\"'\n]+)[\"']",
+    "zig": r"(?:\bconst[ \t]+(?P<alias>\w+)[ \t]*=[ \t]*)?@import\([ \t]*\"(?P<module>[^\"\n]+)\"",
+    "bash": r"^[ \t]*(?:source|\.)[ \t]+[\"']?(?P<module>[^\s\"';|&]+)",
 }
 
 
-def _called(search: re.Pattern[str], code: str) -> Iterator[Import]:
+def _called(search: str, code: str) -> Iterator[Import]:
     line, position = 1, 0
-    for match in search.finditer(code):
+    for match in re.finditer(search, code, re.MULTILINE):
         groups = match.groupdict()
         start = match.start("module")
         line += code.count("\n", position, start)

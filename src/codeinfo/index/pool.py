@@ -23,8 +23,7 @@ from typing import Any
 
 from codeinfo.errors import CodeInfoError
 from codeinfo.index.chunk import ChunkSettings
-from codeinfo.index.documents import CONVERT_TIMEOUT_S
-from codeinfo.index.worker import HEADER, READY
+from codeinfo.index.protocol import HEADER, READY, time_limit_s
 from codeinfo.types import Chunk, Definition, FileKind, Import, ParsedFile
 
 _AHEAD = 3  # files a worker has at hand: one in work, the others in its pipe
@@ -194,7 +193,7 @@ class _Feeder:
         assert process is not None
         assert process.stdin is not None
         assert process.stdout is not None
-        timeout = CONVERT_TIMEOUT_S if self._at_hand[0].is_document else self._settings.parse_timeout_s
+        timeout = time_limit_s(self._at_hand[0].task.text, self._settings)
         deadline = time.monotonic() + timeout
         poll = select.poll()
         poll.register(process.stdout, select.POLLIN)

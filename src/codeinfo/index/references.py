@@ -15,7 +15,7 @@ from functools import lru_cache
 from codeinfo.index.grammars import GRAMMARS
 from codeinfo.types import Reference
 
-_SPACE_BEFORE_PAREN = re.compile(r"(?<=\w)[ \t]+\(")
+_SPACE_BEFORE_PAREN = re.compile(r"(?<=[\w'?!])[ \t]+\(")
 _FASTEST = 1
 _NAMES_PER_LINE = 2000  # a minified line does not need more
 

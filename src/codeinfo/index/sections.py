@@ -10,12 +10,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from codeinfo.index.chunk import SECTIONED as SECTIONED
 from codeinfo.index.chunk import ChunkSettings, Span
 from codeinfo.index.fields import weighted_terms
 from codeinfo.index.source import Source
 from codeinfo.types import Chunk, Definition, ParsedFile
-
-SECTIONED = frozenset({"markdown", "rst", "asciidoc", "org", "text"})
 
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+|$)")
 _CLOSING_MARKS = re.compile(r"[ \t]+#+[ \t]*$")

@@ -1,9 +1,6 @@
 """A process that parses files for a pool and may be killed at any moment: `python -m codeinfo.index.worker`.
 
-Messages on both pipes are a length (8 bytes) and marshalled plain values. The first one in holds the settings; each
-further one is (path, text, language, kind, syntax), answered by (True, the parse) or (False, the reason). Bytes in the
-place of a text are a document to convert. The process ends when its input ends, so it never outlives its parent for
-longer than one file.
+It speaks the messages of `protocol` and ends when its input ends: it outlives its parent by one file at most.
 """
 
 from __future__ import annotations
@@ -16,14 +13,11 @@ import sys
 from typing import Any, BinaryIO
 
 from codeinfo.index.chunk import ChunkSettings
-from codeinfo.index.documents import CONVERT_TIMEOUT_S, document_parse
 from codeinfo.index.parse import parse_packed
-from codeinfo.sources.documents.limits import Refused
+from codeinfo.index.protocol import HEADER, READY, time_limit_s
 from codeinfo.types import FileKind, ParsedFile
 
 MEMORY_LIMIT = 2 << 30  # bytes of address space; a parse that needs more is hostile
-HEADER = 8
-READY = b"\x01"
 
 
 def main() -> None:
@@ -34,8 +28,8 @@ def main() -> None:
     replies.write(READY)
     replies.flush()
     while (request := _receive(requests)) is not None:
-        limit = CONVERT_TIMEOUT_S if isinstance(request[1], bytes) else settings.parse_timeout_s
-        signal.setitimer(signal.ITIMER_REAL, limit * 2)  # ends us should the parent be gone
+        # Ends us should the parent be gone: it would have given up before.
+        signal.setitimer(signal.ITIMER_REAL, 2 * time_limit_s(request[1], settings))
         reply = marshal.dumps(_answer(request, settings))
         signal.setitimer(signal.ITIMER_REAL, 0)
         replies.write(len(reply).to_bytes(HEADER, "little"))
@@ -47,13 +41,21 @@ def _answer(request: Any, settings: ChunkSettings) -> tuple[bool, Any]:
     path, text, language, kind, syntax = request
     try:
         if isinstance(text, bytes):
-            return True, (*plain(document_parse(path, text, settings)), b"")
+            return _convert(path, text, settings)
         parsed, references = parse_packed(path, text, language, FileKind(kind), settings, syntax=syntax)
         return True, (*plain(parsed), references)
-    except Refused as refusal:
-        return False, str(refusal)[:200]
     except Exception as error:  # whatever a hostile file provokes is an answer, the parent goes on without syntax
         return False, f"{type(error).__name__}: {error}"[:200]
+
+
+def _convert(path: str, data: bytes, settings: ChunkSettings) -> tuple[bool, Any]:
+    from codeinfo.index.documents import document_parse  # most runs have no document
+    from codeinfo.sources.documents.limits import Refused
+
+    try:
+        return True, (*plain(document_parse(path, data, settings)), b"")
+    except Refused as refusal:
+        return False, str(refusal)[:200]
 
 
 def plain(parsed: ParsedFile) -> tuple[Any, ...]:
