@@ -1,0 +1,206 @@
+"""What the team knows about its code, as operations: memories, patterns, metadata, style, reviews, and the context of
+search results."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from codeinfo.engine.history import History
+from codeinfo.engine.memories import Memories
+from codeinfo.engine.pattern_state import PatternState
+from codeinfo.engine.upkeep import Upkeep
+from codeinfo.enrich import enriched
+from codeinfo.errors import NotFound
+from codeinfo.knowledge.card import TARGETS, Evidence, decide
+from codeinfo.knowledge.detectors import FAMILY
+from codeinfo.knowledge.memory import described
+from codeinfo.knowledge.patterns import narrowed
+from codeinfo.requests import Progress, SearchRequest
+from codeinfo.requests import knowledge as requests
+from codeinfo.sources.files import read_regular
+from codeinfo.sources.languages import kind_of, language_of
+from codeinfo.store.sqlite import SqliteStore
+from codeinfo.types import Card, FileKind, Hit, RelatedMemory, SearchResult
+
+if TYPE_CHECKING:
+    from codeinfo.engine.facade import Engine
+    from codeinfo.engine.graphing import Relations
+
+ProgressSink = Callable[[Progress], None]
+MAX_IMPORT_BYTES = 10_000_000
+
+
+class _Project:
+    """One root with what is known about it, each part made when first needed."""
+
+    def __init__(self, keeper: Upkeep) -> None:
+        self.keeper = keeper
+        self.history = History(keeper.root)
+        self.memories = Memories(keeper, self.history)
+        self._patterns: PatternState | None = None
+
+    @property
+    def patterns(self) -> PatternState:
+        if self._patterns is None:
+            self._patterns = PatternState(self.keeper, self.history)
+        return self._patterns
+
+
+class KnowledgeOperations:
+    """`Engine.knowledge`: one method an operation. `clock` gives seconds since the epoch."""
+
+    def __init__(self, engine: Engine, clock: Callable[[], float] = time.time) -> None:
+        self._engine = engine
+        self.clock = clock
+        self._lock = threading.Lock()
+        self._projects: dict[Path, _Project] = {}
+
+    def _project(self, path: str | Path) -> _Project:
+        keeper = self._engine.upkeep(path)
+        with self._lock:
+            known = self._projects.get(keeper.root)
+            if known is None or known.keeper is not keeper:
+                known = self._projects[keeper.root] = _Project(keeper)
+            return known
+
+    def _store(self, project: _Project, progress: ProgressSink | None) -> SqliteStore:
+        return self._engine.searchable(project.keeper, progress=progress)[0]
+
+    # --- memory ---
+
+    def remember(self, request: requests.RememberRequest) -> requests.Remembered:
+        return self._project(request.path).memories.remember(request, self.clock())
+
+    def memory_list(self, request: requests.MemoryListRequest) -> requests.MemoryList:
+        return self._project(request.path).memories.list(request, self.clock())
+
+    def memory_show(self, request: requests.MemoryShowRequest) -> RelatedMemory:
+        now = self.clock()
+        return described(self._project(request.path).memories.one(request.id, now), now)
+
+    def memory_remove(self, request: requests.MemoryRemoveRequest) -> requests.MemoryRemoved:
+        return requests.MemoryRemoved(self._project(request.path).memories.remove(request.id, self.clock()))
+
+    def memory_export(self, request: requests.MemoryExportRequest) -> requests.MemoryExport:
+        return requests.MemoryExport(1, self._project(request.path).memories.export())
+
+    def memory_import(self, request: requests.MemoryImportRequest) -> requests.MemoryImported:
+        file = Path(request.file)
+        try:
+            data = read_regular(str(file.parent), file.name, MAX_IMPORT_BYTES)
+        except OSError as error:
+            raise NotFound(f"{file} cannot be read: {error.strerror}", next_step="Name a file of memories") from error
+        return self._project(request.path).memories.take_in(data.decode("utf-8-sig", "replace"), str(file))
+
+    # --- patterns, metadata, style, review ---
+
+    def patterns(
+        self, request: requests.PatternsRequest, progress: ProgressSink | None = None
+    ) -> requests.PatternReport:
+        project, now = self._project(request.path), self.clock()
+        report = project.patterns.report(self._store(project, progress), now)
+        families = [FAMILY.get(language.lower(), language.lower()) for language in request.languages]
+        report = narrowed(report, category=request.category, languages=families)
+        about = " ".join((request.category, *(pattern.name for pattern in report.patterns[:20])))
+        memories, notes = project.memories.related(about, [file.path for file in report.golden_files], (), now)
+        return replace(report, memories=memories, notes=(*report.notes, *notes))
+
+    def metadata(
+        self, request: requests.MetadataRequest, progress: ProgressSink | None = None
+    ) -> requests.MetadataReport:
+        from codeinfo.engine.describing import metadata
+
+        project = self._project(request.path)
+        return metadata(project.keeper, self._store(project, progress))
+
+    def style(self, request: requests.StyleRequest, progress: ProgressSink | None = None) -> requests.StyleReport:
+        from codeinfo.engine.describing import style
+
+        project = self._project(request.path)
+        return style(project.keeper, self._store(project, progress), request.query)
+
+    def review(self, request: requests.ReviewRequest, progress: ProgressSink | None = None) -> requests.ReviewPacket:
+        from codeinfo.engine.reviewing import review
+
+        project = self._project(request.path)
+        store = self._store(project, progress)
+        return review(self._engine, project.keeper, store, project, request, self.clock())
+
+    # --- around a search ---
+
+    def around(self, request: SearchRequest, result: SearchResult) -> SearchResult:
+        """The result with the context of its hits, related memories and, on behalf of a change, the card."""
+        now = self.clock()
+        roots = list(dict.fromkeys(hit.root for hit in result.hits)) or [
+            str(self._engine.upkeep(request.paths[0]).root)
+        ]
+        hits: dict[tuple[str, str, int], Hit] = {}
+        memories: list[RelatedMemory] = []
+        notes: list[str] = []
+        for root in roots:
+            project = self._project(root)
+            own = [hit for hit in result.hits if hit.root == root]
+            hits |= {_key(hit): hit for hit in self._with_context(project, own)}
+            paths, symbols = {hit.path for hit in own}, {hit.symbol for hit in own if hit.symbol}
+            found, said = project.memories.related(request.query, paths, symbols, now)
+            memories += found
+            notes += said
+        result = replace(
+            result,
+            hits=tuple(hits[_key(hit)] for hit in result.hits),
+            memories=tuple(memories[:3]),
+            notes=(*result.notes, *notes),
+        )
+        return replace(result, preflight=self._card(request, result, roots[0], now)) if request.purpose else result
+
+    def _with_context(self, project: _Project, hits: Sequence[Hit]) -> tuple[Hit, ...]:
+        store = project.keeper.live_store()
+        if store is None or not hits:
+            return tuple(hits)
+        relations = self._engine.code.relations(project.keeper, [hit.path for hit in hits])
+        callers = {path for own in relations.values() for path, _ in own.imported_by[:TARGETS]} - set(relations)
+        relations |= self._engine.code.relations(project.keeper, sorted(callers))
+        involved = {path for own in relations.values() for path, _ in own.imported_by}
+        return enriched(hits, relations, project.patterns.hints(store), frozenset(filter(_is_test, involved)))
+
+    def _card(self, request: SearchRequest, result: SearchResult, root: str, now: float) -> Card | None:
+        project = self._project(root)
+        store = project.keeper.live_store()
+        if store is None:
+            return None
+        own = [hit for hit in result.hits if hit.root == root]
+        report = project.patterns.report(store, now)
+        _, changes = project.keeper.pending()
+        relations: dict[str, Relations] = self._engine.code.relations(project.keeper, [hit.path for hit in own])
+        importers = {
+            path: [(importer, line) for importer, line in one.imported_by if not _is_test(importer)]
+            for path, one in relations.items()
+        }
+        return decide(
+            Evidence(
+                query=request.query,
+                purpose=request.purpose,
+                hits=own,
+                quality=result.quality,
+                patterns=report,
+                questions=project.patterns.questions({hit.path for hit in own}),
+                memories=result.memories,
+                importers=importers,
+                changed_since_index=0
+                if not changes
+                else len(changes.added) + len(changes.suspects) + len(changes.removed),
+            )
+        )
+
+
+def _key(hit: Hit) -> tuple[str, str, int]:
+    return hit.root, hit.path, hit.chunk_id
+
+
+def _is_test(path: str) -> bool:
+    return kind_of(path, language_of(path)) is FileKind.TEST

@@ -1,0 +1,238 @@
+"""The patterns of one project: uses found once for each content, lines dated once for each commit, kept beside the
+index. After an edit only the changed files are looked at again."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, groupby, repeat
+
+from codeinfo.engine.history import History
+from codeinfo.engine.upkeep import Upkeep
+from codeinfo.knowledge.detectors import BUILT_IN
+from codeinfo.knowledge.matching import Matcher
+from codeinfo.knowledge.own_patterns import own_detectors
+from codeinfo.knowledge.patterns import Dated, FileUses, analyse, file_hint, pattern_key
+from codeinfo.knowledge.trends import DECLINING_DAYS, WINDOW_DAYS, BlameLine, carried_over, newest_use
+from codeinfo.ports import ChunkRow, Snapshot
+from codeinfo.requests.knowledge import PatternReport
+from codeinfo.sources.git import GitFailed
+from codeinfo.store.code import read_beside, write_beside
+from codeinfo.store.sqlite import SqliteStore
+from codeinfo.types import FileKind
+
+USES_NAME, HINTS_NAME = "patterns.json", "pattern-hints.json"
+MOST_BLAMES = 150  # files dated in one run: git needs tens of milliseconds for each
+_DAY = 86_400
+
+Hints = Mapping[str, tuple[str, str]]  # path → trend, warning
+_NO_HINTS: Hints = {}
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What is written beside the index. `files`: path → content hash and uses; `dates`: path → commit and dates."""
+
+    fingerprint: str
+    files: dict[str, tuple[str, FileUses]] = field(default_factory=dict)
+    dates: dict[str, tuple[str, list[float]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    generation: int
+    day: int  # trends move with time
+    history: str
+    report: PatternReport
+    hints: Hints
+
+
+class PatternState:
+    def __init__(self, keeper: Upkeep, history: History) -> None:
+        self._keeper = keeper
+        self._history = history
+        self.matcher = Matcher((*BUILT_IN, *own_detectors(keeper.config.patterns)))
+        self._lock = threading.Lock()
+        self._answer: _Answer | None = None
+        self._files: Mapping[str, tuple[str, FileUses]] = {}
+        self._hints: tuple[object, Hints] | None = None
+
+    def report(self, store: SqliteStore, now: float) -> PatternReport:
+        """The report on the index as it is."""
+        generation, day, history = int(store.meta()["generation"]), int(now // _DAY), self._history.key()
+        with self._lock:
+            known = self._answer
+            if known is None or (known.generation, known.day, known.history) != (generation, day, history):
+                known = self._answer = self._compute(store, generation, day, history, now)
+            return known.report
+
+    def hints(self, store: SqliteStore) -> Hints:
+        """Momentum and warnings by file, as far as they are known: a search does not wait for them."""
+        if self._answer is not None:
+            return self._answer.hints
+        if self._hints is None or self._hints[0] != store.folder:
+            data = read_beside(store, HINTS_NAME)
+            self._hints = store.folder, json.loads(data) if data else _NO_HINTS
+        return self._hints[1]
+
+    def _compute(self, store: SqliteStore, generation: int, day: int, history: str, now: float) -> _Answer:
+        kept = _load(read_beside(store, USES_NAME), self.matcher.fingerprint)
+        self._find_uses(store, kept)
+        self._files = kept.files
+        files = {path: uses for path, (_, uses) in kept.files.items()}
+        dating = _Dating(self._history, kept, store, now)
+        report = analyse(self.matcher.detectors, files, dating.newest(), now)
+        notes = list(dating.notes)
+        if self.matcher.gave_up:
+            notes.append("the project's own patterns took too long: some of their uses are missing")
+        report = replace(report, notes=tuple(notes))
+        by_key = {pattern_key(pattern): pattern for pattern in report.patterns}
+        hints = {path: file_hint(self.matcher.detectors, uses, by_key) for path, uses in files.items()}
+        hints = {path: hint for path, hint in hints.items() if any(hint)}
+        write_beside(store, USES_NAME, _dump(kept))
+        write_beside(store, HINTS_NAME, json.dumps(hints).encode())
+        return _Answer(generation, day, history, report, hints)
+
+    def questions(self, paths: Collection[str]) -> set[str]:
+        """What the patterns in some files are answers to, as of the last report."""
+        detectors = self.matcher.detectors
+        used = [file.uses for path, (_, file) in self._files.items() if path in paths]
+        return {detectors[position].question for uses in used for position in uses}
+
+    def _find_uses(self, store: SqliteStore, kept: _Kept) -> None:
+        listed = {
+            path: row for path, row in store.manifest().items() if row.chunk_count and self.matcher.knows(row.language)
+        }
+        kept.files = {path: entry for path, entry in kept.files.items() if path in listed}
+        wanted = {path for path, row in listed.items() if kept.files.get(path, ("",))[0] != row.sha256}
+        if not wanted:
+            return
+        with store.snapshot() as view:
+            for path, language, kind, text in file_texts(view, wanted):
+                if path in listed:
+                    uses: dict[int, list[int]] = {}
+                    for position, line in self.matcher.uses(text, language, path):
+                        uses.setdefault(position, []).append(line)
+                    found = FileUses(language, text.count("\n") + 1, kind == FileKind.TEST, uses)
+                    kept.files[path] = (listed[path].sha256, found)
+
+
+class _Dating:
+    """Dates lines while an analysis asks for them, within a budget."""
+
+    def __init__(self, history: History, kept: _Kept, store: SqliteStore, now: float) -> None:
+        self._history, self._kept, self._store, self._now = history, kept, store, now
+        self._changed: dict[str, tuple[int, str]] = {}
+        self._edited: frozenset[str] = frozenset()
+        self._blames = 0
+        self.notes: list[str] = []
+
+    def newest(self) -> Dated:
+        """A function from lines to the date of the newest; it answers None where the history cannot tell."""
+        if not self._start():
+            return lambda uses: None
+        bounds = {path: float(seconds) for path, (seconds, _) in self._changed.items()}
+        bounds |= dict.fromkeys(self._edited, self._now)
+        return lambda uses: newest_use(uses, bounds, self._dates, self._now)
+
+    def _start(self) -> bool:
+        if not self._history.known:
+            why = "the clone is shallow" if self._history.shallow else "this is no git repository"
+            self.notes.append(f"{why}: trends are not known")
+            return False
+        try:
+            if self._now - self._history.newest_commit() >= DECLINING_DAYS * _DAY:
+                self.notes.append(f"no commit for {DECLINING_DAYS} days: the history shows no trend")
+                return False
+            self._changed = self._history.last_changes(self._now)
+            self._edited = self._history.changed_from("HEAD")
+        except (GitFailed, LookupError) as error:
+            self.notes.append(f"git: {error}; trends are not known")
+            return False
+        self._kept.dates = {
+            path: entry for path, entry in self._kept.dates.items() if self._changed.get(path, (0, ""))[1] == entry[0]
+        }
+        return True
+
+    def _dates(self, path: str) -> Sequence[float]:
+        if path in self._edited:
+            return self._edited_dates(path)
+        known = self._kept.dates.get(path)
+        if known is None:
+            blame = self._blame(path)
+            if blame is None:
+                return []
+            known = self._changed[path][1], [float(line.time) for line in blame]
+            self._kept.dates[path] = known
+        return known[1]
+
+    def _edited_dates(self, path: str) -> Sequence[float]:
+        with self._store.snapshot() as view:
+            texts = [text for _, _, _, text in file_texts(view, {path})]
+        lines = texts[0].split("\n") if texts else []
+        return carried_over(lines, self._blame(path) or [], self._now)
+
+    def _blame(self, path: str) -> list[BlameLine] | None:
+        """The lines of a file as committed, none for a new file; None once the budget is spent."""
+        if self._blames == MOST_BLAMES:
+            note = f"only {MOST_BLAMES} files were dated this time; the next run goes on from there"
+            self.notes += [note] if note not in self.notes else []
+            return None
+        self._blames += 1
+        try:
+            return self._history.blame(path, since=self._now - WINDOW_DAYS * _DAY)
+        except GitFailed:
+            return []
+
+
+def file_texts(view: Snapshot, wanted: set[str]) -> Iterator[tuple[str, str, str, str]]:
+    """Path, language, kind and text of some files, put together from their chunks."""
+    for file, path in enumerate(view.paths):
+        if path in wanted:
+            first = int(view.file_first[file])
+            chunks = view.chunks(range(first, first + int(view.file_rows[file])))
+            yield path, view.languages[file], view.kinds[file], joined_text(chunks)
+
+
+def joined_text(chunks: Sequence[ChunkRow]) -> str:
+    """The file's lines; neighbouring chunks of documents share some."""
+    lines: list[str] = []
+    for chunk in sorted(chunks, key=lambda chunk: chunk.start_line):
+        missing = chunk.start_line - 1 - len(lines)
+        if missing > 0:
+            lines += [""] * missing
+        lines += chunk.text.split("\n")[max(0, -missing) :]
+    return "\n".join(lines)
+
+
+# --- what is kept --------------------------------------------------------------------------------------------------
+
+
+def _dump(kept: _Kept) -> bytes:
+    files = {
+        path: [sha256, uses.language, uses.lines, uses.is_test, [[at, *lines] for at, lines in uses.uses.items()]]
+        for path, (sha256, uses) in kept.files.items()
+    }
+    dates = {
+        path: [commit, [[len(list(run)), date] for date, run in groupby(dates)]]
+        for path, (commit, dates) in kept.dates.items()
+    }
+    return json.dumps({"fingerprint": kept.fingerprint, "files": files, "dates": dates}).encode()
+
+
+def _load(data: bytes | None, fingerprint: str) -> _Kept:
+    """What was kept, or nothing where other detectors found it or the file is not what it should be."""
+    kept = _Kept(fingerprint)
+    try:
+        content = json.loads(data or b"{}")
+        if content.get("fingerprint") != fingerprint:
+            return kept
+        for path, (sha256, language, lines, is_test, uses) in content["files"].items():
+            kept.files[path] = sha256, FileUses(language, lines, is_test, {at: found for at, *found in uses})
+        for path, (commit, runs) in content["dates"].items():
+            kept.dates[path] = commit, list(chain.from_iterable(repeat(date, count) for count, date in runs))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return _Kept(fingerprint)
+    return kept

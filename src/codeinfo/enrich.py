@@ -1,0 +1,127 @@
+"""Results → context: what a result is, who uses it, whether it is tested, and whether such code is still written."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Protocol
+
+from codeinfo.types import FileKind, Hit, HitContext
+
+MOST_LISTED = 3
+
+
+class Relations(Protocol):
+    """How a file hangs together with others; `imported_by` has the important ones first, with the line."""
+
+    @property
+    def imported_by(self) -> Sequence[tuple[str, int]]: ...
+
+    @property
+    def tests(self) -> Sequence[str]: ...
+
+
+# What a file is, by a word of its name or of a folder, and the layer such files belong to; the first match counts.
+_ROLES = (
+    (r"controllers?|endpoints?|resources?", "controller", "api"),
+    (r"routes?|router|routing|urls", "route", "api"),
+    (r"views?|pages?|screens?", "view", "presentation"),
+    (r"components?|widgets?", "component", "presentation"),
+    (r"directives?|pipes?|templates?|layouts?", "template", "presentation"),
+    (r"hooks?|composables?", "hook", "presentation"),
+    (r"guards?|interceptors?|middlewares?", "middleware", "api"),
+    (r"handlers?|listeners?|subscribers?", "handler", "application"),
+    (r"services?|usecases?|interactors?|managers?", "service", "application"),
+    (r"stores?|reducers?|slices?|state", "store", "application"),
+    (r"repositor(?:y|ies)|daos?|queries|migrations?", "repository", "data"),
+    (r"models?|entit(?:y|ies)|schemas?|domain|dtos?", "model", "domain"),
+    (r"clients?|gateways?|adapters?|providers?", "adapter", "infrastructure"),
+    (r"commands?|cli|cmd", "command", "api"),
+    (r"config|configuration|settings", "configuration", "configuration"),
+    (r"utils?|helpers?|common|shared|lib", "helper", "shared"),
+)
+_ROLE_WORDS = [(re.compile(rf"(?:{words})\Z"), type_, layer) for words, type_, layer in _ROLES]
+_KINDS = {
+    FileKind.TEST: ("test", "tests"),
+    FileKind.DOCS: ("document", "documents"),
+    FileKind.CONFIG: ("configuration", "configuration"),
+}
+
+
+def context(
+    hit: Hit,
+    relations: Mapping[str, Relations],
+    hints: Mapping[str, tuple[str, str]],
+    tests: frozenset[str],
+) -> HitContext:
+    """What surrounds a result. `relations` may also hold those of its callers; `tests` are the paths of test files."""
+    type_, layer = role(hit)
+    own = relations.get(hit.path)
+    momentum, warning = hints.get(hit.path, ("", ""))
+    if own is None:
+        return HitContext(type=type_, layer=layer, trend=momentum, pattern_warning=warning)
+    callers = [(path, line) for path, line in own.imported_by if path not in tests and path not in own.tests]
+    return HitContext(
+        type=type_,
+        layer=layer,
+        imported_by_count=len({path for path, _ in own.imported_by}),
+        has_tests=bool(own.tests),
+        callers=tuple(f"{path}:{line}" for path, line in callers[:MOST_LISTED]),
+        consumers=_consumers(hit.path, callers, relations, tests),
+        tests=tuple(own.tests[:MOST_LISTED]),
+        trend=momentum,
+        pattern_warning=warning,
+    )
+
+
+def _consumers(
+    path: str, callers: Sequence[tuple[str, int]], relations: Mapping[str, Relations], tests: frozenset[str]
+) -> tuple[str, ...]:
+    """Files that reach the result through its callers, those that use most of the callers first."""
+    direct = {caller for caller, _ in callers} | {path}
+    counts: Counter[str] = Counter()
+    lines: dict[str, int] = {}
+    for caller, _ in callers[:MOST_LISTED]:
+        for consumer, line in relations[caller].imported_by if caller in relations else ():
+            if consumer not in direct and consumer not in tests:
+                counts[consumer] += 1
+                lines.setdefault(consumer, line)
+    best = sorted(counts, key=lambda consumer: (-counts[consumer], consumer))[:MOST_LISTED]
+    return tuple(f"{consumer}:{lines[consumer]}" for consumer in best)
+
+
+def role(hit: Hit) -> tuple[str, str]:
+    """Type and layer: by what the file is for, by the words of its path, else by the kind of definition alone."""
+    if hit.kind in _KINDS:
+        return _KINDS[hit.kind]
+    type_, layer = path_role(hit.path)
+    return type_ or hit.symbol_kind, layer
+
+
+@lru_cache(maxsize=4096)
+def path_role(path: str) -> tuple[str, str]:
+    """The file's own name says more than its folders, and a near folder more than a far one."""
+    parts = path.split("/")
+    words = [word for part in reversed(parts) for word in reversed(_words(part))]
+    for word in words:
+        for expression, type_, layer in _ROLE_WORDS:
+            if expression.match(word):
+                return type_, layer
+    return "", ""
+
+
+def _words(part: str) -> list[str]:
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", part.partition(".")[0] + " " + " ".join(part.split(".")[1:-1]))
+    return [word.lower() for word in re.split(r"[\s_.-]+", spaced) if word]
+
+
+def enriched(
+    hits: Sequence[Hit],
+    relations: Mapping[str, Relations],
+    hints: Mapping[str, tuple[str, str]],
+    tests: frozenset[str],
+) -> tuple[Hit, ...]:
+    return tuple(replace(hit, context=context(hit, relations, hints, tests)) for hit in hits)
