@@ -28,7 +28,7 @@ LEVELS = (
     ("requests", "jsonable", "settings", "ports", "tokens"),
     ("config",),
     ("rank", "graph", "knowledge", "sources"),
-    ("search", "enrich", "index", "store", "providers"),
+    ("search", "enrich", "index", "store", "providers", "collections"),
     ("agent",),
     ("engine",),
     ("evals",),
@@ -53,6 +53,10 @@ HOMES = {
     "fastapi": "shells",
     "openai": "providers",
     "Stemmer": "tokens",
+    "mammoth": "sources",
+    "openpyxl": "sources",
+    "pptx": "sources",
+    "pypdfium2": "sources",
 }
 
 

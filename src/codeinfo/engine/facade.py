@@ -34,7 +34,8 @@ from codeinfo.types import SearchResult
 if TYPE_CHECKING:
     from codeinfo.engine.answers import AnswerOperations
     from codeinfo.engine.code import CodeOperations
-    from codeinfo.engine.code import CodeOperations
+    from codeinfo.engine.documents import DocumentOperations
+    from codeinfo.engine.knowing import KnowledgeOperations
     from codeinfo.ports import Embedder
     from codeinfo.requests.vectors import ProjectsRequest, ProjectsResult, VectorSearchRequest, VectorSearchResult
 
@@ -51,12 +52,15 @@ class Engine:
         self._upkeeps: dict[Path, Upkeep] = {}
         self._answers: AnswerOperations | None = None
         self._code: CodeOperations | None = None
-        self._code: CodeOperations | None = None
+        self._knowledge: KnowledgeOperations | None = None
+        self._documents: DocumentOperations | None = None
 
     def close(self) -> None:
         with self._lock:
             if self._answers is not None:
                 self._answers.close()
+            if self._documents is not None:
+                self._documents.close()
             for upkeep in self._upkeeps.values():
                 upkeep.close()
             self._upkeeps.clear()
@@ -99,14 +103,24 @@ class Engine:
             return self._code
 
     @property
-    def code(self) -> CodeOperations:
-        """Symbols, references and the graph of files: loaded when first asked for."""
-        from codeinfo.engine.code import CodeOperations
+    def knowledge(self) -> KnowledgeOperations:
+        """Memories, patterns, style, reviews and the context of results: loaded when first asked for."""
+        from codeinfo.engine.knowing import KnowledgeOperations
 
         with self._lock:
-            if self._code is None:
-                self._code = CodeOperations(self)
-            return self._code
+            if self._knowledge is None:
+                self._knowledge = KnowledgeOperations(self)
+            return self._knowledge
+
+    @property
+    def documents(self) -> DocumentOperations:
+        """Collections of documents: loaded when first asked for."""
+        from codeinfo.engine.documents import DocumentOperations
+
+        with self._lock:
+            if self._documents is None:
+                self._documents = DocumentOperations(self)
+            return self._documents
 
     # --- operations ---
 
@@ -119,7 +133,7 @@ class Engine:
 
         keepers = [self.upkeep(path) for path in dict.fromkeys(request.paths)]
         opened = [(keeper, *self.searchable(keeper, refresh=request.refresh, progress=progress)) for keeper in keepers]
-        return search_roots(request, opened)
+        return self.knowledge.around(request, search_roots(request, opened))
 
     def vector_search(self, request: VectorSearchRequest) -> VectorSearchResult:
         from codeinfo.engine.vectors import vector_search

@@ -71,7 +71,7 @@ def allowed_files(request: SearchRequest, view: Snapshot, keeper: Upkeep) -> NDA
     if request.kinds:
         tests.append([kind in request.kinds for kind in view.kinds])
     if request.globs:
-        tests.append(_matching(view.paths, request.globs))
+        tests.append(matching(view.paths, request.globs))
     if request.changed_since:
         from codeinfo.sources.git import changed_since
 
@@ -80,7 +80,7 @@ def allowed_files(request: SearchRequest, view: Snapshot, keeper: Upkeep) -> NDA
     return np.logical_and.reduce([np.array(test, bool) for test in tests]) if tests else None
 
 
-def _matching(paths: Sequence[str], globs: Sequence[str]) -> list[bool]:
+def matching(paths: Sequence[str], globs: Sequence[str]) -> list[bool]:
     wanted = [_pattern(glob) for glob in globs if not glob.startswith("!")]
     unwanted = [_pattern(glob[1:]) for glob in globs if glob.startswith("!")]
     return [

@@ -25,7 +25,6 @@ from codeinfo.types import Chunk, Import, ParsedFile
 PASSAGE = "passage"  # the kind of a document's chunks
 CRUMB = " > "
 CONVERT_TIMEOUT_S = 60.0  # a PDF of a thousand pages takes a few seconds
-CONVERTERS_VERSION = 1  # raise when a converter gives other text: indexes are then built anew
 MAX_LINKS = 5000  # of one document
 _MAX_BREADCRUMB = 240
 

@@ -126,6 +126,8 @@ def _type(item: Parameter) -> Any:
         return click.Choice(item.choices, case_sensitive=False)
     if item.kind == "int":
         return click.IntRange(item.minimum, item.maximum)
+    if item.kind == "float":
+        return click.FloatRange(item.minimum, item.maximum)
     return bool if item.kind == "bool" else str
 
 

@@ -1,0 +1,221 @@
+"""From a question to passages: the search line over several collections seen as one, code included where asked for."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codeinfo.collections.joined import Joined
+from codeinfo.collections.weights import DOCUMENTS
+from codeinfo.engine.collecting import CollectionUpkeep
+from codeinfo.engine.upkeep import Upkeep
+from codeinfo.errors import NotFound, UsageError
+from codeinfo.ports import ChunkRow, Embedder
+from codeinfo.rank.words import STOP_WORDS
+from codeinfo.requests import Progress
+from codeinfo.requests.documents import (
+    MAX_QUERIES,
+    DocsSearchRequest,
+    DocsSearchResponse,
+    DocumentHit,
+    DocumentSearch,
+)
+from codeinfo.search import SearchOptions, search
+from codeinfo.tokens import terms, words
+from codeinfo.types import Hit
+
+if TYPE_CHECKING:
+    from codeinfo.engine.facade import Engine
+
+CRUMB = " > "
+FARTHEST = 2.0
+SECOND = 0.5  # the score of a document's second passage, beside its first
+NO_RERANKER = "no reranking model is set up, so the order is the search's own"
+NO_DISTANCES = "without an embedding model there are no distances: max_distance was not applied"
+NO_MEANING = "without an embedding model there is no search by meaning alone: words were used"
+_PLACE = re.compile(r"(Page|Sheet|Slide) ([^:]*)")
+_PLACED = {"pdf": "Page", "xlsx": "Sheet", "pptx": "Slide"}
+ProgressSink = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One index that is searched: a collection's or a folder's."""
+
+    collection: str  # "" for code
+    root: Path
+    is_code: bool
+
+
+def search_documents(
+    engine: Engine, keepers: Sequence[CollectionUpkeep], request: DocsSearchRequest, progress: ProgressSink | None
+) -> DocsSearchResponse:
+    _check(request, keepers)
+    every: list[Upkeep] = [*keepers, *(engine.upkeep(path) for path in request.code)]
+    notes: list[str] = []
+    with ExitStack() as open_views:
+        parts, views = [], []
+        for keeper in every:
+            store, said = engine.searchable(keeper, refresh=request.refresh, progress=progress)
+            notes += said
+            collection = keeper.collection.id if isinstance(keeper, CollectionUpkeep) else ""
+            parts.append(_Part(collection, keeper.root, not collection))
+            label = keeper.collection.slug if isinstance(keeper, CollectionUpkeep) else keeper.root.name
+            views.append((label, open_views.enter_context(store.snapshot())))
+        embedders = [keeper.embedder for keeper in every]
+        embedder = embedders[0] if all(embedders) else None
+        searcher = _Searcher(Joined(views), parts, embedder, request)
+        searches = tuple(searcher.answer(query) for query in request.queries)
+    return DocsSearchResponse(searches, tuple(dict.fromkeys((*notes, *searcher.notes))))
+
+
+def _check(request: DocsSearchRequest, keepers: Sequence[CollectionUpkeep]) -> None:
+    if not 1 <= len(request.queries) <= MAX_QUERIES or not all(query.strip() for query in request.queries):
+        raise UsageError(f"1 to {MAX_QUERIES} queries that say something are needed", next_step="Quote each question")
+    if not keepers and not request.code:
+        raise NotFound("there is no collection yet", next_step="Add one with `codeinfo docs add FOLDER`")
+
+
+class _Searcher:
+    """Answers queries from one joined view."""
+
+    def __init__(self, view: Joined, parts: list[_Part], embedder: Embedder | None, request: DocsSearchRequest) -> None:
+        self._view = view
+        self._parts = parts
+        self._embedder = embedder
+        self._request = request
+        self.notes: list[str] = []
+        if request.rerank:
+            self.notes.append(NO_RERANKER)
+        if embedder is None and request.max_distance < FARTHEST:
+            self.notes.append(NO_DISTANCES)
+        if embedder is None and not request.hybrid:
+            self.notes.append(NO_MEANING)
+
+    def answer(self, query: str) -> DocumentSearch:
+        started = time.perf_counter()
+        asked = _AskedOnce(self._embedder) if self._embedder is not None else None
+        cosines = self._view.cosines(asked.embed_query(query)) if asked is not None else None
+        if cosines is not None and not self._request.hybrid:
+            results = self._by_meaning(cosines)
+        else:
+            results = self._by_search(query, asked, cosines)
+        took = round(1000 * (time.perf_counter() - started), 2)
+        return DocumentSearch(query, tuple(results), took)
+
+    def _by_meaning(self, cosines: NDArray[np.float32]) -> list[DocumentHit]:
+        near = np.flatnonzero(1 - cosines <= self._request.max_distance)
+        order = near[np.argsort(-cosines[near], kind="stable")][: self._request.limit].tolist()
+        chunks = self._view.chunks(order)
+        best = max(float(cosines[order[0]]), 1e-6) if order else 1.0
+        return [
+            self._result(chunk, _distance(cosines, row), max(float(cosines[row]) / best, 0.0))
+            for row, chunk in zip(order, chunks, strict=True)
+        ]
+
+    def _by_search(
+        self, query: str, embedder: Embedder | None, cosines: NDArray[np.float32] | None
+    ) -> list[DocumentHit]:
+        """The best passage of each document, then, as far as there is room, the next best of those found."""
+        allowed = self._near_files(cosines) if cosines is not None else None
+        options = SearchOptions(limit=self._request.limit, allowed=allowed, weights=DOCUMENTS)
+        found = search(query, self._view, embedder, options)
+        wanted = {term for word in words(query) if word not in STOP_WORDS for term in terms(word)}
+        firsts, seconds = list[DocumentHit](), list[DocumentHit]()
+        for hit in found.hits:
+            best, *more = self._chosen(hit, cosines)
+            firsts.append(self._result(*best, hit.score))
+            for chunk, distance in more:
+                if wanted.intersection(terms(chunk.text)):
+                    seconds.append(self._result(chunk, distance, hit.score * SECOND))
+        return [*firsts, *seconds][: self._request.limit]
+
+    def _near_files(self, cosines: NDArray[np.float32]) -> NDArray[np.bool_]:
+        closest = np.full(len(self._view.paths), -1.0, np.float32)
+        np.maximum.at(closest, self._view.row_file, cosines)
+        return 1 - closest <= self._request.max_distance
+
+    def _chosen(self, hit: Hit, cosines: NDArray[np.float32] | None) -> list[tuple[ChunkRow, float | None]]:
+        """The hit's passage and the one after it, within the distance asked for; else the document's closest."""
+        rows = self._view.rows_of(hit.path)
+        chunks = self._view.chunks(rows)
+        first = next(at for at, chunk in enumerate(chunks) if chunk.chunk_id == hit.chunk_id)
+        after = (at for at, chunk in enumerate(chunks) if (chunk.start_line, chunk.end_line) in hit.more)
+        wanted = list(dict.fromkeys((first, *after)))
+        if cosines is None:
+            return [(chunks[at], None) for at in wanted]
+        near = [at for at in wanted if _distance(cosines, rows[at]) <= self._request.max_distance]
+        near = near or [max(range(len(chunks)), key=lambda at: float(cosines[rows[at]]))]
+        return [(chunks[at], _distance(cosines, rows[at])) for at in near]
+
+    def _result(self, chunk: ChunkRow, distance: float | None, score: float) -> DocumentHit:
+        number, path = self._view.origin(chunk.path)
+        part = self._parts[number]
+        title, _, section = chunk.breadcrumb.partition(CRUMB)
+        place = "" if part.is_code else place_of(chunk.language, section)
+        return DocumentHit(
+            id=f"{part.collection or part.root}#{chunk.chunk_id}",
+            document=path,
+            collection=part.collection,
+            content=chunk.text,
+            distance=round(distance, 4) if distance is not None else None,
+            score=round(score, 4),
+            kind=chunk.file_kind if part.is_code else "document",
+            title=title,
+            section=section,
+            place=place,
+            start_line=chunk.start_line,
+            end_line=chunk.end_line,
+            opens=_opens(str(part.root / path), chunk, section, place),
+        )
+
+
+class _AskedOnce:
+    """An embedder that asks its model once for a query that several steps need: a round trip may be at stake."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._known: dict[str, NDArray[np.float32]] = {}
+        self.model_id, self.dimension = embedder.model_id, embedder.dimension
+        self.calibrate = embedder.calibrate
+        self.embed_documents = embedder.embed_documents
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        if text not in self._known:
+            self._known[text] = self._embedder.embed_query(text)
+        return self._known[text]
+
+
+def _distance(cosines: NDArray[np.float32], row: int) -> float:
+    return max(0.0, 1 - float(cosines[row]))
+
+
+def place_of(language: str, section: str) -> str:
+    """ "page 3" for a PDF, "sheet Costs" for a workbook, "slide 2" for slides; "" where a format has no such places."""
+    wanted = _PLACED.get(language)
+    for part in section.split(CRUMB):
+        match = _PLACE.match(part)
+        if match and match.group(1) == wanted:
+            return f"{match.group(1).lower()} {match.group(2).strip()}"
+    return ""
+
+
+def _opens(path: str, chunk: ChunkRow, section: str, place: str) -> str:
+    if place:
+        return f"{path}#{place.replace(' ', '=', 1)}"
+    if chunk.language in ("docx", "html") and section:
+        return f"{path}#{_slug(section.rpartition(CRUMB)[2])}"
+    converted = chunk.language in ("docx", "html", "notebook", "csv", "email")
+    return path if converted else f"{path}:{chunk.start_line}"
+
+
+def _slug(heading: str) -> str:
+    return re.sub(r"[^\w]+", "-", heading.lower()).strip("-")

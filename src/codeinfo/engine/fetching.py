@@ -1,0 +1,105 @@
+"""Documents that are not here yet: archives, addresses and repositories become a folder in the user's data.
+
+<data>/collections/<slug>/
+    current          the name of the live tree, replaced atomically
+    tree-<hash>/     the documents; the hash is that of what was fetched
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from codeinfo.collections.download import download
+from codeinfo.collections.manifest import MANIFEST, Manifest, read_manifest, safe_path
+from codeinfo.collections.model import Collection, Kind, is_archive
+from codeinfo.collections.package import MAX_PACKED_BYTES, unpack
+from codeinfo.errors import UsageError
+from codeinfo.sources.documents.formats import document_language
+
+MAX_DOCUMENT_BYTES = 50_000_000
+MAX_FETCHED_BYTES = 2_000_000_000
+
+
+def fetched_tree(home: Path) -> Path | None:
+    """The live tree of a collection, or None before its first sync."""
+    try:
+        name = (home / "current").read_text("ascii").strip()
+    except (FileNotFoundError, UnicodeDecodeError):
+        return None
+    tree = home / name
+    return tree if name.startswith("tree-") and "/" not in name and tree.is_dir() else None
+
+
+def fetch(collection: Collection, home: Path) -> Path:
+    """Bring the newest documents here. What was here before stays until the new ones are complete."""
+    if collection.kind is Kind.GIT:
+        from codeinfo.sources.git_fetch import fetch_files
+
+        revision, files = fetch_files(
+            collection.url, collection.ref, lambda path: bool(document_language(path)), MAX_DOCUMENT_BYTES
+        )
+        return _store(home, revision, files)
+    if collection.remote and not is_archive(collection.url):
+        text = download(collection.url, MAX_DOCUMENT_BYTES)
+        contents = _listed(read_manifest(text.decode("utf-8", "replace")), collection.url)
+    else:
+        data = download(collection.url, MAX_PACKED_BYTES) if collection.remote else _read(Path(collection.url))
+        contents = unpack(data)
+        text = contents[MANIFEST]
+        _add_remote_files(read_manifest(text.decode("utf-8", "replace")), contents)
+    contents[MANIFEST] = text
+    parts = b"".join(hashlib.sha256(path.encode() + contents[path]).digest() for path in sorted(contents))
+    return _store(home, hashlib.sha256(parts).hexdigest(), contents.items())
+
+
+def _read(path: Path) -> bytes:
+    if path.stat().st_size > MAX_PACKED_BYTES:
+        raise UsageError(f"{path} has more than {MAX_PACKED_BYTES:,} bytes")
+    return path.read_bytes()
+
+
+def _listed(manifest: Manifest, url: str) -> dict[str, bytes]:
+    """The files that a manifest on the web lists, each from its own address or beside the manifest."""
+    from urllib.parse import quote, urljoin
+
+    if manifest.globs:
+        raise UsageError("a manifest on the web cannot use globs", next_step="List files, or publish a tar.gz")
+    base = manifest.base_url or url
+    return {
+        file.path: download(file.url or urljoin(base, quote(file.path)), MAX_DOCUMENT_BYTES) for file in manifest.files
+    }
+
+
+def _add_remote_files(manifest: Manifest, contents: dict[str, bytes]) -> None:
+    for file in manifest.files:
+        if file.url:
+            contents[file.path] = download(file.url, MAX_DOCUMENT_BYTES)
+
+
+def _store(home: Path, revision: str, files: Iterable[tuple[str, bytes]]) -> Path:
+    """Written beside the live tree, then made the live one; others are removed."""
+    tree = home / f"tree-{revision[:16]}"
+    if not tree.exists():
+        partial = home / f".partial-{os.getpid()}"
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(mode=0o700, parents=True)
+        total = 0
+        for path, content in files:
+            total += len(content)
+            if total > MAX_FETCHED_BYTES:
+                raise UsageError(f"the collection has more than {MAX_FETCHED_BYTES:,} bytes")
+            target = partial / safe_path(path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+        partial.rename(tree)
+    marker = home / f".current-{os.getpid()}"
+    marker.write_text(tree.name, "ascii")
+    os.replace(marker, home / "current")
+    for old in (*home.glob("tree-*"), *home.glob(".partial-*")):
+        if old != tree:
+            shutil.rmtree(old, ignore_errors=True)
+    return tree
