@@ -1,0 +1,214 @@
+"""Small projects, their indexes, and ways to break either. Also a program: scenes that need a mount or a VFS of their
+own, run as `python tests/durability_tools.py SCENE PROJECT CACHE` in a process that may lose both."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+from codeinfo.config import Config
+from codeinfo.engine.upkeep import Upkeep
+from codeinfo.ports import Embedder
+from codeinfo.shells.cli import run
+from codeinfo.store.layout import IndexFolder
+from codeinfo.store.sqlite import SqliteStore
+
+STEADY = "steady_landmark"
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+def cli(*arguments: str | Path) -> Done:
+    """The whole program in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = run([str(argument) for argument in arguments])
+    assert "Traceback" not in err.getvalue(), err.getvalue()
+    assert code != 1, err.getvalue()  # 1 is a fault of CodeInfo
+    return Done(code, out.getvalue(), err.getvalue())
+
+
+def make_project(folder: Path, files: int = 20) -> Path:
+    folder.mkdir(parents=True)
+    for at in range(files):
+        body = "\n\n".join(f"def compute_{at}_{part}(left):\n    return left * {at} + {part}\n" for part in range(4))
+        (folder / f"module{at:04}.py").write_text(f'"""Module {at}: numbers."""\n\n\n{body}')
+    (folder / "steady.py").write_text(f"def {STEADY}():\n    return 'never touched'\n")
+    return folder
+
+
+def index_folder(project: Path) -> IndexFolder:
+    return IndexFolder(Config.load(cwd=project).paths.cache_dir, project.resolve())
+
+
+def live_build(project: Path) -> Path:
+    build = index_folder(project).current()
+    assert build is not None
+    return build
+
+
+def digest(project: Path) -> str:
+    store = SqliteStore(live_build(project))
+    try:
+        return store.digest()
+    finally:
+        store.close()
+
+
+def keeper(project: Path, embedder: Embedder | None, **flags: Any) -> Upkeep:
+    settings = {key.replace("__", "."): value for key, value in flags.items()}
+    return Upkeep(project.resolve(), Config.load(settings, project), embedder)
+
+
+def shown_texts_are_true(project: Path, hits: Sequence[dict[str, Any]]) -> bool:
+    """Every text stands in its file at the lines the result names."""
+    for hit in hits:
+        lines = (project / hit["path"]).read_text().split("\n")
+        shown = hit["text"].split("\n")
+        at = hit["text_line"] - 1
+        if lines[at : at + len(shown)] != shown:
+            return False
+    return True
+
+
+def scene(name: str, project: Path, cache: Path, *, mounts: bool = False) -> subprocess.CompletedProcess[str]:
+    """Run one of the scenes below; with `mounts` where mounting does not touch the rest of the machine."""
+    command = ["unshare", "--mount", "--"] if mounts else []
+    command += [sys.executable, __file__, name, str(project), str(cache)]
+    environment = {**os.environ, "CODEINFO_CACHE_DIR": str(cache), "CODEINFO_EMBEDDING_PROVIDER": "scripted"}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, check=False)
+
+
+def can_mount(tmp_path: Path) -> bool:
+    if shutil.which("unshare") is None:
+        return False
+    folder = tmp_path / "mount-probe"
+    folder.mkdir()
+    command = ["unshare", "--mount", "--", "mount", "-t", "tmpfs", "none", str(folder)]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+# --- scenes --------------------------------------------------------------------------------------------------------
+
+
+def full_disk(project: Path, cache: Path) -> None:
+    """Too large an index, then a small one, then not a byte left."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(cache)], check=True)
+    large = make_project(cache.parent / "large", 1500)
+    done = cli("index", large, "--json")
+    assert (done.code, error(done)["code"]) == (7, "OUT_OF_SPACE"), done
+    assert cli("clear", large, "--yes").code == 0
+    assert cli("index", project).code == 0
+    before = digest(project)
+    fill(cache / "filler")
+    assert cli("search", STEADY, project).code == 0
+    (project / "module0000.py").write_text("def changed():\n    return 1\n" * 50)
+    assert cli("search", STEADY, project).code == 7
+    found = cli("search", STEADY, project, "--no-refresh", "--json")
+    assert found.json["hits"][0]["path"] == "steady.py"
+    assert digest(project) == before
+    (cache / "filler").unlink()
+    assert cli("index", project).code == 0
+    assert digest(project) != before
+
+
+def fill(path: Path) -> None:
+    with open(path, "wb", buffering=0) as sink:
+        for size in (1 << 16, 1):
+            try:
+                while True:
+                    sink.write(b"x" * size)
+            except OSError:
+                continue  # not even this much room is left
+
+
+def read_only(project: Path, cache: Path) -> None:
+    """An index on a medium that cannot be written: searches go on, indexing says why it does not."""
+    subprocess.run(["mount", "-t", "tmpfs", "none", str(cache)], check=True)
+    assert cli("index", project).code == 0
+    subprocess.run(["mount", "-o", "remount,ro", str(cache)], check=True)
+    found = cli("search", STEADY, project, "--json")
+    assert (found.code, found.json["hits"][0]["path"]) == (0, "steady.py")
+    assert cli("status", project).code == 0
+    (project / "new.py").write_text("def newcomer():\n    return 1\n")
+    found = cli("search", STEADY, project, "--json", "--no-refresh")
+    assert (found.code, found.json["hits"][0]["path"]) == (0, "steady.py")
+    done = cli("index", project, "--json")
+    assert (done.code, error(done)["code"]) == (2, "READ_ONLY")
+    assert "CODEINFO_CACHE_DIR" in error(done)["next"]
+
+
+def failing_sync(project: Path, cache: Path) -> None:
+    """Whatever syncs says that it failed: SQLite's files and those beside them."""
+    import apsw
+
+    class Vfs(apsw.VFS):
+        def __init__(self) -> None:
+            super().__init__("failing", "unix", makedefault=True)
+
+        def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:
+            return File("unix", name, flags)
+
+    class File(apsw.VFSFile):
+        def xSync(self, flags: int) -> NoReturn:
+            raise apsw.exception_for(apsw.SQLITE_IOERR_FSYNC)
+
+    def fsync(handle: int) -> NoReturn:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    sys.unraisablehook = lambda raised: None  # apsw prints what its VFS raises; a disk prints nothing
+    kept, os.fsync = os.fsync, fsync
+    done = cli("index", project, "--json")
+    assert (done.code, error(done)["code"]) == (7, "IO_FAILED"), done
+    failing = Vfs()
+    done = cli("index", project, "--json")
+    assert (done.code, error(done)["code"]) == (7, "IO_FAILED"), done
+    failing.unregister()
+    os.fsync = kept
+    assert cli("index", project).code == 0
+    failing = Vfs()
+    (project / "module0001.py").write_text("def changed():\n    return 1\n")
+    assert cli("search", STEADY, project).code in (0, 7)  # a commit needs no sync, tidying up does
+    failing.unregister()
+    assert cli("search", STEADY, project).code == 0
+
+
+def error(done: Done) -> dict[str, str]:
+    said: dict[str, str] = json.loads(done.err.splitlines()[-1])["error"]
+    return said
+
+
+def dies_holding_the_log(project: Path, cache: Path) -> None:
+    """Index, and be gone before SQLite can tidy up: everything is in the write-ahead log."""
+    from codeinfo.engine import Engine
+    from codeinfo.requests import IndexRequest
+
+    Engine(Config.load(cwd=project)).index(IndexRequest((str(project),)))
+    os.kill(os.getpid(), 9)
+
+
+def holds_the_lock(project: Path, cache: Path) -> None:
+    with index_folder(project).lock():
+        print("held", flush=True)
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](Path(sys.argv[2]), Path(sys.argv[3]))

@@ -1,0 +1,260 @@
+"""What was done stays done: kills, interrupts, failing providers, rebuilds beside the live index."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import REPOSITORY
+from durability_tools import STEADY, cli, digest, index_folder, keeper, live_build, make_project, scene
+
+import codeinfo.index.build as build_module
+from codeinfo.engine.searching import search_roots
+from codeinfo.engine.upkeep import OTHER_MODEL, Upkeep
+from codeinfo.errors import Busy, ProviderError
+from codeinfo.providers.scripted import ScriptedEmbedder
+from codeinfo.requests import SearchRequest
+from codeinfo.store.sqlite import SqliteStore
+
+
+class CountingEmbedder(ScriptedEmbedder):
+    """Remembers how much it embedded; `before_each` is called whenever it is asked."""
+
+    def __init__(self, dimension: int = 64, *, fail_after: int | None = None) -> None:
+        super().__init__(dimension, fail_after=fail_after)
+        self.texts = 0
+        self.before_each: Callable[[], None] = lambda: None
+
+    def embed_documents(self, texts: Sequence[str]) -> Any:
+        self.before_each()
+        rows = super().embed_documents(texts)
+        self.texts += len(texts)
+        return rows
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CODEINFO_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("CODEINFO_EMBEDDING_PROVIDER", "scripted")
+    return make_project(tmp_path / "project")
+
+
+def refreshed(project: Path, embedder: ScriptedEmbedder, **flags: Any) -> Upkeep:
+    one = keeper(project, embedder, **flags)
+    one.refresh()
+    return one
+
+
+def first_hit(one: Upkeep, store: SqliteStore | None = None) -> str:
+    opened = store or one.live_store()
+    assert opened is not None
+    return search_roots(SearchRequest(STEADY), [(one, opened, ())]).hits[0].path
+
+
+# --- kills and interrupts ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.timeout(400)
+def test_twenty_kills(tmp_path: Path) -> None:
+    command = [sys.executable, str(REPOSITORY / "benchmarks" / "kill_points.py"), "--files", "24"]
+    command += ["--random", "8", "--calls", "12", "--seed", str(os.getpid())]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=390, check=False)
+    assert done.returncode == 0, done.stderr + done.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_stops_cleanly_and_the_next_run_goes_on(tmp_path: Path, project: Path, number: int) -> None:
+    large = make_project(tmp_path / "large", 700)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "codeinfo", "index", str(large)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    workers = wait_for_workers(process)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, out + err
+    assert "Traceback" not in err
+    assert not [pid for pid in workers if is_running(pid)]
+    assert cli("index", large).code == 0
+    resumed = digest(large)
+    assert cli("index", large, "--full").code == 0
+    assert digest(large) == resumed
+
+
+def wait_for_workers(process: subprocess.Popen[str]) -> list[int]:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        tasks = Path(f"/proc/{process.pid}/task").glob("*/children")
+        if workers := [int(pid) for task in tasks for pid in task.read_text().split() if is_worker(int(pid))]:
+            return workers
+        time.sleep(0.005)
+    raise AssertionError("no worker was started")
+
+
+def is_worker(pid: int) -> bool:
+    try:
+        return b"codeinfo.index.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def is_running(pid: int) -> bool:
+    return is_worker(pid) and "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_what_is_committed_before_a_kill_is_not_done_again(project: Path, tmp_path: Path) -> None:
+    assert scene("dies_holding_the_log", project, tmp_path / "cache").returncode == -signal.SIGKILL
+    embedder = CountingEmbedder(256)
+    (project / "new.py").write_text("def newcomer():\n    return 1\n")
+    refreshed(project, embedder)
+    assert embedder.texts == 1
+
+
+def test_what_a_dead_writer_left_is_checked(project: Path, tmp_path: Path) -> None:
+    """Nothing changed since, and no search reads what is damaged: only the check after a death can tell."""
+    assert scene("dies_holding_the_log", project, tmp_path / "cache").returncode == -signal.SIGKILL
+    (index_folder(project).path / "lock").write_text("4194305")  # as if it had died at work
+    vectors = next(live_build(project).glob("vectors-*"))
+    data = bytearray(vectors.read_bytes())
+    data[100] ^= 1
+    vectors.write_bytes(data)
+    done = cli("index", project, "--json")
+    assert done.code == 0
+    assert any("set aside" in note for note in done.json["reports"][0]["notes"])
+
+
+# --- providers -----------------------------------------------------------------------------------------------------
+
+
+def test_a_provider_that_fails_midway_keeps_what_was_done(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build_module, "EMBED_CHUNKS", 4)
+    whole = CountingEmbedder()
+    refreshed(make_project(project.parent / "whole"), whole)
+    failing = CountingEmbedder(fail_after=whole.texts // 2)
+    with pytest.raises(ProviderError):
+        keeper(project, failing).refresh()
+    assert 0 < failing.texts <= whole.texts // 2
+    again = CountingEmbedder()
+    one = refreshed(project, again)
+    assert failing.texts + again.texts == whole.texts
+    assert first_hit(one) == "steady.py"
+
+
+def test_a_renamed_file_is_not_embedded_again(project: Path) -> None:
+    embedder = CountingEmbedder()
+    one = refreshed(project, embedder)
+    before = embedder.texts
+    (project / "steady.py").rename(project / "moved.py")
+    report = one.refresh().report
+    assert embedder.texts == before
+    assert (report.added, report.removed, report.renamed) == (1, 1, 1)
+    assert first_hit(one) == "moved.py"
+
+
+# --- rebuilds ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change", ["a setting", "the model"])
+def test_a_rebuild_happens_beside_the_live_index(project: Path, change: str) -> None:
+    refreshed(project, CountingEmbedder()).close()
+    old = live_build(project)
+    embedder = CountingEmbedder(64 if change == "a setting" else 32)
+    flags = {"index__chunk_chars": 150} if change == "a setting" else {}
+    seen = []
+
+    def look() -> None:
+        """What another process finds while the rebuild is under way."""
+        with pytest.raises(Busy):
+            keeper(project, CountingEmbedder(embedder.dimension), **flags).refresh()
+        other = keeper(project, CountingEmbedder(embedder.dimension), **flags)
+        assert live_build(project) == old
+        assert first_hit(other) == "steady.py"
+        assert (OTHER_MODEL in other.standing_notes()) == (change == "the model")
+        seen.append(other)
+
+    embedder.before_each = look
+    one = keeper(project, embedder, **flags)
+    assert one.refresh().report.rebuilt
+    assert seen
+    assert live_build(project) != old
+    assert first_hit(one) == "steady.py"
+    assert OTHER_MODEL not in one.standing_notes()
+
+
+def test_an_interrupted_rebuild_goes_on_where_it_stopped(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build_module, "EMBED_CHUNKS", 4)
+    whole = CountingEmbedder(32)
+    refreshed(project, CountingEmbedder(64)).close()
+    old = live_build(project)
+    failing = CountingEmbedder(32, fail_after=12)
+    with pytest.raises(ProviderError):
+        keeper(project, failing).refresh()
+    assert live_build(project) == old
+    assert first_hit(keeper(project, CountingEmbedder(64))) == "steady.py"
+    refreshed(project, whole)
+    assert failing.texts > 0
+    assert failing.texts + whole.texts == count_chunks(project)
+    assert not old.exists()
+
+
+def count_chunks(project: Path) -> int:
+    return int(SqliteStore(live_build(project)).counts().chunks)
+
+
+def test_damage_to_a_half_built_rebuild_leaves_the_live_index_alone(project: Path) -> None:
+    refreshed(project, CountingEmbedder(64)).close()
+    old = live_build(project)
+    with pytest.raises(ProviderError):
+        keeper(project, CountingEmbedder(32, fail_after=0)).refresh()
+    (half,) = set(index_folder(project).path.glob("v*-*")) - {old}
+    (half / "index.db").write_bytes(b"nothing of use" * 1000)
+    looked = []
+    embedder = CountingEmbedder(32)
+    embedder.before_each = lambda: looked.append(live_build(project))
+    report = keeper(project, embedder).refresh().report
+    assert looked == [old]
+    assert any("set aside" in note for note in report.notes)
+
+
+def test_a_build_that_is_being_read_outlives_its_replacement(project: Path) -> None:
+    reader = refreshed(project, CountingEmbedder())
+    store = reader.live_store()
+    assert store is not None
+    writer = keeper(project, CountingEmbedder())
+    writer.refresh(full=True)
+    store.close()  # no connection is left: the next search must open one, in a folder that is not live any more
+    assert live_build(project) != store.folder
+    assert first_hit(reader, store) == "steady.py"
+    reader.close()
+    del store
+    writer.refresh(full=True)
+    assert list(index_folder(project).path.glob("v*-*")) == [live_build(project)]
+
+
+def test_files_that_another_run_added_after_our_walk_stay(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = refreshed(project, CountingEmbedder())
+    (project / "mine.py").write_text("def mine():\n    return 1\n")
+    pending = one.pending
+
+    def overtaken() -> Any:
+        monkeypatch.setattr(one, "pending", pending)
+        seen = pending()
+        (project / "theirs.py").write_text("def theirs():\n    return 2\n")
+        refreshed(project, CountingEmbedder())
+        return seen
+
+    monkeypatch.setattr(one, "pending", overtaken)
+    report = one.refresh().report
+    assert report.removed == 0
+    store = one.live_store()
+    assert store is not None
+    assert {"mine.py", "theirs.py"} <= set(store.manifest())

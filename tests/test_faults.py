@@ -1,0 +1,237 @@
+"""Everything that can happen to an index on a disk, and how each ends: see docs/durability.md."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import durability_tools as tools
+import pytest
+from durability_tools import STEADY, cli, digest, index_folder, live_build, make_project, scene
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CODEINFO_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("CODEINFO_EMBEDDING_PROVIDER", "scripted")
+    return make_project(tmp_path / "project")
+
+
+@pytest.fixture
+def indexed(project: Path) -> Path:
+    assert cli("index", project).code == 0
+    return project
+
+
+def only(build: Path, pattern: str) -> Path:
+    (path,) = build.glob(pattern)
+    return path
+
+
+# --- damage --------------------------------------------------------------------------------------------------------
+
+
+def truncated_by(path: Path, keep: Callable[[int], int]) -> None:
+    os.truncate(path, keep(path.stat().st_size))
+
+
+DAMAGE: dict[str, Callable[[Path], None]] = {
+    "database emptied": lambda build: truncated_by(build / "index.db", lambda size: 0),
+    "database cut in its header": lambda build: truncated_by(build / "index.db", lambda size: 50),
+    "database cut after a page": lambda build: truncated_by(build / "index.db", lambda size: 4096),
+    "database cut in half": lambda build: truncated_by(build / "index.db", lambda size: size // 2),
+    "database overwritten": lambda build: (build / "index.db").write_bytes(os.urandom(50_000)) and None,
+    "database a text": lambda build: (build / "index.db").write_text("hello") and None,
+    "vectors deleted": lambda build: only(build, "vectors-*").unlink(),
+    "vectors cut": lambda build: truncated_by(only(build, "vectors-*"), lambda size: size - 4),
+    "vectors emptied": lambda build: truncated_by(only(build, "vectors-*"), lambda size: 0),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_index_is_set_aside_built_anew_and_announced(indexed: Path, damage: str) -> None:
+    clean = digest(indexed)
+    DAMAGE[damage](live_build(indexed))
+    first = cli("search", STEADY, indexed, "--json")
+    if first.code == 5:  # found out while searching: told, and remembered for whoever comes next
+        assert "codeinfo index" in first.err
+        first = cli("search", STEADY, indexed, "--json")
+    assert first.code == 0, first.err
+    assert any("set aside" in note for note in first.json["notes"])
+    assert first.json["hits"][0]["path"] == "steady.py"
+    assert digest(indexed) == clean
+    assert len(list(index_folder(indexed).path.glob("damaged-*"))) == 1
+
+
+def flip_and_look(project: Path, pristine: Path, position: int, value: int, clean: str) -> str:
+    """One flipped byte: harmless, mended on the way, or refused and mended by the next command. Nothing else."""
+    folder = index_folder(project).path
+    shutil.rmtree(folder)
+    shutil.copytree(pristine, folder)
+    path = live_build(project) / "index.db"
+    with open(path, "r+b") as file:
+        file.seek(position)
+        old = file.read(1)[0]
+        file.seek(position)
+        file.write(bytes([old ^ value]))
+    outcome = "harmless"
+    for query in (STEADY, "compute numbers left"):
+        done = cli("search", query, project, "--json")
+        if done.code == 5:
+            outcome = "refused"
+            done = cli("search", query, project, "--json")
+        assert done.code == 0, done.err
+        assert tools.shown_texts_are_true(project, done.json["hits"])
+        if any("set aside" in note for note in done.json["notes"]):
+            outcome = "mended" if outcome == "harmless" else outcome
+    if outcome != "harmless":
+        assert digest(project) == clean
+    return outcome
+
+
+@pytest.mark.parametrize("flips", [60, pytest.param(1500, marks=[pytest.mark.soak, pytest.mark.timeout(3000)])])
+def test_a_flipped_byte_never_shows_a_wrong_text(indexed: Path, tmp_path: Path, flips: int) -> None:
+    pristine, clean = tmp_path / "pristine", digest(indexed)
+    shutil.copytree(index_folder(indexed).path, pristine)
+    size = (live_build(indexed) / "index.db").stat().st_size
+    chance = random.Random(2)
+    positions = [*range(16, 28, 4), *(chance.randrange(size) for _ in range(flips))]
+    outcomes = [flip_and_look(indexed, pristine, at, 1 << chance.randrange(8), clean) for at in positions]
+    assert {"harmless", "mended"} <= set(outcomes)
+
+
+def test_a_deleted_log_loses_at_most_what_was_in_it(indexed: Path, tmp_path: Path) -> None:
+    for at in range(5):
+        (indexed / f"late{at}.py").write_text(f"def late_{at}():\n    return {at}\n")
+    assert scene("dies_holding_the_log", indexed, tmp_path / "cache").returncode == -9
+    whole = digest_of_copy(indexed, tmp_path)
+    for path in live_build(indexed).glob("index.db-*"):
+        path.unlink()
+    assert cli("search", STEADY, indexed).code == 0
+    assert cli("index", indexed).code == 0
+    assert digest(indexed) == whole
+
+
+def digest_of_copy(project: Path, tmp_path: Path) -> str:
+    copy = tmp_path / "copy"
+    shutil.copytree(index_folder(project).path, copy)
+    name = (copy / "current").read_text()
+    store = tools.SqliteStore(copy / name)
+    try:
+        return store.digest()
+    finally:
+        store.close()
+
+
+# --- the folder ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("content", [b"v2-0123456789abcdef", b"\xff\xfe\x00garbage", b"", b"../../etc", b"x" * 5000])
+def test_a_pointer_to_nowhere_means_no_index_yet(indexed: Path, content: bytes) -> None:
+    clean = digest(indexed)
+    (index_folder(indexed).path / "current").write_bytes(content)
+    assert cli("search", STEADY, indexed).code == 0
+    assert digest(indexed) == clean
+
+
+def test_an_index_of_a_newer_version_is_left_alone(indexed: Path) -> None:
+    folder = index_folder(indexed).path
+    newer = live_build(indexed).rename(folder / "v99-0123456789abcdef")
+    (folder / "current").write_text(newer.name)
+    for command in (("index",), ("search", STEADY)):
+        done = cli(*command, indexed, "--json")
+        assert (done.code, tools.error(done)["code"]) == (5, "INDEX_TOO_NEW")
+        assert "Upgrade" in tools.error(done)["next"]
+    assert (newer / "index.db").exists()
+
+
+def test_an_index_of_an_older_version_is_built_anew_without_alarm(indexed: Path) -> None:
+    folder, clean = index_folder(indexed).path, digest(indexed)
+    older = live_build(indexed).rename(folder / "v1-0123456789abcdef")
+    (folder / "current").write_text(older.name)
+    found = cli("search", STEADY, indexed, "--json")
+    assert (found.code, found.json["hits"][0]["path"]) == (0, "steady.py")
+    assert not any("damaged" in note for note in found.json["notes"])
+    assert digest(indexed) == clean
+    assert not older.exists()
+
+
+def test_a_cache_that_is_a_file(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("in the way")
+    done = cli("index", project)
+    assert done.code == 2
+    assert "CODEINFO_CACHE_DIR" in done.err
+    assert (tmp_path / "cache").read_text() == "in the way"
+
+
+# --- locks ---------------------------------------------------------------------------------------------------------
+
+
+def start_holder(project: Path, tmp_path: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, tools.__file__, "holds_the_lock", str(project), str(tmp_path / "cache")]
+    holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == b"held\n"
+    return holder
+
+
+def test_a_second_indexer_says_busy_at_once_and_searches_go_on(indexed: Path, tmp_path: Path) -> None:
+    holder = start_holder(indexed, tmp_path)
+    try:
+        (indexed / "new.py").write_text("def newcomer():\n    return 1\n")
+        started = time.monotonic()
+        done = cli("index", indexed)
+        assert time.monotonic() - started < 1
+        assert done.code == 4
+        assert str(holder.pid) in done.err
+        found = cli("search", STEADY, indexed, "--json")
+        assert (found.code, found.json["hits"][0]["path"]) == (0, "steady.py")
+        assert any(str(holder.pid) in note for note in found.json["notes"])
+    finally:
+        holder.kill()
+        holder.communicate()
+    assert cli("index", indexed).code == 0  # the dead hold nothing
+    assert cli("search", "newcomer", indexed, "--json").json["hits"][0]["path"] == "new.py"
+
+
+# --- the disk and its files ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["full_disk", "read_only"])
+def test_disks_that_take_nothing_more(project: Path, tmp_path: Path, name: str) -> None:
+    if not tools.can_mount(tmp_path):
+        pytest.skip("mounting a file system needs more rights")
+    (tmp_path / "cache").mkdir()
+    done = scene(name, project, tmp_path / "cache", mounts=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_failing_sync_ends_the_run_and_the_next_one_is_whole(project: Path, tmp_path: Path) -> None:
+    done = scene("failing_sync", project, tmp_path / "cache")
+    assert done.returncode == 0, done.stderr
+    assert cli("index", project).code == 0
+    mended = digest(project)
+    assert cli("index", project, "--full").code == 0
+    assert digest(project) == mended
+
+
+def test_one_unreadable_file_among_a_thousand(tmp_path: Path, project: Path) -> None:
+    large = make_project(tmp_path / "large", 999)
+    (large / "module0500.py").chmod(0)
+    command = [sys.executable, "-m", "codeinfo", "index", "--json"]
+    if os.geteuid() == 0:  # root reads everything, unless this right is taken away
+        if shutil.which("setpriv") is None:
+            pytest.skip("root reads every file, and there is no setpriv")
+        command = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--", *command]
+    done = subprocess.run(command, cwd=large, capture_output=True, text=True, timeout=100, check=False)
+    (large / "module0500.py").chmod(0o600)
+    assert done.returncode == 3, done.stderr
+    (report,) = tools.Done(3, done.stdout, "").json["reports"]
+    assert report["files"] == 999
+    assert [skip["path"] for skip in report["skipped"] if skip["matters"]] == ["module0500.py"]
