@@ -127,13 +127,13 @@ class Upkeep:
     def _refresh(self, started: float, full: bool, progress: ProgressSink | None, notes: list[str]) -> Fresh:
         if progress is not None:
             progress(Progress("walk", 0))
+        seen = _state(self.live_store())  # before the walk, which must not be older than what it is compared with
         walked, changes = self.pending()
         store = self._store
         if store is not None and changes is not None and not changes and not full and self._is_settled(store):
             report = self._report(store, walked, started, notes)
             announced = (*notes, *self.standing_notes())
             return Fresh(store, replace(report, unchanged=changes.unchanged), announced)
-        seen = _state(store)
         with self.folder.lock() as died:
             store, rebuilt = self._target(full)
             if died:
