@@ -84,6 +84,11 @@ class SearchRequest:
     intent: str = _opt(
         "", "Read the query as this kind instead of guessing it.", choices=tuple(intent.value for intent in Intent)
     )
+    purpose: str = _opt(
+        "",
+        "Search on behalf of such a change: a card says whether enough has been seen to go ahead.",
+        choices=("edit", "refactor", "migrate"),
+    )
     languages: tuple[str, ...] = _opt((), "Only files of this language; may be given several times.", short="l")
     globs: tuple[str, ...] = _opt((), "Only paths that match; a leading ! leaves them out.", short="g")
     kinds: tuple[str, ...] = _opt((), "Only files of this kind.", short="k", choices=tuple(k.value for k in FileKind))

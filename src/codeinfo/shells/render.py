@@ -9,7 +9,7 @@ from typing import Any
 from codeinfo import requests
 from codeinfo.config import Config, table
 from codeinfo.shells.paper import Paper, Span
-from codeinfo.types import Hit, SearchResult
+from codeinfo.types import Hit, HitContext, SearchResult
 
 SNIPPET_LINES = 8  # of each hit: enough to recognise it, few enough to see ten hits at once
 LABEL_CHARS = 72  # a chunk of many small definitions names them all
@@ -46,7 +46,19 @@ def _search(result: SearchResult, paper: Paper, explain: bool) -> None:
         paper.line(("Left out", "bold"))
         rows = [(f"{item.path}:{item.start_line}-{item.end_line}", item.rule, item.detail) for item in result.dropped]
         paper.table(rows)
+    _knowledge(result, paper, explain)
     _footer(result, paper)
+
+
+def _knowledge(result: SearchResult, paper: Paper, explain: bool) -> None:
+    """What the team remembers about it, and the card before a change."""
+    if not result.memories and result.preflight is None:
+        return
+    from codeinfo.shells import render_knowledge
+
+    render_knowledge.memories(result.memories, paper)
+    if result.preflight is not None:
+        render_knowledge.card(result.preflight, paper, explain=explain)
 
 
 def _heading(number: int, hit: Hit, paper: Paper) -> None:
@@ -60,8 +72,21 @@ def _heading(number: int, hit: Hit, paper: Paper) -> None:
         details.append(f"distance {hit.distance.value:.3f} ({metric})")
     if hit.more:
         details.append("also lines " + ", ".join(f"{start}-{end}" for start, end in hit.more))
+    if hit.context is not None:
+        details += _context(hit.context)
     if details:
         paper.line("    ", (" · ".join(details), "dim"))
+    if hit.context is not None and hit.context.pattern_warning:
+        paper.line("    ", (hit.context.pattern_warning, "yellow"))
+
+
+def _context(context: HitContext) -> list[str]:
+    details = [" in ".join(filter(None, (context.type, context.layer)))] if context.type or context.layer else []
+    if context.imported_by_count:
+        details.append(f"imported by {context.imported_by_count}")
+    if context.has_tests:
+        details.append("has tests")
+    return [*details, context.trend] if context.trend else details
 
 
 def _shown(hit: Hit) -> str:
