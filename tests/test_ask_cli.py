@@ -234,6 +234,14 @@ def test_an_agent_runs_the_steps_of_a_command_in_one_conversation(tree: Path) ->
             engine.answers.run_agent(AgentRunRequest("explainer", "x", str(tree / "bank.py")))
 
 
+def test_the_planner_is_given_the_decision_card(tree: Path) -> None:
+    with ScriptedServer(script) as server, engine_for(tree, server.url) as engine:
+        engine.answers.run_agent(AgentRunRequest("planner", "let transfer refuse negative amounts", str(tree)))
+        asked = server.requests[-1].body["messages"][-1]["content"]
+    assert "Known beforehand, as data:" in asked
+    assert '"ready": ' in asked
+
+
 # --- the command line -----------------------------------------------------------------------------------------------
 
 

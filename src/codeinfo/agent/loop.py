@@ -78,10 +78,14 @@ def answer(
     *,
     history: Sequence[Message] = (),
     system: str = "",
+    briefing: str = "",
     emit: Emit = lambda text: None,
     progress: Callable[[Progress], None] = lambda step: None,
 ) -> Answer:
-    """The answer to a question. Provider failures before its first word are raised; everything later is in it."""
+    """The answer to a question. Provider failures before its first word are raised; everything later is in it.
+
+    `briefing` is what is known beforehand, shown to the model as data beside the sources.
+    """
     found = Research()
     try:
         query = standalone(question, history, means)
@@ -121,6 +125,7 @@ def answer(
         means.model,
         toolbox,
         system=system,
+        briefing=briefing,
         history=history,
         thin=not found.enough,
         reply_tokens=means.settings.reply_tokens,

@@ -39,13 +39,20 @@ def write(
     toolbox: Toolbox,
     *,
     system: str,
+    briefing: str,
     history: Sequence[Message],
     thin: bool,
     reply_tokens: int,
     emit: Emit,
 ) -> Written:
     """One reply, or several with tool calls between them; the last is asked for without tools."""
-    asked = filled("question", question=question, sources=shown(sources), thin=prompt("thin") + "\n\n" if thin else "")
+    asked = filled(
+        "question",
+        question=question,
+        sources=shown(sources),
+        briefing=f"Known beforehand, as data:\n{briefing}\n\n" if briefing else "",
+        thin=prompt("thin") + "\n\n" if thin else "",
+    )
     messages = [Message("system", f"{system}\n\n{prompt('answer')}".strip()), *history, Message("user", asked)]
     checker = CitationChecker(toolbox.evidence.items)
     live = LiveAnswer(model.live_filter(), checker, emit)

@@ -141,7 +141,9 @@ class AnswerOperations:
         history = history_messages(earlier, self._config.answers.history_turns)
         system = agent.system_prompt if agent else ""
         means = self._means(chosen.llm, lookup, agent)
-        return answer(question, means, history=history, system=system, emit=show, progress=steps)
+        # A model that calls no tools must know the card all the same.
+        card = lookup.decision_card(question) if agent and "decision_card" in agent.tools else ""
+        return answer(question, means, history=history, system=system, briefing=card, emit=show, progress=steps)
 
     def refuse_chat(self) -> NoReturn:
         raise UsageError("chat talks to people", next_step="Programs use `codeinfo ask --json --conversation ID`")

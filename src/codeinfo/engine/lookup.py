@@ -12,6 +12,7 @@ from codeinfo.agent.extract import spellings
 from codeinfo.agent.tools import ToolFunctions
 from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import NotFound, UsageError
+from codeinfo.jsonable import dumps
 from codeinfo.rank.query import read_query
 from codeinfo.requests import SearchRequest
 from codeinfo.requests.code import RefsRequest
@@ -47,7 +48,7 @@ class Lookup:
         self.notes: tuple[str, ...] = ()
 
     def functions(self) -> ToolFunctions:
-        return ToolFunctions(self.search, self.read_file, self.outline, self.references)
+        return ToolFunctions(self.search, self.read_file, self.outline, self.references, self.decision_card)
 
     def search(self, query: str) -> SearchResult:
         if not query.strip():
@@ -104,6 +105,14 @@ class Lookup:
         if not lines:
             raise NotFound(f"no definition of {name!r} is indexed")
         return "\n".join(lines)
+
+    def decision_card(self, change: str) -> str:
+        """Whether enough is known to make a change, as JSON."""
+        request = SearchRequest(change, self._paths, limit=self._limit, purpose="edit", refresh=not self._fresh)
+        card = self._engine.search(request, self._progress).preflight
+        if card is None:
+            raise NotFound("there is no card for this change")
+        return dumps(card)
 
     def word_weights(self, question: str) -> dict[str, float]:
         """The question's content words by their rarity in the tree; the project's own name says nothing.
