@@ -47,6 +47,8 @@ def chat(engine: Engine, request: ChatRequest, paper: Paper) -> int:
         except KeyboardInterrupt:
             _end_line()
             paper.line(("stopped", "yellow"))
+            if not sys.stdin.isatty():  # nobody sits there who could have meant only this answer
+                raise
             continue
         except CodeInfoError as error:
             _end_line()
