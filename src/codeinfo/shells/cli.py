@@ -187,7 +187,7 @@ def _perform(operation: Operation, /, settings: tuple[str, ...], as_json: bool, 
     agreed = values.pop("yes", True)
     given = {name: value for name, value in values.items() if value != () and value is not None}
     request = operation.request(**given)
-    _check_quotes(request)
+    _check_quotes(operation, request)
     if operation.confirm and not agreed and sys.stdin.isatty():
         click.confirm(operation.confirm.format_map(_Shown(request)), abort=True, err=True)
     settled = Config.load(_flags(settings), _where(request))
@@ -234,15 +234,14 @@ class _Shown(dict[str, str]):
         return ", ".join(value) if isinstance(value, tuple) else str(value)
 
 
-def _check_quotes(request: Any) -> None:
+def _check_quotes(operation: Operation, request: Any) -> None:
     """`search parse header` means one query, not a query and a folder: say so where it is typed."""
-    query, paths = getattr(request, "query", ""), getattr(request, "paths", ())
+    query, paths = getattr(request, "query", getattr(request, "question", "")), getattr(request, "paths", ())
     missing = next((path for path in paths if not os.path.exists(path)), "") if query else ""
     if missing:
         words = " ".join((query, *paths))
-        raise UsageError(
-            f"{missing} does not exist", next_step=f'Put several words in quotes: codeinfo search "{words}"'
-        )
+        hint = f'Put several words in quotes: codeinfo {operation.name} "{words}"'
+        raise UsageError(f"{missing} does not exist", next_step=hint)
 
 
 def _flags(settings: Sequence[str]) -> Mapping[str, str]:
