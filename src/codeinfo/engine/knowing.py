@@ -24,8 +24,9 @@ from codeinfo.requests import Progress, SearchRequest
 from codeinfo.requests import knowledge as requests
 from codeinfo.sources.files import read_regular
 from codeinfo.sources.languages import kind_of, language_of
+from codeinfo.sources.read import load
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.types import Card, FileKind, Hit, RelatedMemory, SearchResult
+from codeinfo.types import Card, FileKind, Hit, RelatedMemory, SearchResult, Skip
 
 if TYPE_CHECKING:
     from codeinfo.engine.facade import Engine
@@ -175,7 +176,6 @@ class KnowledgeOperations:
             return None
         own = [hit for hit in result.hits if hit.root == root]
         report = project.patterns.report(store, now)
-        _, changes = project.keeper.pending()
         relations: dict[str, Relations] = self._engine.code.relations(project.keeper, [hit.path for hit in own])
         importers = {
             path: [(importer, line) for importer, line in one.imported_by if not _is_test(importer)]
@@ -191,15 +191,24 @@ class KnowledgeOperations:
                 questions=project.patterns.questions({hit.path for hit in own}),
                 memories=result.memories,
                 importers=importers,
-                changed_since_index=0
-                if not changes
-                else len(changes.added) + len(changes.suspects) + len(changes.removed),
+                changed_since_index=_changed_since_index(project.keeper, store),
             )
         )
 
 
 def _key(hit: Hit) -> tuple[str, str, int]:
     return hit.root, hit.path, hit.chunk_id
+
+
+def _changed_since_index(keeper: Upkeep, store: SqliteStore) -> int:
+    """Files that are not as the index has them. A time that differs is only a hint: the content decides."""
+    _, changes = keeper.pending()
+    if not changes:
+        return 0
+    known = store.manifest()
+    read = [(file.path, load(keeper.root, file)) for file in changes.suspects]
+    edited = [path for path, found in read if isinstance(found, Skip) or found.sha256 != known[path].sha256]
+    return len(changes.added) + len(changes.removed) + len(edited)
 
 
 def _is_test(path: str) -> bool:

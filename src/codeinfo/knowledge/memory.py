@@ -21,6 +21,13 @@ MOST_RELATED = 3
 # A memory is related when it shares this much of the rarity-weighted words of the question, or means this much of it.
 WORDS_AT_LEAST = 0.34
 MEANING_AT_LEAST = 0.45
+# Words of a question that say nothing about its subject, as index terms.
+_EMPTY = frozenset(
+    terms(
+        "a an and are as at be by can do does for from has have how i in is it its must not of on or should that the "
+        "their there this to was we what when where which who why will with you"
+    )
+)
 _SCOPED = 1.0  # being about a file or symbol at hand counts like sharing every word
 
 
@@ -152,7 +159,7 @@ def relevance(
     """Each memory with its score: shared words, meaning and scope; 0 for one that is not related."""
     bags = {memory.id: frozenset(terms(f"{memory.memory} {memory.reason} {memory.scope}")) for memory in memories}
     frequency = Counter(term for bag in bags.values() for term in bag)
-    wanted = frozenset(terms(query))
+    wanted = frozenset(terms(query)) - _EMPTY
     weight = {term: math.log(1 + (len(bags) + 1) / (1 + frequency[term])) for term in wanted}
     total = sum(weight.values()) or 1.0
     result = []
