@@ -36,7 +36,7 @@ def words(text: str) -> list[str]:
 def _stemmer() -> object:
     import Stemmer
 
-    return Stemmer.Stemmer("english")
+    return Stemmer.Stemmer("english", 0)  # no cache of its own: it thrashes above 10,000 words, and `stem` has one
 
 
 @lru_cache(maxsize=200_000)

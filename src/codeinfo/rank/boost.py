@@ -11,7 +11,7 @@ import numpy as np
 from codeinfo.rank.keyword import STEM, Floats, KeywordScores
 from codeinfo.rank.query import Query
 from codeinfo.rank.weights import Weights
-from codeinfo.tokens import stem_terms
+from codeinfo.tokens import stem_terms, terms
 
 _SECONDARY = re.compile(
     r"(?:^|/)(?:tests?|specs?|__tests__|testing|testdata|fixtures?|mocks?|examples?|samples?|demos?|bench(?:marks?)?|"
@@ -96,10 +96,16 @@ def path_mentions(query: Query, paths: Sequence[str]) -> Floats:
     return result
 
 
+def _asked_for(query: Query, name: str) -> bool:
+    """A query about mocks, examples or benchmarks wants them."""
+    return any(term in query.terms for term in terms(name))
+
+
 def multipliers(query: Query, path: str, w: Weights) -> dict[str, float]:
     """Named factors from the path alone."""
     factors = {"depth": math.exp(-w.depth * path.count("/"))}
-    if not query.about_tests and _SECONDARY.search(path):
+    found = _SECONDARY.search(path)
+    if found and not query.about_tests and not _asked_for(query, found[0]):
         factors["secondary"] = w.secondary
     if _VENDORED.search(path):
         factors["vendored"] = w.vendored
