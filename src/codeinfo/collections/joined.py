@@ -32,6 +32,7 @@ class Joined:
         self.file_first = _shifted([view.file_first for view in self._views], self._first_row)
         self.file_rows = _shifted([view.file_rows for view in self._views], [0] * len(self._views))
         self.row_length = np.concatenate([np.empty(0, np.float32), *(view.row_length for view in self._views)])
+        self._scanned: tuple[NDArray[np.float32] | None, NDArray[np.float32] | None] = (None, None)
         self._position = {path: at for at, path in enumerate(self.paths)}
 
     def origin(self, path: str) -> tuple[int, str]:
@@ -39,12 +40,20 @@ class Joined:
         part = self._part(self._position[path], self._first_file)
         return part, path.removeprefix(self._prefixes[part])
 
-    def position(self, path: str) -> int:
-        return self._position[path]
-
     def rows_of(self, path: str) -> range:
         file = self._position[path]
         return range(int(self.file_first[file]), int(self.file_first[file] + self.file_rows[file]))
+
+    def row_of(self, path: str, lines: tuple[int, int]) -> int | None:
+        """The row whose chunk has exactly these lines."""
+        rows = self.rows_of(path)
+        near = self.row_at(self._position[path], lines[0])
+        # Chunks overlap by a few lines, so the one that begins here is a neighbour of one that holds the line.
+        for row in sorted(rows, key=lambda row: abs(row - near)) if near is not None else rows:
+            (chunk,) = self.chunks([row])
+            if (chunk.start_line, chunk.end_line) == lines:
+                return row
+        return None
 
     # --- the port ---
 
@@ -61,9 +70,12 @@ class Joined:
         }
 
     def cosines(self, query: NDArray[np.float32]) -> NDArray[np.float32] | None:
-        pieces = [view.cosines(query) for view in self._views if len(view.row_file)]
-        whole = [piece for piece in pieces if piece is not None]
-        return np.concatenate(whole) if whole and len(whole) == len(pieces) else None
+        """Scanned once for a query that is asked again, as the same array."""
+        if query is not self._scanned[0]:
+            pieces = [view.cosines(query) for view in self._views if len(view.row_file)]
+            whole = [piece for piece in pieces if piece is not None]
+            self._scanned = (query, np.concatenate(whole) if whole and len(whole) == len(pieces) else None)
+        return self._scanned[1]
 
     def chunks(self, rows: Sequence[int]) -> list[ChunkRow]:
         found: dict[int, ChunkRow] = {}
@@ -71,7 +83,7 @@ class Joined:
             first, last = self._first_row[part], self._first_row[part + 1]
             own = [row for row in rows if first <= row < last]
             for row, chunk in zip(own, view.chunks([row - first for row in own]), strict=True):
-                found[row] = replace(chunk, path=self._prefixes[part] + chunk.path)
+                found[row] = replace(chunk, path=self._prefixes[part] + chunk.path) if self._prefixes[part] else chunk
         return [found[row] for row in rows]
 
     def row_at(self, file: int, line: int) -> int | None:

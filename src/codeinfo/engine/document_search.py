@@ -145,16 +145,13 @@ class _Searcher:
 
     def _chosen(self, hit: Hit, cosines: NDArray[np.float32] | None) -> list[tuple[ChunkRow, float | None]]:
         """The hit's passage and the one after it, within the distance asked for; else the document's closest."""
-        rows = self._view.rows_of(hit.path)
-        chunks = self._view.chunks(rows)
-        first = next(at for at, chunk in enumerate(chunks) if chunk.chunk_id == hit.chunk_id)
-        after = (at for at, chunk in enumerate(chunks) if (chunk.start_line, chunk.end_line) in hit.more)
-        wanted = list(dict.fromkeys((first, *after)))
+        spans = ((hit.start_line, hit.end_line), *hit.more)
+        rows = [row for lines in dict.fromkeys(spans) if (row := self._view.row_of(hit.path, lines)) is not None]
         if cosines is None:
-            return [(chunks[at], None) for at in wanted]
-        near = [at for at in wanted if _distance(cosines, rows[at]) <= self._request.max_distance]
-        near = near or [max(range(len(chunks)), key=lambda at: float(cosines[rows[at]]))]
-        return [(chunks[at], _distance(cosines, rows[at])) for at in near]
+            return [(chunk, None) for chunk in self._view.chunks(rows)]
+        near = [row for row in rows if _distance(cosines, row) <= self._request.max_distance]
+        near = near or [max(self._view.rows_of(hit.path), key=lambda row: float(cosines[row]))]
+        return [(chunk, _distance(cosines, row)) for row, chunk in zip(near, self._view.chunks(near), strict=True)]
 
     def _result(self, chunk: ChunkRow, distance: float | None, score: float) -> DocumentHit:
         number, path = self._view.origin(chunk.path)
@@ -214,7 +211,16 @@ def _opens(path: str, chunk: ChunkRow, section: str, place: str) -> str:
     if chunk.language in ("docx", "html") and section:
         return f"{path}#{_slug(section.rpartition(CRUMB)[2])}"
     converted = chunk.language in ("docx", "html", "notebook", "csv", "email")
-    return path if converted else f"{path}:{chunk.start_line}"
+    return path if converted else f"{path}:{_line(chunk, section)}"
+
+
+def _line(chunk: ChunkRow, section: str) -> int:
+    """Where the section begins, for a passage that begins with the title above it."""
+    heading = section.rpartition(CRUMB)[2]
+    for at, line in enumerate(chunk.text.split("\n")[: chunk.end_line - chunk.start_line + 1]):
+        if heading and line.strip("#= \t") == heading:
+            return chunk.start_line + at
+    return chunk.start_line
 
 
 def _slug(heading: str) -> str:

@@ -1,0 +1,213 @@
+"""Broken, encrypted and hostile files are refused with a reason, in bounded time and memory, and the rest goes on."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+from document_tools import FIXTURES, add, ask, engine
+
+from codeinfo.collections.manifest import read_manifest, safe_path
+from codeinfo.collections.package import pack, unpack
+from codeinfo.errors import UsageError
+from codeinfo.index import pool, protocol
+from codeinfo.index.chunk import ChunkSettings
+from codeinfo.index.pool import ParsePool, ParseTask
+from codeinfo.requests.documents import DocsSyncRequest
+from codeinfo.sources.documents.limits import Refused, open_office_file
+from codeinfo.types import FileKind
+
+GOOD = "# Good\n\nThe lantern is lit at dusk.\n"
+
+
+def zipped(parts: dict[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    return out.getvalue()
+
+
+def encrypted_pdf() -> bytes:
+    """The header of a PDF whose trailer names an encryption that needs a password."""
+    objects = [
+        b"1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n",
+        b"2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj\n",
+        b"3 0 obj<</Filter/Standard/V 2/R 3/Length 128/P -1/O<" + b"41" * 32 + b">/U<" + b"42" * 32 + b">>>endobj\n",
+    ]
+    body, places = b"%PDF-1.4\n", []
+    for item in objects:
+        places.append(len(body))
+        body += item
+    table = b"xref\n0 4\n0000000000 65535 f \n" + b"".join(b"%010d 00000 n \n" % at for at in places)
+    trailer = b"trailer<</Size 4/Root 1 0 R/Encrypt 3 0 R/ID[<00><00>]>>\nstartxref\n%d\n%%%%EOF" % len(body)
+    return body + table + trailer
+
+
+def hostile_files() -> dict[str, tuple[bytes, str]]:
+    """Name → content, and what the reason must say."""
+    laughs = (
+        b'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;">]><w:document>&b;</w:document>'
+    )
+    docx = (FIXTURES / "handbook.docx").read_bytes()
+    with zipfile.ZipFile(io.BytesIO(docx)) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    return {
+        "bomb.docx": (zipped({**parts, "word/media/zeros.bin": bytes(310_000_000)}), "unpacked"),
+        "laughs.docx": (zipped({**parts, "word/document.xml": laughs}), "entities"),
+        "laughs.xlsx": (zipped({"xl/workbook.xml": laughs}), "entities"),
+        "cut.docx": (docx[: len(docx) // 2], "broken"),
+        "cut.pdf": ((FIXTURES / "handbook.pdf").read_bytes()[:3000], "broken"),
+        "locked.pdf": (encrypted_pdf(), "password"),
+        "locked.xlsx": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "password"),
+        "nothing.pptx": (b"", "broken"),
+        "deep.docx": (zipped({**parts, "word/document.xml": b"<a>" * 200_000}), ""),
+        "deep.ipynb": (b"[" * 200_000, "broken"),
+        "text.ipynb": (b'{"a": 1}', "cells"),
+        "binary.md": (b"\x00\x01\x02" * 100, "not text"),
+        "huge.html": (b"<p>" + b"x" * 11_000_000, "dump"),
+        "cells.csv": (b",".join([b"1"] * 1_100_000), "cells"),
+    }
+
+
+def test_hostile_files_are_refused_and_the_rest_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "good.md").write_text(GOOD)
+    wanted = {}
+    for name, (content, reason) in hostile_files().items():
+        (tmp_path / name).write_bytes(content)
+        wanted[name] = reason
+    with engine() as facade:
+        started = time.monotonic()
+        report = add(facade, tmp_path)
+        took = time.monotonic() - started
+        refused = {skip.path: skip.detail for skip in report.skipped if skip.rule == "refused"}
+        assert refused.keys() == wanted.keys()
+        for name, reason in wanted.items():
+            assert reason in refused[name], (name, refused[name])
+        assert report.documents == 1
+        assert ask(facade, "when is the lantern lit")[0].document == "good.md"
+        assert took < 100
+        started = time.monotonic()
+        (again,) = facade.documents.sync(DocsSyncRequest()).reports  # remembered: none of them is converted again
+        assert time.monotonic() - started < 20
+        assert {skip.path for skip in again.skipped if skip.matters} == wanted.keys()
+
+
+def test_fifty_thousand_levels_of_html_cost_nothing(tmp_path: Path) -> None:
+    page = "<div><ul><li><table><tr><td>" * 50_000 + "the needle" + "</td></tr></table></li></ul></div>" * 50_000
+    (tmp_path / "deep.html").write_text(page)
+    started = time.monotonic()
+    with engine() as facade:
+        report = add(facade, tmp_path)
+        assert report.documents == 1
+        assert "needle" in ask(facade, "the needle")[0].content
+    assert time.monotonic() - started < 60
+
+
+def test_a_conversion_that_never_ends_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "time_limit_s", lambda text, settings: 0.05)
+    tasks = [ParseTask(f"{n}.html", b"<p>x" * 2_000_000, "html", FileKind.DOCS) for n in range(2)]
+    with ParsePool(ChunkSettings(), workers=1) as workers:
+        results = list(workers.run(tasks))
+    assert [bool(result.refusal) for result in results] == [True, True]
+    assert "gave up" in results[0].refusal
+
+
+def test_a_document_has_a_time_limit_of_its_own() -> None:
+    settings = ChunkSettings()
+    assert protocol.time_limit_s(b"", settings) > protocol.time_limit_s("", settings)
+
+
+def test_an_archive_with_too_many_parts_is_refused() -> None:
+    with pytest.raises(Refused, match="parts"):
+        open_office_file(zipped({f"{number}.txt": b"" for number in range(20_001)}))
+
+
+def test_entities_hidden_by_utf16_are_seen() -> None:
+    with pytest.raises(Refused, match="entities"):
+        open_office_file(zipped({"word/document.xml": '<!DOCTYPE x [<!ENTITY a "b">]>'.encode("utf-16")}))
+
+
+# --- packages ------------------------------------------------------------------------------------------------------
+
+
+def tar_of(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        for member, content in members:
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return out.getvalue()
+
+
+def link(name: str, target: str, kind: bytes) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = kind, target
+    return member
+
+
+@pytest.mark.parametrize(
+    "name", ["../evil.md", "a/../../evil.md", "/etc/evil.md", "..\\evil.md", "C:/evil.md", "a\0b.md", ""]
+)
+def test_names_that_leave_the_package_are_refused(name: str) -> None:
+    with pytest.raises(UsageError):
+        safe_path(name)
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        tarfile.TarInfo("../../evil.md"),
+        tarfile.TarInfo("/tmp/evil.md"),
+        link("docs", "/etc", tarfile.SYMTYPE),
+        link("passwd.md", "/etc/passwd", tarfile.LNKTYPE),
+        link("pipe", "", tarfile.FIFOTYPE),
+    ],
+    ids=lambda member: member.name,
+)
+def test_archives_that_reach_outside_are_refused(member: tarfile.TarInfo) -> None:
+    with pytest.raises(UsageError):
+        unpack(tar_of((tarfile.TarInfo("manifest.json"), b"{}"), (member, b"")))
+
+
+def test_a_broken_archive_is_refused() -> None:
+    data, _ = pack("a", "1", "", {"a.md": b"x" * 10_000})
+    for broken in (b"", b"nonsense", data[:50]):
+        with pytest.raises(UsageError):
+            unpack(broken)
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        "[]",
+        "{",
+        '{"name": "a"}',
+        '{"name": "a", "version": "1", "sources": {}}',
+        '{"name": "a", "version": "1", "sources": {"glob": "*.md"}}',
+        '{"name": "a", "version": "1", "sources": {"glob": [], "files": []}}',
+        '{"name": "a", "version": "1", "sources": {"files": ["../x.md"]}}',
+        '{"name": "a", "version": "1", "sources": {"files": ["x.md", "x.md"]}}',
+        '{"name": "a", "version": "1", "sources": {"files": [{"path": "x.md", "hash": "abc"}]}}',
+        '{"name": "a", "version": "1", "sources": {"files": [{"url": "file:///etc/passwd"}]}}',
+        '{"name": "a", "version": "1", "baseUrl": "file:///", "sources": {"files": []}}',
+    ],
+)
+def test_bad_manifests_are_refused(manifest: str) -> None:
+    with pytest.raises(UsageError):
+        read_manifest(manifest)
+
+
+def test_a_manifest_is_read_in_full() -> None:
+    digest = "a" * 64
+    files = ["a.md", {"path": "b.md", "hash": f"sha256:{digest}"}, {"url": "guide/c.md"}]
+    text = {"name": "n", "version": "2", "baseUrl": "https://docs.example/v2/", "sources": {"files": files}}
+    manifest = read_manifest(json.dumps(text))
+    assert [file.path for file in manifest.files] == ["a.md", "b.md", "docs.example/v2/guide/c.md"]
+    assert manifest.files[1].sha256 == digest
+    assert manifest.files[2].url == "https://docs.example/v2/guide/c.md"
