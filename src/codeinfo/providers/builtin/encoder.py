@@ -1,0 +1,204 @@
+"""Texts → vectors by a table of words, with numpy alone.
+
+A document is Σ √count · vector over its words, a query Σ weight · vector, both of unit length. The stored vector of a
+chunk depends on its content only; what the path says is a vector of its own (`path_vectors`), joined when searching, so
+that a renamed file keeps its vectors.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import mmap
+import struct
+from collections import Counter
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codeinfo.tokens import identifiers, split_identifier, words
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+MAX_PIECES = 4  # of an unknown word; more of them are noise
+REMEMBERED = 300_000  # identifiers; a stream of random names must not fill the memory
+BATCH = 256  # rows gathered at once: 256 chunks × 80 words × 1 KB stay within a few tens of megabytes
+
+
+MODEL = Path(__file__).parent / "model.safetensors"
+# Raw distances of this model up to which right chunks reach, onto the scale of the default cutoff: see docs/model.md.
+RIGHT_UNTIL = 1.43
+CUTOFF = 1.4
+FARTHEST = 4.0
+
+
+class BuiltinEmbedder:
+    """The port `Embedder` over the table that ships with the package. Loading maps the file and reads its words."""
+
+    def __init__(self, path: Path = MODEL) -> None:
+        tensors, metadata = read_safetensors(path)
+        self._encoder = Encoder.of(tensors)
+        self._model_id = f"{metadata['id']}-{self._encoder.dimension}"
+
+    @property
+    def model_id(self) -> str:
+        return self._model_id
+
+    @property
+    def dimension(self) -> int:
+        return self._encoder.dimension
+
+    def embed_documents(self, texts: Sequence[str]) -> Floats:
+        return self._encoder.documents(texts)
+
+    def embed_query(self, text: str) -> Floats:
+        return self._encoder.query(text)
+
+    def path_vectors(self, paths: Sequence[str]) -> Floats:
+        """One unit row a path, from words weighted by how few of `paths` share them: pass all paths of an index."""
+        return self._encoder.path_vectors(paths)
+
+    def calibrate(self, distance: float) -> float:
+        """Stretch the scale so that the default cutoff falls where right chunks end; order and both ends are kept."""
+        if distance <= RIGHT_UNTIL:
+            return distance * CUTOFF / RIGHT_UNTIL
+        return CUTOFF + (distance - RIGHT_UNTIL) * (FARTHEST - CUTOFF) / (FARTHEST - RIGHT_UNTIL)
+
+
+class WordIds(dict[str, tuple[int, ...]]):
+    """Identifiers as written → ids of their words, remembered: a text costs one look-up an identifier.
+
+    An unknown word is split greedily into known pieces of two letters or more, as in training.
+    """
+
+    def __init__(self, vocabulary: Sequence[str]) -> None:
+        super().__init__()
+        self._words = dict(zip(vocabulary, range(len(vocabulary)), strict=True))
+
+    def __missing__(self, identifier: str) -> tuple[int, ...]:
+        ids = tuple(i for word in split_identifier(identifier) for i in self._of_word(word))
+        if len(self) < REMEMBERED:
+            self[identifier] = ids
+        return ids
+
+    def _of_word(self, word: str) -> tuple[int, ...]:
+        known = self._words.get(word)
+        if known is not None:
+            return (known,)
+        found: list[int] = []
+        start = 0
+        while start < len(word) - 1 and len(found) < MAX_PIECES:
+            end = len(word)
+            while end > start + 1 and word[start:end] not in self._words:
+                end -= 1
+            if end > start + 1:
+                found.append(self._words[word[start:end]])
+            start = end
+        return tuple(found)
+
+
+class Encoder:
+    """The table and the arithmetic; knows nothing of files, indexes or cutoffs."""
+
+    def __init__(
+        self, vocabulary: Sequence[str], vectors: NDArray[np.int8], scales: Floats, query_weights: Floats
+    ) -> None:
+        self._ids = WordIds(vocabulary)
+        self._vectors, self._scales, self._query_weights = vectors, scales, query_weights
+        self._floats: Floats | None = None
+        self.dimension = int(vectors.shape[1])
+
+    @classmethod
+    def of(cls, tensors: dict[str, NDArray[Any]]) -> Encoder:
+        known = tensors["vocabulary"].tobytes().decode().split("\n")
+        return cls(known, tensors["vectors"], tensors["scales"], tensors["query_weights"])
+
+    def documents(self, texts: Sequence[str]) -> Floats:
+        """One unit-length row a text."""
+        out = np.empty((len(texts), self.dimension), np.float32)
+        for start in range(0, len(texts), BATCH):
+            rows = [Counter(self._text_ids(text)) for text in texts[start : start + BATCH]]
+            ids = np.fromiter((i for row in rows for i in row), np.int64)
+            counts = np.fromiter((n for row in rows for n in row.values()), np.float32)
+            lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+            out[start : start + len(rows)] = self._sums(ids, np.sqrt(counts), lengths)
+        return out
+
+    def query(self, text: str) -> Floats:
+        """One unit-length vector; repeated words count each time, as in training."""
+        ids = np.fromiter(self._text_ids(text), np.int64)
+        if not len(ids):
+            return self._nothing()
+        weights = self._query_weights[ids] * self._scales[ids]
+        total: Floats = weights @ self._vectors[ids].astype(np.float32)
+        return total / max(float(np.linalg.norm(total)), 1e-9)
+
+    def weighted(self, rows: Sequence[Sequence[tuple[str, float]]]) -> Floats:
+        """Unit-length sums of words with weights of the caller's choosing."""
+        parts = [[(i, weight) for word, weight in row for i in self._ids[word]] for row in rows]
+        ids = np.fromiter((i for row in parts for i, _ in row), np.int64)
+        weights = np.fromiter((w for row in parts for _, w in row), np.float32)
+        return self._sums(ids, weights, np.fromiter(map(len, parts), np.int64, len(parts)))
+
+    def path_vectors(self, paths: Sequence[str]) -> Floats:
+        """What each path says, every word weighted by how few of these paths share it."""
+        rows = [tuple(dict.fromkeys(words(_without_extension(path)))) for path in paths]
+        shared = Counter(word for row in rows for word in row)
+        rarity = {word: math.log(1 + len(rows) / count) for word, count in shared.items()}
+        return self.weighted([[(word, rarity[word]) for word in row] for row in rows])
+
+    def _nothing(self) -> Floats:
+        """A text without words: the last axis, which the words use least, since every row must have unit length."""
+        row = np.zeros(self.dimension, np.float32)
+        row[-1] = 1.0
+        return row
+
+    def _text_ids(self, text: str) -> list[int]:
+        return list(chain.from_iterable(map(self._ids.__getitem__, identifiers(text))))
+
+    def _sums(self, ids: Ints, weights: Floats, lengths: Ints) -> Floats:
+        """Weighted sums of table rows, `lengths[i]` ids for row i, scaled to unit length."""
+        out = np.empty((len(lengths), self.dimension), np.float32)
+        if self._floats is None:
+            self._floats = self._vectors.astype(np.float32) * self._scales[:, None]
+        table = self._floats
+        start = 0
+        for row, length in enumerate(lengths.tolist()):
+            end = start + length
+            if length:
+                np.dot(weights[start:end], table[ids[start:end]], out=out[row])
+            else:
+                out[row] = self._nothing()
+            start = end
+        norms = np.sqrt(np.einsum("ij,ij->i", out, out))
+        out /= np.maximum(norms, 1e-9)[:, None]
+        return out
+
+
+def _without_extension(path: str) -> str:
+    folder, slash, name = path.rpartition("/")
+    return folder + slash + (name[: name.rfind(".")] if name.rfind(".") > 0 else name)
+
+
+_TYPES = {"I8": np.int8, "U8": np.uint8, "F32": np.float32}
+
+
+def read_safetensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """Tensors as views of the mapped file, and its metadata. The format: a length, a JSON head, the bytes."""
+    with open(path, "rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    size = struct.unpack_from("<Q", mapped)[0]
+    head = json.loads(mapped[8 : 8 + size])
+    metadata: dict[str, str] = head.pop("__metadata__", {})
+    tensors: dict[str, NDArray[Any]] = {}
+    for name, about in head.items():
+        start, end = about["data_offsets"]
+        kind = np.dtype(_TYPES[about["dtype"]])
+        flat = np.frombuffer(mapped, kind, (end - start) // kind.itemsize, 8 + size + start)
+        tensors[name] = flat.reshape(about["shape"])
+    return tensors, metadata

@@ -1,0 +1,114 @@
+"""The built-in model: what ships loads quickly, keeps its promises and finds what it should."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from codeinfo.ports import Embedder
+from codeinfo.providers.builtin.encoder import MODEL, RIGHT_UNTIL, BuiltinEmbedder, WordIds, read_safetensors
+
+CHUNKS = {
+    "pool": "class ConnectionPool:\n    def acquire(self): return self._free.pop() if self._free else connect()",
+    "json": "func DecodeJSON(r io.Reader, v any) error { return json.NewDecoder(r).Decode(v) }",
+    "retry": "async fn retry_with_backoff(attempts: u32) { for i in 0..attempts { sleep(2u64.pow(i)).await; } }",
+    "colour": "export function hexToRgb(hex: string): Rgb { return parseColor(hex) }",
+}
+
+
+@pytest.fixture(scope="module")
+def model() -> BuiltinEmbedder:
+    return BuiltinEmbedder()
+
+
+def test_it_is_an_embedder_with_its_own_id(model: BuiltinEmbedder) -> None:
+    assert isinstance(model, Embedder)
+    assert model.model_id == f"codeinfo-words-1-{model.dimension}"
+    assert model.dimension == 256
+
+
+def test_the_file_is_small_and_says_what_it_is() -> None:
+    tensors, metadata = read_safetensors(MODEL)
+    assert MODEL.stat().st_size <= 8_000_000
+    assert metadata["licence"] == "MIT"
+    assert "Apache-2.0" in metadata["notice"]
+    assert tensors["vectors"].dtype == np.int8
+    assert tensors["vocabulary"].tobytes().decode().count("\n") + 1 == len(tensors["vectors"])
+
+
+def test_rows_have_unit_length_even_without_words(model: BuiltinEmbedder) -> None:
+    rows = model.embed_documents([*CHUNKS.values(), "", "…", "x" * 5000])
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-5)
+    assert np.linalg.norm(model.embed_query("")) == pytest.approx(1)
+    assert model.embed_documents([]).shape == (0, 256)
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ("where are database connections reused", "pool"),
+        ("parse a JSON body", "json"),
+        ("try again after a failure, waiting longer each time", "retry"),
+        ("convert hexadecimal colors", "colour"),
+    ],
+)
+def test_a_query_finds_the_chunk_it_is_about(model: BuiltinEmbedder, query: str, wanted: str) -> None:
+    cosines = model.embed_documents(list(CHUNKS.values())) @ model.embed_query(query)
+    assert list(CHUNKS)[int(cosines.argmax())] == wanted
+
+
+def test_a_vector_depends_on_its_own_text_only(model: BuiltinEmbedder) -> None:
+    together = model.embed_documents(list(CHUNKS.values()) * 100)
+    alone = model.embed_documents([CHUNKS["retry"]])[0]
+    np.testing.assert_allclose(together[2], alone, atol=1e-6)
+    np.testing.assert_allclose(together[-2], alone, atol=1e-6)
+
+
+def test_unknown_words_are_split_into_known_pieces() -> None:
+    ids = WordIds(["head", "header", "parser", "er", "a"])
+    assert ids["headerparser"] == (1, 2)
+    assert ids["HeadParsers"] == (0, 2)
+    assert ids["xxerer"] == (3, 3)
+    assert ids["zq"] == ()
+    assert ids["a"] == (4,)
+
+
+def test_path_vectors_weigh_rare_words_more(model: BuiltinEmbedder) -> None:
+    paths = ["src/http/client.py", "src/http/server.py", "src/http/cookies.py"]
+    rows = model.path_vectors(paths)
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-5)
+    cosines = rows @ model.embed_query("cookies")
+    assert int(cosines.argmax()) == 2
+
+
+def test_calibration_keeps_order_and_ends(model: BuiltinEmbedder) -> None:
+    points = [model.calibrate(float(value)) for value in np.linspace(0, 4, 81)]
+    assert points == sorted(points)
+    assert points[0] == 0
+    assert points[-1] == pytest.approx(4)
+    assert model.calibrate(RIGHT_UNTIL) == pytest.approx(1.4)
+
+
+def test_it_is_quick(model: BuiltinEmbedder) -> None:
+    """Far below the figures of docs/model.md, so that a busy machine passes too."""
+    started = time.process_time()
+    BuiltinEmbedder()
+    assert time.process_time() - started < 0.2
+    texts = [text * 6 for text in CHUNKS.values()] * 250
+    model.embed_documents(texts)
+    started = time.process_time()
+    model.embed_documents(texts)
+    assert len(texts) / (time.process_time() - started) > 1500
+    started = time.process_time()
+    for _ in range(200):
+        model.embed_query("how does the connection pool work")
+    assert (time.process_time() - started) / 200 < 0.002
+
+
+def test_it_reads_a_copy_elsewhere(tmp_path: Path, model: BuiltinEmbedder) -> None:
+    copy = tmp_path / "copy.safetensors"
+    copy.write_bytes(MODEL.read_bytes())
+    np.testing.assert_array_equal(BuiltinEmbedder(copy).embed_query("http"), model.embed_query("http"))
