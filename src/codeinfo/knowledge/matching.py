@@ -6,7 +6,7 @@ import fnmatch
 import hashlib
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from codeinfo.knowledge.code_text import CodeText
@@ -67,7 +67,7 @@ class Matcher:
         if detector.own:
             return self._own_lines(expression, code)
         lines: dict[int, None] = {}
-        for match in expression.finditer(code.text):
+        for match in self._matches(expression, detector, code.text):
             words = match.group()
             start = match.start() + len(words) - len(words.lstrip())
             if detector.in_text or code.is_code(start):
@@ -75,6 +75,22 @@ class Matcher:
                 if len(lines) == MOST_LINES:
                     break
         return list(lines)
+
+    @staticmethod
+    def _matches(expression: re.Pattern[str], detector: Detector, text: str) -> Iterator[re.Match[str]]:
+        """Only lines with a needle are tried where a match cannot go on to the next line: that is many times quicker
+        than trying every character of the file."""
+        if not detector.needles or detector.spans_lines:
+            yield from expression.finditer(text)
+            return
+        for needle in detector.needles:
+            at = text.find(needle)
+            while at >= 0:
+                end = text.find("\n", at)
+                end = len(text) if end < 0 else end
+                if found := expression.search(text, text.rfind("\n", 0, at) + 1, end):
+                    yield found
+                at = text.find(needle, end)
 
     def _own_lines(self, expression: re.Pattern[str], code: CodeText) -> list[int]:
         lines: list[int] = []

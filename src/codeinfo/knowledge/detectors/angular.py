@@ -33,7 +33,7 @@ _CODE = detectors(
         ("component style", "how Angular components are declared"): (
             (
                 "standalone components",
-                "standalone: imports:",
+                "standalone: @Component",
                 r"\bstandalone:\s*true\b|@Component\(\{[^}]{0,400}?\bimports:\s*\[",
                 "@Component({ standalone: true })",
             ),

@@ -36,6 +36,12 @@ class Detector:
     paths: tuple[str, ...] = ()  # globs; () for every file of the language
     own: bool = False  # written by the project: matched line by line, within a time limit
 
+    @property
+    def spans_lines(self) -> bool:
+        """Whether a match may go on to another line: white space in its middle, or a stretch of anything."""
+        middle = self.expression.removeprefix(r"^\s*").removeprefix(r"^\s+")
+        return any(part in middle for part in (r"\s", r"\n\s", "{0,"))
+
 
 Row = tuple[str, str, str, str]  # name, needles with spaces between them, expression, example
 
