@@ -59,22 +59,35 @@ def search_documents(
     engine: Engine, keepers: Sequence[CollectionUpkeep], request: DocsSearchRequest, progress: ProgressSink | None
 ) -> DocsSearchResponse:
     _check(request, keepers)
-    every: list[Upkeep] = [*keepers, *(engine.upkeep(path) for path in request.code)]
-    notes: list[str] = []
     with ExitStack() as open_views:
-        parts, views = [], []
-        for keeper in every:
-            store, said = engine.searchable(keeper, refresh=request.refresh, progress=progress)
+        parts, views, embedders, notes = [], [], [], list[str]()
+        for keeper in (*keepers, *(engine.upkeep(path) for path in request.code)):
+            try:
+                store, said = engine.searchable(keeper, refresh=request.refresh, progress=progress)
+            except UsageError as error:
+                if request.collections or len(keepers) == 1:
+                    raise
+                notes.append(f"left out: {error}")  # one that is gone or was never fetched does not hide the others
+                continue
             notes += said
-            collection = keeper.collection.id if isinstance(keeper, CollectionUpkeep) else ""
-            parts.append(_Part(collection, keeper.root, not collection))
-            label = keeper.collection.slug if isinstance(keeper, CollectionUpkeep) else keeper.root.name
-            views.append((label, open_views.enter_context(store.snapshot())))
-        embedders = [keeper.embedder for keeper in every]
+            parts.append(_part(keeper))
+            views.append((_label(keeper), open_views.enter_context(store.snapshot())))
+            embedders.append(keeper.embedder)
+        if not views:
+            raise NotFound("no collection can be searched", next_step=notes[0])
         embedder = embedders[0] if all(embedders) else None
         searcher = _Searcher(Joined(views), parts, embedder, request)
         searches = tuple(searcher.answer(query) for query in request.queries)
     return DocsSearchResponse(searches, tuple(dict.fromkeys((*notes, *searcher.notes))))
+
+
+def _part(keeper: Upkeep) -> _Part:
+    collection = keeper.collection.id if isinstance(keeper, CollectionUpkeep) else ""
+    return _Part(collection, keeper.root, not collection)
+
+
+def _label(keeper: Upkeep) -> str:
+    return keeper.collection.slug if isinstance(keeper, CollectionUpkeep) else keeper.root.name
 
 
 def _check(request: DocsSearchRequest, keepers: Sequence[CollectionUpkeep]) -> None:

@@ -1,0 +1,272 @@
+"""Collections of every kind: added, synced by content, listed, packed, removed."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from document_tools import add, ask, engine, harbour
+
+from codeinfo.collections.package import unpack
+from codeinfo.engine import Engine
+from codeinfo.errors import NotFound, UsageError
+from codeinfo.requests.documents import (
+    DocsAddRequest,
+    DocsListRequest,
+    DocsPackRequest,
+    DocsRemoveRequest,
+    DocsSearchRequest,
+    DocsSyncRequest,
+    SyncReport,
+)
+
+
+@pytest.fixture
+def facade() -> Iterator[Engine]:
+    with engine() as opened:
+        yield opened
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "a.md").write_text("# Apples\n\nApples are stored in the cellar.\n")
+    (folder / "b.md").write_text("# Pears\n\nPears are stored in the attic.\n")
+    (folder / "code.py").write_text("def store(): ...\n")
+    return folder
+
+
+def sync(facade: Engine, **options: object) -> SyncReport:
+    (report,) = facade.documents.sync(DocsSyncRequest(**options)).reports  # type: ignore[arg-type]
+    return report
+
+
+def test_a_folder_is_added_listed_and_removed(facade: Engine, notes: Path) -> None:
+    report = add(facade, notes)
+    assert report.collection.startswith("file:")
+    assert (report.documents, report.plan.added) == (2, ("a.md", "b.md"))
+    (listed,) = facade.documents.list(DocsListRequest(("notes",))).collections
+    assert [item.document for item in listed.listing] == ["a.md", "b.md"]
+    assert (listed.kind, listed.origin) == ("folder", "user")
+    (removed,) = facade.documents.remove(DocsRemoveRequest(("notes",))).removed
+    assert removed.bytes > 0
+    assert facade.documents.list(DocsListRequest()).collections == ()
+    assert (notes / "a.md").exists()
+    with pytest.raises(NotFound):
+        ask(facade, "apples")
+
+
+def test_sync_does_only_what_changed(facade: Engine, notes: Path) -> None:
+    add(facade, notes)
+    assert sync(facade).plan.unchanged == 2
+    (notes / "a.md").write_text("# Apples\n\nApples are now in the barn.\n")
+    (notes / "b.md").unlink()
+    (notes / "c.md").write_text("# Plums\n\nPlums are dried.\n")
+    planned = sync(facade, dry_run=True)
+    assert (planned.plan.added, planned.plan.changed, planned.plan.removed) == (("c.md",), ("a.md",), ("b.md",))
+    assert "cellar" in ask(facade, "where are apples", refresh=False)[0].content
+    done = sync(facade)
+    assert done.plan == planned.plan
+    assert "barn" in ask(facade, "where are apples")[0].content
+    assert sync(facade).plan.unchanged == 2
+
+
+def test_a_change_that_kept_size_and_time_is_noticed_by_sync(facade: Engine, notes: Path) -> None:
+    os.utime(notes / "a.md", (1_000_000_000, 1_000_000_000))
+    add(facade, notes)
+    before = (notes / "a.md").stat()
+    (notes / "a.md").write_text((notes / "a.md").read_text().replace("cellar", "garage"))
+    os.utime(notes / "a.md", ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert sync(facade, dry_run=True).plan.changed == ("a.md",)
+    assert sync(facade).plan.changed == ("a.md",)
+    assert "garage" in ask(facade, "where are apples")[0].content
+
+
+def test_a_search_keeps_a_folder_fresh(facade: Engine, notes: Path) -> None:
+    add(facade, notes)
+    (notes / "new.md").write_text("# Quinces\n\nQuinces are candied.\n")
+    assert ask(facade, "quinces")[0].document == "new.md"
+
+
+def test_files_and_patterns(facade: Engine, notes: Path) -> None:
+    assert add(facade, notes / "a.md", notes / "b.md", name="two").documents == 2
+    assert add(facade, notes, name="some", globs=("*.md", "!b.md")).plan.added == ("a.md",)
+    (notes / "b.md").unlink()
+    (report,) = facade.documents.sync(DocsSyncRequest(("two",))).reports
+    assert [skip.rule for skip in report.skipped if skip.matters] == ["missing"]
+
+
+def test_what_cannot_be_added_is_not_listed(facade: Engine, tmp_path: Path, notes: Path) -> None:
+    with pytest.raises(UsageError):
+        add(facade, tmp_path / "nowhere")
+    with pytest.raises(UsageError):
+        facade.documents.add(DocsAddRequest(()))
+    add(facade, notes)
+    other = tmp_path / "other"
+    other.mkdir()
+    with pytest.raises(UsageError, match="names"):
+        add(facade, other, name="notes")
+    assert len(facade.documents.list(DocsListRequest()).collections) == 1
+
+
+# --- packages ------------------------------------------------------------------------------------------------------
+
+
+def test_a_package_is_the_same_for_the_same_content_and_can_be_added(facade: Engine, tmp_path: Path) -> None:
+    folder = harbour(tmp_path)
+    request = DocsPackRequest(str(folder), name="harbour", version="2.1.0", out=str(tmp_path / "one.tar.gz"))
+    packed = facade.documents.pack(request)
+    again = facade.documents.pack(DocsPackRequest(str(folder), "harbour", "2.1.0", out=str(tmp_path / "two.tar.gz")))
+    assert packed.sha256 == again.sha256
+    report = add(facade, packed.file, name="packed")
+    assert report.documents == packed.documents
+    assert report.collection == f"pkg:{packed.file}"
+    assert ask(facade, "telephone of the crane operator")[0].place == "sheet Staff"
+
+
+def test_hashes_of_a_package_are_verified(facade: Engine, notes: Path) -> None:
+    packed = facade.documents.pack(DocsPackRequest(str(notes), out=str(notes.parent / "p.tar.gz")))
+    folder = notes.parent / "unpacked"
+    for path, content in unpack(Path(packed.file).read_bytes()).items():
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_bytes(content)
+    assert add(facade, folder, name="p").documents == 2
+    (folder / "a.md").write_text("# Apples\n\nApples are poisonous.\n")
+    report = sync(facade)
+    (skip,) = [skip for skip in report.skipped if skip.matters]
+    assert (skip.path, skip.rule) == ("a.md", "hash-mismatch")
+    assert report.plan.removed == ("a.md",)
+    assert all("poisonous" not in hit.content for hit in ask(facade, "apples"))
+
+
+def test_a_changed_document_is_noticed_though_the_manifest_is_as_it_was(facade: Engine, notes: Path) -> None:
+    manifest = {"name": "fruit", "version": "1", "sources": {"glob": ["**/*.md", "!b.md"]}}
+    (notes / "manifest.json").write_text(json.dumps(manifest))
+    report = add(facade, notes)
+    assert report.plan.added == ("a.md",)
+    (notes / "a.md").write_text("# Apples\n\nApples went to the market.\n")
+    assert sync(facade).plan.changed == ("a.md",)
+    assert "market" in ask(facade, "apples")[0].content
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    folder = tmp_path / "web"
+    folder.mkdir()
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            return
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}", folder
+        server.shutdown()
+
+
+def test_packages_come_over_the_network_only_by_sync(facade: Engine, notes: Path, web: tuple[str, Path]) -> None:
+    address, served = web
+    facade.documents.pack(DocsPackRequest(str(notes), name="fruit", out=str(served / "fruit.tar.gz")))
+    report = add(facade, f"{address}/fruit.tar.gz")
+    assert report.collection == f"pkg:{address}/fruit.tar.gz"
+    (notes / "a.md").write_text("# Apples\n\nApples are in the loft.\n")
+    facade.documents.pack(DocsPackRequest(str(notes), name="fruit", out=str(served / "fruit.tar.gz")))
+    assert "cellar" in ask(facade, "apples")[0].content
+    assert sync(facade).plan.changed == ("a.md",)
+    assert "loft" in ask(facade, "apples")[0].content
+    (served / "fruit.tar.gz").write_bytes(b"broken")
+    with pytest.raises(UsageError):
+        sync(facade)
+    assert "loft" in ask(facade, "apples")[0].content
+
+
+def test_a_manifest_on_the_web_lists_files_beside_it(facade: Engine, web: tuple[str, Path]) -> None:
+    address, served = web
+    (served / "a.md").write_text("# Lamps\n\nLamps need oil.\n")
+    manifest = {
+        "name": "lamps",
+        "version": "1",
+        "sources": {"files": ["a.md", {"url": f"{address}/a.md", "path": "b.md"}]},
+    }
+    (served / "lamps.json").write_text(json.dumps(manifest))
+    assert add(facade, f"{address}/lamps.json").plan.added == ("a.md", "b.md")
+
+
+# --- git -----------------------------------------------------------------------------------------------------------
+
+
+def git(folder: Path, *arguments: str) -> None:
+    identity = ("-c", "user.name=x", "-c", "user.email=x@x.example", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+def test_a_repository_at_a_revision_is_read_without_running_anything_of_theirs(
+    facade: Engine, notes: Path, tmp_path: Path
+) -> None:
+    (notes / ".gitattributes").write_text("*.md filter=evil\n")
+    (notes / "out.md").symlink_to("/etc/passwd")
+    git(notes, "init", "-q", "-b", "main")
+    git(notes, "add", "-A")
+    git(notes, "commit", "-qm", "first")
+    git(notes, "tag", "v1")
+    (notes / "a.md").write_text("# Apples\n\nApples are pressed.\n")
+    git(notes, "commit", "-qam", "second")
+    mark = tmp_path / "ran"
+    hook = notes / ".git" / "hooks" / "post-checkout"
+    hook.write_text(f"#!/bin/sh\ntouch {mark}\n")
+    hook.chmod(0o755)
+    git(notes, "config", "filter.evil.smudge", f"touch {mark}")
+    report = add(facade, notes, ref="v1", name="first")
+    assert report.plan.added == ("a.md", "b.md")
+    assert report.collection.endswith("@v1")
+    assert "cellar" in ask(facade, "apples", collections=("first",))[0].content
+    add(facade, f"git+file://{notes}", name="newest")
+    assert "pressed" in ask(facade, "apples", collections=("newest",))[0].content
+    assert not mark.exists()
+    for source in ("git+file:///nowhere.git", "git+ssh://-oProxyCommand=touch /x", "git@-evil:x.git"):
+        with pytest.raises(Exception):  # noqa: B017 - whichever of ours it is, nothing runs
+            add(facade, source, name="bad")
+    assert not mark.exists()
+
+
+# --- context.json --------------------------------------------------------------------------------------------------
+
+
+def test_a_project_names_its_collections(facade: Engine, notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = notes.parent
+    monkeypatch.chdir(project)
+    (project / "context.json").write_text('{"other": 1}')
+    add(facade, "notes", project=True, path=str(project), name="fruit")
+    content = json.loads((project / "context.json").read_text())
+    assert content == {"other": 1, "collections": {"fruit": {"url": "notes"}}}
+    (listed,) = facade.documents.list(DocsListRequest(path=str(project))).collections
+    assert (listed.name, listed.origin) == ("fruit", "project")
+    assert ask(facade, "apples", path=str(project))[0].document == "a.md"
+    assert facade.documents.list(DocsListRequest(path=str(notes.parent.parent))).collections == ()
+    facade.documents.remove(DocsRemoveRequest(("fruit",), path=str(project)))
+    assert json.loads((project / "context.json").read_text()) == {"other": 1, "collections": {}}
+
+
+def test_a_project_cannot_name_what_lies_outside(facade: Engine, notes: Path, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    named = {"up": {"url": "../notes"}, "abs": {"url": str(notes)}, "link": {"url": "link"}}
+    (project / "link").symlink_to(notes)
+    (project / "context.json").write_text(json.dumps({"collections": named}))
+    response = facade.documents.list(DocsListRequest(path=str(project)))
+    assert response.collections == ()
+    assert len(response.notes) == 3
+
+
+def test_a_project_s_address_is_not_asked_by_a_search(facade: Engine, tmp_path: Path) -> None:
+    (tmp_path / "context.json").write_text('{"collections": {"x": {"url": "https://docs.example/x.tar.gz"}}}')
+    with pytest.raises(NotFound, match="never fetched"):
+        facade.documents.search(DocsSearchRequest(("x",), path=str(tmp_path)))
