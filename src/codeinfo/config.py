@@ -23,6 +23,7 @@ from codeinfo.settings import (
     EmbeddingSettings,
     IndexSettings,
     LlmSettings,
+    McpSettings,
     PathSettings,
     RetrievalSettings,
     Row,
@@ -54,6 +55,7 @@ class Config:
     retrieval: RetrievalSettings
     llm: LlmSettings
     answers: AnswerSettings
+    mcp: McpSettings
     paths: PathSettings
     trust: TrustSettings
     origins: Mapping[str, str]  # "section.field" → where its value comes from
@@ -195,6 +197,16 @@ def _folder(env: Mapping[str, str], use: str) -> Path:
 
     folders = platformdirs.PlatformDirs("codeinfo", appauthor=False)
     return Path(getattr(folders, f"user_{use}_dir"))
+
+
+def user_folders(env: Mapping[str, str] | None = None) -> tuple[Path, Path]:
+    """The user's home, and where programs other than this one keep their configuration."""
+    env = os.environ if env is None else env
+    home = Path(env.get("HOME") or Path.home())
+    if sys.platform == "darwin":
+        return home, home / "Library" / "Application Support"
+    given = env.get("XDG_CONFIG_HOME", "")
+    return home, Path(given) if os.path.isabs(given) else home / ".config"
 
 
 # --- resolving -----------------------------------------------------------------------------------------------------

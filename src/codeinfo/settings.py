@@ -153,6 +153,15 @@ class AnswerSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class McpSettings:
+    reply_tokens: int = _row(8000, "A tool's reply has at most about this many tokens.", minimum=500, maximum=1_000_000)
+    patience_s: float = _row(
+        15.0, "Seconds a tool waits for an index that is being built; then it uses what is there.", minimum=0
+    )
+    idle_s: float = _row(600.0, "Models and indexes are let go of after this many seconds without a call.", minimum=1)
+
+
+@dataclass(frozen=True, slots=True)
 class PathSettings:
     cache_dir: Path = _row(None, "Indexes live here; they can be deleted at any time.", env="CODEINFO_CACHE_DIR")
     data_dir: Path = _row(None, "Conversations and your own agents live here.", env="CODEINFO_DATA_DIR")
@@ -169,6 +178,7 @@ SECTIONS: Mapping[str, type] = {
     "retrieval": RetrievalSettings,
     "llm": LlmSettings,
     "answers": AnswerSettings,
+    "mcp": McpSettings,
     "paths": PathSettings,
     "trust": TrustSettings,
 }

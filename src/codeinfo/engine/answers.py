@@ -85,10 +85,12 @@ class AnswerOperations:
         emit: Emit = _silent,
         steps: Steps = _silent,
         source: str = "CLI",
+        wrap: Callable[[Llm], Llm] | None = None,
         agent: Profile | None = None,
         left_out: Sequence[Path] = (),
     ) -> Answer:
-        """`emit` gets the text as it is written, `steps` what is being done; `source` is the kind of client.
+        """`emit` gets the text as it is written, `steps` what is being done; `source` is the kind of client; `wrap` may
+        put something around the model, such as a way to hang up on it.
         Files in `left_out` are not searched or read: the questions of a test must not be their own answers."""
         if not request.question.strip():
             raise UsageError("the question is empty", next_step="Ask something")
@@ -102,6 +104,8 @@ class AnswerOperations:
             )
         except ProviderError as error:
             raise unavailable(error) from error
+        if wrap is not None and chosen.llm is not None:
+            chosen = replace(chosen, llm=wrap(chosen.llm))
         model_id = chosen.llm.model_id if chosen.llm else ""
         identity = known.id if known else self._new_conversation(request, chosen, model_id, source, agent)
         with self.store.run(identity):
@@ -246,6 +250,7 @@ class AnswerOperations:
         emit: Emit = _silent,
         steps: Steps = _silent,
         source: str = "CLI",
+        wrap: Callable[[Llm], Llm] | None = None,
     ) -> AgentRun:
         """One answer, or one for each step of a command, all in one conversation."""
         profile = self.agent(request.agent)
@@ -261,7 +266,8 @@ class AnswerOperations:
             if answers:
                 emit("\n\n")
             asked = AskRequest(instruction, (str(folder),), conversation, request.provider, request.model)
-            answers.append(self.ask(asked, progress=progress, emit=emit, steps=steps, source=source, agent=profile))
+            reply = self.ask(asked, progress=progress, emit=emit, steps=steps, source=source, wrap=wrap, agent=profile)
+            answers.append(reply)
             conversation = answers[-1].conversation_id
         return AgentRun(profile.name, conversation, answers[-1].model_id, tuple(answers))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from codeinfo.config import Config
 from codeinfo.engine.parts import Parts
-from codeinfo.engine.upkeep import Upkeep, is_complete
+from codeinfo.engine.upkeep import Fresh, Upkeep, is_complete
 from codeinfo.errors import Busy, IndexDamaged, NotFound
 from codeinfo.requests import (
     Cleared,
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from codeinfo.engine.code import CodeOperations
     from codeinfo.engine.documents import DocumentOperations
     from codeinfo.engine.knowing import KnowledgeOperations
+    from codeinfo.engine.lasting import Lasting
+    from codeinfo.engine.savings import Savings
     from codeinfo.ports import Embedder
     from codeinfo.requests.vectors import ProjectsRequest, ProjectsResult, VectorSearchRequest, VectorSearchResult
 
@@ -43,10 +45,15 @@ ProgressSink = Callable[[Progress], None]
 
 
 class Engine:
-    """Opens indexes and providers when they are first needed and keeps them until `close`."""
+    """Opens indexes and providers when they are first needed and keeps them until `close`.
 
-    def __init__(self, config: Config) -> None:
+    A `lasting` one answers many calls: it is told by the kernel what changes instead of walking for each search, and
+    a search waits no longer than `mcp.patience_s` for an index that is being built.
+    """
+
+    def __init__(self, config: Config, *, lasting: bool = False) -> None:
         self.config = config
+        self._lasting = _lasting(config) if lasting else None
         self._parts = Parts(config)
         self._lock = threading.RLock()
         self._upkeeps: dict[Path, Upkeep] = {}
@@ -54,13 +61,18 @@ class Engine:
         self._code: CodeOperations | None = None
         self._knowledge: KnowledgeOperations | None = None
         self._documents: DocumentOperations | None = None
+        self._savings: Savings | None = None
 
     def close(self) -> None:
+        if self._lasting is not None:
+            self._lasting.close()
         with self._lock:
             if self._answers is not None:
                 self._answers.close()
             if self._documents is not None:
                 self._documents.close()
+            if self._savings is not None:
+                self._savings.close()
             for upkeep in self._upkeeps.values():
                 upkeep.close()
             self._upkeeps.clear()
@@ -122,11 +134,32 @@ class Engine:
                 self._documents = DocumentOperations(self)
             return self._documents
 
+    @property
+    def savings(self) -> Savings:
+        """Tokens that answers spared their readers: loaded when first asked for."""
+        from codeinfo.engine.savings import Savings
+
+        with self._lock:
+            if self._savings is None:
+                self._savings = Savings(self.config.paths.data_dir)
+            return self._savings
+
     # --- operations ---
 
     def index(self, request: IndexRequest, progress: ProgressSink | None = None) -> IndexResponse:
         keepers = [self.upkeep(path) for path in request.paths]
-        return IndexResponse(tuple(k.refresh(full=request.full, progress=progress).report for k in keepers))
+        return IndexResponse(tuple(self._refreshed(keeper, request.full, progress).report for keeper in keepers))
+
+    def _refreshed(self, keeper: Upkeep, full: bool, progress: ProgressSink | None) -> Fresh:
+        if self._lasting is None:
+            return keeper.refresh(full=full, progress=progress)
+        fresh = self._lasting.refresh(keeper, progress, full=full, wait=True)
+        assert fresh is not None  # whoever waits gets a report
+        return fresh
+
+    def indexing(self, path: str | Path) -> Progress | None:
+        """How far the refresh of a root is that goes on now in this process."""
+        return self._lasting.running(self.upkeep(path)) if self._lasting is not None else None
 
     def search(self, request: SearchRequest, progress: ProgressSink | None = None) -> SearchResult:
         from codeinfo.engine.searching import search_roots
@@ -152,8 +185,9 @@ class Engine:
         notes: tuple[str, ...] = ()
         if refresh or keeper.live_store() is None:
             try:
-                fresh = keeper.refresh(progress=progress)
-                return fresh.store, fresh.announcements
+                fresh = self._lasting.refresh(keeper, progress) if self._lasting else keeper.refresh(progress=progress)
+                if fresh is not None:
+                    return fresh.store, fresh.announcements
             except Busy as busy:
                 notes = (f"{busy.what}: these results may miss the newest changes",)
         store = keeper.live_store()
@@ -186,6 +220,12 @@ class Engine:
         from codeinfo.engine.doctor import examine
 
         return examine(self.config, self._parts, [self.upkeep(path) for path in request.paths])
+
+
+def _lasting(config: Config) -> Lasting:
+    from codeinfo.engine.lasting import Lasting
+
+    return Lasting(config.mcp.patience_s)
 
 
 def _status(keeper: Upkeep) -> IndexStatus:

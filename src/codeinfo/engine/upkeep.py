@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -52,11 +53,13 @@ class Upkeep:
         self._embedder = embedder
         self.folder = IndexFolder(config.paths.cache_dir, root)
         self._store: SqliteStore | None = None
+        self._lock = threading.RLock()  # guards which store is the open one
 
     def close(self) -> None:
-        if self._store is not None:
-            self._store.close()
-            self._store = None
+        with self._lock:
+            if self._store is not None:
+                self._store.close()
+                self._store = None
 
     # --- what there is ---
 
@@ -70,7 +73,8 @@ class Upkeep:
     @property
     def embedder(self) -> Embedder | None:
         """What a query is embedded with: nothing while the open index holds another model's vectors."""
-        if self._store is None or json.loads(self._store.meta()["recipe"])[-1] == self._model():
+        store = self._store
+        if store is None or json.loads(store.meta()["recipe"])[-1] == self._model():
             return self._embedder
         return None
 
@@ -85,6 +89,10 @@ class Upkeep:
 
     def live_store(self) -> SqliteStore | None:
         """The live build, opened once and kept while it stays the live one."""
+        with self._lock:
+            return self._live_store()
+
+    def _live_store(self) -> SqliteStore | None:
         for attempt in range(_OPEN_TRIES):
             build = self.folder.current()
             if self._store is not None and (self._store.folder != build or self._store.damaged):

@@ -179,6 +179,36 @@ def completion(shell: str) -> None:
     click.echo(kind(cli, {}, "codeinfo", "_CODEINFO_COMPLETE").source())
 
 
+LOG_LEVELS = ("error", "warning", "info", "debug")
+
+
+@cli.command(
+    params=[
+        click.Argument(["project"], default="."),
+        click.Option(["--tools"], default="search", metavar="SETS", help="Sets of tools, or single ones, by commas."),
+        click.Option(["--log-level"], type=click.Choice(LOG_LEVELS), default="warning", help="What stderr tells."),
+        _common()[0],
+    ]
+)
+def mcp(project: str, tools: str, log_level: str, settings: tuple[str, ...]) -> None:
+    """Serve agents over standard input and output, by the Model Context Protocol.
+
+    PROJECT: The folder that tools work on unless they name another; the current one unless named.
+
+    Sets: search (default, small), edit, docs, answers, agents, compat, all. An agent's program starts this by itself:
+    see `codeinfo install`.
+    """
+    import logging
+
+    if not os.path.isdir(project):
+        raise UsageError(f"{project} is not a folder", next_step="Name the folder of a project.")
+    os.chdir(project)
+    logging.basicConfig(stream=sys.stderr, level=log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
+    from codeinfo.shells.mcp import serve_stdio
+
+    serve_stdio(Config.load(_flags(settings)), tools.split(","))
+
+
 # --- performing an operation ---------------------------------------------------------------------------------------
 
 

@@ -103,6 +103,7 @@ TABLES: dict[str, tuple[str, ...]] = {
         "docs related",
         "docs pack",
     ),
+    "integration": ("vector-search", "projects", "savings", "install", "uninstall"),
     "answers": (
         "ask",
         "chat",

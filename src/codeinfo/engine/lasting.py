@@ -1,0 +1,133 @@
+"""Fresh indexes in a process that answers many calls: one refresh of a root at a time, none while nothing changed, and
+no call that waits longer than it was told to."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from codeinfo.engine.upkeep import Fresh, ProgressSink, Upkeep
+from codeinfo.engine.watch import Watch
+from codeinfo.errors import Busy
+from codeinfo.requests import Progress
+
+_LOOK_S = 0.1  # between looks at a running refresh: how fine its progress is told
+_CLOSE_S = 5.0  # a stopped refresh ends after the file at hand
+
+
+class Lasting:
+    """Refreshes for `Engine`. `patience_s` bounds how long a search waits before it takes the index as it is."""
+
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
+        self._lock = threading.Lock()
+        self._roots: dict[int, _Root] = {}
+
+    def refresh(
+        self, keeper: Upkeep, progress: ProgressSink | None, *, full: bool = False, wait: bool = False
+    ) -> Fresh | None:
+        """What a refresh did, or None where nothing changed since the last. With `wait` it is done in any case and to
+        its end; without, Busy tells that it goes on behind the caller's back."""
+        root = self._root(keeper)
+        arrived = time.monotonic()
+        while True:
+            with root.lock:
+                if not full and not wait and root.watch.is_clean() and keeper.live_store() is not None:
+                    return None
+                job = root.job
+                if job is None or job.done.is_set():
+                    job = root.job = _Job(keeper, root.watch, full)
+            self._join(job, None if wait else arrived + self._patience_s, progress)
+            if job.started >= arrived and job.full == full and not job.stopped:
+                return job.outcome()
+            # It looked at the files before this call did, or another call has stopped it: once more.
+
+    def running(self, keeper: Upkeep) -> Progress | None:
+        """How far the refresh is that goes on now."""
+        job = self._root(keeper).job
+        return None if job is None or job.done.is_set() else job.latest
+
+    def close(self) -> None:
+        with self._lock:
+            roots, self._roots = list(self._roots.values()), {}
+        jobs = [root.job for root in roots if root.job is not None]
+        for job in jobs:
+            job.stopped = True
+        for job in jobs:
+            job.done.wait(_CLOSE_S)
+        for root in roots:
+            root.watch.close()
+
+    def _root(self, keeper: Upkeep) -> _Root:
+        with self._lock:
+            return self._roots.setdefault(id(keeper), _Root(keeper))
+
+    def _join(self, job: _Job, until: float | None, progress: ProgressSink | None) -> None:
+        """Wait for a job. When the last one who does so is cancelled (`progress` raises), the job is stopped."""
+        with self._lock:
+            job.waiting += 1
+        try:
+            while not job.done.wait(_LOOK_S):
+                if progress is not None:
+                    progress(job.latest)
+                if until is not None and time.monotonic() > until:
+                    raise Busy(f"{job.keeper.root} is being indexed ({_told(job.latest)})")
+        except Busy:
+            raise
+        except BaseException:
+            job.stopped = job.waiting == 1
+            raise
+        finally:
+            with self._lock:
+                job.waiting -= 1
+
+
+class _Root:
+    def __init__(self, keeper: Upkeep) -> None:
+        self.keeper = keeper  # also keeps its identity from being given to another
+        self.lock = threading.Lock()
+        self.watch = Watch(keeper.root)
+        self.job: _Job | None = None
+
+
+class _Job:
+    """One refresh in a thread of its own, for all who wait for it."""
+
+    def __init__(self, keeper: Upkeep, watch: Watch, full: bool) -> None:
+        self.keeper = keeper
+        self.full = full
+        self.started = time.monotonic()
+        self.latest = Progress("walk", 0)
+        self.waiting = 0
+        self.stopped = False
+        self.done = threading.Event()
+        self._watch = watch
+        self._fresh: Fresh | None = None
+        self._error: BaseException | None = None
+        threading.Thread(target=self._run, name="codeinfo refresh", daemon=True).start()
+
+    def outcome(self) -> Fresh:
+        if self._error is not None:
+            raise self._error
+        assert self._fresh is not None
+        return self._fresh
+
+    def _run(self) -> None:
+        try:
+            if not self.keeper.documents:  # a collection's files may lie in several places
+                self._watch.start()
+            self._fresh = self.keeper.refresh(full=self.full, progress=self._report)
+        except BaseException as error:
+            self._watch.spoil()
+            self._error = error
+        finally:
+            self.done.set()
+
+    def _report(self, progress: Progress) -> None:
+        if self.stopped:
+            raise KeyboardInterrupt
+        self.latest = progress
+
+
+def _told(progress: Progress) -> str:
+    return f"{progress.done} of {progress.total} files" if progress.total else "looking for files"

@@ -1,0 +1,161 @@
+"""Calls of tools: an engine that is made when it is first needed and let go of when nobody calls, projects by name, and
+calls that can be stopped."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codeinfo.config import Config
+from codeinfo.errors import NotFound
+from codeinfo.jsonable import dumps
+from codeinfo.requests import Progress
+from codeinfo.requests.vectors import ProjectsRequest
+from codeinfo.shells.mcp_budget import fitted
+from codeinfo.shells.mcp_tools import Tool
+
+if TYPE_CHECKING:
+    from codeinfo.engine import Engine
+    from codeinfo.ports import Delta, Llm
+
+Reply = dict[str, Any]
+
+
+class Call:
+    """One call in a worker thread. Long work tells it how far it is, and is stopped there once it is cancelled."""
+
+    def __init__(self) -> None:
+        self.latest: Progress | None = None
+        self._cancelled = threading.Event()
+        self._stream: Any = None
+
+    def progress(self, progress: Progress) -> None:
+        self.check()
+        self.latest = progress
+
+    def check(self, step: object = None) -> None:
+        """Also takes the words and steps of an answer, which it has no use for."""
+        if self._cancelled.is_set():
+            raise KeyboardInterrupt
+
+    def cancel(self) -> None:
+        """From any thread: the next check raises, and a model that is being waited for is hung up on."""
+        self._cancelled.set()
+        close = getattr(self._stream, "close", None)
+        if close is not None:
+            close()
+
+    def stoppable(self, llm: Llm) -> Llm:
+        return _Stoppable(llm, self)
+
+    def follow(self, stream: Iterator[Delta]) -> Iterator[Delta]:
+        self._stream = stream
+        self.check()  # after the stream is known: a cancellation in between closes it or is seen here
+        try:
+            for delta in stream:
+                self.check()
+                yield delta
+        finally:
+            self._stream = None
+            self.check()
+
+
+class _Stoppable:
+    """A chat model whose replies end when the call does, also before their first word."""
+
+    def __init__(self, llm: Llm, call: Call) -> None:
+        self._llm = llm
+        self._call = call
+
+    @property
+    def model_id(self) -> str:
+        return self._llm.model_id
+
+    def stream(self, messages: Any, **options: Any) -> Iterator[Delta]:
+        return self._call.follow(self._llm.stream(messages, **options))
+
+
+class Hub:
+    """All calls of one server, and the engine behind them."""
+
+    def __init__(self, config: Config, make_engine: Callable[[], Engine] | None = None) -> None:
+        self._config = config
+        self._make = make_engine or self._own_engine
+        self._owns = make_engine is None
+        self._lock = threading.Lock()
+        self._engine: Engine | None = None
+        self._active = 0
+        self._last = time.monotonic()
+
+    def perform(self, tool: Tool, arguments: Mapping[str, Any], call: Call) -> tuple[Reply, str]:
+        """The reply within its budget, as JSON and as text."""
+        values = tool.read(arguments)
+        cursor = values.pop("cursor", "")
+        with self.engine() as engine:
+            project = self._project(engine, values.pop(tool.project.name, "")) if tool.project else ""
+            result = tool.handler()(engine, tool.request(values, project), call)
+            reply = fitted(tool.shape(result, values), self._config.mcp.reply_tokens, cursor)
+            text = dumps(reply)
+            engine.savings.record(tool.name, len(text), tool.files(result, project))
+        return reply, text
+
+    @contextmanager
+    def engine(self) -> Iterator[Engine]:
+        with self._lock:
+            if self._engine is None:
+                self._engine = self._make()
+            self._active += 1
+            engine = self._engine
+        try:
+            yield engine
+        finally:
+            with self._lock:
+                self._active -= 1
+                self._last = time.monotonic()
+
+    def warm(self) -> None:
+        """Import what the first call needs, while the client is still reading the list of tools."""
+        import codeinfo.engine.searching  # noqa: F401
+
+        with self.engine() as engine:
+            engine.embedder()
+
+    def release_if_idle(self) -> bool:
+        """Let go of models and indexes when nobody has called for a while; the next call takes them up again."""
+        with self._lock:
+            idle = self._owns and not self._active and time.monotonic() - self._last > self._config.mcp.idle_s
+            engine, self._engine = (self._engine, None) if idle else (None, self._engine)
+        if engine is None:
+            return False
+        engine.close()
+        del engine
+        gc.collect()
+        return True
+
+    def close(self) -> None:
+        with self._lock:
+            engine, self._engine = self._engine, None
+        if engine is not None and self._owns:
+            engine.close()
+
+    def _own_engine(self) -> Engine:
+        from codeinfo.engine import Engine
+
+        return Engine(self._config, lasting=True)
+
+    def _project(self, engine: Engine, name: str) -> str:
+        """The folder that a project's name or path means; "" stays the working folder."""
+        if not name or Path(name).expanduser().is_dir():
+            return str(Path(name).expanduser().absolute()) if name else ""
+        projects = engine.projects(ProjectsRequest()).projects
+        found = [project.root for project in projects if name in (project.name, project.root)]
+        if len(found) == 1:
+            return found[0]
+        known = ", ".join(sorted(f"{project.name} ({project.root})" for project in projects)) or "none yet"
+        what = f"{len(found)} projects are called {name}" if found else f"no project {name} is known"
+        raise NotFound(what, next_step=f"Name a folder, or one of: {known}", code="REPO_NOT_FOUND")
