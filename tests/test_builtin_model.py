@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 import time
 from pathlib import Path
 
@@ -74,6 +76,20 @@ def test_unknown_words_are_split_into_known_pieces() -> None:
     assert ids["xxerer"] == (3, 3)
     assert ids["zq"] == ()
     assert ids["a"] == (4,)
+
+
+def test_training_splits_words_as_the_encoder_does() -> None:
+    spec = importlib.util.spec_from_file_location("pairs", Path(__file__).parent.parent / "training" / "pairs.py")
+    assert spec is not None
+    assert spec.loader is not None
+    pairs = importlib.util.module_from_spec(spec)
+    sys.modules["pairs"] = pairs  # dataclasses look their module up
+    spec.loader.exec_module(pairs)
+    known = read_safetensors(MODEL)[0]["vocabulary"].tobytes().decode().split("\n")
+    others = ["deserializer", "unmarshal", "xyzzy", "kubernetesclient", "q", "aaaaaaaaaaaa", "websocketpool"]
+    encoder = WordIds(known)
+    for word, ids in zip([*known, *others], pairs.split_unknown([*known, *others], len(known)), strict=True):
+        assert encoder[word] == tuple(ids), word
 
 
 def test_path_vectors_weigh_rare_words_more(model: BuiltinEmbedder) -> None:

@@ -140,6 +140,7 @@ def unit(scores: Floats) -> Floats:
     return (scores - low) / (high - low) if high > low else scores * 0
 
 
+JOINED_ALPHA = 0.5
 ALPHAS = (0.0, 0.3, 0.5, 0.7, 1.0, 1.5)
 SHARES = (0.4, 0.5, 0.6, 0.7)
 
@@ -211,6 +212,19 @@ def report(repos: list[Repo], out: dict[str, dict[tuple[str, str], float]], verb
             print(f"  {name:12} {row[0]:6.3f} {row[1]:7.3f} {row[2]:8.3f} {row[3]:6.3f}")
 
 
+def write_results(repos: list[Repo], table: Table, out: Path) -> None:
+    """The joined cosine's files for the benchmark's own scorer."""
+    with open(out, "w") as sink:
+        for repo in repos:
+            paths = path_vectors(repo, table)
+            joined = table.documents(repo.texts) + JOINED_ALPHA * paths[repo.chunk_file]
+            joined /= np.linalg.norm(joined, axis=1, keepdims=True)
+            for query in repo.queries:
+                scores = best_per_file(repo, joined @ table.query(str(query["query"])))
+                best = np.argsort(-scores, kind="stable")[:10]
+                print(json.dumps({"id": query["id"], "results": [{"path": repo.paths[i]} for i in best]}), file=sink)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", type=Path, nargs="+")
@@ -218,8 +232,12 @@ def main() -> None:
     parser.add_argument("--trees", type=Path, required=True)
     parser.add_argument("--cache", type=Path, help="keep the parsed trees here")
     parser.add_argument("--verbose", action="store_true", help="per language")
+    parser.add_argument("--results", type=Path, help="only write the joined cosine's files here, for the scorer")
     args = parser.parse_args()
     repos = load(args.bench, args.trees, args.cache)
+    if args.results:
+        write_results(repos, Table.load(args.models[0]), args.results)
+        return
     keyword = {repo.name: Bm25(repo) for repo in repos}
     for path in args.models:
         print(path.name, flush=True)

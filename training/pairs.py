@@ -119,3 +119,27 @@ def batches(package: np.ndarray, chosen: np.ndarray, size: int, epochs: int, see
         flat = np.concatenate([found[i] for i in rng.permutation(len(found))])
         for start in range(0, len(flat) - size + 1, size):
             yield flat[start : start + size]
+
+
+def split_unknown(words: list[str], known: int, max_pieces: int = 4) -> list[list[int]]:
+    """Ids of each word in a vocabulary of the first `known` words; others by known pieces of two letters or more.
+
+    The encoder of the package does the same; a test holds the two together.
+    """
+    index = {w: i for i, w in enumerate(words[:known])}
+    out: list[list[int]] = []
+    for word in words:
+        if word in index:
+            out.append([index[word]])
+            continue
+        ids: list[int] = []
+        start = 0
+        while start < len(word) - 1 and len(ids) < max_pieces:
+            end = len(word)
+            while end > start + 1 and word[start:end] not in index:
+                end -= 1
+            if end > start + 1:
+                ids.append(index[word[start:end]])
+            start = end
+        out.append(ids)
+    return out

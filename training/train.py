@@ -126,7 +126,7 @@ def main() -> None:
         if args.students != "all" and settings.name not in args.students.split(","):
             continue
         if settings.words not in prepared:
-            split = students.split_unknown(corpus.words, settings.words)
+            split = pairs.split_unknown(corpus.words, settings.words)
             rarity = np.log(1 + packages / np.maximum(corpus.packages_using, 1)).astype(np.float32)
             prepared[settings.words] = {
                 "queries": [students.Bags(rows_, split, device, root=False) for rows_ in asked],
