@@ -1,0 +1,143 @@
+"""Kills and full disks while a collection is synced: every document stays whole, and the next sync mends the rest."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from document_tools import add, ask, engine
+
+from codeinfo.engine import Engine
+from codeinfo.requests.documents import DocsSectionRequest, DocsSyncRequest
+
+KILLS = 6
+DOCUMENTS = 120
+SYNC = ("docs", "sync", "--set", "embedding.provider=scripted", "--set", "index.workers=1")
+
+
+def write(folder: Path, version: int) -> None:
+    folder.mkdir(exist_ok=True)
+    for number in range(DOCUMENTS):
+        parts = "\n\n".join(f"## Part {part}\n\nversion {version} of the text, " + "word " * 150 for part in range(6))
+        (folder / f"{number:03}.md").write_text(f"# Document {number}\n\n{parts}\n")
+
+
+def versions(facade: Engine, number: int) -> set[str]:
+    shown = facade.documents.section(DocsSectionRequest("pages", f"{number:03}.md"))
+    return set(re.findall(r"version (\d+)", shown.content))
+
+
+def digest(facade: Engine, project: Path) -> str:
+    (collection,) = facade.documents.shelf.all(project)[0]
+    store = facade.documents.keeper(collection).live_store()
+    assert store is not None
+    return store.digest()
+
+
+def test_kills_leave_every_document_whole(tmp_path: Path) -> None:
+    folder = tmp_path / "pages"
+    write(folder, 0)
+    with engine() as facade:
+        add(facade, folder)
+    chance = random.Random(7)
+    for version in range(1, KILLS + 1):
+        write(folder, version)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "codeinfo", *SYNC],
+            cwd=tmp_path,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        time.sleep(chance.uniform(0.3, 2.5))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        with engine() as facade:
+            before = {hit.document for hit in ask(facade, "version of the text", refresh=False, limit=5)}
+            assert before
+            (collection,) = facade.documents.shelf.all(tmp_path)[0]
+            keeper = facade.documents.keeper(collection)
+            store = keeper.live_store()
+            assert store is not None
+            assert len(store.manifest()) == DOCUMENTS
+            store.verify()
+    with engine() as facade:
+        facade.documents.sync(DocsSyncRequest())
+        assert all(versions(facade, number) == {str(KILLS)} for number in range(0, DOCUMENTS, 10))
+        mended = digest(facade, tmp_path)
+        facade.documents.keeper(facade.documents.shelf.all(tmp_path)[0][0]).refresh(full=True)
+        assert digest(facade, tmp_path) == mended
+
+
+def test_a_document_is_never_half_old_and_half_new(tmp_path: Path) -> None:
+    folder = tmp_path / "pages"
+    write(folder, 0)
+    with engine() as facade:
+        add(facade, folder)
+        write(folder, 1)
+        syncing = subprocess.Popen([sys.executable, "-m", "codeinfo", *SYNC], cwd=tmp_path, stdout=subprocess.DEVNULL)
+        seen: set[frozenset[str]] = set()
+        (collection,) = facade.documents.shelf.all(tmp_path)[0]
+        keeper = facade.documents.keeper(collection)
+        while syncing.poll() is None:
+            store = keeper.live_store()
+            assert store is not None
+            with store.snapshot() as view:
+                for file in (0, DOCUMENTS // 2, DOCUMENTS - 1):
+                    first, count = int(view.file_first[file]), int(view.file_rows[file])
+                    texts = " ".join(chunk.text for chunk in view.chunks(range(first, first + count)))
+                    seen.add(frozenset(re.findall(r"version (\d+)", texts)))
+        assert syncing.wait() == 0
+        assert seen <= {frozenset({"0"}), frozenset({"1"})}
+
+
+FULL_DISK = """
+import subprocess, sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+cache = Path({cache!r})
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1200k", "none", str(cache)], check=True)
+from codeinfo.errors import OutOfSpace
+from codeinfo.requests.documents import DocsSyncRequest
+from document_tools import add, ask, engine
+from test_documents_durability import write
+folder = Path({folder!r})
+small = folder.parent / "small"
+small.mkdir()
+(small / "a.md").write_text("# Apples\\n\\nApples are in the cellar.\\n")
+with engine() as facade:
+    add(facade, small)
+    write(folder, 1)
+    try:
+        add(facade, folder)
+    except OutOfSpace:
+        pass
+    else:
+        raise SystemExit("the disk was large enough")
+    assert "cellar" in ask(facade, "apples", collections=("small",))[0].content
+subprocess.run(["mount", "-o", "remount,size=200m", str(cache)], check=True)
+with engine() as facade:
+    assert add(facade, folder).documents == {documents}
+"""
+
+
+def test_a_full_disk_ends_the_sync_and_harms_nothing(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    probe = ["unshare", "--mount", "--", "mount", "-t", "tmpfs", "none", str(cache)]
+    if shutil.which("unshare") is None or subprocess.run(probe, capture_output=True).returncode:
+        pytest.skip("mounting a file system needs more rights")
+    code = FULL_DISK.format(
+        tests=str(Path(__file__).parent), cache=str(cache), folder=str(tmp_path / "pages"), documents=DOCUMENTS
+    )
+    environment = {**os.environ, "CODEINFO_CACHE_DIR": str(cache)}
+    command = ["unshare", "--mount", "--", sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=110, check=False)
+    assert done.returncode == 0, done.stderr
