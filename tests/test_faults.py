@@ -15,6 +15,8 @@ import durability_tools as tools
 import pytest
 from durability_tools import STEADY, cli, digest, index_folder, live_build, make_project, scene
 
+from codeinfo.store.schema import SCHEMA_VERSION
+
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -132,7 +134,9 @@ def digest_of_copy(project: Path, tmp_path: Path) -> str:
 # --- the folder ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("content", [b"v2-0123456789abcdef", b"\xff\xfe\x00garbage", b"", b"../../etc", b"x" * 5000])
+@pytest.mark.parametrize(
+    "content", [f"v{SCHEMA_VERSION}-0123456789abcdef".encode(), b"\xff\xfe\x00garbage", b"", b"../../etc", b"x" * 5000]
+)
 def test_a_pointer_to_nowhere_means_no_index_yet(indexed: Path, content: bytes) -> None:
     clean = digest(indexed)
     (index_folder(indexed).path / "current").write_bytes(content)

@@ -11,11 +11,12 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from codeinfo.store.connections import one
 from codeinfo.store.faults import ODD
-from codeinfo.store.rows import chunk_checksum
+from codeinfo.store.rows import chunk_checksum, symbols_checksum
+from codeinfo.store.schema import TABLES
 from codeinfo.store.segments import Damage, decode_postings, rows_checksum
 from codeinfo.store.snapshot import Arrays, SqliteSnapshot, map_vectors
+from codeinfo.types import FileKind
 
 _TERMS_AT_ONCE = 500
 
@@ -26,6 +27,8 @@ def problem(db: apsw.Connection, folder: Path) -> str:
         found = [row[0] for row in db.execute("PRAGMA integrity_check(1)") if row[0] != "ok"]
         if found:
             return str(found[0])
+        _check_tables(db)
+        _check_files(db)
         _check_chunks(db)
         _check_segments(db, folder)
     except Damage as damage:
@@ -37,6 +40,26 @@ def problem(db: apsw.Connection, folder: Path) -> str:
     return ""
 
 
+def _check_tables(db: apsw.Connection) -> None:
+    query = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name"
+    model = apsw.Connection(":memory:")
+    model.execute(TABLES)
+    if list(db.execute(query)) != list(model.execute(query)):
+        raise Damage("its tables are not as they were made")
+    model.close()
+
+
+def _check_files(db: apsw.Connection) -> None:
+    definitions = """SELECT ordinal, name_key, name, qualified, kind, signature, doc, start_line, end_line, exported,
+                     bases FROM definitions WHERE file_id = ? ORDER BY ordinal"""
+    imports = "SELECT ordinal, module, line, names, alias, reexport FROM imports WHERE file_id = ? ORDER BY ordinal"
+    for file_id, path, kind, uses, checksum, *_ in db.execute("SELECT id, path, kind, uses, checksum, * FROM files"):
+        FileKind(kind)
+        if symbols_checksum(db.execute(definitions, (file_id,)), db.execute(imports, (file_id,)), uses) != checksum:
+            raise Damage(f"the symbols of {path} fail their checksum")
+    int(dict(db.execute("SELECT key, value FROM meta"))["generation"])
+
+
 def _check_chunks(db: apsw.Connection) -> None:
     query = """SELECT f.path, c.start_line, c.end_line, c.kind, c.symbol, c.breadcrumb, c.text, c.checksum
                FROM chunks c LEFT JOIN files f ON f.id = c.file_id"""
@@ -46,7 +69,6 @@ def _check_chunks(db: apsw.Connection) -> None:
     query = "SELECT path FROM files WHERE chunk_count != (SELECT count(*) FROM chunks WHERE file_id = files.id)"
     for (path,) in db.execute(query):
         raise Damage(f"{path} has lost chunks")
-    int(one(db, "SELECT value FROM meta WHERE key = 'generation'")[0])
 
 
 def _check_segments(db: apsw.Connection, folder: Path) -> None:
@@ -56,7 +78,7 @@ def _check_segments(db: apsw.Connection, folder: Path) -> None:
     for segment, count, chunks, owners, lengths, checksum, name, dimension, vector_checksum in db.execute(query):
         if rows_checksum(chunks, owners, lengths) != checksum or len(chunks) != count * 8:
             raise Damage(f"segment {segment} fails its checksum")
-        if name and crc32(map_vectors(folder / name, count, dimension).tobytes()) != vector_checksum:
+        if name and crc32(map_vectors(folder / name, count, dimension).data.cast("B")) != vector_checksum:
             raise Damage(f"{name} fails its checksum")
         rows_of[segment] = count
     for segment, data in db.execute("SELECT segment, data FROM postings"):

@@ -4,7 +4,7 @@
         root            the root's path, so that indexes can be listed
         lock            held while indexing; the kernel lets go of it when the holder dies
         current         the name of the live build, replaced atomically
-        v2-<recipe>/    one build: index.db and its vector files; the name holds schema version and recipe
+        v3-<recipe>/    one build: index.db and its vector files; the name holds schema version and recipe
         damaged-<n>/    a build that could not be read, kept for a look
 
 A build's recipe is everything that makes an index another one: chunk settings, model, tokens. A changed recipe gives

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from zlib import crc32
 
 from codeinfo.types import Chunk, Definition, Import
@@ -34,10 +34,17 @@ def chunk_checksum(path: str, *shown: str | int) -> int:
     return crc32("\0".join(map(str, (path, *shown))).encode("utf-8", "surrogatepass"))
 
 
-def definition_rows(file_id: int, definitions: tuple[Definition, ...]) -> Iterator[Row]:
+def symbols_checksum(definitions: Iterable[Row], imports: Iterable[Row], uses: bytes) -> int:
+    """Over what a file defines, imports and uses; the rows as they are stored, without the file's id."""
+    total = crc32(uses)
+    for row in (*definitions, *imports):
+        total = crc32("\0".join(map(str, row)).encode("utf-8", "surrogatepass"), total)
+    return total
+
+
+def definition_rows(definitions: tuple[Definition, ...]) -> Iterator[Row]:
     for ordinal, d in enumerate(definitions):
         yield (
-            file_id,
             ordinal,
             d.name.lower(),
             d.name,
@@ -66,9 +73,9 @@ def definition_from_row(
     return Definition(name, qualified, kind, signature, doc, start_line, end_line, bool(exported), _parted(bases))
 
 
-def import_rows(file_id: int, imports: tuple[Import, ...]) -> Iterator[Row]:
+def import_rows(imports: tuple[Import, ...]) -> Iterator[Row]:
     for ordinal, i in enumerate(imports):
-        yield (file_id, ordinal, i.module, i.line, _joined(i.names), i.alias, int(i.reexport))
+        yield (ordinal, i.module, i.line, _joined(i.names), i.alias, int(i.reexport))
 
 
 def import_from_row(module: str, line: int, names: str, alias: str, reexport: int) -> Import:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 # A changed file gets a new id, and ids are never used again: segments can then stay immutable, since a row whose
 # file id is gone is dead.
@@ -19,7 +19,8 @@ CREATE TABLE files(
     chunk_count INTEGER NOT NULL,
     notes TEXT NOT NULL,
     skip TEXT NOT NULL,
-    uses BLOB NOT NULL
+    uses BLOB NOT NULL,
+    checksum INTEGER NOT NULL
 );
 CREATE INDEX files_by_content ON files(sha256);
 CREATE TABLE chunks(

@@ -187,22 +187,27 @@ class SqliteStore:
         self._remove_orphans()
 
     def _write_vectors(self, files: Sequence[IndexedFile]) -> VectorFile:
-        blocks = [file.vectors for file in files if file.vectors is not None and len(file.vectors)]
-        return self._write_vector_file(np.concatenate(blocks, dtype=np.float32)) if blocks else NO_VECTORS
+        return self._write_vector_file([file.vectors for file in files if file.vectors is not None])
 
-    def _write_vector_file(self, vectors: NDArray[np.float32]) -> VectorFile:
-        name = f"vectors-{os.getpid()}-{os.urandom(6).hex()}.f32"
-        data = vectors.tobytes()
+    def _write_vector_file(self, blocks: Sequence[NDArray[np.float32]]) -> VectorFile:
+        """Block after block, since all of an index's vectors at once would take its size in memory again."""
+        blocks = [block for block in blocks if len(block)]
+        if not blocks:
+            return NO_VECTORS
+        name, checksum = f"vectors-{os.getpid()}-{os.urandom(6).hex()}.f32", 0
         with translated(self.folder):
             try:
                 with open(self.folder / name, "xb") as sink:
-                    sink.write(data)
+                    for block in blocks:
+                        data = np.ascontiguousarray(block, np.float32).data.cast("B")
+                        checksum = crc32(data, checksum)
+                        sink.write(data)
                     sink.flush()
                     os.fsync(sink.fileno())
             except OSError:
                 (self.folder / name).unlink(missing_ok=True)  # half a file would only keep a full disk full
                 raise
-        return VectorFile(name, vectors.shape[1], crc32(data))
+        return VectorFile(name, blocks[0].shape[1], checksum)
 
     def _merge_once(self) -> bool:
         """Fold one crowd of segments into one. The caller holds the index lock, so no other writer interferes."""
@@ -232,8 +237,7 @@ class SqliteStore:
                 row_map = maps[segment]
                 block = map_vectors(self.folder / vector_file, count, dimension)
                 parts.append(block if row_map is None else block[row_map >= 0])
-        merged = np.concatenate(parts)
-        return self._write_vector_file(merged) if len(merged) else NO_VECTORS
+        return self._write_vector_file(parts)
 
     def _remove_orphans(self) -> None:
         with self._connections.reading() as db:

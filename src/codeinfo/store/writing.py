@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codeinfo.store.connections import one
-from codeinfo.store.rows import chunk_row, definition_rows, import_rows
+from codeinfo.store.rows import chunk_row, definition_rows, import_rows, symbols_checksum
 from codeinfo.store.segments import SegmentBuilder, merge_postings, rows_checksum
 from codeinfo.types import IndexedFile
 
@@ -37,9 +37,10 @@ def delete_file(db: apsw.Connection, path: str) -> None:
 
 def insert_file(db: apsw.Connection, file: IndexedFile, builder: SegmentBuilder) -> None:
     source, parsed = file.source, file.parsed
+    definitions, imports = list(definition_rows(parsed.definitions)), list(import_rows(parsed.imports))
     db.execute(
-        """INSERT INTO files(path, size, mtime_ns, sha256, language, kind, chunk_count, notes, skip, uses)
-           VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        """INSERT INTO files(path, size, mtime_ns, sha256, language, kind, chunk_count, notes, skip, uses, checksum)
+           VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
         (
             source.path,
             source.size,
@@ -51,6 +52,7 @@ def insert_file(db: apsw.Connection, file: IndexedFile, builder: SegmentBuilder)
             "\n".join((*file.notes, *parsed.notes)),
             file.skip,
             file.references,
+            symbols_checksum(definitions, imports, file.references),
         ),
     )
     file_id = db.last_insert_rowid()
@@ -60,10 +62,9 @@ def insert_file(db: apsw.Connection, file: IndexedFile, builder: SegmentBuilder)
     first_chunk = db.last_insert_rowid() - len(parsed.chunks) + 1
     for at, terms in enumerate(parsed.terms):
         builder.add(first_chunk + at, file_id, terms, file.path_terms)
-    db.executemany(
-        "INSERT INTO definitions VALUES(?,?,?,?,?,?,?,?,?,?,?,?)", definition_rows(file_id, parsed.definitions)
-    )
-    db.executemany("INSERT INTO imports VALUES(?,?,?,?,?,?,?)", import_rows(file_id, parsed.imports))
+    insert = "INSERT INTO definitions VALUES(?,?,?,?,?,?,?,?,?,?,?,?)"
+    db.executemany(insert, ((file_id, *row) for row in definitions))
+    db.executemany("INSERT INTO imports VALUES(?,?,?,?,?,?,?)", ((file_id, *row) for row in imports))
 
 
 def insert_segment(db: apsw.Connection, builder: SegmentBuilder, vectors: VectorFile) -> None:
