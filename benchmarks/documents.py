@@ -1,7 +1,8 @@
 """How well and how fast documents are found.
 
-    relevance FOLDER   the Cranfield collection (cran.all.1400.xml, cran.qry.xml, cranqrel.trec.txt): nDCG@10, MRR@10
-                       and recall@10 of words alone, meaning alone, and both, through the same facade as every shell
+    relevance FOLDER   a labelled collection: Cranfield (cran.all.1400.xml, cran.qry.xml, cranqrel.trec.txt) or CISI
+                       (CISI.ALL, CISI.QRY, CISI.REL). nDCG@10, MRR@10 and recall@10 of words alone, meaning alone, and
+                       both, through the same facade as every shell
     pages FOLDER       index a folder of pages, then search it: seconds, and milliseconds a query
 
 FOLDER is never changed; what is written goes to a temporary folder.
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
+import resource
 import statistics
 import tempfile
 import time
@@ -23,6 +25,7 @@ from codeinfo.engine import Engine
 from codeinfo.requests.documents import DocsAddRequest, DocsSearchRequest
 
 DEPTH = 10
+ROUNDS = 5
 QUESTIONS = (
     "how do I deploy the site",
     "configure a custom font",
@@ -55,22 +58,22 @@ def engine(place: Path, flags: Mapping[str, str]) -> Engine:
 
 
 def relevance(folder: Path, place: Path, flags: Mapping[str, str]) -> None:
-    documents = place / "cranfield"
+    read = cisi if (folder / "CISI.ALL").exists() else cranfield
+    texts, asked, wanted = read(folder)
+    documents = place / "documents"
     documents.mkdir()
-    for number, title, text in abstracts(folder):
+    for number, (title, text) in texts.items():
         (documents / f"{number}.md").write_text(f"# {title}\n\n{text}\n")
-    asked = questions(folder)
-    wanted = judgements(folder)
     modes = {
         "words": ({**flags, "embedding.provider": "none"}, True),
         "meaning": (flags, False),
         "words and meaning": (flags, True),
     }
-    print(f"{len(list(documents.iterdir()))} documents, {len(asked)} questions")
+    print(f"{len(texts)} documents, {len(asked)} questions")
     print("mode | nDCG@10 | MRR@10 | recall@10")
     for mode, (settings, hybrid) in modes.items():
         with engine(place, settings) as facade:
-            facade.documents.add(DocsAddRequest((str(documents),), name="cranfield", path=str(place)))
+            facade.documents.add(DocsAddRequest((str(documents),), path=str(place)))
             figures = []
             for number, question in asked.items():
                 request = DocsSearchRequest((question,), hybrid=hybrid, limit=50, path=str(place), refresh=False)
@@ -88,36 +91,53 @@ def judged(ranked: Sequence[str], wanted: set[str]) -> tuple[float, float, float
     return sum(gains) / ideal, first, len(gains) / min(DEPTH, len(wanted))
 
 
-def abstracts(folder: Path) -> list[tuple[str, str, str]]:
-    text = (folder / "cran.all.1400.xml").read_text()
-    found = []
-    for document in re.findall(r"<doc>(.*?)</doc>", text, re.DOTALL):
-        number, title, body = (field(document, name) for name in ("docno", "title", "text"))
+Labelled = tuple[dict[str, tuple[str, str]], dict[str, str], dict[str, set[str]]]  # documents, questions, answers
+
+
+def cranfield(folder: Path) -> Labelled:
+    """Questions count by position: the judgements do not use their numbers."""
+    texts = {}
+    for document in re.findall(r"<doc>(.*?)</doc>", (folder / "cran.all.1400.xml").read_text(), re.DOTALL):
+        number, title, body = (element(document, name) for name in ("docno", "title", "text"))
         if body:
-            found.append((number, title or f"Abstract {number}", body.removeprefix(title).strip()))
-    return found
-
-
-def field(text: str, name: str) -> str:
-    match = re.search(rf"<{name}>(.*?)</{name}>", text, re.DOTALL)
-    return " ".join(match.group(1).split()) if match else ""
-
-
-def questions(folder: Path) -> dict[str, str]:
-    """By position: the judgements count questions, they do not use their numbers."""
-    text = (folder / "cran.qry.xml").read_text()
-    found = [field(top, "title") for top in re.findall(r"<top>(.*?)</top>", text, re.DOTALL)]
-    wanted = judgements(folder)
-    return {str(place): question for place, question in enumerate(found, 1) if str(place) in wanted}
-
-
-def judgements(folder: Path) -> dict[str, set[str]]:
+            texts[number] = (title or f"Abstract {number}", body.removeprefix(title).strip())
+    tops = re.findall(r"<top>(.*?)</top>", (folder / "cran.qry.xml").read_text(), re.DOTALL)
     wanted: dict[str, set[str]] = {}
     for line in (folder / "cranqrel.trec.txt").read_text().splitlines():
         parts = line.split()
         if len(parts) == 4 and int(parts[3]) > 0:
             wanted.setdefault(parts[0], set()).add(parts[2])
-    return wanted
+    asked = {str(place): element(top, "title") for place, top in enumerate(tops, 1) if str(place) in wanted}
+    return texts, asked, wanted
+
+
+def element(text: str, name: str) -> str:
+    match = re.search(rf"<{name}>(.*?)</{name}>", text, re.DOTALL)
+    return " ".join(match.group(1).split()) if match else ""
+
+
+def cisi(folder: Path) -> Labelled:
+    texts = {
+        number: (fields.get("T", f"Abstract {number}"), fields.get("W", ""))
+        for number, fields in records((folder / "CISI.ALL").read_text())
+    }
+    wanted: dict[str, set[str]] = {}
+    for line in (folder / "CISI.REL").read_text().splitlines():
+        question, document = line.split()[:2]
+        wanted.setdefault(question, set()).add(document)
+    questions = {number: fields["W"] for number, fields in records((folder / "CISI.QRY").read_text())}
+    return texts, {number: text for number, text in questions.items() if number in wanted}, wanted
+
+
+def records(text: str) -> list[tuple[str, dict[str, str]]]:
+    """`.I 1` begins a record, `.T` a field of it."""
+    found = []
+    for record in re.split(r"(?m)^\.I ", text)[1:]:
+        number, _, rest = record.partition("\n")
+        fields = re.split(r"(?m)^\.([A-Z])\s*$", rest)
+        pairs = zip(fields[1::2], fields[2::2], strict=True)
+        found.append((number.strip(), {name: " ".join(value.split()) for name, value in pairs}))
+    return found
 
 
 # --- pages ---------------------------------------------------------------------------------------------------------
@@ -127,18 +147,26 @@ def pages(folder: Path, place: Path, flags: Mapping[str, str]) -> None:
     with engine(place, flags) as facade:
         started = time.perf_counter()
         (report,) = facade.documents.add(DocsAddRequest((str(folder),), name="pages", path=str(place))).reports
-        took = time.perf_counter() - started
-        print(f"{report.documents} documents, {report.chunks} passages indexed in {took:.1f} s")
+        took, busy = time.perf_counter() - started, processor_seconds()
+        print(f"{report.documents} documents, {report.chunks} passages in {took:.1f} s ({busy:.1f} s of processor)")
         for refresh in (True, False):
-            times = []
-            for _ in range(5):
+            times, busy = [], time.process_time()
+            for _ in range(ROUNDS):
                 for question in QUESTIONS:
                     request = DocsSearchRequest((question,), path=str(place), refresh=refresh)
                     started = time.perf_counter()
                     facade.documents.search(request)
                     times.append(1000 * (time.perf_counter() - started))
+            spent = 1000 * (time.process_time() - busy) / len(times)
             look = "with a look for changes" if refresh else "search alone"
-            print(f"{look}: median {statistics.median(times):.1f} ms, slowest {max(times):.1f} ms")
+            median = statistics.median(times)
+            print(f"{look}: median {median:.1f} ms, fastest {min(times):.1f} ms, processor {spent:.1f} ms")
+
+
+def processor_seconds() -> float:
+    """Of this process and the workers it had: the same on a busy machine and an idle one."""
+    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 if __name__ == "__main__":
