@@ -88,7 +88,11 @@ def served(python: Path, model: Path, port: int) -> Iterator[str]:
         yield url
     finally:
         server.terminate()
-        server.wait(timeout=30)
+        try:
+            server.wait(timeout=30)
+        except subprocess.TimeoutExpired:  # still busy with an answer that nobody waits for
+            server.kill()
+            server.wait()
 
 
 def wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
