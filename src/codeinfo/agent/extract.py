@@ -19,7 +19,7 @@ PASSAGES = 3  # quoted in an answer
 PASSAGE_CHARS = 900  # of each, the lines that answer best
 JUDGED = 3  # best results that the question's words are looked for in
 
-# Chosen on 18 trees of the benchmark (other ones than those of the table in docs/answers.md), keyword search only: their
+# Chosen on 18 trees of the benchmark (not those of the table in docs/answers.md), keyword search only: their
 # own questions against those of projects in other languages. On these very trees the area under the curve is .958; the
 # threshold refuses 5 % of the first and 80 % of the second, many of which both projects answer.
 NAME_WEIGHT = 0.7  # of words in the name of a file or definition, beside those in its text
