@@ -37,6 +37,13 @@ class Embedder(Protocol):
         ...
 
 
+@runtime_checkable
+class PathEmbedder(Protocol):
+    """An embedder that can also say, at no cost worth mentioning, what a path means."""
+
+    def embed_path(self, path: str) -> Vectors: ...
+
+
 class Reranker(Protocol):
     """Scores (query, text) pairs together; higher is better, 0..1."""
 

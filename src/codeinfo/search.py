@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from codeinfo.ports import ChunkRow, Embedder, Snapshot, StoredSymbol
+from codeinfo.ports import ChunkRow, Embedder, PathEmbedder, Snapshot, StoredSymbol
 from codeinfo.rank import boost, meaning
 from codeinfo.rank.focus import Finder, budget_for, excerpt, focus
 from codeinfo.rank.keyword import (
@@ -24,16 +24,22 @@ from codeinfo.rank.keyword import (
     score_keywords,
     wanted_terms,
 )
-from codeinfo.rank.quality import assess
+from codeinfo.rank.quality import assess, grounds
 from codeinfo.rank.query import Query, read_query
-from codeinfo.rank.weights import DEFAULT, Weights
-from codeinfo.types import Definition, Distance, Dropped, FileKind, Hit, Intent, SearchResult, Signal
+from codeinfo.rank.weights import WITH_VECTORS, WITHOUT_VECTORS, Weights
+from codeinfo.types import Definition, Distance, Dropped, FileKind, Hit, Intent, Quality, SearchResult, Signal
 
 CANDIDATES = 120  # files that get the per-path signals
+PATHS_READ = 40  # of them, those whose paths are embedded: a right file is hardly ever farther down
 ROWS_PER_FILE = 3  # fetched for each file: the best, its second, and one to spare for filters
 MEANING_IN_FILE = 0.5  # a cosine's worth beside the relative keyword score when chunks of one file compete
 DEFINED_HERE = 3.0  # the chunk where a bare name is defined wins over any that uses it
 NAMED_HERE = 0.3
+WHOLE_CHUNK = 1_000_000  # characters: more than any chunk has
+SHARE_OF_REST = 0.4  # of a token budget, for the next hit
+LEAST_SHARE = 300
+SMALLEST_EXCERPT = 40  # characters: less tells nothing
+JUDGED = 3  # first files that the confidence is about
 EXPLAINED_DROPS = 20  # candidates left out that an explanation names
 
 
@@ -45,8 +51,9 @@ class SearchOptions:
     allowed: NDArray[np.bool_] | None = None  # by file; None: all
     symbol_kinds: frozenset[str] = frozenset()
     full_text: bool = False
+    max_chars: int = 0  # pack the best results into this many characters; 0: no limit
     explain: bool = False
-    weights: Weights = DEFAULT
+    weights: Weights | None = None  # None: the measured ones
 
 
 @dataclass(slots=True)
@@ -66,33 +73,38 @@ class Ranked:
     file: int
     score: float
     factors: Mapping[str, float]
+    path_cosine: float = 0.0
 
 
 def search(text: str, view: Snapshot, embedder: Embedder | None, options: SearchOptions) -> SearchResult:
     started = time.perf_counter()
     query = read_query(text, project_words=options.project_words, intent=options.intent)
-    evidence = gather(query, view, embedder, options.weights)
-    scores = fuse(evidence, options.weights)
-    ranked = boosted(query, filtered(scores, options), view, options.weights)
-    hits, dropped = choose(query, evidence, view, ranked, options)
+    vector = embedder.embed_query(text) if embedder is not None else None
+    weights = options.weights or (WITHOUT_VECTORS if vector is None else WITH_VECTORS)
+    evidence = gather(query, view, vector, weights)
+    scores = fuse(evidence, weights)
+    ranked = boosted(query, filtered(scores, options), view, weights)
+    if vector is not None and isinstance(embedder, PathEmbedder):
+        ranked = told_by_path(ranked, vector, view, embedder, weights)
+    hits, dropped = choose(query, evidence, view, ranked, options, weights)
     if options.explain and options.allowed is not None:
         dropped += _filtered_out(scores, view, options)
     return SearchResult(
         query=text,
         intent=query.intent,
         hits=tuple(hits),
-        quality=assess(query, evidence.keyword, evidence.files, [item.file for item in ranked[:3]]),
+        quality=quality_of(query, evidence, view, ranked, isinstance(embedder, PathEmbedder)),
         dropped=tuple(dropped[:EXPLAINED_DROPS]) if options.explain else (),
         took_ms=round(1000 * (time.perf_counter() - started), 2),
     )
 
 
-def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights) -> Evidence:
+def gather(query: Query, view: Snapshot, vector: Floats | None, w: Weights) -> Evidence:
     """Candidates and signals from the keyword, vector and symbol channels."""
     files = len(view.paths)
     postings = view.postings(wanted_terms(query.terms)) if query.terms else {}
     keyword = score_keywords(query.terms, postings, view.row_file, view.row_length, files, w)
-    cosines = view.cosines(embedder.embed_query(query.text)) if embedder is not None else None
+    cosines = view.cosines(vector) if vector is not None else None
     found = view.definitions(query.names) if query.names else []
     position = {path: at for at, path in enumerate(view.paths)} if found else {}
     exact, named = boost.definition_scores(
@@ -150,8 +162,21 @@ def boosted(query: Query, scores: Floats, view: Snapshot, w: Weights) -> list[Ra
     return ranked
 
 
+def told_by_path(
+    ranked: list[Ranked], vector: Floats, view: Snapshot, embedder: PathEmbedder, w: Weights
+) -> list[Ranked]:
+    """The first files once more, with what their paths mean: "running work later" is near `background.py`."""
+    first = []
+    for item in ranked[:PATHS_READ]:
+        cosine = max(float(embedder.embed_path(view.paths[item.file]) @ vector), 0.0)
+        moved = item.score + w.path_meaning * cosine * math.prod(item.factors.values())
+        first.append(Ranked(item.file, moved, item.factors, cosine))
+    first.sort(key=lambda item: (-item.score, view.paths[item.file]))
+    return first + ranked[PATHS_READ:]
+
+
 def choose(
-    query: Query, evidence: Evidence, view: Snapshot, ranked: Sequence[Ranked], options: SearchOptions
+    query: Query, evidence: Evidence, view: Snapshot, ranked: Sequence[Ranked], options: SearchOptions, w: Weights
 ) -> tuple[list[Hit], list[Dropped]]:
     """The best chunk of each file, its second as `more`; goes down the list until there are enough."""
     hits: list[Hit] = []
@@ -174,16 +199,28 @@ def choose(
             continue
         best = [(chunks[at], rows[at]) for at in kept]
         score = item.score / ranked[0].score
-        budget = 1_000_000 if options.full_text else budget_for(len(hits))
+        budget = _budget(options, hits)
+        if budget < SMALLEST_EXCERPT:
+            dropped.append(_dropped(chunks[0], "max_tokens", "the token budget is used up"))
+            break
         hit = _hit(finder, score, best, evidence, budget)
-        hits.append(_explained(hit, item, evidence, options.weights) if options.explain else hit)
+        hits.append(_explained(hit, item, evidence, w) if options.explain else hit)
     return hits, dropped
+
+
+def _budget(options: SearchOptions, hits: Sequence[Hit]) -> int:
+    """Characters the next hit may show. Under a limit the best hits get the larger shares, and all of them some."""
+    wanted = WHOLE_CHUNK if options.full_text or options.max_chars else budget_for(len(hits))
+    if not options.max_chars:
+        return wanted
+    left = options.max_chars - sum(len(hit.text) for hit in hits)
+    return min(wanted, left, max(int(left * SHARE_OF_REST), LEAST_SHARE))
 
 
 def best_rows(query: Query, evidence: Evidence, view: Snapshot, file: int) -> list[int]:
     """A file's best rows, best first: by words and meaning, and by where a name asked for is defined."""
-    first, count = int(view.file_first[file]), int(view.file_rows[file])
-    own = slice(first, first + count)
+    own = _rows_of(view, file)
+    first = own.start
     words = evidence.keyword.rows[own]
     score = words / max(float(words.max()), 1e-6)
     if evidence.cosines is not None:
@@ -212,6 +249,9 @@ def _explained(hit: Hit, item: Ranked, evidence: Evidence, w: Weights) -> Hit:
         for name, values in evidence.files.items()
         if values[item.file]
     ]
+    if item.path_cosine:
+        worth = w.path_meaning * item.path_cosine
+        added.append(Signal("path_meaning", round(item.path_cosine, 4), round(worth, 4)))
     factors = [Signal(name, round(value, 4), round(value, 4), factor=True) for name, value in item.factors.items()]
     return replace(hit, signals=(*added, *factors), ranks=_ranks(item.file, evidence))
 
@@ -256,6 +296,22 @@ def _hit(
         distance=distance,
         more=tuple((other.start_line, other.end_line) for other, _ in best[1:2]),
     )
+
+
+def quality_of(
+    query: Query, evidence: Evidence, view: Snapshot, ranked: Sequence[Ranked], scale_known: bool
+) -> Quality:
+    """`scale_known`: the cosines are those of the built-in model, on which the confidence was fitted."""
+    best = [item.file for item in ranked[:JUDGED]]
+    closest = None
+    if evidence.cosines is not None and best and scale_known:
+        closest = max(float(evidence.cosines[_rows_of(view, file)].max()) for file in best)
+    return assess(grounds(query, evidence.keyword, best, len(view.row_file), closest), query)
+
+
+def _rows_of(view: Snapshot, file: int) -> slice:
+    first = int(view.file_first[file])
+    return slice(first, first + int(view.file_rows[file]))
 
 
 def _dropped(chunk: ChunkRow, rule: str, detail: str) -> Dropped:

@@ -22,6 +22,7 @@ from codeinfo.requests import (
     IndexStatus,
     Progress,
     SearchRequest,
+    SimilarRequest,
     StatusReport,
     StatusRequest,
     WhyReport,
@@ -167,6 +168,12 @@ class Engine:
         keepers = [self.upkeep(path) for path in dict.fromkeys(request.paths)]
         opened = [(keeper, *self.searchable(keeper, refresh=request.refresh, progress=progress)) for keeper in keepers]
         return self.knowledge.around(request, search_roots(request, opened))
+
+    def similar(self, request: SimilarRequest, progress: ProgressSink | None = None) -> SearchResult:
+        from codeinfo.engine.searching import similar_to
+
+        keeper = self.upkeep(request.path)
+        return similar_to(request, (keeper, *self.searchable(keeper, progress=progress)))
 
     def vector_search(self, request: VectorSearchRequest) -> VectorSearchResult:
         from codeinfo.engine.vectors import vector_search

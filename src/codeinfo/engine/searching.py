@@ -11,13 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codeinfo.engine.upkeep import Upkeep
-from codeinfo.errors import UsageError
+from codeinfo.errors import NotFound, UsageError
 from codeinfo.ports import Snapshot
-from codeinfo.requests import SearchRequest
+from codeinfo.requests import SearchRequest, SimilarRequest
 from codeinfo.search import SearchOptions, search
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.tokens import terms
 from codeinfo.types import Intent, SearchResult
+
+CHARS_PER_TOKEN = 4  # of source code, on average
 
 Opened = tuple[Upkeep, SqliteStore, tuple[str, ...]]
 
@@ -49,17 +51,49 @@ def _search_root(request: SearchRequest, keeper: Upkeep, store: SqliteStore, not
             allowed=allowed_files(request, view, keeper),
             symbol_kinds=frozenset(request.symbol_kinds),
             full_text=request.full_text,
+            max_chars=CHARS_PER_TOKEN * request.max_tokens,
             explain=request.explain,
         )
         found = search(request.query, view, keeper.embedder, options)
-    if not found_all(view):
-        notes = (*notes, "the index is still being built: these results come from a part of it")
+        notes = (*notes, *_remarks(request, view))
     hits = tuple(replace(hit, root=str(keeper.root)) for hit in found.hits)
+    if not request.snippets:
+        hits = tuple(replace(hit, text="") for hit in hits)
     return replace(found, hits=hits, notes=(*found.notes, *notes))
 
 
-def found_all(view: Snapshot) -> bool:
-    return view.complete
+def _remarks(request: SearchRequest, view: Snapshot) -> list[str]:
+    remarks = []
+    if not view.complete:
+        remarks.append("the index is still being built: these results come from a part of it")
+    known = set(view.languages)
+    for language in request.languages:
+        if language.lower() not in known:
+            remarks.append(f"no file here is {language}; there are: {', '.join(sorted(known))}")
+    return remarks
+
+
+def similar_to(request: SimilarRequest, opened: Opened) -> SearchResult:
+    """What resembles the chunk at a place, by its words and its meaning; the file itself is left out."""
+    keeper, store, notes = opened
+    path, _, line = request.place.rpartition(":")
+    if not path or not line.isdigit():
+        raise UsageError(f"{request.place} is not a place", next_step="Write it as FILE:LINE, as in src/app.py:42")
+    with store.snapshot() as view:
+        if path not in view.paths:
+            raise NotFound(f"{path} is not in the index of {keeper.root}", next_step=f"Ask `codeinfo why {path}`")
+        file = view.paths.index(path)
+        row = view.row_at(file, int(line))
+        if row is None:
+            raise NotFound(f"{path} has no chunk at line {line}", next_step="Name a line that is not blank")
+        chunk = view.chunks([row])[0]
+        allowed = np.ones(len(view.paths), bool)
+        allowed[file] = False
+        options = SearchOptions(limit=request.limit, allowed=allowed, explain=request.explain)
+        found = search(f"{chunk.symbol}\n{chunk.text}", view, keeper.embedder, options)
+    hits = tuple(replace(hit, root=str(keeper.root)) for hit in found.hits)
+    where = f"similar to {path}:{chunk.start_line}-{chunk.end_line}"
+    return replace(found, query=where, hits=hits, notes=(*found.notes, *notes))
 
 
 def allowed_files(request: SearchRequest, view: Snapshot, keeper: Upkeep) -> NDArray[np.bool_] | None:

@@ -101,6 +101,14 @@ class SearchRequest:
     refresh: bool = _opt(True, "Look for changed files before searching.")
 
 
+@dataclass(frozen=True, slots=True)
+class SimilarRequest:
+    place: str = _required("Where to look: FILE:LINE, as in src/app.py:42.")
+    path: str = _opt(".", "The project's folder; the current one unless named.")
+    limit: int = _opt(10, "At most this many results.", short="n", minimum=1, maximum=1000)
+    explain: bool = _opt(False, "Show why each result has its place.", short="e")
+
+
 # --- status, why, clear --------------------------------------------------------------------------------------------
 
 

@@ -77,7 +77,7 @@ def parameters(request: type) -> Iterator[Parameter]:
 # Which table holds which operation: known without importing them, since a plain search must not pay for the rest.
 # A space in a name makes a sub-command.
 TABLES: dict[str, tuple[str, ...]] = {
-    "core": ("search", "index", "status", "why", "clear", "doctor"),
+    "core": ("search", "similar", "index", "status", "why", "clear", "doctor"),
     "code": ("symbols", "defs", "refs", "calls", "imports", "map", "cycles", "impact", "hotspots", "unused"),
     "knowledge": (
         "remember",

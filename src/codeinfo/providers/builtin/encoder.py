@@ -33,6 +33,7 @@ BATCH = 256  # rows gathered at once: 256 chunks × 80 words × 1 KB stay within
 MODEL = Path(__file__).parent / "model.safetensors"
 # Raw distances of this model up to which right chunks reach, onto the scale of the default cutoff: see docs/model.md.
 RIGHT_UNTIL = 1.43
+MAX_PATHS = 20_000  # remembered path vectors, 1 KB each
 CUTOFF = 1.4
 FARTHEST = 4.0
 
@@ -43,6 +44,7 @@ class BuiltinEmbedder:
     def __init__(self, path: Path = MODEL) -> None:
         tensors, metadata = read_safetensors(path)
         self._encoder = Encoder.of(tensors)
+        self._paths: dict[str, Floats] = {}
         self._model_id = f"{metadata['id']}-{self._encoder.dimension}"
 
     @property
@@ -62,6 +64,15 @@ class BuiltinEmbedder:
     def path_vectors(self, paths: Sequence[str]) -> Floats:
         """One unit row a path, from words weighted by how few of `paths` share them: pass all paths of an index."""
         return self._encoder.path_vectors(paths)
+
+    def embed_path(self, path: str) -> Floats:
+        """What one path says, its words weighted as those of a query: the same whatever else an index holds."""
+        known = self._paths.get(path)
+        if known is None:
+            if len(self._paths) >= MAX_PATHS:
+                self._paths.clear()
+            known = self._paths[path] = self._encoder.query(_without_extension(path))
+        return known
 
     def calibrate(self, distance: float) -> float:
         """Stretch the scale so that the default cutoff falls where right chunks end; order and both ends are kept."""

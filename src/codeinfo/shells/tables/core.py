@@ -20,6 +20,13 @@ OPERATIONS = (
         help="The first search in a folder indexes it; later ones only look at what changed.",
     ),
     Operation(
+        name="similar",
+        request=requests.SimilarRequest,
+        handler=lambda engine, request, progress: engine.similar(request, progress),
+        summary="Find code like the code at a place.",
+        help="By its words and its meaning; useful before writing something that may exist already.",
+    ),
+    Operation(
         name="index",
         request=requests.IndexRequest,
         handler=lambda engine, request, progress: engine.index(request, progress),
