@@ -115,11 +115,11 @@ def test_what_goes_along() -> None:
 
 
 def test_the_teams_card(tmp_path: Path) -> None:
-    """Four of the five Python files under shop/ and the package's init know "store" or "order". 45 points for code, 30
-    because logging is preferred, and 25 × 2^(-80/180) = 18.4 for the decision of 80 days ago: 93.4. The team is divided
-    on logging, so the card says no."""
+    """Five Python files under shop/ know "store", "save" or "order": 45 points for code. 30 because logging is preferred,
+    and 25 × 2^(-80/180) = 18.4 for the decision of 80 days ago: 93.4. Both callers of the store are among the results.
+    The team is divided on logging, so the card says no all the same."""
     root = build_team(tmp_path / "team")
-    request = SearchRequest("keep orders in a store", paths=(str(root),), purpose="edit")
+    request = SearchRequest("Store save order", paths=(str(root),), purpose="edit")
     with engine_of(root) as engine:
         before = engine.search(request)
         card = before.preflight
@@ -138,6 +138,11 @@ def test_the_teams_card(tmp_path: Path) -> None:
         after = engine.search(request).preflight
         assert after is not None
         assert (after.ready, after.score) == (True, 93.4)
+        # Many points do not help when the search itself is not sure.
+        vague = engine.search(replace(request, query="keep orders in a store")).preflight
+        assert vague is not None
+        assert (vague.ready, vague.score) == (False, 93.4)
+        assert [point.name for point in vague.reckoning if point.most == 0] == ["low search quality"]
         (root / "shop" / "new.py").write_text("x = 1\n")
         unseen = engine.search(replace(request, refresh=False)).preflight
         assert unseen is not None

@@ -12,7 +12,8 @@ from team_tools import DAY, NOW, build_team, engine_of
 from codeinfo.engine import Engine
 from codeinfo.errors import UsageError
 from codeinfo.knowledge.code_text import CodeText
-from codeinfo.knowledge.detectors import BUILT_IN, Detector
+from codeinfo.knowledge.detector import Detector
+from codeinfo.knowledge.detectors import BUILT_IN
 from codeinfo.knowledge.matching import Matcher
 from codeinfo.knowledge.own_patterns import check_expression, own_detectors
 from codeinfo.knowledge.patterns import guidance

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Protocol
 
+from codeinfo.tokens import identifiers, split_identifier
 from codeinfo.types import FileKind, Hit, HitContext
 
 MOST_LISTED = 3
@@ -24,26 +24,26 @@ class Relations(Protocol):
     def tests(self) -> Sequence[str]: ...
 
 
-# What a file is, by a word of its name or of a folder, and the layer such files belong to; the first match counts.
+# What a file is, by a word of its name or of a folder, and the layer such files belong to.
 _ROLES = (
-    (r"controllers?|endpoints?|resources?", "controller", "api"),
-    (r"routes?|router|routing|urls", "route", "api"),
-    (r"views?|pages?|screens?", "view", "presentation"),
-    (r"components?|widgets?", "component", "presentation"),
-    (r"directives?|pipes?|templates?|layouts?", "template", "presentation"),
-    (r"hooks?|composables?", "hook", "presentation"),
-    (r"guards?|interceptors?|middlewares?", "middleware", "api"),
-    (r"handlers?|listeners?|subscribers?", "handler", "application"),
-    (r"services?|usecases?|interactors?|managers?", "service", "application"),
-    (r"stores?|reducers?|slices?|state", "store", "application"),
-    (r"repositor(?:y|ies)|daos?|queries|migrations?", "repository", "data"),
-    (r"models?|entit(?:y|ies)|schemas?|domain|dtos?", "model", "domain"),
-    (r"clients?|gateways?|adapters?|providers?", "adapter", "infrastructure"),
-    (r"commands?|cli|cmd", "command", "api"),
-    (r"config|configuration|settings", "configuration", "configuration"),
-    (r"utils?|helpers?|common|shared|lib", "helper", "shared"),
+    ("controller controllers endpoint endpoints resource resources", "controller", "api"),
+    ("route routes router routing urls", "route", "api"),
+    ("guard guards interceptor interceptors middleware middlewares", "middleware", "api"),
+    ("command commands cli cmd", "command", "api"),
+    ("view views page pages screen screens", "view", "presentation"),
+    ("component components widget widgets", "component", "presentation"),
+    ("directive directives pipe pipes template templates layout layouts", "template", "presentation"),
+    ("hook hooks composable composables", "hook", "presentation"),
+    ("handler handlers listener listeners subscriber subscribers", "handler", "application"),
+    ("service services usecase usecases interactor interactors manager managers", "service", "application"),
+    ("store stores reducer reducers slice slices state", "store", "application"),
+    ("repository repositories dao daos queries migration migrations", "repository", "data"),
+    ("model models entity entities schema schemas domain dto dtos", "model", "domain"),
+    ("client clients gateway gateways adapter adapters provider providers", "adapter", "infrastructure"),
+    ("config configuration settings", "configuration", "configuration"),
+    ("util utils helper helpers common shared lib", "helper", "shared"),
 )
-_ROLE_WORDS = [(re.compile(rf"(?:{words})\Z"), type_, layer) for words, type_, layer in _ROLES]
+_ROLE_OF = {word: (type_, layer) for words, type_, layer in _ROLES for word in words.split()}
 _KINDS = {
     FileKind.TEST: ("test", "tests"),
     FileKind.DOCS: ("document", "documents"),
@@ -104,18 +104,14 @@ def role(hit: Hit) -> tuple[str, str]:
 @lru_cache(maxsize=4096)
 def path_role(path: str) -> tuple[str, str]:
     """The file's own name says more than its folders, and a near folder more than a far one."""
-    parts = path.split("/")
-    words = [word for part in reversed(parts) for word in reversed(_words(part))]
-    for word in words:
-        for expression, type_, layer in _ROLE_WORDS:
-            if expression.match(word):
-                return type_, layer
-    return "", ""
+    words = [word for part in reversed(path.split("/")) for word in reversed(_words(part))]
+    return next((_ROLE_OF[word] for word in words if word in _ROLE_OF), ("", ""))
 
 
 def _words(part: str) -> list[str]:
-    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", part.partition(".")[0] + " " + " ".join(part.split(".")[1:-1]))
-    return [word.lower() for word in re.split(r"[\s_.-]+", spaced) if word]
+    """`UserService.spec.ts` → user, service, spec: the extension is no word of it."""
+    name = part.rpartition(".")[0] or part
+    return [word for token in identifiers(name) for word in split_identifier(token)]
 
 
 def enriched(

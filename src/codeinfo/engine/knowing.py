@@ -7,30 +7,28 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from codeinfo.engine.hints import Hints, read_hints
 from codeinfo.engine.history import History
 from codeinfo.engine.memories import Memories
-from codeinfo.engine.pattern_state import PatternState
 from codeinfo.engine.upkeep import Upkeep
-from codeinfo.enrich import enriched
+from codeinfo.enrich import MOST_LISTED, enriched
 from codeinfo.errors import NotFound
-from codeinfo.knowledge.card import TARGETS, Evidence, decide
-from codeinfo.knowledge.detectors import FAMILY
 from codeinfo.knowledge.memory import described
-from codeinfo.knowledge.patterns import narrowed
 from codeinfo.requests import Progress, SearchRequest
-from codeinfo.requests import knowledge as requests
 from codeinfo.sources.files import read_regular
 from codeinfo.sources.languages import kind_of, language_of
-from codeinfo.sources.read import load
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.types import Card, FileKind, Hit, RelatedMemory, SearchResult, Skip
 
 if TYPE_CHECKING:
     from codeinfo.engine.facade import Engine
     from codeinfo.engine.graphing import Relations
+    from codeinfo.engine.pattern_state import PatternState
+    from codeinfo.requests import knowledge as requests
 
 ProgressSink = Callable[[Progress], None]
 MAX_IMPORT_BYTES = 10_000_000
@@ -44,12 +42,23 @@ class _Project:
         self.history = History(keeper.root)
         self.memories = Memories(keeper, self.history)
         self._patterns: PatternState | None = None
+        self._hints: tuple[Path, Hints] | None = None
 
     @property
     def patterns(self) -> PatternState:
+        from codeinfo.engine.pattern_state import PatternState
+
         if self._patterns is None:
             self._patterns = PatternState(self.keeper, self.history)
         return self._patterns
+
+    def hints(self, store: SqliteStore) -> Hints:
+        known = self._patterns.hints() if self._patterns is not None else None
+        if known is not None:
+            return known
+        if self._hints is None or self._hints[0] != store.folder:
+            self._hints = store.folder, read_hints(store)
+        return self._hints[1]
 
 
 class KnowledgeOperations:
@@ -85,10 +94,14 @@ class KnowledgeOperations:
         return described(self._project(request.path).memories.one(request.id, now), now)
 
     def memory_remove(self, request: requests.MemoryRemoveRequest) -> requests.MemoryRemoved:
-        return requests.MemoryRemoved(self._project(request.path).memories.remove(request.id, self.clock()))
+        from codeinfo.requests.knowledge import MemoryRemoved
+
+        return MemoryRemoved(self._project(request.path).memories.remove(request.id, self.clock()))
 
     def memory_export(self, request: requests.MemoryExportRequest) -> requests.MemoryExport:
-        return requests.MemoryExport(1, self._project(request.path).memories.export())
+        from codeinfo.requests.knowledge import MemoryExport
+
+        return MemoryExport(1, self._project(request.path).memories.export())
 
     def memory_import(self, request: requests.MemoryImportRequest) -> requests.MemoryImported:
         file = Path(request.file)
@@ -103,6 +116,9 @@ class KnowledgeOperations:
     def patterns(
         self, request: requests.PatternsRequest, progress: ProgressSink | None = None
     ) -> requests.PatternReport:
+        from codeinfo.knowledge.detector import FAMILY
+        from codeinfo.knowledge.patterns import narrowed
+
         project, now = self._project(request.path), self.clock()
         report = project.patterns.report(self._store(project, progress), now)
         families = [FAMILY.get(language.lower(), language.lower()) for language in request.languages]
@@ -164,12 +180,14 @@ class KnowledgeOperations:
         if store is None or not hits:
             return tuple(hits)
         relations = self._engine.code.relations(project.keeper, [hit.path for hit in hits])
-        callers = {path for own in relations.values() for path, _ in own.imported_by[:TARGETS]} - set(relations)
+        callers = {path for own in relations.values() for path, _ in own.imported_by[:MOST_LISTED]} - set(relations)
         relations |= self._engine.code.relations(project.keeper, sorted(callers))
         involved = {path for own in relations.values() for path, _ in own.imported_by}
-        return enriched(hits, relations, project.patterns.hints(store), frozenset(filter(_is_test, involved)))
+        return enriched(hits, relations, project.hints(store), frozenset(filter(_is_test, involved)))
 
     def _card(self, request: SearchRequest, result: SearchResult, root: str, now: float) -> Card | None:
+        from codeinfo.knowledge.card import Evidence, decide
+
         project = self._project(root)
         store = project.keeper.live_store()
         if store is None:
@@ -202,6 +220,8 @@ def _key(hit: Hit) -> tuple[str, str, int]:
 
 def _changed_since_index(keeper: Upkeep, store: SqliteStore) -> int:
     """Files that are not as the index has them. A time that differs is only a hint: the content decides."""
+    from codeinfo.sources.read import load
+
     _, changes = keeper.pending()
     if not changes:
         return 0
@@ -211,5 +231,6 @@ def _changed_since_index(keeper: Upkeep, store: SqliteStore) -> int:
     return len(changes.added) + len(changes.removed) + len(edited)
 
 
+@lru_cache(maxsize=50_000)
 def _is_test(path: str) -> bool:
     return kind_of(path, language_of(path)) is FileKind.TEST

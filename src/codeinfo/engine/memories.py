@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codeinfo.engine.history import History
 from codeinfo.engine.upkeep import Upkeep
@@ -13,10 +14,12 @@ from codeinfo.errors import NotFound, UsageError
 from codeinfo.knowledge import git_memories, memory_file
 from codeinfo.knowledge.decay import iso_of
 from codeinfo.knowledge.memory import Memory, described, from_record, make, related, relevance, to_record
-from codeinfo.requests.knowledge import MemoryImported, MemoryList, MemoryListRequest, Remembered, RememberRequest
 from codeinfo.sources.git import GitFailed
 from codeinfo.store.code import read_beside, write_beside
 from codeinfo.types import RelatedMemory
+
+if TYPE_CHECKING:  # a search brings related memories and needs none of these
+    from codeinfo.requests.knowledge import MemoryImported, MemoryList, MemoryListRequest, Remembered, RememberRequest
 
 GIT_NAME = "git-memories.json"
 MOST_MEANT = 500  # memories whose meaning is compared: an endpoint is asked for each of them
@@ -54,6 +57,8 @@ class Memories:
         return related(query, memories, paths=paths, symbols=symbols, meaning=meaning, now=now), ()
 
     def list(self, request: MemoryListRequest, now: float) -> MemoryList:
+        from codeinfo.requests.knowledge import MemoryList
+
         memories = [
             memory
             for memory in self.all(now)
@@ -120,6 +125,8 @@ class Memories:
     # --- writing ---
 
     def remember(self, request: RememberRequest, now: float) -> Remembered:
+        from codeinfo.requests.knowledge import Remembered
+
         memory = make(
             request.type,
             request.category,
@@ -154,6 +161,8 @@ class Memories:
         return tuple(to_record(memory) for memory in memory_file.read(self.root))
 
     def take_in(self, text: str, name: str) -> MemoryImported:
+        from codeinfo.requests.knowledge import MemoryImported
+
         given = memory_file.parsed(text, name)
         own = [from_record(to_record(memory)) for memory in given if memory.source != "git"]
         added = 0

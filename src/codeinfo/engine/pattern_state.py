@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, groupby, repeat
 
+from codeinfo.engine.hints import Hints, write_hints
 from codeinfo.engine.history import History
 from codeinfo.engine.upkeep import Upkeep
 from codeinfo.knowledge.detectors import BUILT_IN
@@ -23,12 +24,9 @@ from codeinfo.store.code import read_beside, write_beside
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.types import FileKind
 
-USES_NAME, HINTS_NAME = "patterns.json", "pattern-hints.json"
+USES_NAME = "patterns.json"
 MOST_BLAMES = 150  # files dated in one run: git needs tens of milliseconds for each
 _DAY = 86_400
-
-Hints = Mapping[str, tuple[str, str]]  # path → trend, warning
-_NO_HINTS: Hints = {}
 
 
 @dataclass(slots=True)
@@ -57,7 +55,6 @@ class PatternState:
         self._lock = threading.Lock()
         self._answer: _Answer | None = None
         self._files: Mapping[str, tuple[str, FileUses]] = {}
-        self._hints: tuple[object, Hints] | None = None
 
     def report(self, store: SqliteStore, now: float) -> PatternReport:
         """The report on the index as it is."""
@@ -68,14 +65,9 @@ class PatternState:
                 known = self._answer = self._compute(store, generation, day, history, now)
             return known.report
 
-    def hints(self, store: SqliteStore) -> Hints:
-        """Momentum and warnings by file, as far as they are known: a search does not wait for them."""
-        if self._answer is not None:
-            return self._answer.hints
-        if self._hints is None or self._hints[0] != store.folder:
-            data = read_beside(store, HINTS_NAME)
-            self._hints = store.folder, json.loads(data) if data else _NO_HINTS
-        return self._hints[1]
+    def hints(self) -> Hints | None:
+        """Momentum and warnings by file, as of the last report; None before the first."""
+        return self._answer.hints if self._answer is not None else None
 
     def _compute(self, store: SqliteStore, generation: int, day: int, history: str, now: float) -> _Answer:
         kept = _load(read_beside(store, USES_NAME), self.matcher.fingerprint)
@@ -92,7 +84,7 @@ class PatternState:
         hints = {path: file_hint(self.matcher.detectors, uses, by_key) for path, uses in files.items()}
         hints = {path: hint for path, hint in hints.items() if any(hint)}
         write_beside(store, USES_NAME, _dump(kept))
-        write_beside(store, HINTS_NAME, json.dumps(hints).encode())
+        write_hints(store, hints)
         return _Answer(generation, day, history, report, hints)
 
     def questions(self, paths: Collection[str]) -> set[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from codeinfo.knowledge.detectors import FAMILY
+from codeinfo.knowledge.detector import FAMILY
 from codeinfo.requests.knowledge import PatternConflict, PatternReport, PatternUse
 from codeinfo.types import Card, CardImpact, CardPatterns, CardPoint, FileKind, Hit, Quality, RelatedMemory
 

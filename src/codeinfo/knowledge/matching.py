@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from codeinfo.knowledge.code_text import CodeText
-from codeinfo.knowledge.detectors import FAMILY, Detector
+from codeinfo.knowledge.detector import FAMILY, Detector
 
 MOST_LINES = 200  # of one pattern in one file: more say nothing new
 OWN_LINE_CHARS = 200  # of a line that a project's own expression sees

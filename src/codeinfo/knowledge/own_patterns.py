@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from codeinfo.errors import UsageError
-from codeinfo.knowledge.detectors import FAMILY, Detector
+from codeinfo.knowledge.detector import FAMILY, Detector
 from codeinfo.requests.knowledge import PATTERN_CATEGORIES
 
 MOST_PATTERNS = 100

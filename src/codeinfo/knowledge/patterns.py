@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from codeinfo.knowledge.decay import iso_of
-from codeinfo.knowledge.detectors import Detector
+from codeinfo.knowledge.detector import Detector
 from codeinfo.knowledge.trends import DECLINING, RISING, trend
 from codeinfo.requests.knowledge import GoldenFile, PatternConflict, PatternReport, PatternUse
 

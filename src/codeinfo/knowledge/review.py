@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from codeinfo.knowledge.detectors import Detector
+from codeinfo.knowledge.detector import Detector
 from codeinfo.knowledge.trends import BlameLine
 from codeinfo.requests.knowledge import ChangedFile, ChangedSymbol, PatternUse, Reviewer
 from codeinfo.types import Definition

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from codeinfo.knowledge.detector import Detector
 from codeinfo.knowledge.detectors import angular, csharp, go, java, javascript, python, rust
-from codeinfo.knowledge.detectors.table import FAMILY, Detector
 
 BUILT_IN: tuple[Detector, ...] = (
     *python.DETECTORS,
@@ -15,4 +15,4 @@ BUILT_IN: tuple[Detector, ...] = (
     *rust.DETECTORS,
 )
 
-__all__ = ["BUILT_IN", "FAMILY", "Detector"]
+__all__ = ["BUILT_IN"]

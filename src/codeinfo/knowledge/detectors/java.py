@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codeinfo.knowledge.detectors.table import detectors
+from codeinfo.knowledge.detector import detectors
 
 DETECTORS = detectors(
     "java",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codeinfo.knowledge.detectors.table import detectors
+from codeinfo.knowledge.detector import detectors
 
 _FROM = r"(?:from\s+|require\(\s*)[\"']"
 

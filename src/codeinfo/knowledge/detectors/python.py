@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codeinfo.knowledge.detectors.table import detectors
+from codeinfo.knowledge.detector import detectors
 
 _LOGGER = r"\b(?:logging|logger|log|_logger|_log|LOG|LOGGER)"
 _LEVEL = r"\.(?:debug|info|warning|warn|error|exception|critical)\("
@@ -23,7 +23,7 @@ DETECTORS = detectors(
         ),
         ("state management", "how records are written"): (
             ("dataclass", "@dataclass @dataclasses", r"^\s*@(?:dataclasses\.)?dataclass\b", "@dataclass(frozen=True)"),
-            ("pydantic model", "BaseModel", r"^\s*class \w+\([^)\n]*\bBaseModel\b", "class User(BaseModel):"),
+            ("pydantic model", "pydantic", r"^\s*(?:from|import) pydantic\b", "from pydantic import BaseModel"),
             ("attrs class", "@define @frozen @attr", r"^\s*@(?:attrs?\.|define\b|frozen\b)", "@attr.s"),
             ("NamedTuple", "NamedTuple", r"^\s*class \w+\([^)\n]*\bNamedTuple\b", "class Point(NamedTuple):"),
             ("TypedDict", "TypedDict", r"^\s*class \w+\([^)\n]*\bTypedDict\b", "class Options(TypedDict):"),
@@ -121,7 +121,7 @@ DETECTORS = detectors(
         ),
         ("configuration", "where settings come from"): (
             ("os.environ", "environ getenv", r"\bos\.(?:environ\b|getenv\()", "os.environ['A']"),
-            ("pydantic settings", "BaseSettings", r"^\s*class \w+\([^)\n]*\bBaseSettings\b", "class S(BaseSettings):"),
+            ("pydantic settings", "pydantic", r"^\s*(?:from|import) pydantic_settings\b", "import pydantic_settings"),
             ("dotenv", "dotenv", r"\bload_dotenv\(", "load_dotenv()"),
             ("configparser", "ConfigParser(", r"\bConfigParser\(", "configparser.ConfigParser()"),
             ("TOML files", "tomllib", r"\btomllib\.loads?\(", "tomllib.load(f)"),

@@ -1,0 +1,27 @@
+"""What searches say about the patterns of a file: momentum and a warning, kept beside the index so that a search needs
+no detectors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from codeinfo.store.code import read_beside, write_beside
+from codeinfo.store.sqlite import SqliteStore
+
+NAME = "pattern-hints.json"
+
+Hints = Mapping[str, tuple[str, str]]  # path → trend, warning
+
+
+def read_hints(store: SqliteStore) -> Hints:
+    """As far as they are known: a search does not wait for them."""
+    try:
+        found = json.loads(read_beside(store, NAME) or b"{}")
+        return {path: (momentum, warning) for path, (momentum, warning) in found.items()}
+    except (ValueError, TypeError, AttributeError):
+        return {}
+
+
+def write_hints(store: SqliteStore, hints: Hints) -> None:
+    write_beside(store, NAME, json.dumps(hints).encode())
