@@ -115,7 +115,7 @@ def test_what_goes_along() -> None:
 
 
 def test_the_teams_card(tmp_path: Path) -> None:
-    """Five Python files under shop/ know "store", "save" or "order": 45 points for code. 30 because logging is preferred,
+    """Five Python files under shop/ know "store", "save" or "order": 45 points for code. 30 since logging is preferred,
     and 25 × 2^(-80/180) = 18.4 for the decision of 80 days ago: 93.4. Both callers of the store are among the results.
     The team is divided on logging, so the card says no all the same."""
     root = build_team(tmp_path / "team")
