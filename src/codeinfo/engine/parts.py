@@ -25,10 +25,12 @@ class Parts:
                 self._embedder = self._make_embedder()
             return self._embedder
 
-    def _make_embedder(self) -> Embedder | None:
+    def _make_embedder(self) -> Embedder:
         settings = self._config.embedding
         if settings.provider == "builtin":
-            return _built_in()
+            from codeinfo.providers.builtin.encoder import BuiltinEmbedder
+
+            return BuiltinEmbedder()
         from codeinfo.providers import make_embedder
         from codeinfo.providers.endpoints import EmbeddingEndpoint, Limits, ScriptedModel
         from codeinfo.providers.keys import Key
@@ -51,11 +53,3 @@ class Parts:
                 limits=Limits(read_seconds=settings.timeout_s),
             )
         )
-
-
-def _built_in() -> Embedder | None:
-    try:
-        from codeinfo.providers.builtin.encoder import BuiltinEmbedder
-    except ImportError:
-        return None
-    return BuiltinEmbedder()

@@ -1,0 +1,82 @@
+"""Ranking as committed figures: a change of ranking is a diff of `tests/golden/`, seen before it is merged.
+
+The corpus is CodeInfo's own source, frozen. After a wanted change run `python tests/test_golden_ranking.py`, which
+writes the files anew, and look at the diff.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tarfile
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from codeinfo.config import Config
+from codeinfo.engine import Engine
+from codeinfo.evals.metrics import ndcg
+from codeinfo.requests import SearchRequest
+
+GOLDEN = Path(__file__).parent / "golden"
+SHOWN = 3
+
+
+def questions() -> list[tuple[str, str]]:
+    lines = (GOLDEN / "queries.tsv").read_text().splitlines()
+    return [(query, path) for query, _, path in (line.partition("\t") for line in lines)]
+
+
+def rankings(folder: Path) -> list[list[str]]:
+    """The paths found for each query, best first."""
+    corpus = folder / "corpus"
+    with tarfile.open(GOLDEN / "corpus.tar.gz") as archive:
+        archive.extractall(corpus, filter="data")
+    config = Config.load({"paths.cache_dir": str(folder / "cache")}, corpus, dict(os.environ))
+    with Engine(config) as engine:
+        requests = (SearchRequest(query, (str(corpus),), refresh=False) for query, _ in questions())
+        return [[hit.path for hit in engine.search(request).hits] for request in requests]
+
+
+def listing(found: Sequence[Sequence[str]]) -> str:
+    blocks = []
+    for (query, wanted), paths in zip(questions(), found, strict=True):
+        lines = [f"  {'*' if path == wanted else ' '} {path}" for path in paths[:SHOWN]]
+        blocks.append("\n".join([query, *lines]))
+    return "\n\n".join(blocks) + "\n"
+
+
+def statistics(found: Sequence[Sequence[str]]) -> str:
+    places = [
+        paths.index(wanted) + 1 if wanted in paths else 0 for (_, wanted), paths in zip(questions(), found, strict=True)
+    ]
+    count = len(places)
+    rows = {
+        "queries": str(count),
+        "ndcg10": f"{sum(ndcg([place] if place else [], 1) for place in places) / count:.3f}",
+        "top1": f"{sum(place == 1 for place in places) / count:.3f}",
+        "top3": f"{sum(0 < place <= 3 for place in places) / count:.3f}",
+        "found in ten": f"{sum(place > 0 for place in places) / count:.3f}",
+    }
+    return "".join(f"{name:14}{value}\n" for name, value in rows.items())
+
+
+def test_the_ranking_is_the_committed_one(tmp_path: Path) -> None:
+    found = rankings(tmp_path)
+    assert statistics(found) == (GOLDEN / "rank_stats.txt").read_text()
+    assert listing(found) == (GOLDEN / "ranking.txt").read_text()
+
+
+def test_every_expected_file_is_in_the_corpus() -> None:
+    with tarfile.open(GOLDEN / "corpus.tar.gz") as archive:
+        names = set(archive.getnames())
+    assert {path for _, path in questions()} <= names
+    assert len(questions()) >= 60
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        fresh = rankings(Path(folder))
+    (GOLDEN / "ranking.txt").write_text(listing(fresh))
+    (GOLDEN / "rank_stats.txt").write_text(statistics(fresh))
+    sys.stdout.write(statistics(fresh))
