@@ -1,19 +1,26 @@
 """The ranking's numbers for prose, measured with benchmarks/documents.py. What a file is called and where it lies says
-less there than in code, and a long document is not a better one."""
+less there than in code, a document as a whole says more than its best passage, and a longer one is not a better one."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from codeinfo.rank.weights import Weights
 
-from codeinfo.rank.weights import DEFAULT
-
-DOCUMENTS = replace(
-    DEFAULT,
+DOCUMENTS = Weights(
     b=0.75,
     name_field=1.0,
+    chunks=1.0,
     file_bm25=1.0,
+    exact_definition=1.0,
+    named_definition=0.4,
+    stem_coverage=0.3,
+    stem_precision=0.3,
+    folder_match=0.15,
+    definition_coverage=0.0,
+    text_coverage=0.0,
+    meaning=0.5,
     length=0.0,
+    depth=0.0,
     secondary=1.0,
     vendored=1.0,
-    depth=0.0,
+    type_stub=1.0,
 )

@@ -33,14 +33,12 @@ FORMATS = (
     Format("xlsx", (".xlsx", ".xlsm"), "office:convert_xlsx", "openpyxl"),
 )
 _BY_EXTENSION = {extension: item for item in FORMATS for extension in item.extensions}
-CONVERTED = frozenset(_BY_EXTENSION)
 
 
 def format_of(path: str) -> Format | None:
     """The format that has to be converted before it can be cut; None for what is cut as it is."""
-    name = path[path.rfind("/") + 1 :]
-    dot = name.rfind(".")
-    return _BY_EXTENSION.get(name[dot:].lower()) if dot > 0 else None
+    dot = path.rfind(".")
+    return _BY_EXTENSION.get(path[dot:].lower()) if dot > 0 else None
 
 
 def document_language(path: str) -> str:
