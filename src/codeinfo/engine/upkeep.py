@@ -74,7 +74,7 @@ class Upkeep:
     def embedder(self) -> Embedder | None:
         """What a query is embedded with: nothing while the open index holds another model's vectors."""
         store = self._store
-        if store is None or json.loads(store.meta()["recipe"])[-1] == self._model():
+        if store is None or store.meta()["recipe"].endswith(f" {json.dumps(self._model())}]"):
             return self._embedder
         return None
 

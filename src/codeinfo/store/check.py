@@ -15,7 +15,7 @@ from codeinfo.store.faults import ODD
 from codeinfo.store.rows import chunk_checksum, symbols_checksum
 from codeinfo.store.schema import TABLES
 from codeinfo.store.segments import Damage, decode_postings, rows_checksum
-from codeinfo.store.snapshot import Arrays, SqliteSnapshot, map_vectors
+from codeinfo.store.snapshot import Arrays, SqliteSnapshot, load_meta, map_vectors
 from codeinfo.types import FileKind
 
 _TERMS_AT_ONCE = 500
@@ -28,6 +28,7 @@ def problem(db: apsw.Connection, folder: Path) -> str:
         if found:
             return str(found[0])
         _check_tables(db)
+        load_meta(db)
         _check_files(db)
         _check_chunks(db)
         _check_segments(db, folder)
@@ -57,7 +58,6 @@ def _check_files(db: apsw.Connection) -> None:
         FileKind(kind)
         if symbols_checksum(db.execute(definitions, (file_id,)), db.execute(imports, (file_id,)), uses) != checksum:
             raise Damage(f"the symbols of {path} fail their checksum")
-    int(dict(db.execute("SELECT key, value FROM meta"))["generation"])
 
 
 def _check_chunks(db: apsw.Connection) -> None:

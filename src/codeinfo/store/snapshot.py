@@ -51,6 +51,14 @@ class Arrays:
     segments: tuple[Segment, ...]
 
 
+def load_meta(db: apsw.Connection) -> dict[str, str]:
+    """What the index says about itself, as far as whoever reads it relies on it."""
+    meta = dict(db.execute("SELECT key, value FROM meta"))
+    if not (meta.get("generation", "") + meta.get("dimension", "")).isdecimal() or "recipe" not in meta:
+        raise Damage("what it says about itself makes no sense")
+    return meta
+
+
 def load_arrays(db: apsw.Connection, folder: Path, generation: int, complete: bool) -> Arrays:
     files = list(db.execute("SELECT id, path, language, kind FROM files WHERE skip = '' ORDER BY id"))
     live = np.array([row[0] for row in files], np.int32)

@@ -25,7 +25,7 @@ from codeinfo.store.faults import Replaced, refuse_marked, translated
 from codeinfo.store.rows import definition_from_row, import_from_row
 from codeinfo.store.schema import SCHEMA_VERSION, TABLES
 from codeinfo.store.segments import Damage, SegmentBuilder, VectorsGone, live_row_map, segments_to_merge
-from codeinfo.store.snapshot import Arrays, SqliteSnapshot, load_arrays, map_vectors
+from codeinfo.store.snapshot import Arrays, SqliteSnapshot, load_arrays, load_meta, map_vectors
 from codeinfo.store.writing import NO_VECTORS, VectorFile, delete_file, insert_file, insert_segment, merge_segments
 from codeinfo.types import FileKind, IndexedFile, ManifestRow, Skip, SourceFile
 
@@ -78,7 +78,7 @@ class SqliteStore:
 
     def meta(self) -> dict[str, str]:
         with self._connections.reading() as db:
-            return dict(db.execute("SELECT key, value FROM meta"))
+            return load_meta(db)
 
     def manifest(self) -> dict[str, ManifestRow]:
         query = "SELECT id, path, size, mtime_ns, sha256, language, kind, chunk_count FROM files"
@@ -109,7 +109,7 @@ class SqliteStore:
                 return
 
     def _arrays_of(self, db: apsw.Connection) -> Arrays:
-        meta = dict(db.execute("SELECT key, value FROM meta WHERE key IN ('generation', 'complete')"))
+        meta = load_meta(db)
         generation = int(meta["generation"])
         with self._lock:
             known = self._arrays
