@@ -31,7 +31,8 @@ from typing import Any
 
 import apsw
 
-import codeinfo.index.build  # imported before the first fork, so that a kill hits the run and not its imports
+import codeinfo.index.build  # both imported before the first fork, so that a kill hits the run and not its imports
+import codeinfo.store.check
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.errors import CodeInfoError, NotFound
