@@ -12,7 +12,8 @@ from codeinfo.errors import Busy
 from codeinfo.requests import Progress
 
 _LOOK_S = 0.1  # between looks at a running refresh: how fine its progress is told
-_CLOSE_S = 5.0  # a stopped refresh ends after the file at hand
+_LISTING_S = 30.0  # even a huge tree is listed by then; otherwise the caller is told that there is nothing yet
+_CLOSE_S = 2.0  # a stopped refresh ends after the file at hand
 
 
 class Lasting:
@@ -32,10 +33,10 @@ class Lasting:
         arrived = time.monotonic()
         while True:
             with root.lock:
-                if not full and not wait and root.watch.is_clean() and keeper.live_store() is not None:
-                    return None
                 job = root.job
-                if job is None or job.done.is_set():
+                if job is None or job.done.is_set():  # while one runs, clean means only that it will have seen it all
+                    if not full and not wait and root.watch.is_clean() and keeper.live_store() is not None:
+                        return None
                     job = root.job = _Job(keeper, root.watch, full)
             self._join(job, None if wait else arrived + self._patience_s, progress)
             if job.started >= arrived and job.full == full and not job.stopped:
@@ -70,7 +71,7 @@ class Lasting:
             while not job.done.wait(_LOOK_S):
                 if progress is not None:
                     progress(job.latest)
-                if until is not None and time.monotonic() > until:
+                if until is not None and time.monotonic() > until and job.has_something():
                     raise Busy(f"{job.keeper.root} is being indexed ({_told(job.latest)})")
         except Busy:
             raise
@@ -105,6 +106,10 @@ class _Job:
         self._fresh: Fresh | None = None
         self._error: BaseException | None = None
         threading.Thread(target=self._run, name="codeinfo refresh", daemon=True).start()
+
+    def has_something(self) -> bool:
+        """Whether there is an index to search meanwhile: a new one is there once the files have been listed."""
+        return self.keeper.live_store() is not None or time.monotonic() - self.started > _LISTING_S
 
     def outcome(self) -> Fresh:
         if self._error is not None:

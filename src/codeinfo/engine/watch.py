@@ -10,6 +10,7 @@ import ctypes
 import os
 import struct
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -38,33 +39,37 @@ class Watch:
         self._folders_changed = True
         self._clean = False
         self._started = 0.0
+        self._lock = threading.RLock()
 
     def start(self) -> None:
         """Call before looking at the files: whatever happens from now on makes the root unclean again."""
-        self._started = time.monotonic()
-        if self._handle < 0:
-            self._handle = _notify_init()
-            self._folders_changed = True
-        self._drain()
-        if self._handle >= 0 and self._folders_changed:
-            self._folders_changed = False
-            if not all(_notify_add(self._handle, folder) for folder in _folders(self._root)):
-                self.close()  # too many folders for this user's limit: part of a tree must not pass for all of it
-        self._clean = self._handle >= 0
+        with self._lock:
+            self._started = time.monotonic()
+            if self._handle < 0:
+                self._handle = _notify_init()
+                self._folders_changed = True
+            self._drain()
+            if self._handle >= 0 and self._folders_changed:
+                self._folders_changed = False
+                if not all(_notify_add(self._handle, folder) for folder in _folders(self._root)):
+                    self.close()  # too many folders for this user's limit: part of a tree must not pass for all of it
+            self._clean = self._handle >= 0
 
     def is_clean(self) -> bool:
-        self._drain()
-        return self._clean and time.monotonic() - self._started < WALK_AGAIN_S
+        with self._lock:
+            self._drain()
+            return self._clean and time.monotonic() - self._started < WALK_AGAIN_S
 
     def spoil(self) -> None:
         """The look at the files that followed `start` did not come to its end."""
         self._clean = False
 
     def close(self) -> None:
-        handle, self._handle = self._handle, -1
-        self._clean = False
-        if handle >= 0:
-            os.close(handle)
+        with self._lock:
+            handle, self._handle = self._handle, -1
+            self._clean = False
+            if handle >= 0:
+                os.close(handle)
 
     def _drain(self) -> None:
         if self._handle < 0:

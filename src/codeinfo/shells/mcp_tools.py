@@ -53,7 +53,7 @@ class Tool:
     description: str
     inputs: tuple[Input, ...]
     request: Callable[[Values, str], Any]
-    result: type
+    result: type | None
     shape: Callable[[Any, Values], dict[str, Any]] = _plain
     perform: Callable[[Engine, Any, Call], Any] | None = None
     codes: Mapping[str, int] = field(default_factory=dict)  # our code → the contract's, as a protocol error
@@ -68,8 +68,8 @@ class Tool:
     def input_schema(self) -> Schema:
         return input_schema(self.arguments())
 
-    def output_schema(self) -> Schema:
-        return output_schema(self.result)
+    def output_schema(self) -> Schema | None:
+        return output_schema(self.result) if self.result is not None else None
 
     def read(self, given: Mapping[str, Any]) -> Values:
         return checked(self.arguments(), given)

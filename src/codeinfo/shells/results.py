@@ -8,6 +8,7 @@ _IN = {
     "requests": {
         "index": "IndexResponse",
         "search": "SearchResponse",
+        "similar": "SearchResponse",
         "status": "StatusReport",
         "why": "WhyReport",
         "clear": "ClearReport",
@@ -65,8 +66,10 @@ _IN = {
 _HOMES = {operation: (module, name) for module, names in _IN.items() for operation, name in names.items()}
 
 
-def result_type(operation: str) -> type:
-    """KeyError for an operation of the command line alone."""
+def result_type(operation: str) -> type | None:
+    """None for an operation that is not listed: it can be served, but not described."""
+    if operation not in _HOMES:
+        return None
     module, name = _HOMES[operation]
     found: type = getattr(import_module(f"codeinfo.{module}"), name)
     return found

@@ -1,0 +1,201 @@
+"""A server among clients: fresh results, hostile lines, cancelled work, clients that vanish."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import anyio
+import pytest
+from mcp_help import INITIALIZE, command, lines, sdk_client
+
+from codeinfo import Config, Engine, IndexRequest, SearchRequest
+
+
+def test_a_changed_file_is_noticed_by_the_very_next_call(tmp_path: Path) -> None:
+    (tmp_path / "words.py").write_text("def start():\n    return 0\n")
+    with lines(tmp_path) as session:
+        session.call("search_codebase", query="start")
+        for turn in range(10):
+            name = f"added_word_{turn}"
+            (tmp_path / "words.py").write_text(f"def {name}():\n    return {turn}\n")
+            reply = session.call("search_codebase", query=name)["structuredContent"]
+            assert name in reply["results"][0]["snippet"]
+        (tmp_path / "new" / "deep").mkdir(parents=True)
+        session.call("search_codebase", query="start")
+        (tmp_path / "new" / "deep" / "late.py").write_text("def came_late():\n    return 1\n")
+        assert "new/deep/late.py" in str(session.call("search_codebase", query="came_late"))
+        (tmp_path / "new" / "deep" / "late.py").unlink()
+        assert "new/deep/late.py" not in str(session.call("search_codebase", query="came_late"))
+
+
+def test_a_lasting_engine_does_not_walk_while_nothing_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.py").write_text("def alpha():\n    return 0\n")
+    with Engine(Config.load(), lasting=True) as engine:
+        request = SearchRequest("alpha", (str(tmp_path),))
+        engine.search(request)
+        walks = []
+        keeper = engine.upkeep(tmp_path)
+        walk = keeper.walk
+        monkeypatch.setattr(keeper, "walk", lambda: walks.append(1) or walk())
+        for _ in range(5):
+            assert engine.search(request).hits
+        assert not walks
+        (tmp_path / "b.py").write_text("def beta():\n    return 0\n")
+        assert engine.search(SearchRequest("beta", (str(tmp_path),))).hits[0].path == "b.py"
+        assert walks
+
+
+def test_hostile_lines_are_answered_and_survived(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("def alpha():\n    return 0\n")
+    with lines(tmp_path) as session:
+        for line, code in (
+            (b"garbage\n", -32700),
+            (b'{"jsonrpc": "2.0", "id": 7, "meth\n', -32700),
+            (b"\xff\xfe\x00\n", -32700),
+            (b"[" * 5000 + b"\n", -32700),
+            (b'{"jsonrpc": "2.0", "id": 7}\n', -32600),
+            (b"[1, 2]\n", -32600),
+            (b'{"jsonrpc": "2.0", "id": 8, "method": "no/such"}\n', -32601),
+            (b'{"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {"name": 5}}\n', -32602),
+        ):
+            session.write(line)
+            assert session.read()["error"]["code"] == code
+        twice = b'{"jsonrpc": "2.0", "id": 50, "method": "tools/call", "params": {"name": "refresh_index"}}\n'
+        session.write(twice + twice)
+        replies = [session.read(), session.read()]
+        assert sorted("error" in reply for reply in replies) == [False, True]
+        assert session.call("search_codebase", query="alpha")["structuredContent"]["results"]
+
+
+def test_stdout_has_protocol_lines_only_under_debug_logging(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("def alpha():\n    return 0\n")
+    log = (tmp_path.parent / "stderr.txt").open("wb")
+    with log, lines(tmp_path, "--log-level", "debug", "--tools", "search,edit", stderr=log) as session:
+        for n in range(60):
+            session.call("search_codebase", query=f"alpha {n}")
+        session.call("get_codebase_map")
+        session.call("get_review_packet")  # no repository: git itself complains
+        assert all(json.loads(line)["jsonrpc"] == "2.0" for line in session.seen)
+    assert b"DEBUG" in (tmp_path.parent / "stderr.txt").read_bytes()
+
+
+def test_no_process_outlives_its_client(tmp_path: Path) -> None:
+    """Clients are killed in the middle of an indexing: nobody says goodbye."""
+    for n in range(300):
+        (tmp_path / f"f{n}.py").write_text(f"def work_{n}():\n    return {n}\n" * 20)
+    begin = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE})
+    index = json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "refresh_index"}})
+    script = (
+        "import subprocess, time\n"
+        f"p = subprocess.Popen({command()!r}, stdin=subprocess.PIPE, stdout=subprocess.PIPE)\n"
+        f"p.stdin.write({begin!r}.encode() + b'\\n'); p.stdin.flush(); p.stdout.readline()\n"
+        f"p.stdin.write({index!r}.encode() + b'\\n'); p.stdin.flush()\n"
+        "print(p.pid, flush=True); time.sleep(60)\n"
+    )
+    clients = [
+        subprocess.Popen([sys.executable, "-c", script], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    servers = [int(client.stdout.readline()) for client in clients if client.stdout]
+    for client in clients:
+        client.send_signal(signal.SIGKILL)
+        client.communicate()
+    deadline = time.monotonic() + 5
+    while any(map(alive, servers)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(alive, servers))
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    for n in range(1500):
+        body = "".join(f"def work_{n}_{k}(value):\n    return value + {k}\n\n\n" for k in range(8))
+        (tmp_path / f"f{n}.py").write_text(body)
+    return tmp_path
+
+
+def test_a_first_search_answers_while_the_index_is_built(large: Path) -> None:
+    with lines(large, "--set", "mcp.patience_s=0.3") as session:
+        began = time.monotonic()
+        first = session.call("search_codebase", query="work")["structuredContent"]
+        assert time.monotonic() - began < 10
+        assert first["status"] == "indexing"
+        status = session.call("get_indexing_status")["structuredContent"]
+        assert status["status"] in ("building", "ready")
+        assert session.call("refresh_index")["structuredContent"]["reports"][0]["files"] == 1500
+        assert session.call("search_codebase", query="work")["structuredContent"]["status"] == "success"
+
+
+def test_progress_is_told_and_cancelling_stops_the_work(large: Path) -> None:
+    told: list[tuple[float, float | None]] = []
+
+    async def session() -> None:
+        async with sdk_client(large) as client:
+            with anyio.move_on_after(60) as scope:
+
+                async def tell(done: float, total: float | None, message: str | None) -> None:
+                    told.append((done, total))
+                    if done > 0:
+                        scope.cancel()
+
+                await client.call_tool("refresh_index", {}, progress_callback=tell)
+            assert scope.cancelled_caught
+            stopped = (await client.call_tool("get_indexing_status", {})).structured_content
+            for _ in range(40):
+                if "progress" not in stopped:
+                    break
+                await anyio.sleep(0.1)
+                stopped = (await client.call_tool("get_indexing_status", {})).structured_content
+            assert "progress" not in stopped  # nothing goes on behind the client's back
+            assert stopped["files"] < 1500
+
+    anyio.run(session)
+    assert told[-1][1] == 1500
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+
+
+def test_threads_share_one_refresh(tmp_path: Path) -> None:
+    """Eight threads search while a file changes: each finds what was written before it asked."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    (tmp_path / "a.py").write_text("def alpha():\n    return 0\n")
+    with Engine(Config.load(), lasting=True) as engine:
+        engine.index(IndexRequest((str(tmp_path),)))
+
+        def turn(n: int) -> bool:
+            (tmp_path / f"t{n}.py").write_text(f"def thread_word_{n}():\n    return {n}\n")
+            found = engine.search(SearchRequest(f"thread_word_{n}", (str(tmp_path),)))
+            return any(hit.path == f"t{n}.py" for hit in found.hits)
+
+        with ThreadPoolExecutor(8) as pool:
+            assert all(pool.map(turn, range(24)))
+
+
+def test_an_idle_server_lets_go_and_takes_up_again(tmp_path: Path) -> None:
+    from codeinfo.shells.mcp_calls import Call, Hub
+    from codeinfo.shells.mcp_tools import chosen_tools
+
+    (tmp_path / "a.py").write_text("def alpha():\n    return 0\n")
+    hub = Hub(Config.load({"mcp.idle_s": 1}))
+    (tool,) = chosen_tools(["search_codebase"])
+    asked = {"query": "alpha", "project": str(tmp_path)}
+    assert hub.perform(tool, asked, Call())[0]["results"]
+    assert not hub.release_if_idle()
+    time.sleep(1.1)
+    assert hub.release_if_idle()
+    assert hub.perform(tool, asked, Call())[0]["results"]
+    hub.close()
+    assert os.path.exists(Config.load().paths.data_dir / "savings.db")

@@ -1,0 +1,205 @@
+"""Tools over real stdio sessions: what they offer, what they return, how they fail."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio
+import jsonschema
+import pytest
+from mcp.shared.exceptions import MCPError
+from mcp_help import Lines, lines, sdk_client
+
+from codeinfo.shells.mcp_budget import fitted, size
+from codeinfo.shells.mcp_tools import SETS, chosen_tools
+from codeinfo.shells.operations import operation, operation_names
+
+CODE = '''"""Headers."""
+
+
+def parse_header(line):
+    """Split a header line into name and value."""
+    return line.split(":", 1)
+
+
+def read_all(lines):
+    return [parse_header(line) for line in lines]
+'''
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "headers.py").write_text(CODE)
+    (folder / "client.py").write_text("from headers import parse_header\n\nFIRST = parse_header('a:b')\n")
+    return folder
+
+
+def valid(tool: Any, reply: Any) -> None:
+    jsonschema.Draft202012Validator(tool.output_schema).validate(reply)
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_default_set_is_small_typed_and_works(project: Path, mode: str) -> None:
+    async def session() -> None:
+        async with sdk_client(project, mode=mode) as client:
+            assert client.protocol_version == ("2026-07-28" if mode == "auto" else "2025-11-25")
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+            assert len(tools) <= 6
+            for tool in tools.values():
+                jsonschema.Draft202012Validator.check_schema(tool.input_schema)
+                jsonschema.Draft202012Validator.check_schema(tool.output_schema)
+                assert tool.description
+                assert tool.annotations.open_world_hint is False
+            found = await client.call_tool("search_codebase", {"query": "parse_header"})
+            assert not found.is_error
+            assert json.loads(found.content[0].text) == found.structured_content
+            valid(tools["search_codebase"], found.structured_content)
+            best = found.structured_content["results"][0]
+            assert best["file"] == "headers.py:1-10"
+            assert best["relationships"] == {"importedByCount": 1, "hasTests": False}
+            used = await client.call_tool("get_symbol_references", {"symbol": "parse_header"})
+            valid(tools["get_symbol_references"], used.structured_content)
+            assert used.structured_content["usageCount"] == 3
+            context = await client.read_resource("codebase://context")
+            assert "headers.py" in context.contents[0].text
+            prompt = await client.get_prompt("plan_change", {"change": "add retries"})
+            assert "add retries" in prompt.messages[0].content.text
+
+    anyio.run(session)
+
+
+def test_failures_say_what_to_do_next(project: Path) -> None:
+    async def session() -> None:
+        async with sdk_client(project, "--tools", "search,compat") as client:
+            odd = await client.call_tool("search_codebase", {"query": "x", "limit": 0})
+            assert odd.is_error
+            assert "1 to 100" in odd.content[0].text
+            wrong = await client.call_tool("search_codebase", {"question": "x"})
+            assert wrong.is_error
+            assert "query" in wrong.content[0].text
+            await client.call_tool("refresh_index", {})
+            lost = await client.call_tool("search_codebase", {"query": "x", "project": "nowhere"})
+            assert lost.is_error
+            assert str(project) in lost.content[0].text  # the known ones
+            for arguments, code in (({"query": " "}, -32602), ({"query": "x", "repository": "nowhere"}, 404)):
+                with pytest.raises(MCPError) as refused:
+                    await client.call_tool("VectorSearch", arguments)
+                assert refused.value.error.code == code
+            with pytest.raises(MCPError) as unknown:
+                await client.call_tool("nothing", {})
+            assert "search_codebase" in unknown.value.error.message
+
+    anyio.run(session)
+
+
+def test_answers_are_answers_only(project: Path) -> None:
+    async def session() -> None:
+        async with sdk_client(project, "--tools", "answers,agents,all", "--set", "llm.provider=none") as client:
+            asked = {"question": "How is a header split?"}
+            reply = (await client.call_tool("codebase_question", asked)).structured_content
+            assert [segment["type"] for segment in reply["segments"]] == ["answer"]
+            assert set(reply) == {"conversationId", "modelId", "segments"}
+            listed = (await client.call_tool("list_agents", {})).structured_content["agents"]
+            agent = {"agentName": listed[0]["name"], "instruction": "Explain parse_header"}
+            run = (await client.call_tool("run_agent_instruction", agent)).structured_content
+            assert [segment["type"] for segment in run["segments"]] == ["answer"]
+            kept = (await client.call_tool("conversations_show", {"id": reply["conversationId"]})).structured_content
+            assert kept["conversation"]["source"] == "MCP"
+            await client.call_tool("conversations_archive", {"ids": [reply["conversationId"]]})
+            refusals = (
+                ("codebase_question", asked | {"conversationId": reply["conversationId"]}, 410),
+                ("codebase_question", asked | {"conversationId": run["conversationId"]}, -32602),
+                ("codebase_question", asked | {"provider": "nobody"}, -32602),
+                ("run_agent_instruction", agent | {"agentName": "nobody"}, -32602),
+                ("run_agent_instruction", agent | {"working_folder": "/nowhere"}, -32602),
+            )
+            for tool, arguments, code in refusals:
+                with pytest.raises(MCPError) as refused:
+                    await client.call_tool(tool, arguments)
+                assert refused.value.error.code == code
+
+    anyio.run(session)
+
+
+def test_several_projects_by_name_and_folder(project: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "trees.py").write_text("def grow_tree():\n    return 1\n")
+    with lines(project, "--tools", "search,compat") as session:
+        first = session.call("search_codebase", query="grow_tree", project=str(other))["structuredContent"]
+        assert first["results"][0]["file"].startswith("trees.py")
+        by_name = session.call("search_codebase", query="grow_tree", project="other")["structuredContent"]
+        assert by_name["results"] == first["results"]
+        here = session.call("search_codebase", query="parse_header")["structuredContent"]
+        assert here["results"][0]["file"].startswith("headers.py")
+        names = [p["name"] for p in session.call("ListIngestedRepositories")["structuredContent"]["projects"]]
+        assert names == ["other", "project"]
+        done = session.call("reingest_repository", sourceId="other")["structuredContent"]
+        assert done["status"] == "completed"
+        assert done["files"] == 1
+        calls = session.call("AstCallGraph", symbol="grow_tree", repository="other")["structuredContent"]
+        assert calls["definitions"][0]["path"] == "trees.py"
+
+
+# --- budget --------------------------------------------------------------------------------------------------------
+
+
+def pages(session: Lines, tool: str, **arguments: Any) -> list[dict[str, Any]]:
+    found = [session.call(tool, **arguments)["structuredContent"]]
+    while cursor := found[-1].get("cursor"):
+        assert found[-1]["truncated"] is True
+        found.append(session.call(tool, **arguments, cursor=cursor)["structuredContent"])
+    return found
+
+
+def test_replies_keep_to_their_budget_and_go_on_by_cursor(tmp_path: Path) -> None:
+    uses = "".join(f"def use_{n}():\n    return parse_header('{n}')\n\n\n" for n in range(60))
+    (tmp_path / "all.py").write_text(CODE + "\n\n" + uses)
+    with lines(tmp_path, "--set", "mcp.reply_tokens=500") as session:
+        found = pages(session, "get_symbol_references", symbol="parse_header", limit=100)
+        assert len(found) > 2
+        assert all(size(page) <= 4 * 500 for page in found)
+        shown = [use["line"] for page in found for use in page["usages"]]
+        assert len(shown) == len(set(shown)) == found[0]["usageCount"]
+        bad = session.call("get_symbol_references", symbol="parse_header", cursor="x")
+        assert bad["isError"]
+
+
+def test_a_reply_that_is_one_large_thing_is_cut_too() -> None:
+    long = {"content": "x" * 50_000, "title": "t"}
+    first = fitted(long, 500)
+    assert size(first) <= 2000
+    assert fitted(long, 500, first["cursor"])["content"][:5] == "xxxxx"
+    nested = {"searches": [{"query": "q", "results": [{"text": "y" * 900}] * 50}]}
+    assert size(fitted(nested, 500)) <= 2200
+    small = {"a": [1, 2]}
+    assert fitted(small, 500) is small
+
+
+# --- the tables ----------------------------------------------------------------------------------------------------
+
+
+def test_every_operation_but_local_ones_is_a_tool_with_schemas() -> None:
+    tools = chosen_tools(["all"])
+    assert len({tool.name for tool in tools}) == len(tools)
+    for tool in tools:
+        jsonschema.Draft202012Validator.check_schema(tool.input_schema())
+        schema = tool.output_schema()
+        assert schema is not None, f"{tool.operation} is not listed in shells/results.py"
+        jsonschema.Draft202012Validator.check_schema(schema)
+    offered = {tool.operation for tool in tools}
+    local = {name for name in operation_names() if operation(name).group == "local"}
+    assert set(operation_names()) - local == offered
+
+
+def test_sets_have_tools() -> None:
+    for name in SETS:
+        assert chosen_tools([name])
+    ten = """search_codebase get_team_patterns get_symbol_references remember get_memory get_codebase_metadata
+             get_style_guide detect_circular_dependencies refresh_index get_indexing_status"""
+    assert set(ten.split()) <= {tool.name for tool in chosen_tools(["search", "edit"])}
+    assert [tool.name for tool in chosen_tools(["VectorSearch"])] == ["VectorSearch"]
