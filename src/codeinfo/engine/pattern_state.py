@@ -25,7 +25,7 @@ from codeinfo.store.sqlite import SqliteStore
 from codeinfo.types import FileKind
 
 USES_NAME = "patterns.json"
-MOST_BLAMES = 150  # files dated in one run: git needs tens of milliseconds for each
+MOST_BLAMES = 100  # files dated in one run: git needs 40 ms for each in a history of 35,000 commits
 _DAY = 86_400
 
 
