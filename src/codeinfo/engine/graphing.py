@@ -123,10 +123,10 @@ def file_facts(files: Sequence[CodeFile], facts: CodeFacts, *, everything: bool)
     outlines: dict[int, list[Definition]] = {}
     for file_id, definition in facts.outlines(None if everything else list(wanted)):
         outlines.setdefault(file_id, []).append(definition)
-    return {file_id: _facts(file, outlines.get(file_id, [])) for file_id, file in wanted.items()}
+    return {file_id: facts_of(file, outlines.get(file_id, [])) for file_id, file in wanted.items()}
 
 
-def _facts(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
+def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
     packages = [d.qualified for d in outline if d.kind in _PACKAGE_KINDS]
     if file.language in _MODULE_LANGUAGES:
         packages += [d.qualified for d in outline if d.kind == "module"]

@@ -11,6 +11,7 @@ from codeinfo.graph.facts import FileFacts, Outcome
 from codeinfo.graph.model import Graph
 from codeinfo.graph.resolve import Resolver
 from codeinfo.graph.scopes import TYPE_KINDS, Binder, SymbolId, Unit
+from codeinfo.graph.tree import family
 from codeinfo.graph.usage import Judge, Verdict
 from codeinfo.index.grammars import GRAMMARS
 from codeinfo.index.references import unpack_references
@@ -132,7 +133,11 @@ def find_uses(world: IndexWorld, target: Wanted) -> Found:
     left_out: list[str] = []
     candidates = [world.by_id[file_id] for file_id in candidate_files(world, target.name) if file_id in world.by_id]
     packed = dict(world.facts.references([file.file_id for file in candidates]))
+    is_local = bool(target.found) and all(_is_local(world, symbol) for symbol in target.found)
+    families = {_spoken(world.graph.files[symbol.path].language) for symbol in target.found}
     for file in candidates:
+        if file.language in GRAMMARS and families and _spoken(file.language) not in families:
+            continue  # the same name in another language is another name
         if file.language not in GRAMMARS:
             if file.kind in ("code", "tests") and _mentions(world, file, target.name):
                 left_out.append(file.path)
@@ -144,6 +149,8 @@ def find_uses(world: IndexWorld, target: Wanted) -> Found:
             meant = [symbol for symbol in verdict.symbols if symbol in target.found]
             if meant:
                 usages.append((True, _usage(world, unit, use, meant[0], target.found[meant[0]])))
+            elif verdict.possible and is_local:
+                continue
             elif verdict.possible and not target.others:
                 only = next(iter(target.found.items()), (None, None))
                 usages.append((False, _usage(world, unit, use, None, only[1])))
@@ -151,6 +158,19 @@ def find_uses(world: IndexWorld, target: Wanted) -> Found:
                 unattributed += 1
     usages.sort(key=lambda pair: not pair[0])
     return Found(tuple(usage for _, usage in usages), unattributed, tuple(left_out))
+
+
+def _is_local(world: IndexWorld, symbol: SymbolId) -> bool:
+    """Defined inside of a function: nothing outside of it can mean it."""
+    owner = world.judge.definition(SymbolId(symbol.path, symbol.qualified.rpartition(".")[0]))
+    return owner is not None and owner.kind in ("function", "method")
+
+
+def _spoken(language: str) -> str:
+    """Languages that use each other's definitions."""
+    if language in {"javascript", "typescript", "tsx"}:
+        return "ecmascript"
+    return "c" if language in {"c", "cpp"} else family(language)
 
 
 def candidate_files(world: IndexWorld, name: str) -> list[int]:
@@ -168,11 +188,12 @@ def _mentions(world: IndexWorld, file: FileFacts, name: str) -> bool:
 def _judged(world: IndexWorld, unit: Unit, packed: bytes, name: str) -> Iterator[tuple[Reference, Verdict]]:
     """Every use of the name in a file, also under the other names that imports give it."""
     aliases = {written.alias for written in unit.imports if written.alias and name in written.names} - {name}
-    lines: Mapping[int, str] | None = None
-    for written_name in (name, *aliases):
+    seen: set[int] = set()
+    for written_name in (*aliases, name):
         for use in references_to(packed, written_name):
-            lines = lines if lines is not None else world.lines(unit.facts.file_id)
-            yield use, world.judge.verdict(unit, use, lines)
+            if use.line not in seen:  # `import a as b` has both names
+                seen.add(use.line)
+                yield use, world.judge.verdict(unit, use)
 
 
 def _usage(
@@ -238,12 +259,11 @@ def callees(world: IndexWorld, symbol: SymbolId, definition: Definition) -> list
     if unit is None:
         return []
     packed = dict(world.facts.references([unit.facts.file_id]))
-    lines = world.lines(unit.facts.file_id)
     edges: dict[tuple[str, str], CodeEdge] = {}
     for use in unpack_references(packed.get(unit.facts.file_id, b"")):
         if not definition.start_line <= use.line <= definition.end_line:
             continue
-        for meant in world.judge.verdict(unit, use, lines).symbols:
+        for meant in world.judge.verdict(unit, use).symbols:
             target = world.judge.definition(meant)
             if meant == symbol and use.role != "call":
                 continue

@@ -12,6 +12,7 @@ from codeinfo.types import Definition, Reference
 
 CALLABLE_KINDS = frozenset({"function", "method"})
 _SCAN_LINES = 400  # of a function: beyond that it is data
+_HEADER_LINES = 60
 _KEYWORD_ARGUMENT = re.compile(r"\s*(?::[^=\n]+)?=(?!=)")
 _ASSIGNMENT = re.compile(r"\s*=(?!=)")
 _KEY = re.compile(r"\s*:(?!:)")
@@ -53,20 +54,28 @@ class Locals:
     def _binds(self, unit: Unit, function: Definition, name: str, lines: Lines) -> bool:
         key = (unit.facts.file_id, function.qualified, name)
         if key not in self._hidden:
-            self._hidden[key] = _has_parameter(function, name) or _assigns(unit, function, name, lines)
+            self._hidden[key] = _has_parameter(function, name, lines) or _assigns(unit, function, name, lines)
         return self._hidden[key]
 
-    def type_of(self, unit: Unit, name: str, use: Reference, lines: Lines) -> str:
-        """The written type of a local variable: by the nearest assignment or annotation above."""
-        function = enclosing(unit, use.within)
-        if function is None or function.kind not in CALLABLE_KINDS:
-            return ""
+    def type_of(self, unit: Unit, name: str, use: Reference, lines: Lines) -> tuple[str, int]:
+        """The written type of a local variable and its line: by the nearest assignment or annotation above."""
+        scope = use.within
+        while scope:
+            function = enclosing(unit, scope)
+            if function is not None and function.kind in CALLABLE_KINDS:
+                found = self._type_in(unit, function, name, use.line, lines)
+                if found[0]:
+                    return found
+            scope = scope.rpartition(".")[0]
+        return "", 0
+
+    def _type_in(self, unit: Unit, function: Definition, name: str, line: int, lines: Lines) -> tuple[str, int]:
         key = (unit.facts.file_id, function.qualified, name)
         if key not in self._typed:
             self._typed[key] = _typed_lines(unit, function, name, lines)
         numbers, types = self._typed[key]
-        place = bisect_right(numbers, use.line)
-        return types[place - 1] if place else ""
+        place = bisect_right(numbers, line)
+        return (types[place - 1], numbers[place - 1]) if place else ("", 0)
 
 
 def enclosing(unit: Unit, within: str) -> Definition | None:
@@ -82,8 +91,19 @@ def _declares_global(function: Definition, name: str, lines: Lines) -> bool:
     return any(name in (line := lines.get(number, "")) and pattern.search(line) for number in _span(function))
 
 
-def _has_parameter(function: Definition, name: str) -> bool:
-    _, _, parameters = function.signature.partition("(")
+def _header(function: Definition, lines: Lines) -> str:
+    """The parameters, over as many lines as they take; the signature alone may be cut."""
+    text = " ".join(lines.get(number, "") for number in _span(function)[:_HEADER_LINES]).partition("(")[2]
+    depth = 1
+    for position, sign in enumerate(text):
+        depth += (sign == "(") - (sign == ")")
+        if not depth:
+            return text[: position + 1]
+    return text
+
+
+def _has_parameter(function: Definition, name: str, lines: Lines) -> bool:
+    parameters = _header(function, lines)
     if name not in parameters:
         return False
     word = re.escape(name)
@@ -117,7 +137,7 @@ def _binding(name: str, language: str) -> re.Pattern[str] | None:
 @lru_cache(maxsize=512)
 def typing(target: str, language: str) -> re.Pattern[str]:
     """How a variable gets its type, written or assigned; one group of the match has it."""
-    kind = r"['\"]?(?:Optional\[|&|\*|mut\s|dyn\s|const\s)*([A-Z_a-z][\w.:]*)"
+    kind = r"['\"]?(?:(?:\w+\.)?(?:Optional|Awaitable)\[|&|\*|mut\s|dyn\s|const\s)*['\"]?([A-Z_a-z][\w.:]*)"
     made = r"(?:await\s+|new\s+|&)?([A-Z_a-z][\w.:]*)\s*[({]"
     forms = [rf"(?<![\w.]){target}\s*:\s*{kind}", rf"(?<![\w.]){target}\s*:?=\s*{made}"]
     if language == "python":

@@ -1,4 +1,8 @@
-"""How central a file is: PageRank along the edges, scaled so that the most central one has 1."""
+"""How central a file is: by how many need it, and by how much those are needed themselves.
+
+PageRank alone lets a closed circle of files keep all that flows into it; the number of importers alone takes a thousand
+leaves for as much as ten hubs. The geometric mean of both, scaled so that the most central file has 1, does neither.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,8 @@ def centrality(paths: Sequence[str], edges: Sequence[Edge]) -> Mapping[str, floa
     for _ in range(ROUNDS):
         passed = np.bincount(target, weights=value[source] * share, minlength=count)
         value = (1 - DAMPING) / count + DAMPING * (passed + (1 - passed.sum()) / count)
-    value -= value.min()
+    needed = np.bincount(target, minlength=count)
+    value = np.sqrt((value - value.min()).clip(0) * needed)
     top = value.max()
     if not top:
         return {}

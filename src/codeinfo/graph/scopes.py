@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -80,6 +80,8 @@ class World(Protocol):
 
     def visible(self, source: FileFacts) -> tuple[str, ...]: ...
 
+    def lines(self, file_id: int) -> Mapping[int, str]: ...
+
 
 class Binder:
     """Looks names up. An answer is a list of symbols: overloads and platform variants share a name."""
@@ -90,6 +92,9 @@ class Binder:
 
     def unit(self, path: str) -> Unit | None:
         return self._world.unit(path)
+
+    def lines(self, unit: Unit) -> Mapping[int, str]:
+        return self._world.lines(unit.facts.file_id)
 
     def definition(self, symbol: SymbolId) -> Definition | None:
         unit = self._world.unit(symbol.path)
@@ -102,9 +107,12 @@ class Binder:
             if found := self._in_scope(unit, scope, name):
                 return found
             scope = scope.rpartition(".")[0]
-        if name in unit.by_qualified:
-            return [SymbolId(unit.facts.path, name)]
-        if bound := self.bindings(unit).get(name):
+        bound = self.bindings(unit).get(name, [])
+        if own := unit.by_qualified.get(name):
+            # `try: from a import b` / `except ImportError: b = None` gives a name two meanings.
+            also = bound if own.kind in {"variable", "constant"} else []
+            return [SymbolId(unit.facts.path, name), *also]
+        if bound:
             return bound
         beside = [found for path in self._visible(unit) if (found := self.top_level(path, name))]
         return [symbol for found in beside for symbol in found]

@@ -25,6 +25,7 @@ _DOTTED_START = re.compile(
     r"^(?:@\w+\s+)*(?:global\s+)?(?P<word>import|using|export)\s+(?P<static>static\s+)?"
     r"(?:(?:type|given|unsafe|typealias|struct|class|enum|protocol|let|var|func)\s+)*"
 )
+_FROM = re.compile(r"""\bfrom\s*["'`]([^"'`\n]+)["'`]""")
 _QUOTED = re.compile(r"""["'`]([^"'`\n]+)["'`]""")
 
 
@@ -76,10 +77,10 @@ def _python(statement: str, line: int) -> Iterator[Import]:
 
 def _ecmascript(statement: str, line: int) -> Iterator[Import]:
     text = " ".join(_COMMENT.sub("", statement).split())
-    modules = _QUOTED.findall(text.rpartition("from")[2] or text)
-    if not modules:
+    written = _FROM.search(text) or _QUOTED.search(text)
+    if not written:
         return
-    module, reexport = modules[0], text.startswith("export")
+    module, reexport = written.group(1), text.startswith("export")
     bound = _QUOTED.sub("", _ECMASCRIPT_FRAME.sub("", text)).strip("; ")
     required = re.fullmatch(r"(\w+)\s*=\s*require\(.*", bound)
     if required:

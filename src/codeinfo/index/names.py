@@ -42,7 +42,10 @@ def _split_operator(text: str) -> tuple[tuple[str, ...], str]:
     """C++ operators keep their signs: `Point::operator<<`."""
     qualifier, _, sign = text.partition("operator")
     parts = [part.strip() for part in _without_brackets(qualifier).split("::") if part.strip()]
-    return tuple(parts), "operator" + " ".join(sign.split())
+    sign = " ".join(sign.split())
+    if sign[:1].isalpha() or sign[:1] == ":":  # a conversion, `operator bool() const`, or `operator new[]`
+        return tuple(parts), "operator " + sign.partition("(")[0].rstrip()
+    return tuple(parts), "operator" + sign
 
 
 def _without_brackets(text: str) -> str:

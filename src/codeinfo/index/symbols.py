@@ -91,12 +91,19 @@ class _Reader:
         if span[0] in self.named or (kind == "method" and self._is_argument(candidate, span[0])):
             return
         qualifier, name = split_name(self.source.text[span[0] : span[1]], kind)
-        if not name:
+        if not name or self._repeats(name, parent, span[0]):
             return
         self.named.add(span[0])
         if "scope" in candidate.captures:
             qualifier = split_name(self.source.node_text(candidate.captures["scope"][0]), "type")[1:]
         self._add(candidate, kind, span, (*qualifier, name), parent)
+
+    def _repeats(self, name: str, parent: int, name_start: int) -> bool:
+        """`app.use = function use() {}`: the second name is the first one again."""
+        outer = self.symbols[parent].definition if parent >= 0 else None
+        if outer is None or outer.kind not in CALLABLE_KINDS or outer.name != name:
+            return False
+        return outer.start_line == self.source.line_of(name_start)
 
     def _is_argument(self, candidate: Candidate, name_start: int) -> bool:
         """`alias_method :new, :old` defines the first of its names only."""
@@ -201,6 +208,8 @@ def _name_node(candidate: Candidate, kind: str) -> tuple[Node | None, str]:
             kind = "prototype"
         elif node.type == "parenthesized_declarator" and kind == "prototype":
             kind = candidate.kind  # a pointer to a function is a variable
+        if node.type == "operator_cast":
+            return node, kind
         inner = node.child_by_field_name("declarator")
         if inner is None and node.type in {"reference_declarator", "parenthesized_declarator", "attributed_declarator"}:
             named = node.named_children

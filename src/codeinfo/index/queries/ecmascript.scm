@@ -14,6 +14,9 @@
   right: [(arrow_function) (function_expression) (generator_function)]) @function
 (assignment_expression left: (member_expression) @name right: (class)) @class
 (assignment_expression left: (member_expression) @name) @member
+(arguments (function_expression name: (identifier) @name) @function)
+(return_statement (function_expression name: (identifier) @name) @function)
+(assignment_expression right: (function_expression name: (identifier) @name) @function)
 (pair key: [(property_identifier) (string)] @name value: [(arrow_function) (function_expression)]) @method
 
 (import_statement) @import

@@ -1,0 +1,405 @@
+"""Code intelligence against tools that nobody here wrote, on real projects.
+
+    definitions   against Universal Ctags (the `ctags` program must be installed)
+    imports       of Python packages against grimp
+    cycles        of JavaScript and TypeScript against madge (needs node and npm)
+    references    of sampled Python symbols against jedi
+    speed         of the graph, of `refs`, of enrichment, and of an update after one edit
+
+grimp, jedi and madge are installed into a folder of their own.
+
+    python benchmarks/code_intelligence.py TREES                      # a folder with projects; everything
+    python benchmarks/code_intelligence.py TREES --only cycles --tools some/folder   # kept for the next time
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from codeinfo.config import Config
+from codeinfo.engine import Engine
+from codeinfo.engine.graphing import Graphs
+from codeinfo.graph.model import Graph
+from codeinfo.graph.reach import components
+from codeinfo.requests.code import RefsRequest
+from codeinfo.store.code import code_facts
+from codeinfo.types import Definition
+
+# Language of ctags → (project, kinds that count: what other code can name).
+DEFINITIONS = {
+    "Python": ("fastapi", "cfm"),
+    "JavaScript": ("axios", "cfmg"),
+    "TypeScript": ("trpc", "cfimeg"),
+    "Go": ("gin", "fstincv"),
+    "Rust": ("tokio", "fsigteMPnc"),
+    "Java": ("commons-lang", "cimeg"),
+    "C": ("redis", "fstued"),
+    "C++": ("abseil-cpp", "fcsgn"),
+    "C#": ("newtonsoft-json", "cimsgE"),
+    "PHP": ("laravel-framework", "cfit"),
+    "Ruby": ("rack", "cmfS"),
+}
+NEAR_LINES = 3  # the two may point at a decorator, a return type or the name
+
+PYTHON_PACKAGES = {"click": "src", "requests": "src", "starlette": ".", "aiohttp": ".", "fastapi": "."}
+MADGE_FOLDERS = {"axios": "lib", "trpc": "packages/server/src", "vitest": "packages/vitest/src"}
+REFERENCE_PROJECTS = {"click": "src/click", "requests": "src/requests", "starlette": "starlette", "aiohttp": "aiohttp"}
+SAMPLE = 100
+SEED = 7
+
+GRIMP = """
+import json, sys, grimp
+sys.path.insert(0, sys.argv[2])
+graph = grimp.build_graph(sys.argv[1], cache_dir=None)
+print(json.dumps([[a, b] for a in graph.modules for b in graph.find_modules_directly_imported_by(a)]))
+"""
+
+JEDI = """
+import json, sys, jedi
+from jedi.inference import recursion, references
+# Made for an editor, jedi gives up early; asked at leisure, it finds more.
+references._PARSED_FILE_LIMIT = references._OPENED_FILE_LIMIT = 100_000
+recursion.total_function_execution_limit = 100_000
+recursion.per_function_execution_limit = 10_000
+root, asked = sys.argv[1], json.load(sys.stdin)
+project = jedi.Project(root)
+for path, line, name in asked:
+    source = open(f"{root}/{path}", encoding="utf-8").read()
+    column = source.split("\\n")[line - 1].find(name)
+    found = []
+    try:
+        for one in jedi.Script(source, path=f"{root}/{path}", project=project).get_references(line, column):
+            leaf = one._name.tree_name
+            defined = leaf.get_definition() if leaf else None
+            if one.module_path and not (defined and not defined.type.startswith("import")):
+                found.append([str(one.module_path.relative_to(root)), one.line])
+    except Exception as error:
+        found = str(error)
+    print(json.dumps(found), flush=True)
+"""
+
+
+class Bench:
+    def __init__(self, trees: Path, tools: Path, cache: Path) -> None:
+        self.trees = trees
+        self.tools = tools
+        self.config = Config.load({"paths.cache_dir": str(cache), "embedding.provider": "none"}, trees)
+
+    @contextmanager
+    def project(self, name: str) -> Iterator[tuple[Engine, Path]]:
+        with Engine(self.config) as engine:
+            root = (self.trees / name).resolve()
+            engine.upkeep(root).refresh()
+            yield engine, root
+
+    def graph(self, engine: Engine, root: Path) -> Graph:
+        store = engine.upkeep(root).live_store()
+        assert store is not None
+        return Graphs().graph(store, root)
+
+    def python_tool(self) -> str:
+        """An environment with grimp and jedi."""
+        program = self.tools / "venv" / "bin" / "python"
+        if not program.exists():
+            subprocess.run([sys.executable, "-m", "venv", self.tools / "venv"], check=True)
+            subprocess.run([program, "-m", "pip", "install", "-q", "grimp", "jedi"], check=True)
+        return str(program)
+
+    def madge(self) -> str:
+        program = self.tools / "node_modules" / ".bin" / "madge"
+        if not program.exists():
+            (self.tools / "package.json").write_text("{}")
+            subprocess.run(["npm", "install", "--silent", "madge", "typescript"], cwd=self.tools, check=True)
+        return str(program)
+
+
+# --- definitions ---------------------------------------------------------------------------------------------------
+
+
+def definitions(bench: Bench) -> None:
+    print("definitions against Universal Ctags: share of its tags that CodeInfo has, by name and place")
+    for language, (project, kinds) in DEFINITIONS.items():
+        with bench.project(project) as (engine, root):
+            ours = _our_definitions(engine, root)
+            tags = [tag for tag in _ctags(root, language, kinds) if tag[0] in ours]
+        missed = [tag for tag in tags if not _has(ours[tag[0]], tag[1], tag[2])]
+        recall = 1 - len(missed) / len(tags)
+        print(f"  {language:<12}{project:<20}{len(tags):>7} tags  recall {recall:.4f}")
+        for kind, count in Counter(tag[3] for tag in missed).most_common(3):
+            examples = [f"{path}:{line} {name}" for path, name, line, k in missed if k == kind][:4]
+            print(f"      {count} × {kind}: {'; '.join(examples)}")
+
+
+def _our_definitions(engine: Engine, root: Path) -> dict[str, dict[str, list[int]]]:
+    store = engine.upkeep(root).live_store()
+    assert store is not None
+    found: dict[str, dict[str, list[int]]] = {}
+    with code_facts(store) as facts:
+        for file in facts.files():
+            names: dict[str, list[int]] = found.setdefault(file.path, {})
+            for definition in facts.definitions(file.file_id):
+                for name in {definition.name, definition.qualified, definition.qualified.rpartition(".")[2]}:
+                    names.setdefault(name, []).append(definition.start_line)
+    return found
+
+
+def _ctags(root: Path, language: str, kinds: str) -> Iterator[tuple[str, str, int, str]]:
+    command = [
+        "ctags",
+        "--output-format=json",
+        "--fields=+nKsZ",
+        f"--languages={language}",
+        f"--kinds-{language}={kinds}",
+    ]
+    command += ["-R", "-f", "-", "."]
+    output = subprocess.run(command, cwd=root, capture_output=True, text=True, errors="replace", check=True).stdout
+    for line in output.splitlines():
+        tag = json.loads(line)
+        if tag.get("_type") == "tag" and tag.get("name") and not _is_mistake(tag, language):
+            yield tag["path"].removeprefix("./"), tag["name"], tag["line"], tag.get("kind", "")
+
+
+def _is_mistake(tag: dict[str, str], language: str) -> bool:
+    """Tags that define nothing: names ctags made up, calls of macros it takes for functions, and local variables."""
+    name, kind, text = tag["name"], tag.get("kind", ""), tag.get("pattern", "")
+    if name.startswith(("__anon", "Anonymous", "anonymous")) or not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text):
+        return True
+    if language in ("C", "C++") and kind == "function":
+        return re.fullmatch(r"[A-Z][A-Z0-9_]+", name) is not None
+    if language in ("JavaScript", "TypeScript"):
+        is_local = tag.get("scopeKind") in ("function", "method", "generator")
+        return is_local or (kind == "class" and not re.search(r"\b(?:class|function)\b", text))
+    return language == "C#" and "." in name
+
+
+def _has(names: dict[str, list[int]], name: str, line: int) -> bool:
+    plain = name.replace("::", ".").rpartition(".")[2] or name
+    return any(abs(line - ours) <= NEAR_LINES for ours in (*names.get(name, ()), *names.get(plain, ())))
+
+
+# --- imports -------------------------------------------------------------------------------------------------------
+
+
+def imports(bench: Bench) -> None:
+    print("Python imports against grimp: edges between the modules of a package")
+    for package, folder in PYTHON_PACKAGES.items():
+        with bench.project(package) as (engine, root):
+            graph = bench.graph(engine, root)
+        home = f"{folder}/" if folder != "." else ""
+        ours = {
+            (_module(path, home), _module(edge.target, home))
+            for path in graph.files
+            if path.startswith(f"{home}{package}/") and path.endswith(".py")
+            for edge in graph.edges_from(path)
+            if edge.target.startswith(f"{home}{package}/")
+        }
+        line = [bench.python_tool(), "-c", GRIMP, package, str(root / folder)]
+        theirs = {(a, b) for a, b in json.loads(subprocess.run(line, capture_output=True, check=True).stdout)}
+        _print_agreement(package, ours, theirs)
+
+
+def _module(path: str, home: str) -> str:
+    return path.removeprefix(home).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def _print_agreement(name: str, ours: set[tuple[str, str]], theirs: set[tuple[str, str]]) -> None:
+    both = len(ours & theirs)
+    precision, recall = both / max(1, len(ours)), both / max(1, len(theirs))
+    print(f"  {name:<22}{len(theirs):>6} edges  precision {precision:.4f}  recall {recall:.4f}")
+    for label, odd in (("only here", ours - theirs), ("only there", theirs - ours)):
+        for edge in sorted(odd)[:5]:
+            print(f"      {label}: {' → '.join(edge)}")
+
+
+# --- cycles --------------------------------------------------------------------------------------------------------
+
+
+def cycles(bench: Bench) -> None:
+    print("JavaScript and TypeScript cycles against madge: groups of files that reach each other")
+    for project, folder in MADGE_FOLDERS.items():
+        with bench.project(project) as (engine, root):
+            graph = bench.graph(engine, root)
+        theirs, circles = _madge(bench, root, folder)
+        ours = {
+            path: {edge.target for edge in graph.edges_from(path) if edge.target in theirs and not edge.implicit}
+            for path in theirs
+        }
+        mine = {frozenset(group) for group in components({path: sorted(to) for path, to in ours.items()})}
+        madges = {frozenset(group) for group in components({path: sorted(to) for path, to in theirs.items()})}
+        inside = sum(any(set(circle) <= group for group in mine) for circle in circles)
+        print(
+            f"  {project:<10}{folder:<24}{len(mine)} groups here, {len(madges)} there, {len(mine & madges)} the same;"
+        )
+        print(f"      {inside} of the {len(circles)} cycles madge lists lie in a group found here")
+        _print_edges(ours, theirs)
+
+
+def _madge(bench: Bench, root: Path, folder: str) -> tuple[dict[str, set[str]], list[list[str]]]:
+    command = [bench.madge(), "--extensions", "ts,tsx,js,mjs,cjs", "--no-spinner"]
+    config = next((root / f for f in (f"{folder}/../tsconfig.json", "tsconfig.json") if (root / f).exists()), None)
+    command += ["--ts-config", str(config)] if config else []
+
+    def run(*more: str) -> str:
+        return subprocess.run([*command, *more, str(root / folder)], capture_output=True, text=True, cwd=root).stdout
+
+    def named(path: str) -> str:
+        return (root / folder / path).resolve().relative_to(root).as_posix()
+
+    graph = {named(path): {named(to) for to in targets} for path, targets in json.loads(run("--json")).items()}
+    circles = [[named(path) for path in circle] for circle in json.loads(run("--circular", "--json"))]
+    return graph, circles
+
+
+def _print_edges(ours: dict[str, set[str]], theirs: dict[str, set[str]]) -> None:
+    mine = {(path, to) for path, targets in ours.items() for to in targets}
+    madges = {(path, to) for path, targets in theirs.items() for to in targets}
+    _print_agreement("edges", mine, madges)
+
+
+# --- references ----------------------------------------------------------------------------------------------------
+
+
+def references(bench: Bench) -> None:
+    print(f"Python references of {SAMPLE} sampled symbols against jedi: lines, definitions left out")
+    totals: Counter[str] = Counter()
+    each: list[tuple[float, float]] = []
+    for project, package in REFERENCE_PROJECTS.items():
+        with bench.project(project) as (engine, root):
+            asked = _sample(engine, root, package, SAMPLE // len(REFERENCE_PROJECTS))
+            answers = _jedi(bench, root, [(path, d.start_line, d.name) for path, d in asked])
+            for (path, definition), theirs in zip(asked, answers, strict=True):
+                request = RefsRequest(f"{path}::{definition.qualified}", str(root), limit=1000, refresh=False)
+                usages = engine.code.references(request).usages
+                ours = {(usage.file, usage.line) for usage in usages}
+                _count(totals, each, ours, theirs)
+                if ours != theirs:
+                    odd = f"+{sorted(ours - theirs)[:3]} −{sorted(theirs - ours)[:3]}"
+                    print(f"      {path}::{definition.qualified}: {odd}")
+    both = totals["both"]
+    print(f"  {totals['symbols']} symbols, {totals['theirs']} uses by jedi, {totals['ours']} by CodeInfo")
+    print(f"  precision {both / totals['ours']:.4f}  recall {both / totals['theirs']:.4f}  (over all uses)")
+    precision, recall = statistics.mean(p for p, _ in each), statistics.mean(r for _, r in each)
+    print(f"  precision {precision:.4f}  recall {recall:.4f}  (mean of symbols)")
+
+
+def _count(
+    totals: Counter[str], each: list[tuple[float, float]], ours: set[tuple[str, int]], theirs: set[tuple[str, int]]
+) -> None:
+    both = len(ours & theirs)
+    totals.update(symbols=1, both=both, ours=len(ours), theirs=len(theirs))
+    each.append((both / len(ours) if ours else 1.0, both / len(theirs) if theirs else 1.0))
+
+
+def _sample(engine: Engine, root: Path, package: str, count: int) -> list[tuple[str, Definition]]:
+    store = engine.upkeep(root).live_store()
+    assert store is not None
+    with code_facts(store) as facts:
+        every = [
+            (file.path, definition)
+            for file in facts.files()
+            if file.path.startswith(f"{package}/") and file.language == "python"
+            for definition in facts.definitions(file.file_id)
+            if definition.kind in ("function", "class", "method") and not definition.name.startswith("__")
+        ]
+    return random.Random(SEED).sample(every, count)
+
+
+def _jedi(bench: Bench, root: Path, asked: Sequence[tuple[str, int, str]]) -> list[set[tuple[str, int]]]:
+    done = subprocess.run(
+        [bench.python_tool(), "-c", JEDI, str(root)],
+        input=json.dumps(asked),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    return [set() if isinstance(row, str) else {(path, line) for path, line in row} for row in rows]
+
+
+# --- speed ---------------------------------------------------------------------------------------------------------
+
+
+def speed(bench: Bench) -> None:
+    print("speed: milliseconds, medians of warm runs")
+    for project in ("exposed", "laravel-framework", "vitest"):
+        with tempfile.TemporaryDirectory() as scratch:
+            root = Path(scratch, project)
+            shutil.copytree(bench.trees / project, root, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+            config = Config.load({"paths.cache_dir": f"{scratch}/cache", "embedding.provider": "none"}, root)
+            with Engine(config) as engine:
+                _measure(engine, project, root.resolve())
+
+
+def _measure(engine: Engine, project: str, root: Path) -> None:
+    keeper = engine.upkeep(root)
+    indexing = _timed(lambda: keeper.refresh())
+    store = keeper.live_store()
+    assert store is not None
+    graphs = Graphs()
+    building = _timed(lambda: graphs.graph(store, root).importers)
+    graph = graphs.graph(store, root)
+    paths = [path for path in graph.files if graph.edges_to(path)]
+    chooser = random.Random(SEED)
+    names = {name for path in paths for name in graph.files[path].exports if len(name) > 3}
+    asked = chooser.sample(sorted(names), 60)
+    for name in asked:
+        _ask(engine, root, name)
+    times = sorted(_timed(lambda name=name: _ask(engine, root, name)) for name in asked)  # type: ignore[misc]
+    ten = chooser.sample(paths, 10)
+    enriching = statistics.median(_timed(lambda: engine.code.relations(keeper, ten)) for _ in range(20))
+    edited = root / chooser.choice(paths)
+    edited.write_text(edited.read_text(errors="replace") + "\n")
+    keeper.refresh()
+    update = _timed(lambda: graphs.graph(store, root))
+    cold = _timed(lambda: Graphs().graph(store, root).importers)
+    print(
+        f"  {project}: {len(graph.files)} files, {graph.edge_count} edges; index {indexing:.0f}, graph {building:.0f}"
+    )
+    print(f"      ({building / indexing:.1%} of indexing), after one edit {update:.0f}, from disk {cold:.0f};")
+    print(f"      refs median {times[30]:.1f}, p95 {times[56]:.1f}, worst {times[-1]:.1f};")
+    print(f"      relations of 10 files {enriching:.2f}")
+
+
+def _ask(engine: Engine, root: Path, name: str) -> None:
+    engine.code.references(RefsRequest(name, str(root), refresh=False))
+
+
+def _timed(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return 1000 * (time.perf_counter() - started)
+
+
+PARTS = {part.__name__: part for part in (definitions, imports, cycles, references, speed)}
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("trees", type=Path, help="a folder with the projects")
+    arguments.add_argument("--only", choices=PARTS, action="append", help="one part; may be given several times")
+    arguments.add_argument("--tools", type=Path, help="a folder to keep the tools and indexes in")
+    options = arguments.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        home = options.tools or Path(scratch)
+        home.mkdir(parents=True, exist_ok=True)
+        bench = Bench(options.trees.resolve(), home.resolve(), home.resolve() / "cache")
+        for name in options.only or PARTS:
+            PARTS[name](bench)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

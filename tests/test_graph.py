@@ -1,0 +1,211 @@
+"""Cycles, impact, centrality, the map and its pictures, and that an edit recomputes only what it must."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from codeinfo import Config, Engine
+from codeinfo.engine import graphing
+from codeinfo.graph.facts import Edge, FileFacts
+from codeinfo.graph.model import Graph, dumps, loads
+from codeinfo.graph.rank import centrality
+from codeinfo.graph.reach import components, cycles, impact
+from codeinfo.requests.code import CyclesRequest, HotspotsRequest, ImpactRequest, ImportsRequest, MapRequest
+
+SOURCES = {
+    "app/__init__.py": "",
+    "app/main.py": "from app import web\nfrom app.db import connect\n",
+    "app/web.py": "from app import db, views\n",
+    "app/views.py": "from app import web\n",
+    "app/db.py": "class Base: pass\nclass Table(Base): pass\ndef connect(): pass\n",
+    "app/a.py": "from app import b\n",
+    "app/b.py": "from app import c\n",
+    "app/c.py": "from app import a\n",
+    "tests/test_db.py": "from app.db import connect\n",
+}
+
+
+def written(tmp_path: Path, sources: dict[str, str]) -> Path:
+    for path, text in sources.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / path).write_text(text)
+    return tmp_path
+
+
+def opened(root: Path) -> Engine:
+    return Engine(Config.load({"embedding.provider": "none"}, root))
+
+
+def edges(*pairs: str) -> list[Edge]:
+    return [Edge(pair[0], pair[1], 1) for pair in pairs]
+
+
+def test_cycles_are_shortest_and_ranked_by_severity() -> None:
+    found = cycles(edges("ab", "ba", "bc", "ca", "xy", "yz", "zx", "pq"))
+    assert [(cycle.severity, cycle.files) for cycle in found] == [
+        ("high", ("a", "b")),
+        ("medium", ("a", "b", "c")),
+        ("medium", ("x", "y", "z")),
+    ]
+
+
+def test_a_long_chain_does_not_exhaust_the_stack() -> None:
+    names = [f"f{number:05}" for number in range(20_000)]
+    ring = {name: [names[(number + 1) % len(names)]] for number, name in enumerate(names)}
+    (group,) = components(ring)
+    assert len(group) == len(names)
+
+
+def test_implicit_edges_make_no_cycle() -> None:
+    assert not cycles([Edge("a", "b", 1), Edge("b", "a", 1, implicit=True)])
+
+
+def test_impact_is_two_hops_near_and_important_first() -> None:
+    into: dict[str, list[Edge]] = {}
+    for edge in edges("ba", "ca", "db", "ed"):
+        into.setdefault(edge.target, []).append(edge)
+    reached = impact(["a"], into, {"c": 0.5})
+    assert [(one.path, one.via, one.hops) for one in reached] == [("c", "a", 1), ("b", "a", 1), ("d", "b", 2)]
+
+
+def test_centrality_is_between_nought_and_one() -> None:
+    ranked = centrality(list("abcd"), edges("ac", "bc", "cd"))
+    assert ranked["c"] == 1.0
+    assert 0 < ranked["d"] < 1
+    assert "a" not in ranked
+    assert centrality([], []) == {}
+
+
+def test_the_graph_survives_its_file_and_a_broken_one_is_refused() -> None:
+    files = {path: FileFacts(number, path, "python", "code") for number, path in enumerate(("a", "b"))}
+    graph = Graph(3, files, {"a": graphing.Links((Edge("a", "b", 2, ("x",)),))})
+    assert loads(dumps(graph)) == graph
+    assert loads(dumps(graph)[:-5]) is None
+    assert loads(b'[1, 2, "no"]') is None
+
+
+def test_questions_about_files(tmp_path: Path) -> None:
+    root = written(tmp_path, SOURCES)
+    with opened(root) as engine:
+        report = engine.code.cycles(CyclesRequest(str(root)))
+        assert [(cycle.severity, cycle.files) for cycle in report.cycles] == [
+            ("high", ("app/views.py", "app/web.py")),
+            ("medium", ("app/a.py", "app/b.py", "app/c.py")),
+        ]
+        near = engine.code.imports(ImportsRequest("app/db.py", root=str(root)))
+        assert {one.path for one in near.imported_by} == {"app/main.py", "app/web.py", "tests/test_db.py"}
+        assert near.tests == ("tests/test_db.py",)
+        hit = engine.code.impact(ImpactRequest("app/db.py", root=str(root)))
+        assert {(one.path, one.hops) for one in hit.files} == {
+            ("app/main.py", 1),
+            ("app/web.py", 1),
+            ("tests/test_db.py", 1),
+            ("app/views.py", 2),
+        }
+        relations = engine.code.relations(engine.upkeep(root), ["app/db.py"])["app/db.py"]
+        assert relations.tests == ("tests/test_db.py",)
+        assert len(relations.imported_by) == 3
+
+
+def test_map_and_its_pictures(tmp_path: Path) -> None:
+    root = written(tmp_path, SOURCES | {"lib/deep/x.py": "import app.db\n", "lib/<odd>.py": "import app.web\n"})
+    with opened(root) as engine:
+        text = engine.code.map(MapRequest(str(root)))
+        assert text.hubs[0].path in ("app/db.py", "app/web.py", "app/views.py")
+        assert "app/main.py" in [file.path for file in text.entry_points]
+        assert [symbol.name for symbol in text.interfaces] == ["Base"]
+        drawn = engine.code.map(MapRequest(str(root), format="svg")).picture
+        chart = engine.code.map(MapRequest(str(root), format="mermaid")).picture
+    page = ElementTree.fromstring(drawn)
+    assert page.tag.endswith("svg")
+    assert "prefers-color-scheme: dark" in drawn
+    assert "<script" not in drawn
+    assert "loop" in drawn  # circles are red
+    assert chart.startswith("flowchart TD")
+    assert "<odd>" not in chart
+
+
+def test_one_edit_recomputes_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = written(tmp_path, SOURCES)
+    seen: list[str] = []
+    resolve = graphing.Resolver.links
+
+    def counted(self: Any, file: Any, uses: Any) -> Any:
+        seen.append(file.facts.path)
+        return resolve(self, file, uses)
+
+    monkeypatch.setattr(graphing.Resolver, "links", counted)
+    with opened(root) as engine:
+        before = engine.code.cycles(CyclesRequest(str(root)))
+        assert len(seen) == len(SOURCES)
+        seen.clear()
+        (root / "app/c.py").write_text("from app import db\n")
+        after = engine.code.cycles(CyclesRequest(str(root)))
+        assert seen == ["app/c.py"]
+        assert (before.total, after.total) == (2, 1)
+        seen.clear()
+        (root / "app/new.py").write_text("from app import a\n")
+        engine.code.cycles(CyclesRequest(str(root)))
+        assert len(seen) == len(SOURCES) + 1  # a new file may be what others could not find
+    with opened(root) as again:  # another process finds what was built
+        seen.clear()
+        assert again.code.cycles(CyclesRequest(str(root))).total == 1
+        assert not seen
+
+
+def test_hotspots_come_from_the_history(tmp_path: Path) -> None:
+    root = written(tmp_path, {"hot.py": "a = 1\n" * 50, "cold.py": "a = 1\n" * 50})
+    identity = {
+        "GIT_AUTHOR_NAME": "a",
+        "GIT_AUTHOR_EMAIL": "a@b",
+        "GIT_COMMITTER_NAME": "a",
+        "GIT_COMMITTER_EMAIL": "a@b",
+    }
+
+    def git(*arguments: str) -> None:
+        subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True, env={**os.environ, **identity})
+
+    git("init", "-q")
+    for number in range(3):
+        (root / "hot.py").write_text("a = 1\n" * (50 + number))
+        git("add", "-A")
+        git("commit", "-qm", f"change {number}")
+    with opened(root) as engine:
+        report = engine.code.hotspots(HotspotsRequest(str(root)))
+    assert [(one.path, one.commits) for one in report.hotspots] == [("hot.py", 3), ("cold.py", 1)]
+    assert report.hotspots[0].score == 1.0
+    assert report.commits == 3
+
+
+def test_no_history_is_said(tmp_path: Path) -> None:
+    root = written(tmp_path, SOURCES)
+    with opened(root) as engine:
+        assert "no git history" in engine.code.hotspots(HotspotsRequest(str(root))).notes[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("symbols", "app/db.py"), "class Base"),
+        (("defs", "connect"), "app/db.py:3"),
+        (("refs", "connect"), "2 resolved"),
+        (("calls", "connect"), "called by (0)"),
+        (("imports", "app/db.py"), "imported by (3)"),
+        (("map",), "Stands on"),
+        (("cycles",), "high"),
+        (("impact", "app/db.py"), "may affect 4 files"),
+        (("hotspots",), "no git history"),
+        (("unused",), "exported definitions"),
+    ],
+)
+def test_every_command_for_people(codeinfo: Any, tmp_path: Path, arguments: tuple[str, ...], expected: str) -> None:
+    root = written(tmp_path, SOURCES)
+    done = codeinfo(*arguments, cwd=root)
+    assert done.returncode == 0, done.stderr
+    assert expected in done.stdout

@@ -1,0 +1,222 @@
+"""Imports lead to files: one small codebase a language, written here so that every edge can be checked by eye."""
+
+from __future__ import annotations
+
+import pytest
+
+from codeinfo.graph.facts import FileFacts, FileImports
+from codeinfo.graph.resolve import Resolver
+from codeinfo.graph.tree import Tree
+from codeinfo.index.chunk import ChunkSettings
+from codeinfo.index.parse import parse_packed
+from codeinfo.index.uses import used_names
+from codeinfo.types import FileKind
+
+LANGUAGES = {".py": "python", ".ts": "typescript", ".js": "javascript", ".go": "go", ".rs": "rust", ".java": "java"}
+LANGUAGES |= {".kt": "kotlin", ".scala": "scala", ".c": "c", ".h": "cpp", ".cs": "csharp", ".php": "php", ".rb": "ruby"}
+LANGUAGES |= {".swift": "swift", ".ex": "elixir", ".hs": "haskell", ".lua": "lua", ".zig": "zig", ".sh": "bash"}
+
+
+class Codebase:
+    def __init__(self, sources: dict[str, str]) -> None:
+        from codeinfo.engine.graphing import facts_of
+        from codeinfo.ports import CodeFile
+
+        self.facts: dict[str, FileFacts] = {}
+        self.imports = {}
+        uses = {}
+        for number, (path, text) in enumerate(sources.items()):
+            language = LANGUAGES.get("." + path.rpartition(".")[2], "")
+            parsed, packed = parse_packed(path, text, language, FileKind.CODE, ChunkSettings())
+            file = CodeFile(number, path, language, "code", len(text), "")
+            self.facts[path] = facts_of(file, [d for d in parsed.definitions if d.kind not in ("field", "prototype")])
+            self.imports[path] = parsed.imports
+            uses[path] = used_names(packed)
+        self.resolver = Resolver(Tree(self.facts.values(), sources))
+        self.uses = uses
+
+    def links(self, path: str) -> tuple[set[str], set[str]]:
+        """(files, what leads nowhere as `external:x` or `unresolved:x`)."""
+        found = self.resolver.links(
+            FileImports(self.facts[path], self.imports[path]), lambda source: self.uses[source.path]
+        )
+        loose = {f"{'external' if item.external else 'unresolved'}:{item.module}" for item in found.loose}
+        return {edge.target for edge in found.edges}, loose
+
+
+CASES = {
+    "python": (
+        {
+            "src/app/__init__.py": "from .core import Engine\n",
+            "src/app/core.py": "class Engine: pass\n",
+            "src/app/json.py": "",
+            "src/app/sub/__init__.py": "",
+            "src/app/sub/tool.py": "import json\nfrom .. import core\nfrom ..core import Engine\n"
+            "from app.sub import gone\nimport app.lost\n"
+            "import requests\n",
+            "ns/part/one.py": "from ns.part import two\n",
+            "ns/part/two.py": "",
+            "tests/helper.py": "",
+            "tests/test_a.py": "import helper\nfrom app import Engine, core\n",
+        },
+        {
+            "src/app/__init__.py": ({"src/app/core.py"}, set()),
+            "src/app/sub/tool.py": (
+                {"src/app/core.py", "src/app/sub/__init__.py"},
+                {"external:json", "unresolved:app.lost", "external:requests"},
+            ),
+            "ns/part/one.py": ({"ns/part/two.py"}, set()),
+            "tests/test_a.py": ({"tests/helper.py", "src/app/__init__.py", "src/app/core.py"}, set()),
+        },
+    ),
+    "typescript": (
+        {
+            "tsconfig.json": '{ // paths\n "compilerOptions": { "baseUrl": ".", "paths": { "@/*": ["web/*"], }, } }',
+            "package.json": '{"workspaces": ["packages/*"], "imports": {"#config": "./web/config.ts"}}',
+            "web/config.ts": "export const a = 1\n",
+            "web/index.ts": "import { a } from './config.js'\nimport b from '@/lib'\n"
+            "import { x } from '@acme/kit/extra'\n"
+            "import kit from '@acme/kit'\nimport './from/style.css'\nimport c from '#config'\n"
+            "import r from 'react'\nimport './gone'\n",
+            "web/lib/index.ts": "export default 1\n",
+            "packages/kit/package.json": "\n"
+            '{"name": "@acme/kit", "exports": {".": "./dist/index.js", "./*": "./dist/*.js"}}',
+            "packages/kit/src/index.ts": "export * from './extra'\n",
+            "packages/kit/src/extra.ts": "export const x = 1\n",
+        },
+        {
+            "web/index.ts": (
+                {"web/config.ts", "web/lib/index.ts", "packages/kit/src/extra.ts", "packages/kit/src/index.ts"},
+                {"external:./from/style.css", "external:react", "unresolved:./gone"},
+            ),
+            "packages/kit/src/index.ts": ({"packages/kit/src/extra.ts"}, set()),
+        },
+    ),
+    "go": (
+        {
+            "go.mod": "module example.com/shop\n",
+            "main.go": 'package main\nimport (\n"fmt"\n'
+            '"example.com/shop/store"\n)\nfunc main() { fmt.Println(store.Open(), local()) }\n',
+            "other.go": "package main\nfunc local() int { return 1 }\n",
+            "store/open.go": "package store\nfunc Open() int { return 1 }\n",
+            "store/close.go": "package store\nfunc Close() int { return 1 }\n",
+        },
+        {"main.go": ({"store/open.go", "other.go"}, {"external:fmt"})},
+    ),
+    "rust": (
+        {
+            "Cargo.toml": '[package]\nname = "my-app"\n',
+            "src/lib.rs": "mod net;\npub mod util;\n",
+            "src/util.rs": "pub fn help() {}\n#[cfg(test)]\nmod tests {\n    use super::*;\n}\n",
+            "src/net/mod.rs": "mod pool;\nuse crate::util::help;\nuse std::io;\n",
+            "src/net/pool.rs": "use super::Thing;\nuse crate::util;\n",
+            "tests/all.rs": "use my_app::util::help;\nuse serde::Serialize;\n",
+        },
+        {
+            "src/lib.rs": ({"src/net/mod.rs", "src/util.rs"}, set()),
+            "src/util.rs": (set(), set()),
+            "src/net/mod.rs": ({"src/net/pool.rs", "src/util.rs"}, {"external:std"}),
+            "src/net/pool.rs": ({"src/net/mod.rs", "src/util.rs"}, set()),
+            "tests/all.rs": ({"src/util.rs"}, {"external:serde"}),
+        },
+    ),
+    "jvm": (
+        {
+            "a/Main.java": "package shop;\nimport shop.cart.Cart;\n"
+            "import static shop.cart.Prices.total;\nimport java.util.List;\n"
+            "import shop.cart.Gone;\nclass Main { Helper h; Cart c; }\n",
+            "a/Helper.java": "package shop;\nclass Helper {}\n",
+            "b/Cart.java": "package shop.cart;\npublic class Cart {}\n",
+            "b/Prices.java": "package shop.cart;\npublic class Prices { static int total() { return 1; } }\n",
+            "k/use.kt": "package shop.k\nimport shop.cart.*\nimport shop.k2.twice\nfun f(c: Cart) = twice(c)\n",
+            "k/ext.kt": "package shop.k2\nfun Cart.twice() = 2\n",
+        },
+        {
+            "a/Main.java": (
+                {"b/Cart.java", "b/Prices.java", "a/Helper.java"},
+                {"external:java.util.List", "unresolved:shop.cart.Gone"},
+            ),
+            "k/use.kt": ({"b/Cart.java", "k/ext.kt"}, set()),
+        },
+    ),
+    "c": (
+        {
+            "src/main.c": '#include "util.h"\n#include <stdio.h>\n#include <lib/api.h>\n'
+            '#include "missing.h"\n#include <version>\n',
+            "src/util.h": "int help(void);\n",
+            "include/lib/api.h": "int api(void);\n",
+            "old/lib/api.h": "int api(void);\n",
+            "data/version": "1\n",
+        },
+        {
+            "src/main.c": (
+                {"src/util.h", "include/lib/api.h"},
+                {"external:<stdio.h>", "unresolved:missing.h", "external:<version>"},
+            )
+        },
+    ),
+    "csharp": (
+        {
+            "A.cs": "using Shop.Cart;\nusing System.Linq;\nnamespace Shop { class A { Item item; Near n; } }\n",
+            "Item.cs": "namespace Shop.Cart;\npublic class Item {}\n",
+            "Other.cs": "namespace Shop.Cart;\npublic class Other {}\n",
+            "Near.cs": "namespace Shop;\npublic class Near {}\n",
+        },
+        {"A.cs": ({"Item.cs", "Near.cs"}, {"external:System.Linq"})},
+    ),
+    "php": (
+        {
+            "composer.json": '{"autoload": {"psr-4": {"App\\\\": "src/"}}}',
+            "src/Http/Kernel.php": "<?php\nnamespace App\\Http;\nuse App\\Models\\User;\n"
+            "use App\\Gone;\nuse Psr\\Log;\n"
+            "class Kernel extends Base { function f(User $u) {} }\n",
+            "src/Http/Base.php": "<?php\nnamespace App\\Http;\nclass Base {}\n",
+            "src/Models/User.php": "<?php\nnamespace App\\Models;\nclass User {}\n",
+        },
+        {
+            "src/Http/Kernel.php": (
+                {"src/Models/User.php", "src/Http/Base.php"},
+                {"unresolved:App\\Gone", "external:Psr\\Log"},
+            )
+        },
+    ),
+    "ruby": (
+        {
+            "lib/shop.rb": "require 'shop/cart'\nrequire_relative 'shop/price'\n"
+            "require 'json'\nautoload :User, 'shop/user'\n",
+            "lib/shop/cart.rb": "",
+            "lib/shop/price.rb": "",
+            "lib/shop/user.rb": "",
+        },
+        {"lib/shop.rb": ({"lib/shop/cart.rb", "lib/shop/price.rb", "lib/shop/user.rb"}, {"external:json"})},
+    ),
+    "by name or path": (
+        {
+            "lib/a.ex": "defmodule Shop.A do\n  alias Shop.B\nend\n",
+            "lib/b.ex": "defmodule Shop.B do\nend\n",
+            "src/Main.hs": "module Main where\nimport Data.List\nimport Shop.Cart\n",
+            "src/Shop/Cart.hs": "module Shop.Cart where\n",
+            "lua/shop/init.lua": "local c = require('shop.cart')\n",
+            "lua/shop/cart.lua": "return {}\n",
+            "z/main.zig": 'const std = @import("std");\nconst c = @import("cart.zig");\n',
+            "z/cart.zig": "pub const a = 1;\n",
+            "bin/run.sh": 'source "$(dirname "$0")/common.sh"\n. ./env.sh\n',
+            "bin/common.sh": "x() { :; }\n",
+            "bin/env.sh": "y() { :; }\n",
+        },
+        {
+            "lib/a.ex": ({"lib/b.ex"}, set()),
+            "src/Main.hs": ({"src/Shop/Cart.hs"}, {"external:Data.List"}),
+            "lua/shop/init.lua": ({"lua/shop/cart.lua"}, set()),
+            "z/main.zig": ({"z/cart.zig"}, {"external:std"}),
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_imports_lead_where_they_should(name: str) -> None:
+    sources, expected = CASES[name]
+    codebase = Codebase(sources)
+    for path, links in expected.items():
+        assert codebase.links(path) == links, path

@@ -1,0 +1,197 @@
+"""References, definitions, calls and what nobody uses, on a small codebase where every answer is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from codeinfo import Config, Engine
+from codeinfo.errors import NotFound
+from codeinfo.requests.code import (
+    CallsRequest,
+    DefsRequest,
+    RefsRequest,
+    SymbolsRequest,
+    UnusedRequest,
+)
+
+SOURCES = {
+    "shop/__init__.py": "from .cart import Cart as Cart\nfrom .cart import total\n",
+    "shop/cart.py": '''"""Carts; total is mentioned here."""
+
+class Base:
+    def price(self) -> int:
+        return 1
+
+
+class Cart(Base):
+    def __init__(self, owner: "User | None" = None) -> None:
+        self.owner = owner
+
+    def add(self, item):  # add an item: add
+        return self.price() + total([item])
+
+    @classmethod
+    def make(cls) -> "Cart":
+        return cls()
+
+
+def total(items):
+    print("total of", items)
+    return sum(items)
+''',
+    "shop/user.py": """class User:
+    def add(self, name):
+        return name
+
+
+def total():
+    return 0
+
+
+def unused_helper():
+    return total()
+""",
+    "app.py": """import shop
+import shop.user as people
+from shop import Cart, total
+from shop.cart import total as sum_up
+
+
+def main(total_price, total_count=0):
+    cart = Cart()
+    cart.add(total([1]))
+    other = Cart.make()
+    other.add(sum_up([2]))
+    people.total()
+    shop.total([3])
+    unknown().add(1)
+
+
+def shadow(total):
+    return total + 1
+
+
+def keyword():
+    return dict(total=1)
+""",
+    "page.vue": "<script>\nimport { total } from './x'\ntotal()\n</script>\n",
+}
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    for path, text in SOURCES.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    with Engine(Config.load({"embedding.provider": "none"}, tmp_path)) as engine:
+        yield engine
+
+
+def uses(engine: Engine, root: Path, name: str, limit: int = 50) -> set[tuple[str, int, str]]:
+    report = engine.code.references(RefsRequest(name, str(root), limit))
+    return {(usage.file, usage.line, usage.confidence) for usage in report.usages}
+
+
+def test_same_named_functions_stay_apart(engine: Engine, tmp_path: Path) -> None:
+    assert uses(engine, tmp_path, "shop/cart.py::total") == {
+        ("shop/__init__.py", 2, "resolved"),
+        ("shop/cart.py", 13, "resolved"),
+        ("app.py", 3, "resolved"),
+        ("app.py", 4, "resolved"),
+        ("app.py", 9, "resolved"),
+        ("app.py", 11, "resolved"),  # by its other name
+        ("app.py", 13, "resolved"),
+    }
+    assert uses(engine, tmp_path, "shop/user.py::total") == {
+        ("shop/user.py", 11, "resolved"),
+        ("app.py", 12, "resolved"),
+    }
+
+
+def test_methods_are_told_by_their_receiver(engine: Engine, tmp_path: Path) -> None:
+    report = engine.code.references(RefsRequest("Cart.add", str(tmp_path)))
+    assert {(usage.file, usage.line) for usage in report.usages} == {("app.py", 9), ("app.py", 11)}
+    assert report.unattributed == 1  # unknown().add(1)
+    assert uses(engine, tmp_path, "Base.price") == {("shop/cart.py", 13, "resolved")}
+
+
+def test_a_plain_name_asks_for_all_and_the_count_is_true(engine: Engine, tmp_path: Path) -> None:
+    report = engine.code.references(RefsRequest("total", str(tmp_path), limit=3))
+    assert report.usage_count == 9
+    assert len(report.usages) == 3
+    assert len(report.definitions) == 2
+    assert not report.is_complete
+    assert "page.vue" in report.notes[0]
+    whole = engine.code.references(RefsRequest("Cart.make", str(tmp_path)))
+    assert (whole.usage_count, whole.is_complete, whole.confidence) == (1, True, "resolved")
+
+
+def test_each_use_names_its_edge(engine: Engine, tmp_path: Path) -> None:
+    def edges(name: str) -> dict[tuple[str, int], str]:
+        report = engine.code.references(RefsRequest(name, str(tmp_path)))
+        return {(usage.file, usage.line): usage.edge for usage in report.usages}
+
+    assert edges("Base") == {("shop/cart.py", 8): "EXTENDS"}
+    assert edges("Cart")["app.py", 3] == "IMPORTS"
+    assert edges("Cart")["app.py", 8] == "CALLS"
+    assert edges("Cart")["app.py", 10] == "REFERENCES_TYPE"
+
+
+def test_calls_both_ways(engine: Engine, tmp_path: Path) -> None:
+    graph = engine.code.calls(CallsRequest("shop/cart.py::total", str(tmp_path), depth=2))
+    callers = {(edge.source, edge.target) for edge in graph.callers}
+    assert ("shop/cart.py::Cart.add", "shop/cart.py::total") in callers
+    assert ("app.py::main", "shop/cart.py::Cart.add") in callers  # two calls away
+    add = engine.code.calls(CallsRequest("Cart.add", str(tmp_path)))
+    assert {edge.target for edge in add.callees} == {"shop/cart.py::Base.price", "shop/cart.py::total"}
+    cart = engine.code.calls(CallsRequest("Cart", str(tmp_path)))
+    kinds = {(edge.kind, edge.target) for edge in cart.related}
+    assert {("DEFINES", "shop/cart.py::Cart"), ("EXTENDS", "shop/cart.py::Base")} <= kinds
+
+
+def test_symbols_and_definitions(engine: Engine, tmp_path: Path) -> None:
+    listed = engine.code.symbols(SymbolsRequest(str(tmp_path / "shop/cart.py"), root=str(tmp_path)))
+    assert [s.qualified for s in listed.symbols][:3] == ["Base", "Base.price", "Cart"]
+    assert listed.is_complete
+    short = engine.code.symbols(SymbolsRequest("shop", root=str(tmp_path), limit=2))
+    assert (short.total > 2, len(short.symbols), short.is_complete) == (True, 2, False)
+    found = engine.code.definitions(DefsRequest("add", str(tmp_path)))
+    assert {one.id for one in found.definitions} == {"shop/cart.py::Cart.add", "shop/user.py::User.add"}
+    with pytest.raises(NotFound):
+        engine.code.definitions(DefsRequest("nothing_like_it", str(tmp_path)))
+
+
+def test_unused_exports(engine: Engine, tmp_path: Path) -> None:
+    report = engine.code.unused(UnusedRequest(str(tmp_path)))
+    names = {one.symbol.name: one.used_here for one in report.symbols}
+    assert names["unused_helper"] is False
+    assert names["Base"] is True  # only its own file needs it
+    assert "Cart" not in names
+
+
+OTHERS = {
+    "go.mod": "module example.com/shop\n",
+    "store/store.go": "package store\n\ntype Store struct{}\n\n"
+    "func (s *Store) Close() {}\n\nfunc Open() *Store { return nil }\n",
+    "main.go": 'package main\n\nimport "example.com/shop/store"\n\n'
+    "func main() {\n\ts := store.Open()\n\ts.Close()\n}\n",
+    "web/a.ts": "export function render(x: number) { return x }\nexport interface Shape { area(): number }\n",
+    "web/b.ts": "import { render as draw, Shape } from './a'\n"
+    "class Box implements Shape { area() { return draw(1) } }\n",
+    "web/c.ts": "function render() { return 2 }\nconst o = { render: 1 }\nrender()\n",
+}
+
+
+def test_other_languages(tmp_path: Path) -> None:
+    for path, text in OTHERS.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    with Engine(Config.load({"embedding.provider": "none"}, tmp_path)) as engine:
+        assert uses(engine, tmp_path, "Open") == {("main.go", 6, "resolved")}
+        assert uses(engine, tmp_path, "web/a.ts::render") == {("web/b.ts", 1, "resolved"), ("web/b.ts", 2, "resolved")}
+        assert uses(engine, tmp_path, "web/c.ts::render") == {("web/c.ts", 3, "resolved")}
+        shape = engine.code.references(RefsRequest("Shape", str(tmp_path)))
+        assert {(usage.line, usage.edge) for usage in shape.usages} == {(1, "IMPORTS"), (2, "IMPLEMENTS")}
