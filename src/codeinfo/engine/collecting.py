@@ -137,8 +137,11 @@ def _of_package(root: Path, walked: Walk, known: Mapping[str, ManifestRow]) -> W
         else:
             files.append(file)
     present = {file.path for file in walked.files} | {skip.path for skip in walked.skipped}
-    gone = (Skip(path, "missing", "the manifest lists it", matters=True) for path in listed if path not in present)
-    return Walk(tuple(files), (*skipped, *gone))
+    for path, wanted in listed.items():
+        if path not in present:
+            where = "a folder's package holds no addresses: add the manifest's own" if wanted.url else "not there"
+            skipped.append(Skip(path, "missing", f"the manifest lists it; {where}", matters=True))
+    return Walk(tuple(files), tuple(skipped))
 
 
 def _wrong_hash(root: Path, file: SourceFile, wanted: str, known: ManifestRow | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -52,23 +53,28 @@ class DocumentOperations:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.shelf = Shelf(engine.config.paths.data_dir)
+        self._lock = threading.RLock()
         self._keepers: dict[str, CollectionUpkeep] = {}
 
     def close(self) -> None:
-        for keeper in self._keepers.values():
-            keeper.close()
-        self._keepers.clear()
+        with self._lock:
+            for keeper in self._keepers.values():
+                keeper.close()
+            self._keepers.clear()
 
     def keeper(self, collection: Collection) -> CollectionUpkeep:
         """The keeper of one collection's index, made once."""
-        known = self._keepers.get(collection.slug)
-        if known is None or known.collection != collection:
-            if known is not None:
-                known.close()
-            home = self.shelf.folder / collection.slug
-            known = CollectionUpkeep(collection, home, self._engine.config, self._engine.embedder())
-            self._keepers[collection.slug] = known
-        return known
+        with self._lock:
+            known = self._keepers.get(collection.slug)
+            if known is None or known.collection != collection:
+                if known is not None:
+                    known.close()
+                home = self.shelf.folder / collection.slug
+                # Its own place decides about settings, not the project one happens to be in: one recipe, one index.
+                config = self._engine.config.for_root(home if collection.fetched else Path(collection.url))
+                known = CollectionUpkeep(collection, home, config, self._engine.embedder())
+                self._keepers[collection.slug] = known
+            return known
 
     # --- collections ---
 
@@ -171,8 +177,9 @@ class DocumentOperations:
         keeper = self.keeper(collection)
         self.shelf.remove(collection, project)
         size = sum(bytes_under(folder) for folder in (keeper.folder.path, keeper.home) if folder.exists())
-        keeper.close()
-        del self._keepers[collection.slug]
+        with self._lock:
+            keeper.close()
+            self._keepers.pop(collection.slug, None)
         if keeper.folder.path.exists():
             keeper.folder.clear()
         shutil.rmtree(keeper.home, ignore_errors=True)

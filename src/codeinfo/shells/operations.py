@@ -42,7 +42,7 @@ class Parameter:
     """One field of a request, as shells see it."""
 
     name: str
-    kind: str  # "str", "int", "bool" or "tuple[str, ...]"
+    kind: str  # "str", "int", "float", "bool" or "tuple[str, ...]"
     help: str
     default: Any
     required: bool
