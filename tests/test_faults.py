@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import apsw
 import durability_tools as tools
 import pytest
 from durability_tools import STEADY, cli, digest, index_folder, live_build, make_project, scene
@@ -69,6 +70,18 @@ def test_a_damaged_index_is_set_aside_built_anew_and_announced(indexed: Path, da
     assert first.json["hits"][0]["path"] == "steady.py"
     assert digest(indexed) == clean
     assert len(list(index_folder(indexed).path.glob("damaged-*"))) == 1
+
+
+@pytest.mark.parametrize("key", ["generation", "recipe", "dimension", "complete"])
+def test_a_forgotten_line_about_itself(indexed: Path, key: str) -> None:
+    clean = digest(indexed)
+    database = apsw.Connection(str(live_build(indexed) / "index.db"))
+    database.execute("UPDATE meta SET key = ? WHERE key = ?", (key.replace("e", "d"), key))
+    database.close()
+    found = cli("search", STEADY, indexed, "--json")
+    assert (found.code, found.json["hits"][0]["path"]) == (0, "steady.py")
+    assert digest(indexed) == clean
+    assert cli("status", indexed).code == 0
 
 
 def flip_and_look(project: Path, pristine: Path, position: int, value: int, clean: str) -> str:

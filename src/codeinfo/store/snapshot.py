@@ -54,7 +54,8 @@ class Arrays:
 def load_meta(db: apsw.Connection) -> dict[str, str]:
     """What the index says about itself, as far as whoever reads it relies on it."""
     meta = dict(db.execute("SELECT key, value FROM meta"))
-    if not (meta.get("generation", "") + meta.get("dimension", "")).isdecimal() or "recipe" not in meta:
+    numbers = (meta.get("generation", ""), meta.get("dimension", "0"))
+    if not all(number.isdecimal() for number in numbers) or "recipe" not in meta:
         raise Damage("what it says about itself makes no sense")
     return meta
 
