@@ -6,13 +6,19 @@ BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench clean browser
 
 demo: $(VENV)/.installed
 	@$(BIN)/python examples/demo.py
 
-test: $(VENV)/.installed-dev lint
+test: $(VENV)/.installed-dev lint browser
 	$(BIN)/python -m pytest -q
+
+# The tests of the pages drive a real browser. Where it cannot be installed they are skipped, and say so.
+browser:
+	@test -x /usr/bin/chromium || ! command -v apt-get >/dev/null \
+		|| { apt-get install -y chromium || sudo -n apt-get install -y chromium; } >/dev/null 2>&1 \
+		|| echo "Chromium could not be installed: the tests of the pages will be skipped"
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -29,9 +35,9 @@ clean:
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet -e .
+	$(BIN)/pip install --quiet -e '.[web]'
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	$(BIN)/pip install --quiet -e '.[dev,docs]'
+	$(BIN)/pip install --quiet -e '.[dev,docs,web]'
 	touch $@

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import click
 
 from codeinfo import __version__
-from codeinfo.config import Config, colour_refused, table
+from codeinfo.config import Config, colour_refused, table, use_one_blas_thread
 from codeinfo.errors import CodeInfoError, Interrupted, OutOfSpace, UsageError
 from codeinfo.shells.operations import Operation, Parameter, operation, operation_names, parameters
 
@@ -209,6 +209,28 @@ def mcp(project: str, tools: str, log_level: str, settings: tuple[str, ...]) -> 
     serve_stdio(Config.load(_flags(settings)), tools.split(","))
 
 
+@cli.command(
+    params=[
+        click.Option(["--port"], type=click.IntRange(0, 65535), default=5010, show_default=True, help="0: a free one."),
+        click.Option(["--host"], default="127.0.0.1", show_default=True, help="Other addresses need a token."),
+        click.Option(["--allow"], multiple=True, metavar="DIR", help="Folders below it may be added; else this one."),
+        click.Option(["--token-file"], metavar="FILE", default="", help="Holds the token that requests must carry."),
+        click.Option(["--open", "open_page"], is_flag=True, help="Open the pages in a browser."),
+        _common()[0],
+    ]
+)
+def serve(
+    port: int, host: str, allow: tuple[str, ...], token_file: str, open_page: bool, settings: tuple[str, ...]
+) -> None:
+    """Serve the pages, the JSON API and the MCP server on this machine, until interrupted."""
+    try:
+        from codeinfo.shells import http
+    except ModuleNotFoundError as error:
+        raise UsageError(f"{error.name} is not installed", next_step="pip install 'codeinfo[web]'") from error
+    token = Path(token_file).read_text().strip() if token_file else ""
+    http.serve(Config.load(_flags(settings)), host=host, port=port, allowed=allow, token=token, open_page=open_page)
+
+
 # --- performing an operation ---------------------------------------------------------------------------------------
 
 
@@ -331,6 +353,7 @@ def main() -> NoReturn:
 
 def run(argv: Sequence[str]) -> int:
     """The whole program: returns the exit code, never raises."""
+    use_one_blas_thread()
     options = set(argv[: argv.index("--")] if "--" in argv else argv)
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:

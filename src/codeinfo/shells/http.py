@@ -1,0 +1,157 @@
+"""The HTTP server: the JSON API, the contract's paths, the pages and the MCP server in one application.
+
+It holds no logic of its own: a request becomes a request of the operations table, the engine answers it in a thread.
+`http_safety` stands before all of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from fastapi import FastAPI
+from fastapi.staticfiles import StaticFiles
+
+from codeinfo import __version__
+from codeinfo.config import Config
+from codeinfo.engine import Engine
+from codeinfo.engine.ingest import Ingest
+from codeinfo.errors import UsageError
+from codeinfo.shells import http_contract, http_operations
+from codeinfo.shells.http_chat import chat_router
+from codeinfo.shells.http_errors import add_handlers
+from codeinfo.shells.http_events import Bell
+from codeinfo.shells.http_ingest import ingest_router
+from codeinfo.shells.http_pages import pages_router
+from codeinfo.shells.http_runs import Runs
+from codeinfo.shells.http_safety import LOOPBACK, Access, App, Guard, hosts_for, kept_token
+from codeinfo.shells.http_state import LogLines, State
+from codeinfo.shells.mcp import http_service
+
+STATIC = Path(__file__).parent / "web" / "static"
+MCP_SETS = ("search", "edit", "answers", "agents", "docs")
+KEEP_ALIVE_S = 15
+MOST_CONNECTIONS = 2000
+
+log = logging.getLogger(__name__)
+
+
+def make_app(config: Config, access: Access, allowed: tuple[Path, ...] = ()) -> App:
+    """The whole application behind its guard. `allowed` are the folders below which projects may be added."""
+    app = FastAPI(
+        title="CodeInfo",
+        version=__version__,
+        description="Find the few places in a codebase that matter, and see why. Errors have one shape everywhere.",
+        docs_url=None,  # its page loads scripts from elsewhere; /docs is ours
+        redoc_url=None,
+        lifespan=_lifespan,
+    )
+    app.state.codeinfo = _state(config, access, allowed)
+    engine = app.state.codeinfo.engine
+    app.state.mcp = http_service(config, MCP_SETS, lambda: engine)
+    add_handlers(app)
+    for router in (
+        http_operations.operations_router(),
+        http_contract.contract_router(),
+        ingest_router(),
+        chat_router(),
+        pages_router(),
+    ):
+        app.include_router(router)
+    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    app.mount("/mcp", app.state.mcp.app)
+    reads = access.reads | http_operations.read_paths() | http_contract.READS
+    return Guard(app, Access(access.hosts, access.token, reads, access.private))
+
+
+def _state(config: Config, access: Access, allowed: tuple[Path, ...]) -> State:
+    engine = Engine(config, lasting=True)
+    bell = Bell()
+    here = Path.cwd().resolve()
+    return State(
+        engine=engine,
+        ingest=Ingest(engine, bell.ring),
+        runs=Runs(engine),
+        logs=LogLines(),
+        token=access.token,
+        allowed=tuple(folder.resolve() for folder in allowed) or (here,),
+        here=here,
+        queue_bell=bell,
+    )
+
+
+@contextlib.asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    state: State = app.state.codeinfo
+    logging.getLogger("codeinfo").addHandler(state.logs)
+    logging.getLogger("codeinfo").setLevel(logging.INFO)
+    state.ingest.start()
+    try:
+        async with app.state.mcp.running():
+            yield
+    finally:
+        logging.getLogger("codeinfo").removeHandler(state.logs)
+        await asyncio.to_thread(_close, state)
+
+
+def _close(state: State) -> None:
+    state.runs.close()
+    state.ingest.close()
+    state.engine.close()
+
+
+# --- the program ---------------------------------------------------------------------------------------------------
+
+
+def serve(config: Config, *, host: str, port: int, allowed: tuple[str, ...], token: str, open_page: bool) -> None:
+    """Serve until interrupted. An address that others can reach is served only with a token chosen for it."""
+    import uvicorn
+
+    private = host not in LOOPBACK
+    if private and len(token) < 16:
+        raise UsageError(
+            f"{host} can be reached from other machines",
+            next_step="Give a token of at least 16 characters with --token-file, which every request must then carry",
+        )
+    listener = _listener(host, port)
+    real_port = listener.getsockname()[1]
+    chosen = token or kept_token(config.paths.data_dir)
+    access = Access(hosts_for(host, real_port), chosen, private=private)
+    app = make_app(config, access, tuple(Path(folder).expanduser() for folder in allowed))
+    address = f"http://{host if ':' not in host else f'[{host}]'}:{real_port}/"
+    print(f"CodeInfo is served at {address}", flush=True)
+    print(f"  pages {address}   API {address}docs   MCP {address}mcp/", flush=True)
+    if open_page:
+        import webbrowser
+
+        webbrowser.open(address)
+    settings = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=3,
+        limit_concurrency=MOST_CONNECTIONS,
+        ws="none",
+    )
+    uvicorn.Server(settings).run(sockets=[listener])
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(1024)
+    except OSError as error:
+        listener.close()
+        raise UsageError(
+            f"{host}:{port} cannot be used: {error.strerror}", next_step="Choose another with --port"
+        ) from error
+    return listener

@@ -1,0 +1,232 @@
+"""Who may talk to the server, and how much: exact hosts and origins, a token for writes, bounded bodies, headers.
+
+This stands before every route, the MCP server included, and refuses by default: a request that is not a read of our own
+page or of a program on this machine gets nowhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import os
+import secrets
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+from codeinfo.errors import CodeInfoError
+from codeinfo.jsonable import dumps
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+TOKEN_FILE = "web-token"
+TOKEN_HEADER = "x-codeinfo-token"
+COOKIE = "codeinfo_token"
+MAX_BODY_BYTES = 1_000_000
+BODY_SECONDS = 20.0  # within which a request's body must have arrived
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+CSP = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+HEADERS = {
+    "content-security-policy": CSP,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """`hosts` are the only values of Host that are answered; `reads` are paths whose POST changes nothing; with
+    `private` every request needs the token, since the address is not of this machine alone."""
+
+    hosts: frozenset[str]
+    token: str
+    reads: frozenset[str] = frozenset()
+    private: bool = False
+
+    @property
+    def origins(self) -> frozenset[str]:
+        return frozenset(f"http://{host}" for host in self.hosts)
+
+
+def hosts_for(address: str, port: int) -> frozenset[str]:
+    names = LOOPBACK if address in LOOPBACK else (address,)
+    return frozenset(f"[{name}]:{port}" if ":" in name else f"{name}:{port}" for name in names)
+
+
+def kept_token(data_dir: Path) -> str:
+    """The token of this user, made once and kept in a file that nobody else can read."""
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = data_dir / TOKEN_FILE
+    with contextlib.suppress(FileExistsError):
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "w") as file:
+            file.write(secrets.token_urlsafe(32))
+    os.chmod(path, 0o600)
+    token = path.read_text().strip()
+    if len(token) < 32:
+        raise CodeInfoError(f"{path} holds no token", next_step="Delete it and start again")
+    return token
+
+
+class Guard:
+    """ASGI middleware around the whole application."""
+
+    def __init__(self, app: App, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":  # no web sockets are offered
+            return
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        sealed = _sealed(send, cacheable=scope["path"].startswith("/static/"))
+        if entrance := self._entrance(scope, headers):
+            await _redirect(sealed, *entrance)
+            return
+        refusal = self._refusal(scope, headers)
+        if refusal is not None:
+            await _answer(sealed, *refusal)
+            return
+        await self._app(scope, _bounded(receive), sealed)
+
+    def _refusal(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str, str, str] | None:
+        """Status, code, message and next step where the request gets no further."""
+        hosts = [value for name, value in scope["headers"] if name.lower() == b"host"]
+        if len(hosts) != 1 or headers["host"].lower() not in self._access.hosts:
+            return 421, "HOST_REFUSED", "this server does not answer to that host name", "Use the address it printed"
+        origin = headers.get("origin")
+        if origin is not None and origin.lower() not in self._access.origins:
+            return 403, "ORIGIN_REFUSED", "pages of other origins are not answered", "Use this server's own pages"
+        if headers.get("sec-fetch-site") in ("cross-site", "same-site") and not _is_navigation(scope, headers):
+            return 403, "ORIGIN_REFUSED", "other sites cannot embed what is served here", "Use this server's own pages"
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length) > MAX_BODY_BYTES:
+            return 413, "BODY_TOO_LARGE", f"a body may have {MAX_BODY_BYTES} bytes", "Send less"
+        if self._needs_token(scope) and not self._has_token(headers):
+            next_step = f"Send the content of {TOKEN_FILE} in the data folder as {TOKEN_HEADER}"
+            return 401, "TOKEN_REQUIRED", "this needs the server's token", next_step
+        return None
+
+    def _needs_token(self, scope: Scope) -> bool:
+        if self._access.private:
+            return True
+        if scope["path"].startswith("/mcp"):  # its calls may write, and one cannot tell from outside
+            return True
+        return scope["method"] not in ("GET", "HEAD", "OPTIONS") and scope["path"] not in self._access.reads
+
+    def _has_token(self, headers: dict[str, str]) -> bool:
+        given = [headers.get(TOKEN_HEADER, ""), headers.get("authorization", "").removeprefix("Bearer ")]
+        if self._access.private:
+            given.append(_cookie(headers.get("cookie", "")))
+        return any(hmac.compare_digest(value.encode(), self._access.token.encode()) for value in given)
+
+    def _entrance(self, scope: Scope, headers: dict[str, str]) -> tuple[str, str] | None:
+        """On an address that others reach, a link with the token opens the pages: it becomes a cookie and goes away."""
+        if not self._access.private or scope["path"] != "/" or headers.get("host", "") not in self._access.hosts:
+            return None
+        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        if not given or not hmac.compare_digest(given.encode(), self._access.token.encode()):
+            return None
+        return "/", f"{COOKIE}={given}; HttpOnly; SameSite=Strict; Path=/"
+
+
+def _is_navigation(scope: Scope, headers: dict[str, str]) -> bool:
+    """A link that a person followed."""
+    return (
+        scope["method"] == "GET"
+        and headers.get("sec-fetch-mode") == "navigate"
+        and headers.get("sec-fetch-dest") == "document"
+    )
+
+
+def _cookie(header: str) -> str:
+    try:
+        found = SimpleCookie(header).get(COOKIE)
+    except CookieError:
+        return ""
+    return found.value if found else ""
+
+
+# --- bodies and headers --------------------------------------------------------------------------------------------
+
+
+class BodyRefused(CodeInfoError):
+    """Raised into whoever reads the body; the application answers with it as with any error."""
+
+
+def _bounded(receive: Receive) -> Receive:
+    """A body without a length is counted as it comes, and must come in time."""
+    seen, complete = 0, False
+    until = asyncio.get_running_loop().time() + BODY_SECONDS
+
+    async def counted() -> Message:
+        nonlocal seen, complete
+        if complete:
+            return await receive()
+        try:
+            async with asyncio.timeout_at(until):
+                message = await receive()
+        except TimeoutError:
+            raise BodyRefused("the request did not arrive in time", next_step="Send it again", code="TIMEOUT") from None
+        seen += len(message.get("body", b""))
+        complete = not message.get("more_body", False)
+        if seen > MAX_BODY_BYTES:
+            what = f"a body may have {MAX_BODY_BYTES} bytes"
+            raise BodyRefused(what, next_step="Send less", code="BODY_TOO_LARGE")
+        return message
+
+    return counted
+
+
+def _sealed(send: Send, *, cacheable: bool) -> Send:
+    cache = "public, max-age=3600" if cacheable else "no-store"
+    extra = [(name.encode(), value.encode()) for name, value in (HEADERS | {"cache-control": cache}).items()]
+    names = {name for name, _ in extra}
+
+    async def sealed(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            own = [(name, value) for name, value in message.get("headers", ()) if name.lower() not in names]
+            message["headers"] = [*own, *extra]
+        await send(message)
+
+    return sealed
+
+
+async def _answer(send: Send, status: int, code: str, what: str, next_step: str) -> None:
+    body = dumps({"error": {"code": code, "message": what, "next": next_step}}).encode()
+    length = str(len(body)).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", length), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _redirect(send: Send, target: str, cookie: str) -> None:
+    headers = [(b"location", target.encode()), (b"set-cookie", cookie.encode()), (b"content-length", b"0")]
+    await send({"type": "http.response.start", "status": 303, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})

@@ -1,0 +1,127 @@
+"""Text of others as HTML: code in colour, Markdown cleaned, the rest escaped. Nothing here carries a script."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from html import escape
+from typing import Any
+from urllib.parse import urlencode
+
+import nh3
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from markupsafe import Markup
+
+from codeinfo.requests.answers import Citation
+
+COLOURED_CHARS = 30_000  # a longer text is shown plain: colouring is for reading
+COLOURED_LINE = 2_000
+_CITED = re.compile(r"\[(\d{1,3})\]")
+_TAGS = frozenset(
+    "a blockquote br code del em h1 h2 h3 h4 h5 h6 hr li ol p pre span strong table tbody td th thead tr ul".split()
+)
+_CLASSED = {"class"}
+_ATTRIBUTES = {"a": {"href", "title", "class", "hx-get", "hx-target"}} | dict.fromkeys(
+    ("span", "pre", "code"), _CLASSED
+)
+
+
+# --- code ----------------------------------------------------------------------------------------------------------
+
+
+def code_lines(text: str, path: str) -> list[Markup]:
+    """Each line as HTML, coloured where a lexer knows the file."""
+    if len(text) > COLOURED_CHARS or any(len(line) > COLOURED_LINE for line in text.split("\n")):
+        return [Markup(escape(line)) for line in text.split("\n")]
+    from pygments import highlight
+
+    lexer, formatter = _lexer(path.rpartition("/")[2]), _formatter()
+    lines = highlight(text, lexer, formatter).split("\n")[: text.count("\n") + 1]
+    return [Markup(line) for line in lines]  # the formatter escapes
+
+
+@lru_cache(maxsize=256)
+def _lexer(name: str) -> Any:
+    from pygments.lexers import TextLexer, get_lexer_for_filename
+    from pygments.util import ClassNotFound
+
+    try:
+        return get_lexer_for_filename(name, stripnl=False, ensurenl=False)
+    except ClassNotFound:
+        return TextLexer(stripnl=False, ensurenl=False)
+
+
+@lru_cache(maxsize=1)
+def _formatter() -> Any:
+    from pygments.formatters import HtmlFormatter
+
+    return HtmlFormatter(nowrap=True)
+
+
+# --- Markdown ------------------------------------------------------------------------------------------------------
+
+
+def markdown_html(text: str, link: Callable[[int], str] = lambda number: "") -> Markup:
+    """Markdown as clean HTML. `link` gives the address that opens a citation's lines, "" for an unknown number."""
+    parser = _parser()
+    tokens = parser.parse(text)
+    for token in tokens:
+        if token.children:
+            token.children = [part for child in token.children for part in _with_citations(child, link)]
+    html = parser.renderer.render(tokens, parser.options, {})
+    return Markup(
+        nh3.clean(
+            html,
+            tags=set(_TAGS),
+            attributes={tag: set(names) for tag, names in _ATTRIBUTES.items()},
+            url_schemes={"http", "https"},
+            link_rel="noopener noreferrer nofollow",
+        )
+    )
+
+
+@lru_cache(maxsize=1)
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False, "highlight": _fenced}).enable("table").enable("strikethrough")
+    return parser.disable("image")
+
+
+def _fenced(code: str, language: str, _: str) -> str:
+    lines = code_lines(code.rstrip("\n"), f"x.{_EXTENSIONS.get(language.lower(), language or 'txt')}")
+    return f'<pre class="code"><code>{chr(10).join(lines)}</code></pre>'
+
+
+_EXTENSIONS = {"python": "py", "javascript": "js", "typescript": "ts", "rust": "rs", "markdown": "md", "bash": "sh"}
+
+
+def _with_citations(token: Token, link: Callable[[int], str]) -> Sequence[Token]:
+    """Text with `[3]` becomes text, a link, text; other links lead to http(s) or nowhere."""
+    if token.type == "link_open" and not str(token.attrGet("href")).startswith(("http://", "https://")):
+        token.attrs.pop("href")  # what a model writes leads out, never to our own addresses
+    if token.type != "text" or not _CITED.search(token.content):
+        return (token,)
+    parts: list[Token] = []
+    at = 0
+    for found in _CITED.finditer(token.content):
+        address = link(int(found[1]))
+        if not address:
+            continue
+        parts.append(Token("text", "", 0, content=token.content[at : found.start()]))
+        html = f'<a class="cite" href="{escape(address)}" hx-get="{escape(address)}" hx-target="#panel">{found[1]}</a>'
+        parts.append(Token("html_inline", "", 0, content=html))
+        at = found.end()
+    return (*parts, Token("text", "", 0, content=token.content[at:]))
+
+
+def lines_address(root: str, path: str, start: int, end: int, symbol: str = "") -> str:
+    query = {"project": root, "path": path, "start": start, "end": end} | ({"symbol": symbol} if symbol else {})
+    return f"/panel?{urlencode(query)}"
+
+
+def citation_link(citations: Sequence[Citation]) -> Callable[[int], str]:
+    known = {
+        one.number: lines_address(one.root, one.path, one.start_line, one.end_line, one.symbol) for one in citations
+    }
+    return lambda number: known.get(number, "")

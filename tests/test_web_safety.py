@@ -1,0 +1,236 @@
+"""Who gets in, and what of other people's text gets out: each refusal of the server, one by one."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+from web_tools import HOST, PORT, TOKEN, client, index, make_project, token
+
+from codeinfo.errors import UsageError
+from codeinfo.shells.http_safety import CSP, MAX_BODY_BYTES, hosts_for, kept_token
+from codeinfo.shells.http_text import code_lines, markdown_html
+from codeinfo.shells.operations import operation, operation_names
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = make_project(tmp_path / "bank")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def web(project: Path) -> Iterator[TestClient]:
+    with client(project) as made:
+        yield made
+
+
+EVERY_KIND = ("/", "/version", "/api/v1/search", "/ingest/status", "/static/app.js", "/mcp/", "/ui/chat", "/nothing")
+
+
+# --- who gets in ----------------------------------------------------------------------------------------------------
+
+
+def test_another_host_name_is_refused_everywhere(web: TestClient) -> None:
+    for host in ("evil.example", f"evil.example:{PORT}", "127.0.0.1", f"127.0.0.1.evil.example:{PORT}"):
+        for path in EVERY_KIND:
+            reply = web.get(path, headers={"host": host, **token()})
+            assert reply.status_code == 421, path
+            assert reply.json()["error"]["code"] == "HOST_REFUSED"
+
+
+def test_another_origin_is_refused_everywhere(web: TestClient) -> None:
+    for origin in ("http://evil.example", "null", f"https://{HOST}", "http://127.0.0.1:1", f"http://{HOST}.evil"):
+        for path in EVERY_KIND:
+            for method in ("GET", "POST", "OPTIONS"):
+                reply = web.request(method, path, headers={"origin": origin, **token()})
+                assert reply.status_code == 403, (method, path)
+                assert not [name for name in reply.headers if name.startswith("access-control")]
+
+
+def test_other_sites_cannot_embed_and_people_can_follow_links(web: TestClient) -> None:
+    embedded = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors", "sec-fetch-dest": "image"}
+    framed = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "iframe"}
+    followed = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+    assert web.get("/", headers=embedded).status_code == 403
+    assert web.get("/", headers=framed).status_code == 403
+    assert web.get("/", headers=followed).status_code == 200
+    assert web.post("/api/v1/search", headers=followed, json={"query": "x"}).status_code == 403
+
+
+def test_every_write_needs_the_token(web: TestClient) -> None:
+    paths = [f"/api/v1/{name.replace(' ', '/')}" for name in operation_names() if not operation(name).read_only]
+    paths += ["/ingest/start", "/ingest/remove", "/ingest/cancel", "/chat", "/agents/planner/run", "/whatever"]
+    paths += ["/conversations/delete", "/ui/projects/add", "/ui/runs", "/mcp/", "/api/v1/index"]
+    for path in paths:
+        for headers in ({}, {"X-CodeInfo-Token": "wrong"}, {"Authorization": f"Bearer {TOKEN[:-1]}"}):
+            assert web.post(path, json={}, headers=headers).status_code == 401, path
+        assert web.delete(path).status_code == 401
+
+
+def test_operations_of_this_machine_alone_are_not_served(web: TestClient) -> None:
+    paths = web.get("/openapi.json").json()["paths"]
+    local = {name for name in operation_names() if operation(name).group == "local"} | {"eval", "docs add", "docs pack"}
+    for name in local | {"memory import"}:
+        assert f"/api/v1/{name.replace(' ', '/')}" not in paths
+        assert web.post(f"/api/v1/{name.replace(' ', '/')}", json={}, headers=token()).status_code in (404, 405)
+
+
+def test_the_token_is_kept_where_nobody_else_can_read_it(tmp_path: Path) -> None:
+    made = kept_token(tmp_path / "data")
+    assert len(made) >= 40
+    assert kept_token(tmp_path / "data") == made
+    assert stat.S_IMODE(os.stat(tmp_path / "data" / "web-token").st_mode) == 0o600
+
+
+def test_other_addresses_need_a_token_for_everything(project: Path) -> None:
+    from codeinfo.config import Config
+    from codeinfo.shells.http import serve
+
+    with pytest.raises(UsageError, match="reached from other machines"):
+        serve(Config.load({}, project), host="0.0.0.0", port=0, allowed=(), token="", open_page=False)
+    with client(project, private=True) as web:
+        assert web.get("/").status_code == 401
+        assert web.get("/version").status_code == 401
+        assert web.get("/version", headers=token()).status_code == 200
+        entered = web.get(f"/?token={TOKEN}", follow_redirects=False)
+        assert entered.status_code == 303
+        assert "HttpOnly" in entered.headers["set-cookie"]
+        assert "SameSite=Strict" in entered.headers["set-cookie"]
+        assert web.get("/").status_code == 200  # the client keeps the cookie
+        assert web.get("/?token=wrong").status_code == 200  # the cookie is enough, a wrong one gives none
+
+
+def test_hosts_are_this_machine_by_all_its_names() -> None:
+    assert hosts_for("127.0.0.1", 80) == {"127.0.0.1:80", "localhost:80", "[::1]:80"}
+    assert hosts_for("192.0.2.1", 5010) == {"192.0.2.1:5010"}
+
+
+# --- how much gets in -------------------------------------------------------------------------------------------------
+
+
+def test_large_and_endless_bodies_are_refused(web: TestClient) -> None:
+    assert web.post("/api/v1/search", content=b"x" * (MAX_BODY_BYTES + 1)).status_code == 413
+
+    def endless() -> Iterator[bytes]:
+        for _ in range(MAX_BODY_BYTES // 100_000 + 2):
+            yield b" " * 100_000
+
+    reply = web.post("/api/v1/search", content=endless(), headers={"content-type": "application/json"})
+    assert reply.status_code == 413
+
+
+def test_what_is_no_json_object_is_refused(web: TestClient) -> None:
+    for body in (b"[", b"[1]", b'"x"', b'{"query": NaN}', b"[" * 100_000, b'{"query": "\\ud800"}', b""):
+        reply = web.post("/api/v1/search", content=body, headers={"content-type": "application/json"})
+        assert reply.status_code == 400, body[:20]
+        assert reply.json()["error"]["code"] == "VALIDATION_FAILED"
+
+
+def test_a_form_of_another_site_is_no_json(web: TestClient) -> None:
+    reply = web.post("/api/v1/search", content=b'{"query": "x"}', headers={"content-type": "text/plain"})
+    assert reply.status_code == 415
+
+
+# --- folders ----------------------------------------------------------------------------------------------------------
+
+
+def test_only_folders_below_allowed_ones_become_projects(tmp_path: Path, project: Path) -> None:
+    (tmp_path / "link").symlink_to("/etc")
+    inside = [str(tmp_path / path) for path in ("..", "link", "bank/../../..")]
+    with client(project, allowed=(tmp_path,)) as web:
+        for given in ("/etc", "/", "~", *inside):
+            reply = web.post("/ingest/start", json={"path": given}, headers=token())
+            assert reply.status_code == 403, given
+            assert web.get("/ingest/dirs", params={"path": given}).status_code == 403
+        assert web.get("/ingest/status").json()["waiting"] == []
+
+
+def test_files_outside_the_index_are_never_shown(tmp_path: Path, project: Path) -> None:
+    (tmp_path / "secret.txt").write_text("the password is swordfish\n")
+    (project / "link.txt").symlink_to(tmp_path / "secret.txt")
+    (project / ".env").write_text("PASSWORD=swordfish\n")
+    with client(project) as web:
+        index(web, project)
+        for path in ("../secret.txt", "/etc/passwd", "link.txt", "a/../../secret.txt", ".env"):
+            panel = web.get("/panel", params={"project": str(project), "path": path, "start": "1", "end": "9"})
+            assert panel.status_code in (403, 404), path
+            assert "swordfish" not in panel.text
+            symbols = web.post("/api/v1/symbols", json={"path": path, "root": str(project)})
+            assert symbols.status_code in (403, 404), path
+        assert web.post("/api/v1/search", json={"query": "x", "paths": [str(tmp_path)]}).status_code == 404
+
+
+# --- what gets out ----------------------------------------------------------------------------------------------------
+
+SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(1)>"
+
+
+def test_headers_are_strict_on_every_answer(web: TestClient) -> None:
+    for path in EVERY_KIND:
+        headers = web.get(path).headers
+        assert headers["content-security-policy"] == CSP
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["x-frame-options"] == "DENY"
+    assert "unsafe" not in CSP
+    assert "http" not in CSP
+
+
+def test_pages_have_no_script_or_style_of_their_own(web: TestClient) -> None:
+    for path in ("/", "/ui/chat", "/ui/agents", "/ui/projects", "/ui/map", "/ui/health", "/docs"):
+        text = web.get(path).text
+        assert "<style" not in text
+        assert " style=" not in text
+        assert " onclick" not in text
+        assert all('src="/static/' in part for part in text.split("<script")[1:])
+        assert "//" not in text.replace("http://www.w3.org", "").partition("</head>")[0].replace("<!doctype", "")
+
+
+def test_script_in_code_and_file_names_is_shown_as_text(project: Path) -> None:
+    (project / "<img src=x onerror=alert(2)>.py").write_text(f'def evil_marker():\n    """{SCRIPT}"""\n')
+    with client(project) as web:
+        index(web, project)
+        text = web.get("/", params={"q": "evil_marker"}).text
+        assert "evil_marker" in text
+        assert "<script>alert" not in text
+        assert "<img src=x" not in text
+        assert "&lt;script&gt;" in text
+        echoed = web.get("/", params={"q": SCRIPT}).text
+        assert "<script>alert" not in echoed
+
+
+HOSTILE = (
+    SCRIPT,
+    f"```\n{SCRIPT}\n```",
+    "[x](javascript:alert(1))",
+    "![x](http://evil.example/a.png)",
+    "<javascript:alert(1)>",
+    "[x](data:text/html;base64,PHNjcmlwdD4=)",
+    "[x](/ui/projects)",
+    "<svg onload=alert(1)>",
+    "[a]: javascript:alert(1)\n[a]",
+)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_model_output_becomes_harmless_html(text: str) -> None:
+    html = str(markdown_html(text))
+    for bad in ("<script", "<img", "<svg", 'href="javascript', 'href="data:', 'href="/'):
+        assert bad not in html
+
+
+def test_citations_become_links_and_unknown_numbers_stay_text() -> None:
+    html = str(markdown_html("It works [1], or not [7].", lambda number: "/panel?x=1&y=2" if number == 1 else ""))
+    assert 'href="/panel?x=1&amp;y=2"' in html
+    assert "[7]" in html
+
+
+def test_code_is_escaped_with_and_without_colour() -> None:
+    for text in (f'x = "{SCRIPT}"', SCRIPT * 2000):
+        assert "<script" not in "".join(code_lines(text, "a.py"))
+    assert len(code_lines("a\n\nb\n", "a.py")) == 4

@@ -1,0 +1,114 @@
+"""What tests of the server share: a small project, an application in this process, a server in another."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from starlette.testclient import TestClient
+
+from codeinfo.config import Config
+from codeinfo.providers.scripted import Reply, Request
+from codeinfo.shells.http import make_app
+from codeinfo.shells.http_safety import Access, hosts_for
+
+PORT = 5010
+TOKEN = "t" * 43
+HOST = f"127.0.0.1:{PORT}"
+BANK = '''class Account:
+    """Money that belongs to one customer."""
+
+    def transfer(self, other, amount):
+        """Move money to another account, in one transaction."""
+        if amount > self.balance:
+            raise InsufficientFunds(amount)
+        self.balance -= amount
+        other.balance += amount
+
+
+class InsufficientFunds(Exception):
+    """There is less money than was asked for."""
+'''
+ANSWER = "`transfer` moves the amount and raises `InsufficientFunds` when the balance is too small [1]."
+
+
+def make_project(folder: Path) -> Path:
+    (folder / "tests").mkdir(parents=True)
+    (folder / "bank.py").write_text(BANK)
+    (folder / "teller.py").write_text("from bank import Account\n\n\ndef pay(a, b):\n    Account.transfer(a, b, 5)\n")
+    (folder / "tests" / "test_bank.py").write_text(
+        "from bank import Account\n\n\ndef test_transfer():\n    Account()\n"
+    )
+    (folder / "notes.md").write_text("# Notes\n\nThe bank opens at nine.\n")
+    return folder
+
+
+def script(request: Request) -> Reply:
+    """A model that grades everything well and answers with one citation."""
+    properties = (request.schema or {}).get("properties", {})
+    if "grades" in properties:
+        count = request.messages[0].content.count("<<<passage ")
+        return Reply(json.dumps({"grades": [{"passage": n, "score": 0.9} for n in range(1, count + 1)]}))
+    if "query" in properties:
+        return Reply(json.dumps({"query": "transfer money between accounts", "missing": "nothing"}))
+    return Reply(ANSWER)
+
+
+@contextlib.contextmanager
+def client(
+    folder: Path, *, allowed: tuple[Path, ...] = (), private: bool = False, **settings: str
+) -> Iterator[TestClient]:
+    """The whole application, started and stopped, as a program on this machine sees it."""
+    flags = {"llm.discover": "false", "llm.provider": "none"} | {k.replace("__", "."): v for k, v in settings.items()}
+    access = Access(hosts_for("127.0.0.1", PORT), TOKEN, private=private)
+    app = make_app(Config.load(flags, folder), access, allowed or (folder.parent,))
+    with TestClient(app, base_url=f"http://{HOST}", raise_server_exceptions=False) as made:
+        yield made
+
+
+def token() -> dict[str, str]:
+    return {"X-CodeInfo-Token": TOKEN}
+
+
+def index(made: TestClient, folder: Path) -> dict[str, Any]:
+    """Add a project and wait until it is indexed."""
+    started = made.post("/ingest/start", json={"path": str(folder)}, headers=token())
+    assert started.status_code == 200, started.text
+    return wait_for(made, started.json()["id"])
+
+
+def wait_for(made: TestClient, run: str, seconds: float = 30) -> dict[str, Any]:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        told: dict[str, Any] = made.get(f"/ingest/status/{run}").json()
+        if told["state"] not in ("queued", "running"):
+            return told
+        time.sleep(0.02)
+    raise AssertionError(f"{run} is still {told['state']}")
+
+
+@contextlib.contextmanager
+def served(folder: Path, home: Path, *options: str, **environment: str) -> Iterator[str]:
+    """The real program on a free port; yields its address."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("CODEINFO_", "XDG_"))}
+    env |= {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), "XDG_DATA_HOME": str(home / "data")}
+    command = [sys.executable, "-m", "codeinfo", "serve", "--port", "0", *options]
+    process = subprocess.Popen(
+        command, cwd=folder, env=env | environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert "served at" in line, line + process.stdout.read()
+        yield line.split()[-1].rstrip("/")
+    finally:
+        process.terminate()
+        process.wait(20)
+        process.stdout.close()
