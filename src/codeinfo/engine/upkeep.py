@@ -95,7 +95,8 @@ class Upkeep:
     def _live_store(self) -> SqliteStore | None:
         for attempt in range(_OPEN_TRIES):
             build = self.folder.current()
-            if self._store is not None and (self._store.folder != build or self._store.damaged):
+            store = self._store
+            if store is not None and (store.folder != build or store.damaged or store.is_replaced):
                 self.close()
             if self._store is not None or build is None:
                 return self._store

@@ -10,7 +10,7 @@ import logging
 import os
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -31,7 +31,7 @@ from codeinfo.shells.mcp_tools import Tool, chosen_tools
 from codeinfo.shells.operations import operation
 
 if TYPE_CHECKING:
-    from starlette.applications import Starlette
+    from starlette.types import ASGIApp
 
     from codeinfo.engine import Engine
 
@@ -248,15 +248,23 @@ def serve_stdio(config: Config, tools: Iterable[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class HttpService:
-    """`app` answers at its root; whoever mounts it enters `running()` for as long as it serves."""
+    """`app` answers wherever it is put, by a route or a mount; whoever does so enters `running()` while it serves, and
+    decides which hosts and origins may ask."""
 
-    app: Starlette
-    running: Callable[[], Any]
+    app: ASGIApp
+    running: Callable[[], AbstractAsyncContextManager[None]]
 
 
-def http_service(config: Config, tools: Iterable[str], make_engine: Callable[[], Engine] | None = None) -> HttpService:
-    """Streamable HTTP without sessions, to be mounted under /mcp. `make_engine` shares the caller's lasting engine."""
-    service = Service(Hub(config, make_engine), chosen_tools(tools))
-    server = make_server(service)
-    app = server.streamable_http_app(streamable_http_path="/", stateless_http=True)
-    return HttpService(app, server.session_manager.run)
+def http_service(
+    config: Config,
+    tools: Iterable[str],
+    make_engine: Callable[[], Engine] | None = None,
+    place: Callable[[str], str] | None = None,
+) -> HttpService:
+    """Streamable HTTP without sessions. `make_engine` shares the caller's lasting engine; `place` finds the folder that
+    a project's name means, where not every folder may be named."""
+    from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
+
+    service = Service(Hub(config, make_engine, place), chosen_tools(tools))
+    manager = StreamableHTTPSessionManager(make_server(service), stateless=True)
+    return HttpService(StreamableHTTPASGIApp(manager), manager.run)

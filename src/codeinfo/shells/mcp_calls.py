@@ -83,10 +83,16 @@ class _Stoppable:
 class Hub:
     """All calls of one server, and the engine behind them."""
 
-    def __init__(self, config: Config, make_engine: Callable[[], Engine] | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        make_engine: Callable[[], Engine] | None = None,
+        place: Callable[[str], str] | None = None,
+    ) -> None:
         self._config = config
         self._make = make_engine or self._own_engine
         self._owns = make_engine is None
+        self._place = place
         self._lock = threading.Lock()
         self._engine: Engine | None = None
         self._active = 0
@@ -150,6 +156,8 @@ class Hub:
 
     def _project(self, engine: Engine, name: str) -> str:
         """The folder that a project's name or path means; "" stays the working folder."""
+        if self._place is not None:
+            return self._place(name)
         if not name or Path(name).expanduser().is_dir():
             return str(Path(name).expanduser().absolute()) if name else ""
         projects = engine.projects(ProjectsRequest()).projects

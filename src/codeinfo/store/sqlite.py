@@ -68,6 +68,11 @@ class SqliteStore:
         """Whether reading it has failed in a way that only building it anew mends."""
         return self._connections.damaged
 
+    @property
+    def is_replaced(self) -> bool:
+        """Whether its folder is gone or another one by now: somebody has cleared the index and perhaps built it anew."""
+        return not self._hold.is_of(self.folder)
+
     @contextmanager
     def _writing(self) -> Iterator[apsw.Connection]:
         with self._connections.writing() as db:
@@ -259,6 +264,12 @@ class Hold:
                 raise Replaced(folder)
         except (FileNotFoundError, BlockingIOError):  # whoever removes a build locks it first
             raise Replaced(folder) from None
+
+    def is_of(self, folder: Path) -> bool:
+        try:
+            return os.path.samestat(os.fstat(self._handle), os.stat(folder))
+        except OSError:
+            return False
 
     def __del__(self) -> None:
         if self._handle >= 0:

@@ -1,0 +1,229 @@
+"""The installer on configurations as people have them: comments, trailing commas, tabs, CRLF, other servers."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from codeinfo.config import Config
+from codeinfo.requests.integration import InstallRequest, UninstallRequest
+from codeinfo.shells.install import jsonc
+from codeinfo.shells.install.clients import CLIENTS, Client, Places
+from codeinfo.shells.install.run import install, uninstall
+
+COMMAND = "/opt/codeinfo/bin/codeinfo"
+
+PLAIN = """{
+  "numStartups": 12,
+  "mcpServers": {
+    "github": {
+      "command": "npx",
+      "args": ["-y", "@example/github"]
+    }
+  },
+  "theme": "dark"
+}
+"""
+COMMENTED = """// my settings
+{
+    "theme": "One Dark", // not the light one
+    /* servers */
+    "KEY": { // all of them
+        // the first
+        "files": {"command": "npx", "args": ["a", "b",]},
+    },
+}
+"""
+TABS = '{\r\n\t"KEY": {\r\n\t\t"a": {"command": "x", "args": []}\r\n\t}\r\n}\r\n'
+NO_SECTION = '{\n   "editor.fontSize": 13, // big enough\n   "files": ["}", "{"]\n}'
+EMPTY_SECTION = '{"KEY": {}, "other": 1}\n'
+BOM = '\ufeff{\n  "KEY": {\n    // nothing yet\n  }\n}\n'
+TOML = """# Codex
+model = "o3"  # the default
+
+[mcp_servers.files]   # other server
+command = "npx"
+args = ["-y", "files"]
+
+[tui]
+theme = "dark"
+"""
+GOLDEN = """{
+  "numStartups": 12,
+  "mcpServers": {
+    "codeinfo": {
+      "type": "stdio",
+      "command": "/opt/codeinfo/bin/codeinfo",
+      "args": [
+        "mcp"
+      ]
+    },
+    "github": {
+      "command": "npx",
+      "args": ["-y", "@example/github"]
+    }
+  },
+  "theme": "dark"
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codeinfo.shells.install.run._program", lambda: [COMMAND])
+    monkeypatch.setattr("shutil.which", lambda name: None)
+
+
+def places(world: Path) -> Places:
+    return Places(world, world / "config")
+
+
+def put(client: Client, world: Path, text: str) -> Path:
+    path = client.file(places(world))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.replace("KEY", client.key).encode())
+    return path
+
+
+def actions(name: str) -> list[str]:
+    return [change.action for change in install(Config.load(), InstallRequest((name,))).changes]
+
+
+def servers(client: Client, text: str) -> dict[str, object]:
+    if client.format == "toml":
+        found: dict[str, object] = tomllib.loads(text)[client.key]
+        return found
+    top = jsonc.read(text)
+    assert top is not None
+    section = top.member(client.key)
+    assert section is not None
+    read: dict[str, object] = jsonc.value_of(text, section)
+    return read
+
+
+def cases(client: Client) -> list[str]:
+    if client.format == "toml":
+        return [TOML, TOML.replace("\n", "\r\n"), "", "model = 'x'"]
+    return [PLAIN, COMMENTED, TABS, NO_SECTION, EMPTY_SECTION, BOM, "{}", "", "{}\n// end\n"]
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+def test_adding_twice_is_once_and_removing_restores_the_bytes(client: Client, own_world: Path) -> None:
+    for text in cases(client):
+        path = put(client, own_world, text)
+        before = path.read_bytes()
+        assert actions(client.name) == ["added"]
+        after = path.read_bytes()
+        assert actions(client.name) == ["unchanged"]
+        assert path.read_bytes() == after
+        entry = client.entry([COMMAND, "mcp"])
+        found = servers(client, after.decode())
+        assert found["codeinfo"] == entry
+        extra = len(after) - len(before)
+        assert any(after[:at] + after[at + extra :] == before for at in range(len(before) + 1))  # one insertion
+        (removed,) = uninstall(Config.load(), UninstallRequest((client.name,))).changes
+        assert removed.action == "removed"
+        if text:
+            assert path.read_bytes() == before
+        else:
+            assert not path.exists()  # nothing was in it
+            path.parent.mkdir(exist_ok=True)
+
+
+def test_the_result_reads_as_if_written_by_hand(own_world: Path) -> None:
+    path = put(CLIENTS[0], own_world, PLAIN)
+    actions("claude-code")
+    assert path.read_text() == GOLDEN
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+def test_a_file_that_does_not_exist_is_made_and_deleted(client: Client, own_world: Path) -> None:
+    assert actions(client.name) == ["added"]
+    path = client.file(places(own_world))
+    assert servers(client, path.read_text())["codeinfo"] == client.entry([COMMAND, "mcp"])
+    uninstall(Config.load(), UninstallRequest((client.name,)))
+    assert not path.exists()
+
+
+def test_what_the_user_changed_meanwhile_stays(own_world: Path) -> None:
+    path = put(CLIENTS[0], own_world, PLAIN)
+    actions("claude-code")
+    path.write_text(path.read_text().replace('"dark"', '"light"'))
+    uninstall(Config.load(), UninstallRequest(("claude-code",)))
+    assert path.read_text() == PLAIN.replace('"dark"', '"light"')
+    actions("claude-code")
+    edited = path.read_text().replace('"mcp"\n', '"mcp", "--tools", "all"\n')  # our own entry, by the user's hand
+    path.write_text(edited)
+    uninstall(Config.load(), UninstallRequest(("claude-code",)))
+    assert path.read_text() == PLAIN.replace('"dark"', '"light"')
+
+
+def test_another_choice_of_tools_updates_the_entry(own_world: Path) -> None:
+    path = put(CLIENTS[0], own_world, PLAIN)
+    actions("claude-code")
+    (change,) = install(Config.load(), InstallRequest(("claude-code",), tools="search,edit")).changes
+    assert change.action == "updated"
+    assert json.loads(path.read_text())["mcpServers"]["codeinfo"]["args"] == ["mcp", "--tools", "search,edit"]
+    uninstall(Config.load(), UninstallRequest(("claude-code",)))
+    assert path.read_text() == PLAIN
+
+
+def test_somebody_elses_server_of_that_name_is_kept(own_world: Path) -> None:
+    text = '{"mcpServers": {"codeinfo": {"command": "mine"}}}'
+    path = put(CLIENTS[0], own_world, text)
+    assert actions("claude-code") == ["kept"]
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize("text", ['{"mcpServers": [', "[1]", '{"mcpServers": 3}', '{"a" 1}', "{} {}"])
+def test_a_broken_file_is_left_alone_and_others_go_on(own_world: Path, text: str) -> None:
+    path = put(CLIENTS[0], own_world, text)
+    done = install(Config.load(), InstallRequest(("claude-code", "cursor"))).changes
+    assert [change.action for change in done] == ["failed", "added"]
+    assert path.read_text() == text
+
+
+def test_inline_tables_cannot_be_added_to(own_world: Path) -> None:
+    text = 'mcp_servers = { files = { command = "x" } }\n'
+    path = put(CLIENTS[1], own_world, text)
+    assert actions("codex") == ["failed"]
+    assert path.read_text() == text
+
+
+def test_a_dry_run_writes_nothing_and_shows_the_difference(own_world: Path) -> None:
+    path = put(CLIENTS[2], own_world, PLAIN)
+    (change,) = install(Config.load(), InstallRequest(("cursor",), dry_run=True)).changes
+    assert '+    "codeinfo": {' in change.diff
+    assert path.read_text() == PLAIN
+
+
+def test_only_clients_that_are_there_are_found(own_world: Path) -> None:
+    put(CLIENTS[2], own_world, PLAIN)
+    assert [change.client for change in install(Config.load(), InstallRequest()).changes] == ["cursor"]
+
+
+def test_links_and_modes_survive(own_world: Path) -> None:
+    real = own_world / "dotfiles.json"
+    real.write_text(PLAIN)
+    real.chmod(0o640)
+    link = own_world / ".claude.json"
+    link.symlink_to(real)
+    actions("claude-code")
+    assert link.is_symlink()
+    assert "codeinfo" in real.read_text()
+    assert real.stat().st_mode & 0o777 == 0o640
+
+
+def test_instructions_come_and_go(own_world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "CLAUDE.md").write_text("# Rules\n\nBe kind.")
+    for _ in range(2):
+        install(Config.load(), InstallRequest(("claude-code", "codex"), instructions=True))
+    assert (tmp_path / "CLAUDE.md").read_text().count("search_codebase") == 2  # one block names it twice
+    assert "search_codebase" in (tmp_path / "AGENTS.md").read_text()
+    uninstall(Config.load(), UninstallRequest())
+    assert (tmp_path / "CLAUDE.md").read_text() == "# Rules\n\nBe kind."
+    assert not (tmp_path / "AGENTS.md").exists()
