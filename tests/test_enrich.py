@@ -64,7 +64,7 @@ def test_callers_consumers_and_tests_stop_at_three() -> None:
 
 def test_results_of_the_team_carry_context(tmp_path: Path) -> None:
     root = build_team(tmp_path / "team")
-    request = SearchRequest("save order store", paths=(str(root),))
+    request = SearchRequest("save order store", paths=(str(root),), context=True)
     with engine_of(root) as engine:
         engine.knowledge.patterns(PatternsRequest(str(root)))
         hits = {item.path: item.context for item in engine.search(request).hits}
@@ -84,7 +84,7 @@ def test_results_of_the_team_carry_context(tmp_path: Path) -> None:
 def test_enrichment_is_cheap(tmp_path: Path) -> None:
     """Under 10 ms a search once it is warm; the limit here leaves room for a busy machine."""
     root = build_team(tmp_path / "team")
-    request = SearchRequest("order", paths=(str(root),), refresh=False)
+    request = SearchRequest("order", paths=(str(root),), context=True, refresh=False)
     with engine_of(root) as engine:
         result = engine.search(request)
         times = []

@@ -200,8 +200,9 @@ def test_every_command_and_option_is_documented() -> None:
             command = command.get_command(None, word)  # type: ignore[arg-type]
         assert command is not None
         for parameter in command.params:
-            if parameter.param_type_name == "option" and parameter.name not in ("snippets", "refresh"):
-                assert any(f"`{flag}" in page or f"--{flag}" in page for flag in parameter.opts), parameter.opts
+            if parameter.param_type_name == "option":
+                flags = (*parameter.opts, *parameter.secondary_opts)  # one that is on by default is shown by its `--no-…`
+                assert any(f"`{flag}" in page for flag in flags), parameter.opts
 
 
 def test_constraints_are_exact_and_without_addresses() -> None:
@@ -220,7 +221,8 @@ def test_every_dependency_is_used() -> None:
     used = {module.split(".")[0].lower() for path in MODULES for module in imports(path)}
     used |= {match for path in MODULES for match in re.findall(r'"(tree_sitter_\w+)"', path.read_text())}  # by name
     names = {re.split(r"[<>=!~ \[]", item)[0].lower().replace("-", "_") for item in project["dependencies"]}
-    names = {"stemmer" if item == "pystemmer" else item for item in names}
+    modules = {"pystemmer": "stemmer", "pyyaml": "yaml"}  # where the module has another name
+    names = {modules.get(item, item) for item in names}
     assert not names - used
 
 

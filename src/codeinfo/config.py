@@ -88,6 +88,11 @@ class Config:
         return getattr(getattr(self, section), name)
 
 
+def use_one_blas_thread() -> None:
+    """To be called before numpy is imported: a scan of vectors waits for busy cores longer than it gains by them."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
 def colour_refused(env: Mapping[str, str] | None = None) -> bool:
     """Whether the user asked every program for plain text (https://no-color.org) or the terminal knows no colour."""
     env = os.environ if env is None else env

@@ -11,6 +11,7 @@ import pytest
 
 from codeinfo.ports import Embedder
 from codeinfo.providers import make_embedder
+from codeinfo.providers.builtin.encoder import BuiltinEmbedder
 from codeinfo.providers.endpoints import EmbeddingEndpoint, ScriptedModel
 from codeinfo.providers.testserver import EMBEDDING_MODEL, ScriptedServer
 
@@ -35,7 +36,13 @@ def openai_compatible() -> Iterator[Embedder]:
         yield make_embedder(EmbeddingEndpoint(server.url, EMBEDDING_MODEL, batch_count=4))
 
 
+@contextmanager
+def built_in() -> Iterator[Embedder]:
+    yield BuiltinEmbedder()
+
+
 EMBEDDERS: dict[str, Callable[[], AbstractContextManager[Embedder]]] = {
+    "built-in": built_in,
     "scripted": scripted,
     "openai-compatible": openai_compatible,
 }

@@ -167,7 +167,8 @@ class Engine:
 
         keepers = [self.upkeep(path) for path in dict.fromkeys(request.paths)]
         opened = [(keeper, *self.searchable(keeper, refresh=request.refresh, progress=progress)) for keeper in keepers]
-        return self.knowledge.around(request, search_roots(request, opened))
+        found = search_roots(request, opened)
+        return self.knowledge.around(request, found) if request.context or request.purpose else found
 
     def similar(self, request: SimilarRequest, progress: ProgressSink | None = None) -> SearchResult:
         from codeinfo.engine.searching import similar_to

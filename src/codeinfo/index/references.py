@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from codeinfo.index.grammars import GRAMMARS
@@ -31,10 +31,15 @@ def _ignored(language: str) -> frozenset[str]:
     return keywords | {f"{keyword}(" for keyword in keywords}
 
 
+def _header(qualified: Iterable[str]) -> str:
+    """Names in a row. One written over two lines, as C++ operators are, must not look like a row of its own."""
+    return "\t".join(" ".join(name.split()) for name in qualified)
+
+
 def pack_code(masked: str, language: str, within: Sequence[int], qualified: Sequence[str]) -> bytes:
     """The packed references of a file. `within[line - 1]` is a position in `qualified`, -1 outside of any."""
     find, ignored = _word(language).findall, _ignored(language)
-    rows = ["\t".join(qualified)]
+    rows = [_header(qualified)]
     previous = 0
     for number, line in enumerate(_SPACE_BEFORE_PAREN.sub("(", masked).split("\n"), 1):
         found = find(line)
@@ -55,7 +60,7 @@ def pack_references(references: Sequence[Reference]) -> bytes:
         position = qualified.setdefault(reference.within, len(qualified)) if reference.within else -1
         _, names = by_line.setdefault(reference.line, (position, []))
         names.append(reference.name + "(" if reference.role == "call" else reference.name)
-    rows = ["\t".join(qualified)]
+    rows = [_header(qualified)]
     previous = 0
     for line, (position, names) in sorted(by_line.items()):
         rows.append(f"{line - previous}\t{position}\t{' '.join(names)}")

@@ -30,8 +30,8 @@ class Weights:
 
     path_meaning: float = 0.3  # cosine of the query and the words of the path, for the first files only
 
-    # Meaning: z-score of the mean of a file's three best cosines, cut at 0, divided by 4.
-    meaning: float = 0.68
+    # Meaning: z-score of a file's best cosine, cut at 0, divided by 4.
+    meaning: float = 0.6
 
     # Multipliers.
     length: float = 0.4  # × (1 + this × relative log length)

@@ -97,6 +97,7 @@ class SearchRequest:
     max_tokens: int = _opt(0, "Pack the best results into about this many tokens; 0 for no limit.", minimum=0)
     explain: bool = _opt(False, "Show why each result has its place, and what was left out by which rule.", short="e")
     snippets: bool = _opt(True, "Show the text of the results.")
+    context: bool = _opt(False, "Add who calls each result, its tests, the team's patterns and memories.", short="c")
     full_text: bool = _opt(False, "Show whole chunks instead of the lines that answer.")
     refresh: bool = _opt(True, "Look for changed files before searching.")
 

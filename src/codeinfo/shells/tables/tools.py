@@ -20,6 +20,7 @@ _ANSWER_CODES = {
     "VALIDATION_FAILED": _INVALID,
     "ROOT_REFUSED": _INVALID,
     "NOT_FOUND": _INVALID,
+    "REPO_NOT_FOUND": _INVALID,
     "CONVERSATION_ARCHIVED": 410,
     "RUN_IN_PROGRESS": 409,
     "CODE_INFO_LLM_UNAVAILABLE": -32001,
@@ -51,6 +52,7 @@ def _search_request(values: Values, project: str) -> requests.SearchRequest:
         values["query"],
         limit=values.get("limit", 10),
         purpose="" if purpose == "explore" else purpose,
+        context=True,
         **values.get("filters", {}),
         **placed(requests.SearchRequest, "paths", project),
     )
@@ -70,7 +72,7 @@ def _agent_request(values: Values, project: str) -> answers.AgentRunRequest:
     return answers.AgentRunRequest(
         values["agentName"],
         values["instruction"],
-        working_folder=values.get("working_folder") or project or ".",
+        working_folder=project or ".",
         conversation=values.get("conversationId", ""),
     )
 
@@ -177,8 +179,6 @@ TOOLS: tuple[Tool, ...] = (
         "Write down a convention, decision, gotcha or failure for later, in the project's own memory file.",
         folder="path",
         only=("memory", "type", "category", "reason", "scope"),
-        result=shapes.RememberedMemory,
-        shape=shapes.remembered,
     ),
     direct(
         "get_memory",
@@ -279,8 +279,8 @@ TOOLS: tuple[Tool, ...] = (
             Input("agentName", "The agent's name.", required=True),
             Input("instruction", "What it is to do.", required=True),
             _CONVERSATION,
-            Input("working_folder", "The folder it works on."),
         ),
+        project=Input("working_folder", "The folder it works on."),
         request=_agent_request,
         result=shapes.AgentAnswer,
         shape=shapes.agent_answer,
