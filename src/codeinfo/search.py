@@ -29,8 +29,8 @@ from codeinfo.rank.query import Query, read_query
 from codeinfo.rank.weights import WITH_VECTORS, WITHOUT_VECTORS, Weights
 from codeinfo.types import Definition, Distance, Dropped, FileKind, Hit, Intent, Quality, SearchResult, Signal
 
-CANDIDATES = 120  # files that get the per-path signals
-PATHS_READ = 40  # of them, those whose paths are embedded: a right file is hardly ever farther down
+CANDIDATES = 80  # files that get the per-path signals
+PATHS_READ = 30  # of them, those whose paths are embedded: a right file is hardly ever farther down
 ROWS_PER_FILE = 3  # fetched for each file: the best, its second, and one to spare for filters
 MEANING_IN_FILE = 0.5  # a cosine's worth beside the relative keyword score when chunks of one file compete
 DEFINED_HERE = 3.0  # the chunk where a bare name is defined wins over any that uses it

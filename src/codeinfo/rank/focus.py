@@ -14,6 +14,7 @@ BUDGETS = (900, 500, 350, 300)
 LATER_BUDGET = 200
 HEAD_SHARE = 0.35  # of the query's weight: where a definition begins tells what the rest is
 REPEATED = 0.1
+LEAST_WEIGHT = 0.15  # of the heaviest term: lighter ones are on too many lines to tell which
 PREFIX = 4  # stems keep the first letters of a word, whatever happens to its end
 
 
@@ -28,8 +29,10 @@ class Finder:
     """
 
     def __init__(self, weights: Mapping[str, float]) -> None:
-        self.weights = weights
-        beginnings = sorted({term[:PREFIX] for term in weights})
+        least = LEAST_WEIGHT * max(weights.values(), default=0.0)
+        self.weights = {term: weight for term, weight in weights.items() if weight >= least}
+        self.total = sum(self.weights.values())
+        beginnings = sorted({term[:PREFIX] for term in self.weights})
         self._hint = re.compile("|".join(map(re.escape, beginnings)) if beginnings else r"(?!)")
 
     def terms_by_line(self, text: str, lines: list[str]) -> dict[int, list[str]]:
@@ -62,7 +65,7 @@ def focus(text: str, finder: Finder, budget: int) -> tuple[int, int]:
         last = _last_line(first, ends, budget)
         worth = _worth(found, first, last, finder.weights)
         if first == 0:
-            worth += HEAD_SHARE * sum(finder.weights.values())
+            worth += HEAD_SHARE * finder.total
         if worth > best_worth:
             best, best_worth = (first, last), worth
     return best
