@@ -157,7 +157,8 @@ def race(trees: list[Path], contestants: dict[str, Contestant], rounds: int) -> 
             quickest = min(done)
             best[name].append(Run(quickest.seconds, quickest.chunks, max(run.peak_mb for run in done)))
         shown = "   ".join(f"{name} {best[name][-1].seconds:6.2f} s {best[name][-1].chunks:6}" for name in best)
-        print(f"{tree.name:24.24} {shown}", flush=True)
+        peaks = ", ".join(f"{best[name][-1].peak_mb:.0f} MB" for name in best)
+        print(f"{str(tree)[-32:]:32} {shown}   {peaks}", flush=True)
     return best
 
 
