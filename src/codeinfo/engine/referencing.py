@@ -22,6 +22,7 @@ from codeinfo.tokens import identifier_terms, identifiers
 from codeinfo.types import Definition, Import, Reference
 
 _KEPT_UNITS = 4000  # files whose definitions and imports stay in memory
+_KEPT_TEXTS = 500
 _PREVIEW_CHARS = 160
 _IMPORT_WORDS = ("import", "from", "export", "use ", "using ", "require", "pub use", "#include", "const {")
 _INTERFACES = frozenset({"interface", "trait", "protocol"})
@@ -55,7 +56,8 @@ class IndexWorld:
         self._units = units
         self._outcomes: dict[tuple[str, Import], Outcome] = {}
         self._visible: dict[str, tuple[str, ...]] = {}
-        self._lines: dict[int, Mapping[int, str]] = {}
+        self._lines: OrderedDict[int, Mapping[int, str]] = OrderedDict()
+        self._defining: dict[str, frozenset[str]] = {}
         self.by_id = {file.file_id: file for file in graph.files.values()}
 
     def unit(self, path: str) -> Unit | None:
@@ -73,9 +75,17 @@ class IndexWorld:
             self._visible[source.path] = self._resolver.visible(source)
         return self._visible[source.path]
 
+    def defining(self, name: str) -> frozenset[str]:
+        if name not in self._defining:
+            rows = self.facts.definitions_named(name)
+            self._defining[name] = frozenset(self.by_id[file_id].path for file_id, _ in rows if file_id in self.by_id)
+        return self._defining[name]
+
     def lines(self, file_id: int) -> Mapping[int, str]:
         if file_id not in self._lines:
             self._lines[file_id] = self.facts.lines(file_id)
+            if len(self._lines) > _KEPT_TEXTS:
+                self._lines.popitem(last=False)
         return self._lines[file_id]
 
     @cached_property

@@ -82,6 +82,10 @@ class World(Protocol):
 
     def lines(self, file_id: int) -> Mapping[int, str]: ...
 
+    def defining(self, name: str) -> frozenset[str]:
+        """Files that define something of this name."""
+        ...
+
 
 class Binder:
     """Looks names up. An answer is a list of symbols: overloads and platform variants share a name."""
@@ -114,15 +118,20 @@ class Binder:
             return [SymbolId(unit.facts.path, name), *also]
         if bound:
             return bound
-        beside = [found for path in self._visible(unit) if (found := self.top_level(path, name))]
-        return [symbol for found in beside for symbol in found]
+        return self._beside(unit, name)
 
-    def _visible(self, unit: Unit) -> Iterator[str]:
-        """Files whose top-level names need no qualification: those of the package, and of wildcard imports."""
-        yield from self._world.visible(unit.facts)
+    def _beside(self, unit: Unit, name: str) -> list[SymbolId | ModuleId]:
+        """Names that need no qualification: those of the package, and of wildcard imports."""
+        defining = self._world.defining(name)
+        files = [path for path in self._world.visible(unit.facts) if path in defining] if defining else []
+        found = [symbol for path in files for symbol in self.top_level(path, name)]
         for written in unit.imports:
             if written.names == ("*",) or (unit.facts.language == "csharp" and not written.names):
-                yield from (target.path for target in self._world.outcome(unit.facts, written).targets)
+                outcome = self._world.outcome(unit.facts, written)
+                for target in outcome.targets:
+                    if not outcome.package or target.path in defining:
+                        found += self.top_level(target.path, name)
+        return list(dict.fromkeys(found))
 
     def _in_scope(self, unit: Unit, scope: str, name: str) -> list[SymbolId | ModuleId]:
         inner = f"{scope}.{name}"
@@ -188,7 +197,8 @@ class Binder:
             return [SymbolId(path, name)]
         for written in unit.imports:
             if name in (written.alias, *written.names) or written.names == ("*",):
-                for target in self._world.outcome(unit.facts, written).targets:
+                outcome = self._world.outcome(unit.facts, written)
+                for target in () if outcome.package else outcome.targets:  # a package is not passed on
                     wanted = written.names[0] if written.alias == name and written.names else name
                     if not target.names and written.names != ("*",):
                         if self._module_name(unit, written, target.path) == name or written.alias == name:
@@ -221,7 +231,8 @@ class Binder:
             return [SymbolId(owner.path, inner)]
         if unit.facts.language not in OPEN_TYPES:
             return []
-        others = (self._world.unit(path) for path in self._world.visible(unit.facts))
+        defining = self._world.defining(name)
+        others = (self._world.unit(path) for path in self._world.visible(unit.facts) if path in defining)
         return [SymbolId(one.facts.path, inner) for one in others if one and inner in one.by_qualified]
 
     def bases(self, owner: SymbolId) -> list[SymbolId]:
