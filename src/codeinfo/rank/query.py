@@ -15,12 +15,16 @@ POSITION_DECAY = 0.2
 LONG_POSITION_DECAY = 0.03  # a bug report names its subject anywhere
 LONG_QUERY_WORDS = 25
 MAX_TERMS = 80
+MAX_NAMES = 200  # names and paths looked up: more are in no question, only in a pasted file
 PROJECT_WORD_WEIGHT = 0.3  # the project's own name is in every file
 PAIR_WEIGHT = 0.5  # two neighbouring words as one identifier
 EXPANSION_WEIGHT = 0.25
 
 _TOKEN = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#|/)[A-Za-z_$][\w$]*)*|\d+|[^\W\d_]+")
-_PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)+|\b[\w-]+\.[A-Za-z]{1,5}\b")
+# Starts only where a run starts, and gives nothing back: reading stays linear in a line of 100,000 letters.
+_PATH = re.compile(r"(?<![\w.-])[\w.-]++(?:/[\w.-]++)*+")
+_FROM_HERE = re.compile(r"\A(?:\.{1,2}/)+")
+_EXTENSION = re.compile(r"[^.]\.[A-Za-z]{1,5}\Z")
 _QUALIFIER = re.compile(r"\.|::|->|#|/")
 _CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2,}[a-z]")
 _BARE_NAME = re.compile(r"[`'\"]?[@$]?[A-Za-z_][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$][\w$!?]*)*(?:\(\))?[!?]?[`'\"]?\Z")
@@ -56,7 +60,7 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
         terms=_weighted_terms(content, words, project_words, bare),
         words=words,
         names=names,
-        paths=tuple(dict.fromkeys(match for match in _PATH.findall(text) if _is_path(match))),
+        paths=_paths(text),
         about_tests=bool({"test", "tests", "testing", "spec", "specs"} & {word.lower() for word in words}),
     )
 
@@ -96,11 +100,17 @@ def _names(tokens: list[str], bare: bool) -> tuple[str, ...]:
         if bare or looks_like_code or proper:
             found.append(last)
             found.extend(part for part in _QUALIFIER.split(token)[:-1] if bare)
-    return tuple(dict.fromkeys(name for name in found if len(name) > 1))
+    return tuple(dict.fromkeys(name for name in found if len(name) > 1))[:MAX_NAMES]
+
+
+def _paths(text: str) -> tuple[str, ...]:
+    """Paths and file names as an index has them: not from `./`, and without the full stop of a sentence."""
+    found = (_FROM_HERE.sub("", match).rstrip(".") for match in _PATH.findall(text))
+    return tuple(dict.fromkeys(path for path in found if _is_path(path)))[:MAX_NAMES]
 
 
 def _is_path(text: str) -> bool:
-    return "/" in text or not text[0].isdigit()
+    return "/" in text or (bool(_EXTENSION.search(text)) and not text[0].isdigit())
 
 
 def _parts(token: str) -> list[str]:
