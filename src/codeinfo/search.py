@@ -29,9 +29,10 @@ from codeinfo.rank.query import Query, read_query
 from codeinfo.rank.weights import WITH_VECTORS, WITHOUT_VECTORS, Weights
 from codeinfo.types import Definition, Distance, Dropped, FileKind, Hit, Intent, Quality, SearchResult, Signal
 
-CANDIDATES = 80  # files that get the per-path signals
+CANDIDATES = 80  # files that get the per-path signals, at least
+CANDIDATES_PER_RESULT = 2  # the factors that follow may halve a score, so a long list needs files to choose from
 PATHS_READ = 30  # of them, those whose paths are embedded: a right file is hardly ever farther down
-ROWS_PER_FILE = 3  # fetched for each file: the best, its second, and one to spare for filters
+ROWS_PER_FILE = 3  # fetched for each file: the best, its second, and one to spare
 MEANING_IN_FILE = 0.5  # a cosine's worth beside the relative keyword score when chunks of one file compete
 DEFINED_HERE = 3.0  # the chunk where a bare name is defined wins over any that uses it
 NAMED_HERE = 0.3
@@ -83,7 +84,7 @@ def search(text: str, view: Snapshot, embedder: Embedder | None, options: Search
     weights = options.weights or (WITHOUT_VECTORS if vector is None else WITH_VECTORS)
     evidence = gather(query, view, vector, weights)
     scores = fuse(evidence, weights)
-    ranked = boosted(query, filtered(scores, options), view, weights)
+    ranked = boosted(query, filtered(scores, options), view, weights, candidates_for(options))
     if vector is not None and isinstance(embedder, PathEmbedder):
         ranked = told_by_path(ranked, vector, view, embedder, weights)
     hits, dropped = choose(query, evidence, view, ranked, options, weights)
@@ -146,11 +147,19 @@ def filtered(scores: Floats, options: SearchOptions) -> Floats:
     return scores if options.allowed is None else np.where(options.allowed, scores, 0).astype(np.float32)
 
 
-def boosted(query: Query, scores: Floats, view: Snapshot, w: Weights) -> list[Ranked]:
+def candidates_for(options: SearchOptions) -> int | None:
+    """How many files to look at so that a list is short only when there is nothing more; None: all of them.
+
+    Kinds of symbols are known of chunks, not of files, so that filter may leave out any number of the best files.
+    """
+    return None if options.symbol_kinds else max(CANDIDATES, CANDIDATES_PER_RESULT * options.limit)
+
+
+def boosted(query: Query, scores: Floats, view: Snapshot, w: Weights, most: int | None = CANDIDATES) -> list[Ranked]:
     """The best files after the named multipliers, best first."""
     candidates = np.flatnonzero(scores > 0)
-    if len(candidates) > CANDIDATES:
-        candidates = candidates[np.argpartition(-scores[candidates], CANDIDATES)[:CANDIDATES]]
+    if most is not None and len(candidates) > most:
+        candidates = candidates[np.argpartition(-scores[candidates], most)[:most]]
     lengths = np.log1p(view.file_rows.astype(np.float32))
     longest = max(float(lengths.max()), 1e-6) if len(lengths) else 1.0
     ranked = []
@@ -186,7 +195,7 @@ def choose(
     for item in ranked:
         if len(hits) == options.limit and not options.explain:
             break
-        rows = best_rows(query, evidence, view, item.file)
+        rows = best_rows(query, evidence, view, item.file, None if options.symbol_kinds else ROWS_PER_FILE)
         chunks = view.chunks(rows[:1] if len(hits) == options.limit else rows)
         if len(hits) == options.limit:
             dropped.append(_dropped(chunks[0], "limit", f"score {item.score / ranked[0].score:.3f}"))
@@ -217,7 +226,9 @@ def _budget(options: SearchOptions, hits: Sequence[Hit]) -> int:
     return min(wanted, left, max(int(left * SHARE_OF_REST), LEAST_SHARE))
 
 
-def best_rows(query: Query, evidence: Evidence, view: Snapshot, file: int) -> list[int]:
+def best_rows(
+    query: Query, evidence: Evidence, view: Snapshot, file: int, most: int | None = ROWS_PER_FILE
+) -> list[int]:
     """A file's best rows, best first: by words and meaning, and by where a name asked for is defined."""
     own = _rows_of(view, file)
     first = own.start
@@ -231,7 +242,7 @@ def best_rows(query: Query, evidence: Evidence, view: Snapshot, file: int) -> li
             bonus[row] = max(bonus.get(row, 0.0), _worth_of_definition(query, symbol.definition))
     for row, worth in bonus.items():
         score[row - first] += worth
-    order = np.argsort(-score, kind="stable")[:ROWS_PER_FILE]
+    order = np.argsort(-score, kind="stable")[:most]
     return [first + int(at) for at in order]
 
 
