@@ -14,12 +14,13 @@ from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.ports import Snapshot
 from codeinfo.requests import SearchRequest, SimilarRequest
-from codeinfo.search import SearchOptions, search
+from codeinfo.search import SMALLEST_EXCERPT, SearchOptions, search
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.tokens import terms
 from codeinfo.types import Intent, SearchResult
 
 CHARS_PER_TOKEN = 4  # of source code, on average
+MAX_LINE_DIGITS = 9  # no file has more lines, and no database column holds any number
 
 Opened = tuple[Upkeep, SqliteStore, tuple[str, ...]]
 
@@ -28,7 +29,11 @@ def search_roots(request: SearchRequest, opened: Sequence[Opened]) -> SearchResu
     """Each root by itself, then the best of all: scores are relative to a root's best, so they can be compared."""
     if not request.query.strip():
         raise UsageError("the query is empty", next_step="Say what to look for")
-    results = [_search_root(request, *one) for one in opened]
+    if not opened:
+        raise UsageError("no folder to search", next_step="Name one")
+    # Equal shares of the characters: scores are relative to each root's best, so roots take turns in the list.
+    max_chars = max(CHARS_PER_TOKEN * request.max_tokens // len(opened), 1) if request.max_tokens else 0
+    results = [_search_root(request, max_chars, *one) for one in opened]
     if len(results) == 1:
         return results[0]
     hits = sorted((hit for result in results for hit in result.hits), key=lambda hit: -hit.score)
@@ -42,7 +47,9 @@ def search_roots(request: SearchRequest, opened: Sequence[Opened]) -> SearchResu
     )
 
 
-def _search_root(request: SearchRequest, keeper: Upkeep, store: SqliteStore, notes: tuple[str, ...]) -> SearchResult:
+def _search_root(
+    request: SearchRequest, max_chars: int, keeper: Upkeep, store: SqliteStore, notes: tuple[str, ...]
+) -> SearchResult:
     with store.snapshot() as view:
         options = SearchOptions(
             limit=request.limit,
@@ -51,18 +58,18 @@ def _search_root(request: SearchRequest, keeper: Upkeep, store: SqliteStore, not
             allowed=allowed_files(request, view, keeper),
             symbol_kinds=frozenset(request.symbol_kinds),
             full_text=request.full_text,
-            max_chars=CHARS_PER_TOKEN * request.max_tokens,
+            max_chars=max_chars,
             explain=request.explain,
         )
         found = search(request.query, view, keeper.embedder, options)
-        notes = (*notes, *_remarks(request, view))
+        notes = (*notes, *_remarks(request, max_chars, view))
     hits = tuple(replace(hit, root=str(keeper.root)) for hit in found.hits)
     if not request.snippets:
         hits = tuple(replace(hit, text="") for hit in hits)
     return replace(found, hits=hits, notes=(*found.notes, *notes))
 
 
-def _remarks(request: SearchRequest, view: Snapshot) -> list[str]:
+def _remarks(request: SearchRequest, max_chars: int, view: Snapshot) -> list[str]:
     remarks = []
     if not view.complete:
         remarks.append("the index is still being built: these results come from a part of it")
@@ -70,6 +77,8 @@ def _remarks(request: SearchRequest, view: Snapshot) -> list[str]:
     for language in request.languages:
         if language.lower() not in known:
             remarks.append(f"no file here is {language}; there are: {', '.join(sorted(known))}")
+    if request.max_tokens and max_chars < SMALLEST_EXCERPT:
+        remarks.append(f"{request.max_tokens} tokens are too few to show anything: allow more")
     return remarks
 
 
@@ -77,7 +86,7 @@ def similar_to(request: SimilarRequest, opened: Opened) -> SearchResult:
     """What resembles the chunk at a place, by its words and its meaning; the file itself is left out."""
     keeper, store, notes = opened
     path, _, line = request.place.rpartition(":")
-    if not path or not line.isdigit():
+    if not path or not line.isdecimal() or len(line) > MAX_LINE_DIGITS:
         raise UsageError(f"{request.place} is not a place", next_step="Write it as FILE:LINE, as in src/app.py:42")
     with store.snapshot() as view:
         if path not in view.paths:
