@@ -11,7 +11,7 @@ from codeinfo.jsonable import jsonable
 from codeinfo.requests import IndexResponse, StatusReport
 from codeinfo.requests.answers import AgentList, AgentRun, Answer
 from codeinfo.requests.code import ReferenceReport
-from codeinfo.requests.knowledge import MemoryList, Remembered
+from codeinfo.requests.knowledge import MemoryList
 from codeinfo.types import Card, Hit, RelatedMemory, SearchResult
 
 Reply = dict[str, Any]
@@ -228,16 +228,6 @@ def memory(one: RelatedMemory) -> Memory:
         source=one.source or None,
         scope=one.scope or None,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class RememberedMemory:
-    status: str  # added, or updated where it had been known
-    memory: Memory
-
-
-def remembered(result: Remembered, values: dict[str, Any]) -> Reply:
-    return shaped(RememberedMemory("updated" if result.known else "added", memory(result.memory)))
 
 
 @dataclass(frozen=True, slots=True)

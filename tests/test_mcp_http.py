@@ -1,0 +1,225 @@
+"""The server over HTTP on loopback, and one JSON for one request, whichever shell it comes through."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+import uvicorn
+from mcp.client import Client
+from starlette.applications import Starlette
+from starlette.routing import Mount, Route
+
+from codeinfo.config import Config
+from codeinfo.shells import cli
+from codeinfo.shells.mcp import http_service
+from codeinfo.shells.operations import operation, operation_names
+
+
+@contextmanager
+def served(config: Config, *tools: str) -> Iterator[str]:
+    service = http_service(config, tools)
+    routes = [Route("/mcp", endpoint=service.app), Mount("/mcp", app=service.app)]
+    app = Starlette(routes=routes, lifespan=lambda app: service.running())
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        while not server.started:
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        listener.close()
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "headers.py").write_text(
+        '"""Headers."""\n\n\ndef parse_header(line):\n    """Split a line."""\n    return line.split(":", 1)\n'
+    )
+    (tmp_path / "client.py").write_text("from headers import parse_header\n\nFIRST = parse_header('a:b')\n")
+    (tmp_path / "README.md").write_text("# Project\n\nUse parse_header for headers.\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_sessions_are_not_needed(project: Path, mode: str) -> None:
+    async def session(url: str) -> None:
+        async with Client(url, mode=mode) as client:
+            assert len((await client.list_tools()).tools) <= 6
+            found = await client.call_tool("search_codebase", {"query": "parse_header"})
+            assert found.structured_content["results"][0]["file"].startswith("headers.py")
+
+    with served(Config.load(), "search") as url:
+        anyio.run(session, url)
+        anyio.run(session, url + "/")
+
+
+def test_eight_clients_share_one_index(project: Path) -> None:
+    async def one(url: str, turn: int) -> None:
+        async with Client(url) as client:
+            (project / f"t{turn}.py").write_text(f"def turn_word_{turn}():\n    return {turn}\n")
+            found = await client.call_tool("search_codebase", {"query": f"turn_word_{turn}"})
+            assert f"t{turn}.py" in str(found.structured_content)
+
+    async def all_of_them(url: str) -> None:
+        async with anyio.create_task_group() as tasks:
+            for turn in range(8):
+                tasks.start_soon(one, url, turn)
+
+    with served(Config.load(), "search") as url:
+        anyio.run(all_of_them, url)
+
+
+# --- parity --------------------------------------------------------------------------------------------------------
+
+# What is the clock's or chance's: it cannot be the same twice.
+VOLATILE = {"took_ms", "durationMs", "indexed_at", "indexedAt", "conversation_id", "created_at", "last_message_at"}
+VOLATILE |= {"id", "bytes", "location", "generation", "date", "confidence", "detail", "turns", "calls", "returned"}
+VOLATILE |= {"ids", "markdown", "days", "saved", "source"}
+
+# The words after `codeinfo`, a ~ for a space within a word, and the same as a tool's arguments.
+SAME = (
+    ("search parse_header", {"query": "parse_header"}),
+    ("search parse_header -n 1 --explain", {"query": "parse_header", "limit": 1, "explain": True}),
+    ("search header --purpose edit", {"query": "header", "purpose": "edit"}),
+    ("similar headers.py:4", {"place": "headers.py:4"}),
+    ("index", {}),
+    ("status", {}),
+    ("why headers.py", {"path": "headers.py"}),
+    ("symbols headers.py", {"path": "headers.py"}),
+    ("defs parse_header", {"name": "parse_header"}),
+    ("refs parse_header", {"name": "parse_header"}),
+    ("calls parse_header", {"name": "parse_header"}),
+    ("imports client.py", {"path": "client.py"}),
+    ("map", {}),
+    ("cycles", {}),
+    ("impact headers.py", {"path": "headers.py"}),
+    ("hotspots", {}),
+    ("unused", {}),
+    ("remember Use~tabs", {"memory": "Use tabs"}),  # for the second time
+    ("memory list", {}),
+    ("memory show MEMORY", {"id": "MEMORY"}),
+    ("memory export", {}),
+    ("memory remove MEMORY", {"id": "MEMORY"}),
+    ("patterns", {}),
+    ("metadata", {}),
+    ("style", {}),
+    ("review HEAD", {"base": "HEAD"}),
+    ("docs list", {}),
+    ("docs add README.md --name readme", {"sources": ["README.md"], "name": "readme"}),
+    ("docs sync", {}),
+    ("docs search headers", {"queries": ["headers"]}),
+    ("docs outline readme README.md", {"collection": "readme", "document": "README.md"}),
+    ("docs section readme README.md", {"collection": "readme", "document": "README.md"}),
+    ("docs related readme README.md", {"collection": "readme", "document": "README.md"}),
+    ("docs remove readme", {"collections": ["readme"]}),
+    ("providers", {}),
+    ("agents list", {}),
+    ("agents run explainer Explain~parse_header", {"agent": "explainer", "instruction": "Explain parse_header"}),
+    ("ask What~is~a~header?", {"question": "What is a header?"}),
+    ("conversations list", {}),
+    ("conversations search header", {"text": "header"}),
+    ("conversations show CONVERSATION", {"id": "CONVERSATION"}),
+    ("conversations export CONVERSATION", {"id": "CONVERSATION"}),
+    ("conversations archive CONVERSATION", {"ids": ["CONVERSATION"]}),
+    ("conversations restore CONVERSATION", {"ids": ["CONVERSATION"]}),
+    ("conversations delete CONVERSATION", {"ids": ["CONVERSATION"]}),
+    ("projects", {}),
+    ("savings", {}),
+    ("vector-search header", {"query": "header"}),
+    ("doctor", {}),
+    ("clear", {}),
+)
+
+
+# What makes the world as it was before the tool's call.
+RESTORED = {
+    "docs add README.md --name readme": "docs remove readme -y",
+    "docs remove readme": "docs add README.md --name readme",
+    "clear": "index",
+    "memory remove MEMORY": "remember Use~tabs",
+}
+
+
+def settled(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: settled(one) for key, one in value.items() if key not in VOLATILE}
+    return [settled(one) for one in value] if isinstance(value, list) else value
+
+
+def git(*arguments: str) -> None:
+    identity = ("-c", "user.name=Tester", "-c", "user.email=tester@example.org")
+    subprocess.run(["git", *identity, *arguments], check=True, capture_output=True)
+
+
+def test_the_command_line_and_tools_return_the_same(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "first")
+    (project / "client.py").write_text("from headers import parse_header\n\nSECOND = parse_header('c:d')\n")
+    options = ["--json", "--set", "llm.provider=none", "--set", "llm.discover=false"]
+    config = Config.load({"llm.provider": "none", "llm.discover": False, "mcp.reply_tokens": 1_000_000})
+
+    def by_command(words: str, ids: dict[str, str]) -> Any:
+        shown = [ids.get(word, word.replace("~", " ")) for word in words.split()]
+        capsys.readouterr()
+        code = cli.run([*shown, *options])
+        out = capsys.readouterr()
+        assert code in (0, 3), f"{words}: {out.err}"
+        return json.loads(out.out)
+
+    async def session(url: str) -> None:
+        own, theirs = dict[str, str](), dict[str, str]()  # each shell has made a conversation of its own
+        async with Client(url) as client:
+            for words, arguments in SAME:
+                filled = json.loads(_filled(json.dumps(arguments), theirs))
+                reply = await client.call_tool(tool_name(words), filled)
+                assert not reply.is_error, f"{words}: {reply.content[0].text}"
+                if words in RESTORED:
+                    by_command(RESTORED[words], own)
+                printed = by_command(words, own)
+                assert settled(printed) == settled(reply.structured_content), words
+                _note_ids(printed, own)
+                _note_ids(reply.structured_content, theirs)
+
+    by_command("remember Use~tabs", {})
+    with served(config, "all") as url:
+        anyio.run(session, url)
+
+
+def test_parity_covers_every_operation() -> None:
+    local = {name for name in operation_names() if operation(name).group == "local"}
+    shown = {tool_name(words) for words, _ in SAME}
+    assert shown == {name.replace(" ", "_").replace("-", "_") for name in set(operation_names()) - local}
+
+
+def _filled(text: str, ids: dict[str, str]) -> str:
+    for name, value in ids.items():
+        text = text.replace(name, value)
+    return text
+
+
+def _note_ids(reply: Any, ids: dict[str, str]) -> None:
+    if reply.get("conversation_id") and "question" in reply:
+        ids["CONVERSATION"] = reply["conversation_id"]
+    if isinstance(reply.get("memory"), dict):
+        ids["MEMORY"] = reply["memory"]["id"]
+
+
+def tool_name(words: str) -> str:
+    known = [name for name in operation_names() if words == name or words.startswith(f"{name} ")]
+    return max(known, key=len).replace(" ", "_").replace("-", "_")
