@@ -20,6 +20,7 @@ from codeinfo.shells.http import make_app
 from codeinfo.shells.http_safety import Access, hosts_for
 
 PORT = 5010
+SLOW = "slowly"
 TOKEN = "t" * 43
 HOST = f"127.0.0.1:{PORT}"
 BANK = '''class Account:
@@ -51,14 +52,14 @@ def make_project(folder: Path) -> Path:
 
 
 def script(request: Request) -> Reply:
-    """A model that grades everything well and answers with one citation."""
+    """A model that grades everything well and answers with one citation, at length when asked to go SLOW."""
     properties = (request.schema or {}).get("properties", {})
     if "grades" in properties:
         count = request.messages[0].content.count("<<<passage ")
         return Reply(json.dumps({"grades": [{"passage": n, "score": 0.9} for n in range(1, count + 1)]}))
     if "query" in properties:
         return Reply(json.dumps({"query": "transfer money between accounts", "missing": "nothing"}))
-    return Reply(ANSWER)
+    return Reply("\n\n".join([ANSWER] * 6) if SLOW in request.messages[-1].content else ANSWER)
 
 
 @contextlib.contextmanager

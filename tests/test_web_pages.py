@@ -1,0 +1,314 @@
+"""The pages in a real browser, against the real program and a scripted model."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from web_tools import SLOW, make_project, script, served
+
+from codeinfo.providers.testserver import ScriptedServer, Trouble
+
+CHROMIUM = Path("/usr/bin/chromium")
+if not CHROMIUM.exists():
+    pytest.skip("Chromium is not installed: `make test` installs it where it may", allow_module_level=True)
+
+from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402
+
+SERIOUS = ("serious", "critical")
+MAX_ASSET_BYTES = 300_000
+MAX_FIRST_PAINT_MS = 200
+TIMEOUT_MS = 20_000
+
+
+@dataclass
+class World:
+    """A server with one project, and another folder to add."""
+
+    address: str
+    project: Path
+    other: Path
+
+
+class Model(ScriptedServer):
+    """Stops in the middle of an answer to a question that has SLOW in it."""
+
+    def next_trouble(self) -> Trouble | None:
+        asked = self.requests[-1].body
+        return Trouble.STALL if SLOW in json.dumps(asked) and "response_format" not in asked else None
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("pages")
+    project, other = make_project(folder / "bank"), make_project(folder / "other")
+    (other / "huge.py").write_text("x = 1\n" * 300_000)
+    with Model(script) as model:
+        options = ("--allow", str(folder), "--set", f"llm.base_url={model.url}", "--set", "llm.discover=false")
+        with served(project, folder / "home", *options) as address:
+            yield World(address, project, other)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    expect.set_options(timeout=TIMEOUT_MS)
+    with sync_playwright() as playwright:
+        # Containers have no user namespaces for the sandbox; the pages are our own.
+        made = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def page(world: World, browser: Browser) -> Iterator[Page]:
+    """A fresh tab that fails the test on any script error or policy violation."""
+    context = browser.new_context(base_url=world.address)
+    context.set_default_timeout(TIMEOUT_MS)
+    made = context.new_page()
+    problems: list[str] = []
+    made.on("pageerror", lambda error: problems.append(str(error)))
+    made.on("console", lambda line: problems.append(line.text) if line.type == "error" else None)
+    yield made
+    context.close()
+    assert [text for text in problems if "status of 4" not in text] == []  # refusals on purpose
+
+
+def check_accessible(page: Page) -> None:
+    from axe_core_python.sync_playwright import Axe
+
+    found = Axe().run(page)["violations"]
+    shown = [
+        (one["id"], [node["html"][:150] for node in one["nodes"][:2]]) for one in found if one["impact"] in SERIOUS
+    ]
+    assert shown == []
+
+
+def search(page: Page, query: str) -> None:
+    page.goto("/")
+    page.get_by_role("searchbox").fill(query)
+    page.keyboard.press("Enter")
+    expect(page.locator(".hit").first).to_be_visible()
+
+
+# --- search -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_search_shows_places_distances_signals_and_what_was_left_out(page: Page) -> None:
+    search(page, "move money to another account")
+    hit = page.locator(".hit").first
+    expect(hit).to_contain_text("bank.py")
+    expect(hit).to_contain_text(re.compile(r"distance \d\.\d{3}"))
+    expect(hit).to_contain_text("squared L2, lower is closer")
+    assert hit.locator(".code span").count() > 3  # coloured
+    hit.locator("summary").click()
+    assert hit.locator(".why tbody tr").count() >= 2
+    assert "q=move" in page.url
+    check_accessible(page)
+
+
+def test_a_result_opens_beside_the_list_with_its_uses_and_tests(page: Page) -> None:
+    search(page, "transfer")
+    page.locator(".hit .place").first.click()
+    panel = page.locator("#panel")
+    expect(panel.locator("h2")).to_contain_text("bank.py")
+    expect(panel).to_contain_text("Imported by")
+    expect(panel).to_contain_text("tests/test_bank.py")
+    check_accessible(page)
+    page.keyboard.press("Escape")
+    expect(panel).to_be_empty()
+
+
+def test_keys_alone_are_enough(page: Page) -> None:
+    search(page, "transfer")
+    page.keyboard.press("Escape")
+    page.locator("#main").focus()
+    page.keyboard.press("j")
+    expect(page.locator(".hit").first).to_be_focused()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator("#panel [data-close]")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.locator(".hit .place").first).to_be_focused()
+    page.keyboard.press("/")
+    expect(page.get_by_role("searchbox")).to_be_focused()
+
+
+def test_the_decision_card_is_shown_before_a_change(page: Page) -> None:
+    page.goto("/?q=transfer+money&purpose=edit")
+    expect(page.locator(".card").first).to_contain_text(re.compile("[Rr]eady to change"))
+
+
+def test_first_paint_is_quick_and_assets_are_small(page: Page) -> None:
+    page.goto("/")
+    size = 0
+
+    def count(response: Any) -> None:
+        nonlocal size
+        size += len(response.body())
+
+    page.on("response", count)
+    page.goto("/", wait_until="networkidle")
+    paint = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+    times = []
+    for _ in range(5):
+        page.goto("/", wait_until="networkidle")
+        times.append(page.evaluate(paint))
+    assert 20_000 < size < MAX_ASSET_BYTES
+    assert min(times) < MAX_FIRST_PAINT_MS  # the least disturbed by what else this machine does
+
+
+# --- chat and agents --------------------------------------------------------------------------------------------------
+
+
+def ask(page: Page, text: str) -> None:
+    page.get_by_label("Question").fill(text)
+    page.get_by_role("button", name="Ask").click()
+
+
+def test_a_streamed_answer_has_citations_that_open_and_tool_rows_with_distances(page: Page) -> None:
+    page.goto("/ui/chat")
+    ask(page, "how does transfer move money?")
+    answer = page.locator(".turn.assistant[data-status=ok]")
+    expect(answer).to_contain_text("InsufficientFunds")
+    answer.locator(".tools > summary").click()
+    answer.locator(".call > summary").first.click()
+    expect(answer.locator(".file > summary").first).to_contain_text(re.compile(r"lowest\s+distance \d\.\d{3}"))
+    answer.locator(".file > summary").first.click()
+    expect(answer.locator(".match").first).to_contain_text(re.compile(r"distance \d\.\d{3}"))
+    assert answer.locator(".match pre").first.inner_text().strip()
+    expect(answer.locator(".figures")).to_contain_text("tokens")
+    check_accessible(page)
+    answer.locator(".cite").first.click()
+    expect(page.locator("#panel .code")).to_be_visible()
+
+
+def test_history_survives_a_reload_and_a_second_tab(page: Page) -> None:
+    page.goto("/ui/chat")
+    ask(page, "what does Account hold?")
+    expect(page.locator(".turn.assistant[data-status=ok]")).to_be_visible()
+    page.reload()
+    expect(page.locator(".turn.user")).to_contain_text("what does Account hold?")
+    expect(page.locator(".turn.assistant[data-status=ok]")).to_contain_text("InsufficientFunds")
+    assert page.locator(".tools").count() == 1
+    second = page.context.new_page()
+    second.goto(page.url)
+    expect(second.locator(".turn.assistant[data-status=ok]")).to_be_visible()
+
+
+def test_a_reload_in_the_middle_goes_on_and_stop_stops(page: Page) -> None:
+    page.goto("/ui/chat")
+    ask(page, f"how does transfer move money {SLOW}?")
+    expect(page.locator(".stream")).to_contain_text("transfer")
+    page.reload()
+    expect(page.locator(".turn.user")).to_contain_text(SLOW)
+    expect(page.locator(".live .stream")).to_contain_text("transfer")
+    page.get_by_role("button", name="Stop").click()
+    stopped = page.locator(".turn.assistant[data-status=stopped]")
+    expect(stopped).to_be_visible()
+    expect(stopped).to_contain_text("transfer")
+    expect(page.get_by_role("button", name="Stop")).to_be_hidden()
+
+
+def test_conversations_are_archived_and_restored(page: Page) -> None:
+    page.goto("/ui/chat")
+    ask(page, "archive me please, transfer")
+    expect(page.locator(".turn.assistant[data-status=ok]")).to_be_visible()
+    listed = page.locator("#conversations li", has_text="archive me please")
+    listed.get_by_role("button").click()
+    expect(listed).to_have_count(0)
+    page.get_by_role("button", name="Archived").click()
+    expect(listed).to_have_count(1)
+    listed.get_by_role("link").click()
+    expect(page.locator(".notice")).to_contain_text("archived")
+    page.get_by_role("button", name="Archived").click()
+    listed.get_by_role("button").click()
+    page.get_by_role("button", name="Active").click()
+    expect(listed).to_have_count(1)
+
+
+def test_an_agent_answers(page: Page) -> None:
+    page.goto("/ui/agents")
+    page.locator(".agents a").first.click()
+    page.get_by_label("Instruction").fill("look at transfer")
+    page.get_by_role("button", name="Run").click()
+    expect(page.locator(".turn.assistant[data-status=ok]")).to_contain_text("InsufficientFunds")
+    check_accessible(page)
+
+
+# --- projects, map, health --------------------------------------------------------------------------------------------
+
+
+def test_a_project_is_added_with_progress_to_the_end_and_removed(page: Page, world: World) -> None:
+    page.goto("/ui/projects")
+    page.get_by_text("Choose a folder").click()
+    page.locator("#picker").get_by_role("button").first.click()
+    page.locator("#picker").get_by_role("button", name="other").click()
+    expect(page.locator("#folder")).to_have_value(str(world.other))
+    page.get_by_role("button", name="Add").click()
+    done = page.locator("#queue .done[data-state=done]", has_text="other")
+    expect(done).to_be_visible()
+    expect(done).to_contain_text("skipped")
+    done.locator("summary").first.click()
+    expect(done).to_contain_text("huge.py")
+    project = page.locator(f'.project[data-root="{world.other}"]')
+    expect(project).to_contain_text("files")
+    check_accessible(page)
+    page.on("dialog", lambda dialog: dialog.accept())
+    project.get_by_role("button", name="Remove").click()
+    expect(project).to_have_count(0)
+
+
+def test_a_folder_that_is_not_allowed_is_refused_in_words(page: Page) -> None:
+    page.goto("/ui/projects")
+    page.get_by_label("Folder to add").fill("/etc")
+    page.get_by_role("button", name="Add").click()
+    expect(page.locator("#queue")).to_contain_text("not below an allowed folder")
+
+
+def test_map_and_health(page: Page) -> None:
+    page.goto("/ui/map")
+    page.locator(".picture a").first.click()
+    expect(page.locator("#area")).to_contain_text("Hubs")
+    expect(page.get_by_role("heading", name="Memories")).to_be_visible()
+    check_accessible(page)
+    page.goto("/ui/health")
+    expect(page.locator("main")).to_contain_text("sqlite")
+    page.get_by_label("Least level shown").select_option("ERROR")
+    expect(page.locator("#log")).to_contain_text("nothing has been logged")
+    check_accessible(page)
+    page.goto("/docs")
+    expect(page.locator("main")).to_contain_text("/api/v1/search")
+    check_accessible(page)
+
+
+# --- looks ------------------------------------------------------------------------------------------------------------
+
+
+def test_dark_mode_follows_the_system_and_the_button(page: Page) -> None:
+    background = "getComputedStyle(document.body).backgroundColor"
+    page.emulate_media(color_scheme="light")
+    page.goto("/")
+    light = page.evaluate(background)
+    page.emulate_media(color_scheme="dark")
+    dark = page.evaluate(background)
+    assert light != dark
+    search(page, "transfer")
+    check_accessible(page)
+    page.locator("#theme").click()
+    assert page.evaluate(background) == light
+    page.reload()
+    assert page.evaluate(background) == light
+
+
+@pytest.mark.parametrize("width", [400, 1800])
+def test_nothing_is_cut_off_on_narrow_and_wide_screens(page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    for path in ("/?q=transfer", "/ui/chat", "/ui/agents", "/ui/projects", "/ui/map", "/ui/health"):
+        page.goto(path)
+        overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert overflow <= 0, path
