@@ -1,4 +1,4 @@
-"""The demo: index a small sample repository, search it, and see why a result came first.
+"""The demo: index a small sample repository, search it, see why a result came first, and ask a question.
 
 It runs the same commands that you would type, on a copy under `.demo/`, with its index there too.
 """
@@ -18,6 +18,7 @@ STEPS = (
     ("index",),
     ("search", "what happens when the payment provider is down", "-n", "3"),
     ("search", "release_expired", "-n", "1", "--explain"),
+    ("ask", "what happens when the payment provider is down"),
     ("why", "node_modules/left-pad/index.js"),
     ("status",),
 )

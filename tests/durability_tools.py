@@ -120,9 +120,10 @@ def full_disk(project: Path, cache: Path) -> None:
     fill(cache / "filler")
     assert cli("search", STEADY, project).code == 0
     (project / "module0000.py").write_text("def changed():\n    return 1\n" * 50)
-    assert cli("search", STEADY, project).code == 7
-    found = cli("search", STEADY, project, "--no-refresh", "--json")
+    assert cli("index", project).code == 7
+    found = cli("search", STEADY, project, "--json")
     assert found.json["hits"][0]["path"] == "steady.py"
+    assert any("may miss the newest changes" in note for note in found.json["notes"])
     assert digest(project) == before
     (cache / "filler").unlink()
     assert cli("index", project).code == 0
@@ -148,7 +149,8 @@ def read_only(project: Path, cache: Path) -> None:
     assert (found.code, found.json["hits"][0]["path"]) == (0, "steady.py")
     assert cli("status", project).code == 0
     (project / "new.py").write_text("def newcomer():\n    return 1\n")
-    found = cli("search", STEADY, project, "--json", "--no-refresh")
+    found = cli("search", STEADY, project, "--json")
+    assert any("may miss the newest changes" in note for note in found.json["notes"])
     assert (found.code, found.json["hits"][0]["path"]) == (0, "steady.py")
     done = cli("index", project, "--json")
     assert (done.code, error(done)["code"]) == (2, "READ_ONLY")

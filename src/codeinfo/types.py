@@ -229,17 +229,6 @@ class Intent(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Filters:
-    """What a search may return; empty tuples mean no restriction."""
-
-    languages: tuple[str, ...] = ()
-    paths: tuple[str, ...] = ()  # globs; a leading "!" excludes
-    kinds: tuple[FileKind, ...] = ()
-    symbol_kinds: tuple[str, ...] = ()
-    changed_since: str = ""  # a git ref
-
-
-@dataclass(frozen=True, slots=True)
 class Distance:
     """A raw distance never stands alone: it carries its metric; lower is closer."""
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from codeinfo.config import Config
 from codeinfo.engine.parts import Parts
 from codeinfo.engine.upkeep import Fresh, Upkeep, is_complete
-from codeinfo.errors import Busy, IndexDamaged, NotFound
+from codeinfo.errors import Busy, IndexDamaged, NotFound, OutOfSpace, UsageError
 from codeinfo.requests import (
     Cleared,
     ClearReport,
@@ -158,6 +158,10 @@ class Engine:
         assert fresh is not None  # whoever waits gets a report
         return fresh
 
+    def mark(self, path: str | Path) -> object | None:
+        """The same object as long as nothing has changed below a root; None where that cannot be told."""
+        return self._lasting.mark(self.upkeep(path)) if self._lasting is not None else None
+
     def indexing(self, path: str | Path) -> Progress | None:
         """How far the refresh of a root is that goes on now in this process."""
         return self._lasting.running(self.upkeep(path)) if self._lasting is not None else None
@@ -166,9 +170,17 @@ class Engine:
         from codeinfo.engine.searching import search_roots
 
         keepers = [self.upkeep(path) for path in dict.fromkeys(request.paths)]
-        opened = [(keeper, *self.searchable(keeper, refresh=request.refresh, progress=progress)) for keeper in keepers]
-        found = search_roots(request, opened)
+        try:
+            found = search_roots(request, self._opened(keepers, request.refresh, progress))
+        except IndexDamaged:
+            # Met while reading: the build is marked by now, so that opening it again sets it aside and builds anew.
+            found = search_roots(request, self._opened(keepers, True, progress))
         return self.knowledge.around(request, found) if request.context or request.purpose else found
+
+    def _opened(
+        self, keepers: list[Upkeep], refresh: bool, progress: ProgressSink | None
+    ) -> list[tuple[Upkeep, SqliteStore, tuple[str, ...]]]:
+        return [(keeper, *self.searchable(keeper, refresh=refresh, progress=progress)) for keeper in keepers]
 
     def similar(self, request: SimilarRequest, progress: ProgressSink | None = None) -> SearchResult:
         from codeinfo.engine.searching import similar_to
@@ -196,8 +208,12 @@ class Engine:
                 fresh = self._lasting.refresh(keeper, progress) if self._lasting else keeper.refresh(progress=progress)
                 if fresh is not None:
                     return fresh.store, fresh.announcements
-            except Busy as busy:
-                notes = (f"{busy.what}: these results may miss the newest changes",)
+            except (Busy, OutOfSpace, UsageError) as error:
+                if isinstance(error, UsageError) and error.code != "READ_ONLY":
+                    raise
+                if keeper.live_store() is None:
+                    raise
+                notes = (f"{error.what}: these results may miss the newest changes",)
         store = keeper.live_store()
         if store is None:
             raise NotFound(f"{keeper.root} is not indexed yet", next_step="Run `codeinfo index` and search again")
