@@ -10,8 +10,10 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
@@ -51,6 +53,7 @@ def make_app(config: Config, access: Access, allowed: tuple[Path, ...] = ()) -> 
         lifespan=_lifespan,
     )
     app.state.codeinfo = _state(config, access, allowed)
+    app.openapi = partial(_document, app.openapi)  # type: ignore[method-assign]
     engine = app.state.codeinfo.engine
     app.state.mcp = http_service(config, MCP_SETS, lambda: engine)
     add_handlers(app)
@@ -66,6 +69,15 @@ def make_app(config: Config, access: Access, allowed: tuple[Path, ...] = ()) -> 
     app.mount("/mcp", app.state.mcp.app)
     reads = access.reads | http_operations.read_paths() | http_contract.READS
     return Guard(app, Access(access.hosts, access.token, reads, access.private))
+
+
+def _document(described: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The framework's description, less the one status that never comes: wrong parameters are 400 like all others."""
+    document = described()
+    for methods in document["paths"].values():
+        for route in methods.values():
+            route["responses"].pop("422", None)
+    return document
 
 
 def _state(config: Config, access: Access, allowed: tuple[Path, ...]) -> State:

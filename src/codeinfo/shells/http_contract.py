@@ -57,7 +57,6 @@ def contract_router() -> APIRouter:
 
 def add_get(router: APIRouter, path: str, endpoint: Any, summary: str, result: dict[str, Any]) -> None:
     answers = {200: {"description": "Done.", "content": {"application/json": {"schema": result}}}, **documented()}
-    answers[422] = {"description": "A parameter is not valid."}
     router.add_api_route(path, endpoint, methods=["GET"], summary=summary, response_class=Response, responses=answers)
 
 

@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
@@ -121,6 +122,12 @@ def add_handlers(app: FastAPI) -> None:
         code = _CODE_OF_STATUS.get(error.status_code, "HTTP_ERROR")
         body = {"error": {"code": code, "message": str(error.detail), "next": "See /docs for what is served"}}
         return JSONResponse(body, error.status_code, error.headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def parameter(request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        what = f"{first['loc'][-1]}: {first['msg']}"
+        return json_response(error_body(UsageError(what, next_step="See /docs for what it may be")), 400)
 
     @app.exception_handler(Exception)
     async def unknown(request: Request, error: Exception) -> Response:

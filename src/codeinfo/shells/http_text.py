@@ -18,7 +18,7 @@ from codeinfo.requests.answers import Citation
 
 COLOURED_CHARS = 30_000  # a longer text is shown plain: colouring is for reading
 COLOURED_LINE = 2_000
-_CITED = re.compile(r"\[(\d{1,3})\]")
+_CITED = re.compile(r"\[(\d{1,3})(: unverified)?\]")
 _TAGS = frozenset(
     "a blockquote br code del em h1 h2 h3 h4 h5 h6 hr li ol p pre span strong table tbody td th thead tr ul".split()
 )
@@ -110,6 +110,8 @@ def _with_citations(token: Token, link: Callable[[int], str]) -> Sequence[Token]
             continue
         parts.append(Token("text", "", 0, content=token.content[at : found.start()]))
         html = f'<a class="cite" href="{escape(address)}" hx-get="{escape(address)}" hx-target="#panel">{found[1]}</a>'
+        if found[2]:
+            html += '<span class="unverified">unverified</span>'
         parts.append(Token("html_inline", "", 0, content=html))
         at = found.end()
     return (*parts, Token("text", "", 0, content=token.content[at:]))
