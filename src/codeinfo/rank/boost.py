@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,10 +15,11 @@ from codeinfo.rank.query import Query
 from codeinfo.rank.weights import Weights
 from codeinfo.tokens import stem_terms, terms
 
+# The group that matches is the word that says so; the rest of a file's name is its subject.
 _SECONDARY = re.compile(
-    r"(?:^|/)(?:tests?|specs?|__tests__|testing|testdata|fixtures?|mocks?|examples?|samples?|demos?|bench(?:marks?)?|"
-    r"legacy|deprecated|compat|old)(?:/|$)|(?:^|/)(?:test_[^/]*|conftest\.py|[^/]*(?:[_.-](?:test|tests|spec|bench|example))"
-    r"\.[^/.]+|[^/]*(?:Test|Tests|Spec|IT)\.[a-z]+)$",
+    r"(?:^|/)(tests?|specs?|__tests__|testing|testdata|fixtures?|mocks?|examples?|samples?|demos?|bench(?:marks?)?|"
+    r"legacy|deprecated|compat|old)(?:/|$)|(?:^|/)(?:(test)_[^/]*|(conftest)\.py|"
+    r"[^/]*[_.-](test|tests|spec|bench|example)\.[^/.]+|[^/]*(Test|Tests|Spec|IT)\.[a-z]+)$",
 )
 _VENDORED = re.compile(r"(?:^|/)(?:vendor|vendored|_vendor|third[_-]?party|external|extern|deps|node_modules)/")
 _STUB = re.compile(r"\.(?:d\.ts|pyi)$")
@@ -96,19 +99,35 @@ def path_mentions(query: Query, paths: Sequence[str]) -> Floats:
     return result
 
 
-def _asked_for(query: Query, name: str) -> bool:
-    """A query about mocks, examples or benchmarks wants them."""
-    return any(term in query.terms for term in terms(name))
-
-
 def multipliers(query: Query, path: str, w: Weights) -> dict[str, float]:
     """Named factors from the path alone."""
-    factors = {"depth": math.exp(-w.depth * path.count("/"))}
-    found = _SECONDARY.search(path)
-    if found and not query.about_tests and not _asked_for(query, found[0]):
+    traits = _traits(path)
+    factors = {"depth": math.exp(-w.depth * traits.depth)}
+    # A query about mocks, examples or benchmarks wants them; one about retries does not want `retry_test.go`.
+    if traits.secondary and not query.about_tests and not any(term in query.terms for term in traits.secondary):
         factors["secondary"] = w.secondary
-    if _VENDORED.search(path):
+    if traits.vendored:
         factors["vendored"] = w.vendored
-    if _STUB.search(path):
+    if traits.stub:
         factors["type_stub"] = w.type_stub
     return factors
+
+
+class _Traits(NamedTuple):
+    """What a path says whatever the query."""
+
+    depth: int
+    secondary: tuple[str, ...]  # terms of the word that makes it a test, an example…; empty where none does
+    vendored: bool
+    stub: bool
+
+
+@lru_cache(maxsize=65_536)
+def _traits(path: str) -> _Traits:
+    found = _SECONDARY.search(path)
+    return _Traits(
+        depth=path.count("/"),
+        secondary=tuple(terms(found[found.lastindex or 0])) if found else (),
+        vendored=_VENDORED.search(path) is not None,
+        stub=_STUB.search(path) is not None,
+    )

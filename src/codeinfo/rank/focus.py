@@ -7,15 +7,14 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from itertools import accumulate
 
-from codeinfo.tokens import terms
-
 # The first result is read, the last ones are glanced at: characters by place, 3,300 for ten results.
 BUDGETS = (900, 500, 350, 300)
 LATER_BUDGET = 200
 HEAD_SHARE = 0.35  # of the query's weight: where a definition begins tells what the rest is
 REPEATED = 0.1
+STARTS_TRIED = 4
 LEAST_WEIGHT = 0.15  # of the heaviest term: lighter ones are on too many lines to tell which
-PREFIX = 4  # stems keep the first letters of a word, whatever happens to its end
+PREFIX = 5  # letters by which a term is known: stems keep the beginning of a word
 
 
 def budget_for(place: int) -> int:
@@ -25,27 +24,30 @@ def budget_for(place: int) -> int:
 class Finder:
     """Finds a query's terms in a text, line by line; made once a query.
 
-    Most lines have none: one pass over the text with the beginnings of the terms tells which lines to look at.
+    A term is known by its first letters, which stemming keeps: exact enough to choose lines by, and one pass of a
+    regular expression instead of cutting every line into terms.
     """
 
     def __init__(self, weights: Mapping[str, float]) -> None:
         least = LEAST_WEIGHT * max(weights.values(), default=0.0)
-        self.weights = {term: weight for term, weight in weights.items() if weight >= least}
+        self.weights: dict[str, float] = {}
+        for term, weight in weights.items():
+            if weight >= least:
+                self.weights[term[:PREFIX]] = max(weight, self.weights.get(term[:PREFIX], 0.0))
         self.total = sum(self.weights.values())
-        beginnings = sorted({term[:PREFIX] for term in self.weights})
-        self._hint = re.compile("|".join(map(re.escape, beginnings)) if beginnings else r"(?!)")
+        longest_first = sorted(self.weights, key=len, reverse=True)
+        self._find = re.compile("|".join(map(re.escape, longest_first)) if longest_first else r"(?!)").finditer
 
-    def terms_by_line(self, text: str, lines: list[str]) -> dict[int, list[str]]:
+    def found_by_line(self, text: str) -> dict[int, list[str]]:
+        """Line offset → beginnings of the query's terms on that line."""
         found: dict[int, list[str]] = {}
-        lowered, weights = text.lower(), self.weights
-        line, seen_to, looked_at = 0, 0, -1
-        for match in self._hint.finditer(lowered):
-            line += lowered.count("\n", seen_to, match.start())
-            seen_to = match.start()
-            if line != looked_at:
-                looked_at = line
-                if here := [term for term in terms(lines[line]) if term in weights]:
-                    found[line] = here
+        lowered = text.lower()
+        line = seen_to = 0
+        for match in self._find(lowered):
+            start = match.start()
+            line += lowered.count("\n", seen_to, start)
+            seen_to = start
+            found.setdefault(line, []).append(match[0])
         return found
 
 
@@ -58,10 +60,10 @@ def focus(text: str, finder: Finder, budget: int) -> tuple[int, int]:
     lines = text.split("\n")
     if len(text) <= budget:
         return 0, len(lines) - 1
-    found = finder.terms_by_line(text, lines)
+    found = finder.found_by_line(text)
     ends = list(accumulate(len(line) + 1 for line in lines))
     best, best_worth = (0, _last_line(0, ends, budget)), -1.0
-    for first in dict.fromkeys((0, *found)):
+    for first in (0, *_heaviest(found, finder.weights)):
         last = _last_line(first, ends, budget)
         worth = _worth(found, first, last, finder.weights)
         if first == 0:
@@ -69,6 +71,13 @@ def focus(text: str, finder: Finder, budget: int) -> tuple[int, int]:
         if worth > best_worth:
             best, best_worth = (first, last), worth
     return best
+
+
+def _heaviest(found: Mapping[int, list[str]], weights: Mapping[str, float]) -> list[int]:
+    """The lines worth starting at: the first ones of the best runs are among the heaviest lines."""
+    if len(found) <= STARTS_TRIED:
+        return list(found)
+    return sorted(found, key=lambda line: -sum(weights[term] for term in set(found[line])))[:STARTS_TRIED]
 
 
 def _last_line(first: int, ends: list[int], budget: int) -> int:

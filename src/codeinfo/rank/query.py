@@ -48,18 +48,18 @@ class Query:
 
 
 def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent: Intent | None = None) -> Query:
-    """`project_words` are the stemmed words of the project's name."""
+    """`project_words` are the stemmed words of the project's name. A query of stop words only is about these words."""
     tokens = _TOKEN.findall(text)
     bare = _is_bare_name(text)
-    content = [token for token in tokens if bare or token.lower() not in STOP_WORDS] or tokens
-    names = _names(tokens, bare)
-    words = tuple(part for token in content for part in _parts(token) if bare or part not in STOP_WORDS)
+    stop = frozenset() if bare or all(token.lower() in STOP_WORDS for token in tokens) else STOP_WORDS
+    content = [token for token in tokens if token.lower() not in stop]
+    words = tuple(part for token in content for part in _parts(token) if part not in stop)
     return Query(
         text=text,
         intent=intent or classify(text, bare),
-        terms=_weighted_terms(content, words, project_words, bare),
+        terms=_weighted_terms(content, words, project_words, stop, bare),
         words=words,
-        names=names,
+        names=_names(tokens, bare),
         paths=_paths(text),
         about_tests=bool({"test", "tests", "testing", "spec", "specs"} & {word.lower() for word in words}),
     )
@@ -118,7 +118,7 @@ def _parts(token: str) -> list[str]:
 
 
 def _weighted_terms(
-    content: list[str], words: tuple[str, ...], project_words: frozenset[str], bare: bool
+    content: list[str], words: tuple[str, ...], project_words: frozenset[str], stop: frozenset[str], bare: bool
 ) -> dict[str, float]:
     decay = LONG_POSITION_DECAY if len(words) > LONG_QUERY_WORDS else POSITION_DECAY
     weights: dict[str, float] = {}
@@ -126,7 +126,7 @@ def _weighted_terms(
         weight = 1 / (1 + decay * position)
         for piece in _QUALIFIER.split(token):
             for term in identifier_terms(piece):
-                if term in STOP_WORDS and not bare:
+                if term in stop:
                     continue
                 scale = PROJECT_WORD_WEIGHT if term in project_words else 1.0
                 weights.setdefault(term, weight * scale)
