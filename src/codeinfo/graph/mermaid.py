@@ -12,6 +12,7 @@ EDGES_SHOWN = 3  # of each area: its strongest; more make a tangle
 def mermaid(areas: Sequence[Area]) -> str:
     number = {area.name: f"a{position}" for position, area in enumerate(areas)}
     circular = {area.name for area in areas if area.in_cycle}
+    layer = {area.name: area.layer for area in areas}
     lines = ["flowchart TD"]
     for area in areas:
         lines.append(f'    {number[area.name]}["{_quoted(area.name)}<br/>{len(area.files)} files"]')
@@ -20,7 +21,7 @@ def mermaid(areas: Sequence[Area]) -> str:
     for area in areas:
         for other, weight in strongest(area, circular):
             lines.append(f"    {number[area.name]} -->|{weight}| {number[other]}")
-            if area.name in circular and other in circular:
+            if other in circular and closes_circle(area, layer[other]):
                 red.append(str(count))
             count += 1
     for area in areas:
@@ -36,6 +37,11 @@ def strongest(area: Area, circular: set[str]) -> list[tuple[str, int]]:
     listed = list(area.needs.items())
     more = [edge for edge in listed[EDGES_SHOWN:] if area.in_cycle and edge[0] in circular]
     return listed[:EDGES_SHOWN] + more
+
+
+def closes_circle(area: Area, other_layer: int) -> bool:
+    """An edge that does not lead down is what makes a circle of the rest."""
+    return area.in_cycle and other_layer >= area.layer
 
 
 def _quoted(text: str) -> str:

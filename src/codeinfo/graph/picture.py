@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from math import log2, sqrt
 
-from codeinfo.graph.mermaid import strongest
+from codeinfo.graph.mermaid import closes_circle, strongest
 from codeinfo.graph.survey import Area
 
 _GAP, _LAYER_GAP, _MARGIN, _TITLE = 28, 84, 36, 64  # pixels
@@ -22,13 +22,11 @@ _STYLE = """
   .hub { fill: #d5e5f8; stroke: #2f6db5; stroke-width: 2 }
   .edge { fill: none; stroke: #8c98a5; stroke-opacity: .55 }
   .loop { stroke: #d1242f; stroke-opacity: .9 } .box.loop { stroke-width: 2.2; fill: #fdecec }
-  .band { fill: #f6f8fa }
   text { font-family: ui-sans-serif, system-ui, sans-serif }
   @media (prefers-color-scheme: dark) {
     .page { fill: #0d1117 } .ink { fill: #e6edf3 } .soft { fill: #9198a1 }
     .box { fill: #16233a; stroke: #4a78b5 } .hub { fill: #1d3a63; stroke: #79b0f2 }
     .edge { stroke: #7d8590 } .loop { stroke: #ff7b72 } .box.loop { fill: #3a1a1d }
-    .band { fill: #131a23 }
   }
 """
 
@@ -121,7 +119,7 @@ def _mean(values: Sequence[int], otherwise: float) -> float:
 
 def _place(rows: Sequence[Sequence[_Box]]) -> tuple[float, float]:
     widths = [sum(box.width for box in row) + _GAP * (len(row) - 1) for row in rows]
-    page = max([*widths, 420.0]) + 2 * _MARGIN
+    page = max([*widths, 560.0]) + 2 * _MARGIN
     y = float(_TITLE + 20)
     for row, width in zip(rows, widths, strict=True):
         x = (page - width) / 2
@@ -135,7 +133,7 @@ def _place(rows: Sequence[Sequence[_Box]]) -> tuple[float, float]:
 
 def _edge(source: _Box, boxes: Mapping[str, _Box], other: str, weight: int) -> str:
     target = boxes[other]
-    loop = " loop" if source.area.in_cycle and target.area.in_cycle and source.area.layer == target.area.layer else ""
+    loop = " loop" if target.area.in_cycle and closes_circle(source.area, target.area.layer) else ""
     thickness = min(1 + log2(1 + weight) / 2.2, 4.5)
     title = f"<title>{escape(source.area.name)} → {escape(other)}: {weight} imports</title>"
     if abs(source.y - target.y) < 1 or source.area.layer == target.area.layer:
@@ -143,7 +141,8 @@ def _edge(source: _Box, boxes: Mapping[str, _Box], other: str, weight: int) -> s
         path = f"M{source.middle:.0f} {source.y:.0f}C{source.middle:.0f} {up:.0f} {target.middle:.0f} {up:.0f} "
         path += f"{target.middle:.0f} {target.y - 2:.0f}"
     else:
-        start, end = source.y + source.height, target.y - 2
+        down = target.y > source.y
+        start, end = (source.y + source.height, target.y - 2) if down else (source.y, target.y + target.height + 2)
         bend = (end - start) / 2
         path = f"M{source.middle:.0f} {start:.0f}C{source.middle:.0f} {start + bend:.0f} {target.middle:.0f} "
         path += f"{end - bend:.0f} {target.middle:.0f} {end:.0f}"

@@ -57,8 +57,8 @@ def areas(graph: Graph, limit: int) -> list[Area]:
             other = area_of.get(edge.target, name)
             if other != name:
                 needs[name][other] += 1
-    layers, circular = layered(needs)
     weight = {name: sum(graph.centrality.get(path, 0.0) for path in files) for name, files in groups.items()}
+    layers, circular = layered(needs, weight)
     top = max(weight.values(), default=0.0) or 1.0
     return [
         Area(
@@ -90,20 +90,19 @@ def _grouped(paths: Sequence[str], limit: int, graph: Graph) -> dict[str, list[s
         else:
             del groups[largest]
             groups.update(parts)
-            whole |= {name for name in parts if name.endswith("/*")}
     return {_label(name, files): files for name, files in groups.items() if files}
 
 
 def _split(folder: str, paths: Iterable[str]) -> dict[str, list[str]]:
-    """By the next folder; files that lie in `folder` itself become `folder/*`."""
+    """By the next folder; files that lie in `folder` itself become `folder/*`, and that falls apart into its files."""
     parts: dict[str, list[str]] = {}
+    if folder.endswith("/*"):
+        return {path: [path] for path in paths}
     depth = len(folder.split("/")) if folder else 0
     for path in paths:
         pieces = path.split("/")
         below = "/".join(pieces[: depth + 1]) if len(pieces) > depth + 1 else f"{folder}/*".lstrip("/")
         parts.setdefault(below, []).append(path)
-    if len(parts) == 1 and next(iter(parts)).endswith("/*"):
-        return {folder: next(iter(parts.values()))}
     return parts
 
 
@@ -111,23 +110,27 @@ def _label(name: str, files: Sequence[str]) -> str:
     return files[0] if len(files) == 1 else name or "."
 
 
-def layered(needs: Mapping[str, Mapping[str, int]]) -> tuple[dict[str, int], set[str]]:
-    """Layer of each area, and the areas that need each other in a circle: those share a layer."""
+def layered(needs: Mapping[str, Mapping[str, int]], weight: Mapping[str, float]) -> tuple[dict[str, int], set[str]]:
+    """Layer of each area, and the areas that need each other in a circle.
+
+    A circle has no layers by itself: in it, what is needed more counts as lower, and what points upwards is left aside.
+    """
     groups = components({name: list(targets) for name, targets in needs.items()})
-    leader = {name: group[0] for group in groups for name in group}
-    following: dict[str, set[str]] = {}
-    for name, targets in needs.items():
-        mine = following.setdefault(leader.get(name, name), set())
-        mine.update(leader.get(target, target) for target in targets)
+    group_of = {name: number for number, group in enumerate(groups) for name in group}
+
+    def is_upward(name: str, target: str) -> bool:
+        together = name in group_of and group_of[name] == group_of.get(target)
+        return together and (weight[target], target) < (weight[name], name)
+
+    following = {name: [to for to in targets if not is_upward(name, to)] for name, targets in needs.items()}
     height: dict[str, int] = {}
     waiting = list(following)
     while waiting:
         node = waiting[-1]
-        below = following.get(node, set()) - {node}
-        missing = [target for target in below if target not in height]
+        missing = [target for target in following[node] if target not in height]
         if node in height or not missing:
-            height.setdefault(node, 1 + max((height[target] for target in below), default=-1))
+            height.setdefault(node, 1 + max((height[target] for target in following[node]), default=-1))
             waiting.pop()
         else:
             waiting += missing
-    return {name: height[leader.get(name, name)] for name in needs}, set(leader)
+    return height, set(group_of)
