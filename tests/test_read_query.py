@@ -1,0 +1,188 @@
+"""Tokens, and what a query is read as, with values worked out by hand."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codeinfo.rank.query import MAX_NAMES, MAX_TERMS, read_query
+from codeinfo.rank.words import EXPANSIONS, STOP_WORDS
+from codeinfo.tokens import folder_terms, identifier_terms, stem, stem_terms
+from codeinfo.types import Intent
+
+# --- tokens --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("parser", "pars"),
+        ("parsing", "pars"),
+        ("logger", "log"),
+        ("writer", "writ"),
+        ("url", "url"),
+        ("straße", "straße"),
+    ],
+)
+def test_doers_meet_their_deeds(word: str, expected: str) -> None:
+    assert stem(word) == expected
+
+
+def test_a_compound_is_indexed_by_its_parts_and_as_a_whole() -> None:
+    assert identifier_terms("connectionPool") == ("connect", "pool", "connectionpool")
+    assert identifier_terms("connection_pool") == identifier_terms("ConnectionPool")
+    assert identifier_terms("pool") == ("pool",)
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("src/wheel/mod.rs", ("mod", "wheel")),
+        ("web/Button/index.ts", ("index", "button")),
+        ("http/src/__init__.py", ("init", "http")),  # src says nothing, so the folder above it speaks
+        ("src/lib.rs", ("lib",)),
+        ("a/.eslintrc.js", ("eslintrc",)),
+        ("x/retry.test.ts", ("retri", "test")),
+    ],
+)
+def test_files_that_stand_for_their_folder_are_named_after_it(path: str, names: tuple[str, ...]) -> None:
+    assert stem_terms(path) == names
+
+
+def test_folders_are_terms_of_their_own() -> None:
+    assert folder_terms("src/wheel/mod.rs") == ("src", "wheel")
+    assert folder_terms("mod.rs") == ()
+
+
+# --- reading a query -----------------------------------------------------------------------------------------------
+
+
+def test_stop_words_carry_nothing_and_earlier_words_weigh_more() -> None:
+    query = read_query("where is the connection pooling of the async client")
+    assert query.words == ("connection", "pooling", "async", "client")
+    singles = [query.terms[term] for term in ("connect", "pool", "async", "client")]
+    assert singles == pytest.approx([1, 1 / 1.2, 1 / 1.4, 1 / 1.6])
+
+
+def test_a_query_of_stop_words_only_is_still_a_query() -> None:
+    query = read_query("the main file")
+    assert query.words == ("the", "main", "file")
+    assert query.terms["main"] == pytest.approx(1 / 1.2)
+    assert read_query("main").terms == {"main": 1.0}, "one word is a name, whatever it is"
+
+
+def test_neighbours_count_as_one_identifier_at_half_the_lesser_weight() -> None:
+    terms = read_query("read header lines").terms
+    assert terms["readheader"] == pytest.approx(0.5 / 1.2)
+    assert terms["headerlines"] == pytest.approx(0.5 / 1.4)
+
+
+def test_expansions_are_few_and_weigh_a_quarter() -> None:
+    terms = read_query("open database").terms
+    assert terms["db"] == pytest.approx(0.25 / 1.2)
+    assert max(map(len, EXPANSIONS.values())) <= 3
+    everything = read_query("please " + " ".join(EXPANSIONS))
+    assert len(everything.terms) <= MAX_TERMS
+
+
+def test_the_projects_own_name_weighs_less() -> None:
+    terms = read_query("acme routing table", project_words=frozenset({stem("acme")})).terms
+    assert terms["acm"] == pytest.approx(0.3)
+    assert terms["rout"] == pytest.approx(1 / 1.2)
+
+
+def test_long_texts_lose_weight_slowly() -> None:
+    query = read_query(" ".join(f"word{chr(97 + i)}x" for i in range(26)))
+    assert query.terms["wordbx"] == pytest.approx(1 / 1.03)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("snake_case_name", ("snake_case_name",)),
+        ("Session", ("Session",)),
+        ("`Session()`", ("Session",)),
+        ("Session.send", ("send", "Session")),
+        ("std::vec::push", ("push", "std", "vec")),
+        ("Widget#draw", ("draw", "Widget")),
+        ("list->next", ("next", "list")),
+        ("save!", ("save",)),
+        ("x", ()),
+    ],
+)
+def test_one_identifier_is_a_name_to_find(text: str, names: tuple[str, ...]) -> None:
+    query = read_query(text)
+    assert query.intent is Intent.EXACT_NAME
+    assert query.names == names, "the last part first, then what qualifies it"
+    assert all(weight == 1.0 for weight in query.terms.values())
+
+
+def test_in_a_sentence_only_what_looks_like_code_is_a_name() -> None:
+    query = read_query("How does the RetryPolicy handle connection_pool errors in Session.send for Django")
+    assert query.names == ("RetryPolicy", "connection_pool", "send", "Django")
+    assert read_query("Retry failed requests").names == (), "the first word is capital anyway"
+
+
+@pytest.mark.parametrize(
+    ("text", "paths"),
+    [
+        ("look at src/app.py.", ("src/app.py",)),
+        ("crash in ./lib/x.ts, line 3", ("lib/x.ts",)),
+        ("../a/b.go and /abs/c.rs", ("a/b.go", "abs/c.rs")),
+        ("button.test.ts fails", ("button.test.ts",)),
+        (".eslintrc.js is ignored", (".eslintrc.js",)),
+        ("since version 1.2 or 3.x it fails", ()),
+    ],
+)
+def test_paths_are_read_as_an_index_has_them(text: str, paths: tuple[str, ...]) -> None:
+    assert read_query(text).paths == paths
+
+
+@pytest.mark.parametrize(
+    ("text", "intent"),
+    [
+        ("environment options of the server", Intent.CONFIG),
+        ("register a provider", Intent.WIRING),
+        ("how does a request reach the handler", Intent.FLOW),
+        ("request lifecycle", Intent.FLOW),
+        ("parsing of dates", Intent.CONCEPTUAL),
+        ("parse_dates", Intent.EXACT_NAME),
+    ],
+)
+def test_intents(text: str, intent: Intent) -> None:
+    assert read_query(text).intent is intent
+    assert read_query(text, intent=Intent.FLOW).intent is Intent.FLOW, "what the caller says wins"
+
+
+def test_a_query_about_tests_says_so() -> None:
+    assert read_query("tests of the retry policy").about_tests
+    assert not read_query("the retry policy").about_tests
+
+
+HOSTILE = ("a", "a-", "a.", "a/", "a->b#", "::", ".", "../", "é", "7", "A_b ", "\0", "\n", "\ud800", "FooBar.baz ")
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_a_hundred_thousand_characters_are_read_in_bounded_time(piece: str) -> None:
+    text = piece * (100_000 // len(piece)) + "!"
+    started = time.process_time()
+    query = read_query(text)
+    assert time.process_time() - started < 5, "linear: a quadratic reader needs minutes"
+    assert len(query.terms) <= MAX_TERMS
+
+
+def test_a_pasted_file_asks_for_no_more_names_than_a_question_could_have() -> None:
+    query = read_query(" ".join(f"Name{i}Of d{i}/f{i}.py" for i in range(5_000)))
+    assert len(query.names) == len(query.paths) == MAX_NAMES
+    assert len(query.terms) == MAX_TERMS
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_a_query(text: str) -> None:
+    query = read_query(text)
+    assert all(0 <= weight <= 1 for weight in query.terms.values())
+    stop_words = STOP_WORDS & set(query.words)
+    assert query.bare_name or not stop_words or stop_words == set(query.words)
