@@ -51,6 +51,12 @@ HOMES = {
     "platformdirs": "config",
     "mcp": "shells",
     "fastapi": "shells",
+    "uvicorn": "shells",
+    "sse_starlette": "shells",
+    "jinja2": "shells",
+    "markdown_it": "shells",
+    "nh3": "shells",
+    "pygments": "shells",
     "openai": "providers",
     "Stemmer": "tokens",
     "mammoth": "sources",
@@ -201,7 +207,7 @@ def test_every_command_and_option_is_documented() -> None:
         assert command is not None
         for parameter in command.params:
             if parameter.param_type_name == "option":
-                flags = (*parameter.opts, *parameter.secondary_opts)  # one that is on by default is shown by its `--no-…`
+                flags = (*parameter.opts, *parameter.secondary_opts)  # what is on by default is shown by its `--no-…`
                 assert any(f"`{flag}" in page for flag in flags), parameter.opts
 
 

@@ -128,6 +128,18 @@ def test_the_server_tells_about_itself(web: TestClient) -> None:
     assert web.get("/chat/models").status_code == 200
 
 
+def test_mcp_is_served_with_the_token_and_without_what_is_local(web: TestClient) -> None:
+    headers = token() | {"accept": "application/json, text/event-stream"}
+    listed = web.post("/mcp/", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}, headers=headers)
+    assert "search_codebase" in listed.text
+    assert '"name":"eval' not in listed.text.replace(" ", "")
+    call = {"name": "search_codebase", "arguments": {"query": "transfer"}}
+    called = web.post(
+        "/mcp/", json={"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}, headers=headers
+    )
+    assert "bank.py" in called.text
+
+
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 

@@ -94,6 +94,8 @@ def test_other_addresses_need_a_token_for_everything(project: Path) -> None:
 
     with pytest.raises(UsageError, match="reached from other machines"):
         serve(Config.load({}, project), host="0.0.0.0", port=0, allowed=(), token="", open_page=False)
+    with pytest.raises(UsageError, match="stands for every address"):
+        serve(Config.load({}, project), host="0.0.0.0", port=0, allowed=(), token=TOKEN, open_page=False)
     with client(project, private=True) as web:
         assert web.get("/").status_code == 401
         assert web.get("/version").status_code == 401

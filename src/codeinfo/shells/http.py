@@ -38,6 +38,7 @@ STATIC = Path(__file__).parent / "web" / "static"
 MCP_SETS = ("search", "edit", "answers", "agents", "docs")
 KEEP_ALIVE_S = 15
 MOST_CONNECTIONS = 2000
+EVERY_ADDRESS = ("", "0.0.0.0", "::")
 
 log = logging.getLogger(__name__)
 
@@ -128,6 +129,11 @@ def serve(config: Config, *, host: str, port: int, allowed: tuple[str, ...], tok
         raise UsageError(
             f"{host} can be reached from other machines",
             next_step="Give a token of at least 16 characters with --token-file, which every request must then carry",
+        )
+    if host in EVERY_ADDRESS:
+        raise UsageError(
+            f"{host} stands for every address of this machine",
+            next_step="Name the one that others use, as in --host 192.168.1.5: only requests to it are answered",
         )
     listener = _listener(host, port)
     real_port = listener.getsockname()[1]

@@ -21,6 +21,7 @@ from codeinfo.shells.http_errors import documented, json_response
 from codeinfo.shells.http_operations import add_post
 from codeinfo.shells.http_state import State, json_body, state_of
 from codeinfo.shells.mcp_schema import Input, Schema, checked, output_schema
+from codeinfo.sources.walk import check_root
 
 Endpoint = Callable[..., Any]
 
@@ -71,8 +72,6 @@ async def _start(request: Request) -> Response:
 
 
 def add_project(state: State, given: str, full: bool) -> IngestRun:
-    from codeinfo.sources.walk import check_root
-
     return state.ingest.add(check_root(state.addable(given)), full=full)
 
 

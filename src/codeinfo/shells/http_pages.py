@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -191,8 +192,6 @@ async def _add(request: Request, state: State) -> Response:
 
 @page
 async def _again(request: Request, state: State) -> Response:
-    from pathlib import Path
-
     given = await form(request)
     root = Path(state.root_of(given.get("root", "")))
     await state.work(lambda call: state.ingest.add(root, full=given.get("full") == "1"))
