@@ -43,6 +43,14 @@ class Lasting:
                 return job.outcome()
             # It looked at the files before this call did, or another call has stopped it: once more.
 
+    def mark(self, keeper: Upkeep) -> object | None:
+        """The same object as long as nothing has changed below the root; None where that cannot be told."""
+        root = self._root(keeper)
+        with root.lock:
+            job = root.job
+            settled = job is not None and job.done.is_set() and job.succeeded
+            return job if settled and root.watch.is_clean() else None
+
     def running(self, keeper: Upkeep) -> Progress | None:
         """How far the refresh is that goes on now."""
         job = self._root(keeper).job
@@ -110,6 +118,10 @@ class _Job:
     def has_something(self) -> bool:
         """Whether there is an index to search meanwhile: a new one is there once the files have been listed."""
         return self.keeper.live_store() is not None or time.monotonic() - self.started > _LISTING_S
+
+    @property
+    def succeeded(self) -> bool:
+        return self._fresh is not None
 
     def outcome(self) -> Fresh:
         if self._error is not None:

@@ -21,6 +21,8 @@ from codeinfo.sources.rules import folder_rule
 
 WALK_AGAIN_S = 30.0  # for what the kernel does not tell: network folders, memory-mapped writes, git's own ignore files
 
+MEMORIES = ".codeinfo"  # not indexed, but what is written there takes part in answers
+
 _MODIFY, _ATTRIB, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO = 0x02, 0x04, 0x08, 0x40, 0x80
 _CREATE, _DELETE, _DELETE_SELF, _MOVE_SELF = 0x100, 0x200, 0x400, 0x800
 _CHANGES = _MODIFY | _ATTRIB | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _DELETE_SELF | _MOVE_SELF
@@ -106,7 +108,7 @@ def _folders(root: str) -> Iterator[str]:
             continue
         inside = parents | {os.path.basename(folder)} if folder != root else parents
         for name in names:
-            if name != ".git" and (keep_all or folder_rule(name, inside) is None):
+            if name == MEMORIES or (name != ".git" and (keep_all or folder_rule(name, inside) is None)):
                 waiting.append((f"{folder}/{name}", inside))
 
 

@@ -11,7 +11,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from codeinfo.agent.evidence import CHARS_PER_TOKEN
 from codeinfo.errors import UsageError
 
 Reply = dict[str, Any]
@@ -20,6 +19,8 @@ _SIGNS = 120  # characters that `truncated` and a cursor may need themselves
 
 def fitted(reply: Reply, tokens: int, cursor: str = "") -> Reply:
     """`reply` from the cursor on, with as much as fits."""
+    from codeinfo.agent.evidence import CHARS_PER_TOKEN  # behind the handshake
+
     starts = _read(cursor)
     if starts:
         reply = {name: _from(name, value, starts) for name, value in reply.items()}

@@ -15,7 +15,6 @@ from codeinfo.config import Config
 from codeinfo.errors import NotFound
 from codeinfo.jsonable import dumps
 from codeinfo.requests import Progress
-from codeinfo.requests.vectors import ProjectsRequest
 from codeinfo.shells.mcp_budget import fitted
 from codeinfo.shells.mcp_tools import Tool
 
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from codeinfo.ports import Delta, Llm
 
 Reply = dict[str, Any]
+Key = tuple[str, str, str]  # tool, project, arguments
+Answered = tuple[Reply, tuple[str, ...]]
 
 
 class Call:
@@ -80,6 +81,31 @@ class _Stoppable:
         return self._call.follow(self._llm.stream(messages, **options))
 
 
+class Recent:
+    """The latest replies, each with the mark of the project's state that it was made from."""
+
+    def __init__(self, most: int = 128) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._known: dict[Key, tuple[object, Answered]] = {}
+
+    def get(self, key: Key, mark: object) -> Answered | None:
+        with self._lock:
+            found = self._known.get(key)
+            return found[1] if found is not None and found[0] is mark else None
+
+    def put(self, key: Key, mark: object, answered: Answered) -> None:
+        with self._lock:
+            self._known.pop(key, None)
+            self._known[key] = mark, answered
+            if len(self._known) > self._most:
+                del self._known[next(iter(self._known))]
+
+    def clear(self) -> None:
+        with self._lock:
+            self._known.clear()
+
+
 class Hub:
     """All calls of one server, and the engine behind them."""
 
@@ -93,6 +119,7 @@ class Hub:
         self._make = make_engine or self._own_engine
         self._owns = make_engine is None
         self._place = place
+        self._recent = Recent()
         self._lock = threading.Lock()
         self._engine: Engine | None = None
         self._active = 0
@@ -104,11 +131,24 @@ class Hub:
         cursor = values.pop("cursor", "")
         with self.engine() as engine:
             project = self._project(engine, values.pop(tool.project.name, "")) if tool.project else ""
-            result = tool.handler()(engine, tool.request(values, project), call)
-            reply = fitted(tool.shape(result, values), self._config.mcp.reply_tokens, cursor)
+            whole, files = self._answered(engine, tool, values, project, call)
+            reply = fitted(whole, self._config.mcp.reply_tokens, cursor)
             text = dumps(reply)
-            engine.savings.record(tool.name, len(text), tool.files(result, project))
+            engine.savings.record(tool.name, len(text), files)
         return reply, text
+
+    def _answered(self, engine: Engine, tool: Tool, values: Reply, project: str, call: Call) -> Answered:
+        """The whole reply and the files it comes from. The pages of a long one, and what several agents ask, are worked
+        out once while nothing changes."""
+        key = (tool.name, project, dumps(values)) if tool.repeatable else None
+        mark = engine.mark(project or ".") if key else None
+        if key and mark and (known := self._recent.get(key, mark)):
+            return known
+        result = tool.handler()(engine, tool.request(values, project), call)
+        answered = tool.shape(result, values), tuple(tool.files(result, project))
+        if key and mark and mark is engine.mark(project or "."):  # nothing changed while it was worked out
+            self._recent.put(key, mark, answered)
+        return answered
 
     @contextmanager
     def engine(self) -> Iterator[Engine]:
@@ -139,6 +179,7 @@ class Hub:
         if engine is None:
             return False
         engine.close()
+        self._recent.clear()
         del engine
         gc.collect()
         return True
@@ -160,6 +201,8 @@ class Hub:
             return self._place(name)
         if not name or Path(name).expanduser().is_dir():
             return str(Path(name).expanduser().absolute()) if name else ""
+        from codeinfo.requests.vectors import ProjectsRequest
+
         projects = engine.projects(ProjectsRequest()).projects
         found = [project.root for project in projects if name in (project.name, project.root)]
         if len(found) == 1:

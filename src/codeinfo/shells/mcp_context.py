@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codeinfo.errors import CodeInfoError
-from codeinfo.requests.code import CodeMap, MapRequest
-from codeinfo.requests.knowledge import MemoryListRequest, PatternsRequest
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
+    from codeinfo.requests.code import CodeMap
     from codeinfo.shells.mcp_calls import Call
 
 CONTEXT_URI = "codebase://context"
@@ -20,6 +19,9 @@ LISTED = 10  # entries of each part
 
 def codebase_context(engine: Engine, call: Call) -> str:
     """The working folder's project on one page, as Markdown."""
+    from codeinfo.requests.code import MapRequest
+    from codeinfo.requests.knowledge import MemoryListRequest, PatternsRequest
+
     found = engine.code.map(MapRequest(), call.progress)
     parts = [_overview(found), *_parts(found)]
     try:

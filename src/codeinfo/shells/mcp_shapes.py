@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from codeinfo.agent.evidence import estimated_tokens
 from codeinfo.jsonable import jsonable
-from codeinfo.requests import IndexResponse, StatusReport
-from codeinfo.requests.answers import AgentList, AgentRun, Answer
-from codeinfo.requests.code import ReferenceReport
-from codeinfo.requests.knowledge import MemoryList
-from codeinfo.types import Card, Hit, RelatedMemory, SearchResult
+
+if TYPE_CHECKING:
+    from codeinfo.requests import IndexResponse, StatusReport
+    from codeinfo.requests.answers import AgentList, AgentRun, Answer
+    from codeinfo.requests.code import ReferenceReport
+    from codeinfo.requests.knowledge import MemoryList
+    from codeinfo.types import Card, Hit, RelatedMemory, SearchResult
 
 Reply = dict[str, Any]
 
@@ -124,6 +125,8 @@ class CodebaseSearch:
 
 
 def search_codebase(result: SearchResult, values: dict[str, Any]) -> Reply:
+    from codeinfo.agent.evidence import estimated_tokens
+
     snippets = values.get("includeSnippets", True)
     partial = any("being built" in note or "being indexed" in note for note in result.notes)
     quality = result.quality

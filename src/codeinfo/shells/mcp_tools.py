@@ -1,10 +1,11 @@
-"""Tools: operations as agents see them. Those with a contract are in `tables/tools.py`; all others follow from the
+"""Tools: operations as agents see them. Those with a contract are in `tables/tools*.py`; all others follow from the
 operations table, with the request's fields as arguments and the result's fields as reply."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from codeinfo.errors import UsageError
@@ -59,6 +60,7 @@ class Tool:
     codes: Mapping[str, int] = field(default_factory=dict)  # our code → the contract's, as a protocol error
     files: Callable[[Any, str], Iterable[str]] = _no_files  # what a reader would have opened instead; "" is here
     project: Input | None = PROJECT  # the argument that names the project
+    repeatable: bool = False  # its reply stays the same until a file of the project changes
     open_world: bool = False  # it may talk to a model endpoint or the network
     writes: bool | None = None  # None: as the operation says
 
@@ -122,26 +124,38 @@ def direct(
 # --- which tools ---------------------------------------------------------------------------------------------------
 
 
+# Which table holds which sets: a server of the default set does not pay for the rest in its handshake.
+_TABLES = {
+    "tools": ("search",),
+    "tools_edit": ("edit",),
+    "tools_answers": ("answers", "agents"),
+    "tools_compat": ("docs", "compat"),
+}
+
+
 def chosen_tools(names: Iterable[str]) -> tuple[Tool, ...]:
     """The tools of the sets or single names asked for."""
-    from codeinfo.shells.tables import tools, tools_compat
-
     wanted = tuple(name.strip() for name in names if name.strip()) or DEFAULT_SETS
-    listed = (*tools.TOOLS, *tools_compat.TOOLS)
-    known = {tool.name: tool for tool in listed}
     found: dict[str, Tool] = {}
     for name in wanted:
         if name == "all":
-            found |= known | {tool.name: tool for tool in _plain_tools() if tool.name not in known}
+            listed = _listed(_TABLES)
+            found |= listed | {tool.name: tool for tool in _plain_tools() if tool.name not in listed}
         elif name in SETS:
-            found |= {tool.name: tool for tool in listed if name in tool.sets}
-        elif name in known:
-            found[name] = known[name]
+            tables = (table for table, sets in _TABLES.items() if name in sets)
+            found |= {key: tool for key, tool in _listed(tables).items() if name in tool.sets}
+        elif name in (listed := _listed(_TABLES)):
+            found[name] = listed[name]
         else:
             raise UsageError(
                 f"no set of tools is called {name}", next_step=f"Sets: {', '.join(SETS)}; or a tool's name"
             )
     return tuple(found.values())
+
+
+def _listed(tables: Iterable[str]) -> dict[str, Tool]:
+    modules = (import_module(f"codeinfo.shells.tables.{table}") for table in tables)
+    return {tool.name: tool for module in modules for tool in module.TOOLS}
 
 
 def _plain_tools() -> Iterable[Tool]:

@@ -1,0 +1,247 @@
+"""How fast tools answer: the handshake of a fresh process, warm calls over stdio, throughput over HTTP.
+
+    python benchmarks/mcp_latency.py [--chunks 20000] [--calls 300] [--clients 8] [--seconds 10]
+
+The project is generated: files of several functions each, with words from a fixed list, until it has the chunks asked
+for. Figures are of this machine; the HTTP part compares a search with an empty tool of the same server in one run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+WORDS = """account batch buffer cache channel client cluster column command config context cursor dataset decode delete
+device digest domain encode engine entity event expire export field filter folder format frame gateway graph group
+handle header history import index insert invoice item journal kernel label layout ledger limit listen loader lock
+logger market matrix member memory merge message metric module network node notify object offset option order packet
+parser partition payment payload permit pipeline policy pool process profile project proxy queue quota reader record
+region release render replica report request resolve resource response retry role route sample schedule schema scope
+search sector secret segment select sender series server service session shard signal snapshot socket source stage state
+storage stream subject submit summary switch symbol table target task template tenant thread ticket token topic trace
+transfer transport trigger update upload user validate value vector version volume wallet watch window worker writer"""
+
+
+def generate(folder: Path, chunks: int) -> None:
+    chance = random.Random(7)
+    words = WORDS.split()
+    for number in range(-(-chunks // 10)):
+        parts = [function(*chance.sample(words, 4), chance.sample(words, 18)) for _ in range(10)]
+        place = folder / f"pkg{number % 40}" / f"{chance.choice(words)}_{number}.py"
+        place.parent.mkdir(exist_ok=True)
+        place.write_text("\n\n".join(parts))
+
+
+def function(verb: str, noun: str, first: str, second: str, more: list[str]) -> str:
+    pairs = zip(more[::2], more[1::2], strict=True)
+    body = "".join(f"    {one}_{other} = {verb}.{one}({other}_{noun}, {first!r})\n" for one, other in pairs)
+    words = f"{verb.title()} the {noun} of a {first} by its {second}."
+    return f'def {verb}_{noun}({first}, {second}):\n    """{words}"""\n{body}    return {second}\n'
+
+
+def queries(count: int, seed: int = 11) -> list[str]:
+    chance = random.Random(seed)
+    words = WORDS.split()
+    return [" ".join(chance.sample(words, chance.choice((1, 2, 3, 5)))) for _ in range(count)]
+
+
+class Session:
+    def __init__(self, folder: Path) -> None:
+        started = time.perf_counter()
+        command = [sys.executable, "-m", "codeinfo", "mcp"]
+        self.process = subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
+        self.number = 0
+        self.request("initialize", hello)
+        self.handshake = time.perf_counter() - started
+
+    def request(self, method: str, params: dict[str, Any]) -> Any:
+        self.number += 1
+        line = json.dumps({"jsonrpc": "2.0", "id": self.number, "method": method, "params": params})
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(line.encode() + b"\n")
+        self.process.stdin.flush()
+        while True:
+            reply = json.loads(self.process.stdout.readline())
+            if reply.get("id") == self.number:
+                return reply["result"]
+
+    def call(self, tool: str, **arguments: Any) -> Any:
+        return self.request("tools/call", {"name": tool, "arguments": arguments})
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(10)
+
+
+def handshake(folder: Path, runs: int = 7) -> None:
+    """Wall time, and the processor's: the latter says more while the machine has other work."""
+    ours, sdk = [], []
+    imports = "import mcp.server.lowlevel.server, mcp.shared.message"
+    for _ in range(runs):
+        used = processor_time()
+        session = Session(folder)
+        session.close()
+        ours.append((session.handshake, processor_time() - used))
+        used, started = processor_time(), time.perf_counter()
+        subprocess.run([sys.executable, "-c", imports], check=True)
+        sdk.append((time.perf_counter() - started, processor_time() - used))
+    wall, cpu = ([1000 * statistics.median(one[at] for one in kind) for kind in (ours, sdk)] for at in (0, 1))
+    print(f"handshake of a fresh process    {wall[0]:5.0f} ms, of the processor {cpu[0]:5.0f} ms; median of {runs}")
+    print(f"importing the SDK alone         {wall[1]:5.0f} ms, of the processor {cpu[1]:5.0f} ms")
+    more, of_it = wall[0] - wall[1], cpu[0] - cpu[1]
+    print(f"more than the SDK (at most 300) {more:5.0f} ms, of the processor {of_it:5.0f} ms")
+
+
+def processor_time() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def stdio(folder: Path, calls: int) -> None:
+    session = Session(folder)
+    session.call("refresh_index")
+    status = session.call("get_indexing_status")["structuredContent"]
+    asked = queries(calls + 20)
+    for query in asked[:20]:
+        session.call("search_codebase", query=query)
+    times = []
+    for query in asked[20:]:  # each for the first time
+        started = time.perf_counter()
+        reply = session.call("search_codebase", query=query)
+        times.append(1000 * (time.perf_counter() - started))
+        assert reply["structuredContent"]["results"]
+    session.close()
+    times.sort()
+    print(f"index                           {status['chunks']:,} chunks, {status['files']:,} files")
+    middle, most = times[len(times) // 2], times[int(len(times) * 0.95)]
+    print(f"search_codebase over stdio      p50 {middle:.1f} ms (under 15), p95 {most:.1f} ms")
+
+
+def http(folder: Path, clients: int, seconds: float) -> None:
+    """Search and an empty tool by turns on one server, so that both meet the same machine."""
+    command = [sys.executable, __file__, "--serve", str(folder)]
+    server = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    url = server.stdout.readline().strip()
+    try:
+        drive(url, "again", 1, 5)  # warm
+        rates: dict[str, list[float]] = {"nothing": [], "new": [], "again": []}
+        for _ in range(4):
+            for kind, found in rates.items():
+                found.append(drive(url, kind, clients, seconds / 4))
+    finally:
+        server.terminate()
+        server.wait(10)
+    empty, new, again = (statistics.median(found) for found in rates.values())
+    print(f"empty tool over HTTP            {empty:.0f} calls/s, {clients} clients")
+    for name, rate in (("40 queries, again and again", again), ("queries never asked before", new)):
+        print(f"  search, {name:<29} {rate:.0f} calls/s: {100 * rate / empty:.0f} % of the empty tool")
+
+
+def drive(url: str, kind: str, clients: int, seconds: float) -> float:
+    """Calls a second by clients in processes of their own, so that they do not share the server's interpreter."""
+    code = [sys.executable, __file__, "--drive", url, kind, str(seconds)]
+    running = [subprocess.Popen([*code, str(n)], stdout=subprocess.PIPE, text=True) for n in range(clients)]
+    return sum(float(one.communicate()[0]) for one in running)
+
+
+def drive_one(url: str, kind: str, seconds: float, number: int) -> None:
+    """One client with one connection: bare HTTP, since the SDK's client would cost more than the server."""
+    import http.client
+    import socket
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.netloc)
+    connection.connect()
+    connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # or each call waits for a delayed ACK
+    asked = queries(40) if kind == "again" else queries(2000, seed=os.getpid())
+    tool = "nothing" if kind == "nothing" else "search_codebase"
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    done, until = 0, time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        arguments = {"query": asked[(done + number * 5) % len(asked)]} if tool != "nothing" else {}
+        params = {"name": tool, "arguments": arguments}
+        body = json.dumps({"jsonrpc": "2.0", "id": done, "method": "tools/call", "params": params})
+        connection.request("POST", parts.path, body, headers | {"MCP-Protocol-Version": "2025-11-25"})
+        reply = connection.getresponse().read()
+        assert b'"result"' in reply, reply
+        done += 1
+    print(done / seconds)
+
+
+def serve(folder: Path) -> None:
+    """The HTTP server with one more tool, which does nothing."""
+    import socket
+    from dataclasses import dataclass
+
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.routing import Route
+
+    from codeinfo.config import Config, use_one_blas_thread
+    from codeinfo.requests.answers import AgentsRequest
+    from codeinfo.shells import mcp
+    from codeinfo.shells.mcp_calls import Hub
+    from codeinfo.shells.mcp_tools import Tool, chosen_tools
+
+    @dataclass(frozen=True, slots=True)
+    class Nothing:
+        done: bool = True
+
+    empty = Tool(
+        "nothing", "status", (), "Does nothing.", (), lambda values, project: AgentsRequest(), Nothing,
+        perform=lambda engine, request, call: Nothing(),
+    )  # fmt: skip
+    use_one_blas_thread()
+    os.chdir(folder)
+    service = mcp.Service(Hub(Config.load()), [*chosen_tools(["search"]), empty])
+    from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
+
+    manager = StreamableHTTPSessionManager(mcp.make_server(service), stateless=True)
+    app = Starlette(routes=[Route("/mcp", endpoint=StreamableHTTPASGIApp(manager))], lifespan=lambda app: manager.run())
+    listener = socket.create_server(("127.0.0.1", 0))
+    print(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp", flush=True)
+    uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none")).run(sockets=[listener])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--chunks", type=int, default=20_000)
+    parser.add_argument("--calls", type=int, default=300)
+    parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
+    parser.add_argument("--drive", nargs=4, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        serve(Path(options.serve))
+    elif options.drive:
+        url, kind, seconds, number = options.drive
+        drive_one(url, kind, float(seconds), int(number))
+    else:
+        with tempfile.TemporaryDirectory() as home:
+            os.environ["CODEINFO_HOME"] = f"{home}/codeinfo"
+            folder = Path(home) / "project"
+            folder.mkdir()
+            generate(folder, options.chunks)
+            handshake(folder)
+            stdio(folder, options.calls)
+            http(folder, options.clients, options.seconds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""Tools that answer in prose, and agents. Only the answer is returned: no thinking, no traces of tools."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codeinfo.requests import answers
+from codeinfo.shells import mcp_shapes as shapes
+from codeinfo.shells.mcp_schema import Input
+from codeinfo.shells.mcp_tools import Tool, Values, placed
+
+if TYPE_CHECKING:
+    from codeinfo.engine import Engine
+    from codeinfo.shells.mcp_calls import Call
+
+_INVALID = -32602
+_ANSWER_CODES = {
+    "VALIDATION_FAILED": _INVALID,
+    "ROOT_REFUSED": _INVALID,
+    "NOT_FOUND": _INVALID,
+    "REPO_NOT_FOUND": _INVALID,
+    "CONVERSATION_ARCHIVED": 410,
+    "RUN_IN_PROGRESS": 409,
+    "CODE_INFO_LLM_UNAVAILABLE": -32001,
+    "": -32002,  # any other failure
+}
+_CONVERSATION = Input("conversationId", "Go on with this conversation.")
+
+
+def _ask_request(values: Values, project: str) -> answers.AskRequest:
+    return answers.AskRequest(
+        values["question"],
+        conversation=values.get("conversationId", ""),
+        provider=values.get("provider", ""),
+        model=values.get("model", ""),
+        **placed(answers.AskRequest, "paths", project),
+    )
+
+
+def _agent_request(values: Values, project: str) -> answers.AgentRunRequest:
+    return answers.AgentRunRequest(
+        values["agentName"],
+        values["instruction"],
+        working_folder=project or ".",
+        conversation=values.get("conversationId", ""),
+    )
+
+
+def _ask(engine: Engine, request: answers.AskRequest, call: Call) -> answers.Answer:
+    return engine.answers.ask(
+        request, progress=call.progress, emit=call.check, steps=call.check, source="MCP", wrap=call.stoppable
+    )
+
+
+def _run_agent(engine: Engine, request: answers.AgentRunRequest, call: Call) -> answers.AgentRun:
+    return engine.answers.run_agent(
+        request, progress=call.progress, emit=call.check, steps=call.check, source="MCP", wrap=call.stoppable
+    )
+
+
+TOOLS: tuple[Tool, ...] = (
+    Tool(
+        name="codebase_question",
+        operation="ask",
+        sets=("answers",),
+        description="A question about the codebase answered in prose, with citations that were checked. Slower than "
+        "search_codebase: a chat model is asked where one is set up, otherwise the best passages are quoted.",
+        inputs=(
+            Input("question", "The question, in plain words.", required=True),
+            _CONVERSATION,
+            Input("provider", "Ask this server of those set up."),
+            Input("model", "Ask this model."),
+        ),
+        request=_ask_request,
+        result=shapes.AnswerOnly,
+        shape=shapes.answer_only,
+        perform=_ask,
+        codes=_ANSWER_CODES,
+        open_world=True,
+    ),
+    Tool(
+        name="list_agents",
+        operation="agents list",
+        sets=("agents",),
+        description="The agents that run_agent_instruction can run.",
+        inputs=(),
+        request=lambda values, project: answers.AgentsRequest(),
+        project=None,
+        result=shapes.ListedAgents,
+        shape=shapes.listed_agents,
+    ),
+    Tool(
+        name="run_agent_instruction",
+        operation="agents run",
+        sets=("agents",),
+        description="Have an agent of list_agents look into a folder and answer an instruction. It reads and changes "
+        "nothing.",
+        inputs=(
+            Input("agentName", "The agent's name.", required=True),
+            Input("instruction", "What it is to do.", required=True),
+            _CONVERSATION,
+        ),
+        project=Input("working_folder", "The folder it works on."),
+        request=_agent_request,
+        result=shapes.AgentAnswer,
+        shape=shapes.agent_answer,
+        perform=_run_agent,
+        codes=_ANSWER_CODES,
+        open_world=True,
+    ),
+)
