@@ -33,7 +33,8 @@ class Finder:
         self.weights: dict[str, float] = {}
         for term, weight in weights.items():
             if weight >= least:
-                self.weights[term[:PREFIX]] = max(weight, self.weights.get(term[:PREFIX], 0.0))
+                beginning = _beginning(term)
+                self.weights[beginning] = max(weight, self.weights.get(beginning, 0.0))
         self.total = sum(self.weights.values())
         longest_first = sorted(self.weights, key=len, reverse=True)
         self._find = re.compile("|".join(map(re.escape, longest_first)) if longest_first else r"(?!)").finditer
@@ -49,6 +50,11 @@ class Finder:
             seen_to = start
             found.setdefault(line, []).append(match[0])
         return found
+
+
+def _beginning(term: str) -> str:
+    """The letters that a stem shares with its word: `retri` of "retry" ends in a letter of its own."""
+    return term.removesuffix("i")[:PREFIX] or term
 
 
 def focus(text: str, finder: Finder, budget: int) -> tuple[int, int]:

@@ -70,7 +70,7 @@ class SqliteStore:
 
     @property
     def is_replaced(self) -> bool:
-        """Whether its folder is gone or another one by now: somebody has cleared the index and perhaps built it anew."""
+        """Whether its folder is gone or another one by now: somebody has cleared the index, perhaps built it anew."""
         return not self._hold.is_of(self.folder)
 
     @contextmanager
