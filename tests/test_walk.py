@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from codeinfo.errors import NotFound, RootRefused, UsageError
+from codeinfo.errors import NotFound
 from codeinfo.sources import git
-from codeinfo.sources.walk import WalkSettings, check_root, walk, why
+from codeinfo.sources.walk import WalkSettings, walk, why
 from codeinfo.types import FileKind, Walk
 
 
@@ -438,19 +438,3 @@ def test_why_looks_into_the_file(root: Path) -> None:
     assert why(root, "data.txt").rule == "binary"
     (root / ".codeinfoignore").write_text("!gen.go\n")
     assert why(root, "gen.go").included
-
-
-def test_roots_that_are_refused(tmp_path: Path, home: Path) -> None:
-    for refused in (Path("/"), home, home.parent, Path("/etc"), Path("/usr")):
-        with pytest.raises(RootRefused):
-            check_root(refused)
-    write(tmp_path, "file.py")
-    for unusable in (tmp_path / "nowhere", tmp_path / "file.py"):
-        with pytest.raises(UsageError) as raised:
-            check_root(unusable)
-        assert not isinstance(raised.value, RootRefused)
-    (tmp_path / "loop").symlink_to("loop")
-    with pytest.raises(UsageError):
-        check_root(tmp_path / "loop")
-    (home / "project").mkdir()
-    assert check_root(home / "project") == (home / "project").resolve()
