@@ -17,7 +17,7 @@ test: $(VENV)/.installed-dev lint browser
 # The tests of the pages drive a real browser. Where it cannot be installed they are skipped, and say so.
 browser:
 	@test -x /usr/bin/chromium || ! command -v apt-get >/dev/null \
-		|| { apt-get install -y chromium || sudo -n apt-get install -y chromium; } >/dev/null 2>&1 \
+		|| { (apt-get update && apt-get install -y chromium) || (sudo -n apt-get update && sudo -n apt-get install -y chromium); } >/dev/null 2>&1 \
 		|| echo "Chromium could not be installed: the tests of the pages will be skipped"
 
 lint: $(VENV)/.installed-dev
