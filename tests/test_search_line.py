@@ -1,0 +1,400 @@
+"""The search line over a real index of a small project: filters, refills, budgets, explanations."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codeinfo.config import Config
+from codeinfo.engine import Engine
+from codeinfo.engine.searching import CHARS_PER_TOKEN, matching
+from codeinfo.errors import NotFound, UsageError
+from codeinfo.requests import SearchRequest, SimilarRequest
+from codeinfo.types import Hit, SearchResult
+
+Search = Callable[..., SearchResult]
+
+FILES = {
+    "src/retry.py": '''"""Retries of requests that failed."""
+
+
+class RetryPolicy:
+    """How often a failed request is tried again, and how long to wait in between."""
+
+    attempts = 3
+
+    def should_retry(self, attempt: int, error: Exception) -> bool:
+        return attempt < self.attempts and not isinstance(error, ValueError)
+
+
+def retry_request(request, policy):
+    """Send a request again until the policy gives up."""
+    while policy.should_retry(request.attempt, request.error):
+        request.send()
+''',
+    "src/pool.py": '''"""Connections that are kept open."""
+
+
+class ConnectionPool:
+    def acquire(self):
+        """An open connection, or a new one when none is idle."""
+        return self.idle.pop() if self.idle else self.connect()''',
+    "src/backoff.py": '''def retry_delay(attempt, base):
+    """Seconds to wait before a failed request is tried again."""
+    return base * 2 ** attempt
+''',
+    "web/client.ts": """export class HttpClient {
+  // Sends a request; a failed one is retried.
+  async send(request: Request): Promise<Response> {
+    return await this.transport.deliver(request);
+  }
+}
+""",
+    "tests/test_retry.py": """from src.retry import RetryPolicy
+
+
+def test_failed_request_is_retried():
+    assert RetryPolicy().should_retry(1, OSError())
+""",
+    "docs/retries.md": "# Retries\n\nA failed request is tried again as the retry policy says.\n",
+    "config.toml": "[retry]\nattempts = 3  # of a failed request\n",
+}
+
+
+def write(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def make_engine(root: Path, provider: str = "builtin") -> Engine:
+    return Engine(Config.load({"embedding.provider": provider}, root))
+
+
+def searcher(engine: Engine, *roots: Path) -> Search:
+    def search(query: str, **options: Any) -> SearchResult:
+        return engine.search(SearchRequest(query, tuple(map(str, roots)), **options))
+
+    return search
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("project"), FILES)
+
+
+@pytest.fixture
+def engine(project: Path) -> Iterator[Engine]:
+    with make_engine(project) as engine:
+        yield engine
+
+
+@pytest.fixture
+def search(engine: Engine, project: Path) -> Search:
+    return searcher(engine, project)
+
+
+def paths(result: SearchResult) -> list[str]:
+    return [hit.path for hit in result.hits]
+
+
+# --- what comes first ----------------------------------------------------------------------------------------------
+
+
+def test_a_name_is_found_where_it_is_defined(search: Search) -> None:
+    for query in ("RetryPolicy", "retrypolicy", "RetryPolicy.should_retry", "should_retry"):
+        assert paths(search(query))[0] == "src/retry.py", query
+    best = search("ConnectionPool").hits[0]
+    assert (best.path, best.symbol, best.score) == ("src/pool.py", "ConnectionPool", 1.0)
+
+
+def test_each_file_once_with_its_second_place_as_more(tmp_path: Path) -> None:
+    body = "".join(f"    total = total + retry_{i} * {i}\n" for i in range(40))
+    many = "\n\n".join(f"def retry_{name}(total):\n{body}    return total" for name in ("one", "two", "three"))
+    root = write(tmp_path / "many", {"retries.py": many, "other.py": "def other():\n    return 1\n"})
+    with make_engine(root) as engine:
+        result = searcher(engine, root)("retry total two")
+    assert paths(result).count("retries.py") == 1
+    hit = result.hits[0]
+    assert len(hit.more) == 1
+    assert hit.more[0] != (hit.start_line, hit.end_line)
+
+
+def test_limit_and_scores(search: Search) -> None:
+    scores = [hit.score for hit in search("failed request").hits]
+    assert scores == sorted(scores, reverse=True)
+    assert scores[0] == 1.0
+    assert paths(search("failed request", limit=2)) == paths(search("failed request"))[:2]
+
+
+def test_distances_carry_their_metric(search: Search) -> None:
+    distances = [hit.distance for hit in search("failed request").hits]
+    assert all(distance and distance.metric == "squared_l2" and 0 <= distance.value <= 4 for distance in distances)
+
+
+def test_a_fresh_engine_ranks_as_a_warm_one(search: Search, project: Path) -> None:
+    warm = [search("how is a failed request tried again").hits for _ in range(2)][-1]
+    with make_engine(project) as fresh:
+        assert searcher(fresh, project)("how is a failed request tried again").hits == warm
+
+
+# --- filters -------------------------------------------------------------------------------------------------------
+
+
+def test_languages(search: Search) -> None:
+    assert paths(search("failed request", languages=("typescript",))) == ["web/client.ts"]
+    assert paths(search("failed request", languages=("TypeScript",))) == ["web/client.ts"]
+    unknown = search("failed request", languages=("cobol",))
+    assert unknown.hits == ()
+    assert any("no file here is cobol" in note and "python" in note for note in unknown.notes)
+
+
+@pytest.mark.parametrize(
+    ("globs", "expected"),
+    [
+        (("src/**",), {"src/retry.py", "src/backoff.py", "src/pool.py"}),
+        (("*.ts",), {"web/client.ts"}),
+        (("*.py", "!tests/"), {"src/retry.py", "src/backoff.py", "src/pool.py"}),
+        (("!*.py", "!*.ts"), {"docs/retries.md", "config.toml"}),
+        (("src/r*.py", "config.toml"), {"src/retry.py", "config.toml"}),
+    ],
+)
+def test_globs(search: Search, globs: tuple[str, ...], expected: set[str]) -> None:
+    found = set(paths(search("failed request connection", globs=globs)))
+    assert found <= expected
+    assert matching(list(FILES), globs) == [path in expected for path in FILES]
+
+
+def test_kinds_of_files(search: Search) -> None:
+    assert paths(search("failed request", kinds=("tests",))) == ["tests/test_retry.py"]
+    assert set(paths(search("failed request", kinds=("docs", "config")))) == {"docs/retries.md", "config.toml"}
+
+
+def test_kinds_of_symbols(search: Search) -> None:
+    found = search("retry a failed request", symbol_kinds=("function",), explain=True)
+    assert found.hits
+    assert {hit.symbol_kind for hit in found.hits} == {"function"}
+    assert {dropped.rule for dropped in found.dropped} >= {"symbol_kind"}
+    assert search("failed request", symbol_kinds=("nothing",)).hits == ()
+
+
+def git(root: Path, *arguments: str) -> None:
+    who = ("-c", "user.name=T", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", *who, *arguments], cwd=root, check=True, capture_output=True)
+
+
+def test_changed_since_a_revision(tmp_path: Path) -> None:
+    root = write(tmp_path / "repository", FILES)
+    git(root, "init", "-q")
+    git(root, "add", ".")
+    git(root, "commit", "-qm", "first")
+    write(root, {"src/backoff.py": FILES["src/backoff.py"] + "\n\ndef failed_request():\n    pass\n"})
+    git(root, "commit", "-qam", "second")
+    write(root, {"src/fresh.py": "def failed_request_again():\n    pass\n"})
+    with make_engine(root) as engine:
+        search = searcher(engine, root)
+        assert set(paths(search("failed request", changed_since="HEAD~1"))) == {"src/backoff.py", "src/fresh.py"}
+        assert paths(search("failed request", changed_since="HEAD")) == ["src/fresh.py"]
+        with pytest.raises(NotFound, match="no commit"):
+            search("failed request", changed_since="nowhere")
+
+
+# --- a list is short only when there is nothing more ---------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """150 files of which every tenth has a class, and that not in its first three chunks."""
+    root = tmp_path_factory.mktemp("crowd")
+    lines = "".join(f"    widget = widget + {i}  # the widget of the line\n" for i in range(25))
+    functions = "\n\n".join(f"def widget_{name}(widget):\n{lines}    return widget" for name in "abcd")
+    for at in range(150):
+        tail = f"\n\n\nclass Holder{at}:\n    size = {at}\n" + "    # holds\n" * 60 if at % 10 == 0 else ""
+        (root / f"m{at:03}.py").write_text(functions + tail + "\n")
+    return root
+
+
+def test_a_long_list_is_filled(crowd: Path) -> None:
+    with make_engine(crowd, "none") as engine:
+        search = searcher(engine, crowd)
+        assert len(search("widget of the line", limit=120).hits) == 120
+        assert len(search("widget of the line", limit=1000).hits) == 150
+        assert len(search("widget of the line", limit=10, globs=("m14*.py",)).hits) == 10
+        found = search("widget of the line", limit=12, symbol_kinds=("class",))
+        assert len(found.hits) == 12
+        assert {hit.symbol_kind for hit in found.hits} == {"class"}
+
+
+# --- several roots -------------------------------------------------------------------------------------------------
+
+
+def test_several_roots_share_list_limit_and_budget(engine: Engine, project: Path, tmp_path: Path) -> None:
+    other = write(tmp_path / "other", {"again.py": FILES["src/retry.py"], "far.py": FILES["src/backoff.py"]})
+    both = searcher(engine, project, other)
+    result = both("RetryPolicy failed request", limit=4)
+    assert len(result.hits) == 4
+    assert {hit.root for hit in result.hits} == {str(project), str(other)}
+    assert [hit.score for hit in result.hits] == sorted((hit.score for hit in result.hits), reverse=True)
+    packed = both("RetryPolicy failed request", max_tokens=200)
+    assert {hit.root for hit in packed.hits} == {str(project), str(other)}
+    assert sum(len(hit.text) for hit in packed.hits) <= 200 * CHARS_PER_TOKEN
+    twice = paths(searcher(engine, project, project)("RetryPolicy"))
+    assert len(twice) == len(set(twice)), "a root named twice is searched once"
+    with pytest.raises(UsageError, match="no folder"):
+        searcher(engine)("RetryPolicy")
+
+
+# --- text ----------------------------------------------------------------------------------------------------------
+
+
+def shown_lines_are_of_the_file(hit: Hit, root: Path) -> bool:
+    lines, shown = (root / hit.path).read_text().split("\n"), hit.text.split("\n")
+    return lines[hit.text_line - 1 : hit.text_line - 1 + len(shown)] == shown
+
+
+def test_full_text_shows_whole_chunks(search: Search, project: Path) -> None:
+    for hit in search("failed request", full_text=True).hits:
+        assert hit.text_line == hit.start_line
+        assert len(hit.text.split("\n")) == hit.end_line - hit.start_line + 1
+        assert shown_lines_are_of_the_file(hit, project)
+
+
+def test_without_snippets_there_is_no_text(search: Search) -> None:
+    assert {hit.text for hit in search("failed request", snippets=False).hits} == {""}
+
+
+@pytest.mark.parametrize("max_tokens", [10, 25, 60, 150, 600, 5000])
+def test_a_token_budget_is_never_exceeded(search: Search, max_tokens: int) -> None:
+    hits = search("how is a failed request tried again", max_tokens=max_tokens).hits
+    assert hits
+    assert sum(len(hit.text) for hit in hits) <= max_tokens * CHARS_PER_TOKEN
+
+
+def test_a_budget_too_small_for_anything_says_so(search: Search) -> None:
+    result = search("failed request", max_tokens=3)
+    assert (result.hits, any("too few" in note for note in result.notes)) == ((), True)
+
+
+def test_long_chunks_are_cut_around_the_matching_lines(tmp_path: Path) -> None:
+    filler = "".join(f"    value_{i} = compute(value_{i}, {i})\n" for i in range(12))
+    text = f"def long_one():\n{filler}    zebra = paint(stripes)\n{filler}"
+    root = write(tmp_path / "long", {"long.py": text, "other.py": "x = 1\n"})
+    with make_engine(root, "none") as engine:
+        hit = searcher(engine, root)("paint zebra stripes", max_tokens=30).hits[0]
+    assert "zebra = paint(stripes)" in hit.text
+    assert hit.start_line < hit.text_line <= 14
+    assert shown_lines_are_of_the_file(hit, root)
+
+
+# --- explanations --------------------------------------------------------------------------------------------------
+
+
+def explained_score(hit: Hit) -> float:
+    added = sum(signal.effect for signal in hit.signals if not signal.factor)
+    return added * math.prod(signal.effect for signal in hit.signals if signal.factor)
+
+
+@pytest.mark.parametrize("query", ["RetryPolicy", "how is a failed request tried again", "src/pool.py connection"])
+def test_the_signals_make_up_the_score(search: Search, query: str) -> None:
+    hits = search(query, explain=True).hits
+    best = explained_score(hits[0])
+    for hit in hits:
+        assert explained_score(hit) / best == pytest.approx(hit.score, abs=0.002), hit.path
+
+
+def test_an_explanation_changes_nothing(search: Search) -> None:
+    plain = search("how is a failed request tried again", limit=3)
+    told = search("how is a failed request tried again", limit=3, explain=True)
+    assert tuple(replace(hit, signals=(), ranks={}) for hit in told.hits) == plain.hits
+    assert plain.dropped == ()
+
+
+def test_ranks_are_those_of_each_channel(search: Search) -> None:
+    best = search("RetryPolicy", explain=True).hits[0]
+    assert set(best.ranks) == {"keyword", "vector", "symbol"}
+    assert best.ranks["symbol"] == 1
+    assert all(rank >= 1 for hit in search("failed request", explain=True).hits for rank in hit.ranks.values())
+
+
+def test_what_was_left_out_is_told_with_its_rule(search: Search) -> None:
+    result = search("failed request", limit=1, globs=("*.py",), explain=True)
+    rules = {dropped.rule: dropped for dropped in result.dropped}
+    assert set(rules) == {"limit", "filter"}
+    assert rules["limit"].path.endswith(".py")
+    assert not rules["filter"].path.endswith(".py")
+    used_up = search("how is a failed request tried again", max_tokens=15, explain=True)
+    assert "max_tokens" in {dropped.rule for dropped in used_up.dropped}
+
+
+# --- similar places ------------------------------------------------------------------------------------------------
+
+
+def test_similar_places_leave_out_the_file_itself(engine: Engine, project: Path) -> None:
+    result = engine.similar(SimilarRequest("src/backoff.py:1", str(project)))
+    assert result.query.startswith("similar to src/backoff.py:1-")
+    assert paths(result)[0] == "src/retry.py"
+    assert "src/backoff.py" not in paths(result)
+
+
+NO_PLACES = ("src/backoff.py", "src/backoff.py:", ":3", "src/backoff.py:x", "a.py:²", f"a.py:{'9' * 30}")
+
+
+@pytest.mark.parametrize("place", NO_PLACES)
+def test_what_is_no_place_is_a_usage_error(engine: Engine, project: Path, place: str) -> None:
+    with pytest.raises(UsageError, match="is not a place"):
+        engine.similar(SimilarRequest(place, str(project)))
+
+
+def test_places_that_are_not_there(engine: Engine, project: Path) -> None:
+    with pytest.raises(NotFound, match="not in the index"):
+        engine.similar(SimilarRequest("src/nowhere.py:1", str(project)))
+    with pytest.raises(NotFound, match="no chunk at line"):
+        engine.similar(SimilarRequest("src/backoff.py:999", str(project)))
+
+
+# --- when there is little to say -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("query", ["", "   ", "\n\t"])
+def test_an_empty_query_is_a_usage_error(search: Search, query: str) -> None:
+    with pytest.raises(UsageError, match="empty"):
+        search(query)
+
+
+@pytest.mark.parametrize("query", ["?!", "zyxwvut qponml", "ZyxWvut", "\0\0", "ö" * 5000])
+def test_nothing_found_is_low_confidence_with_a_hint(project: Path, query: str) -> None:
+    with make_engine(project, "none") as engine:
+        result = searcher(engine, project)(query)
+    assert result.hits == ()
+    assert (result.quality.status, bool(result.quality.reasons), bool(result.quality.hint)) == (
+        "low_confidence",
+        True,
+        True,
+    )
+
+
+def test_a_good_question_is_ok_and_a_foreign_one_is_not(search: Search) -> None:
+    assert search("retry policy of a failed request").quality.status == "ok"
+    assert search("kubernetes ingress certificate renewal").quality.status == "low_confidence"
+
+
+def test_keyword_search_only_says_so(project: Path) -> None:
+    with make_engine(project, "none") as engine:
+        result = searcher(engine, project)("retry policy", explain=True)
+    assert any("keyword search only" in note for note in result.notes)
+    assert all(hit.distance is None and "vector" not in hit.ranks for hit in result.hits)
+
+
+def test_an_empty_folder_has_no_answers(tmp_path: Path) -> None:
+    with make_engine(tmp_path) as engine:
+        result = searcher(engine, tmp_path)("anything at all")
+    assert result.hits == ()
+    assert result.quality.status == "low_confidence"
