@@ -1,6 +1,6 @@
 """What HTTP costs: the search API beside the engine's own time, many clients at once, idle and slow ones, memory.
 
-Starts the real server on a free port over a project (this repository unless named) and writes one JSON object.
+Starts the real server on a free port over a project (this repository unless named) and writes one JSON object a line.
 """
 
 from __future__ import annotations
@@ -42,12 +42,14 @@ def main() -> None:
         engine_ms = engine_times(options.project)
         server = Server(options.project)
         stack.callback(server.stop)
-        result: dict[str, Any] = {"project": Path(options.project).name, "engine_p50_ms": p(engine_ms, 50)}
-        result["http_p50_ms"] = p(server.times(100), 50)
-        result["load"] = server.load(options.clients, options.seconds)
-        result["idle"] = server.beside_idle(options.idle)
-        result["memory"] = server.memory_over(options.sessions)
-    print(json.dumps(result, indent=2))
+        tell(engine_p50_ms=p(engine_ms, 50), http_p50_ms=p(server.times(100), 50))
+        tell(**server.load(options.clients, options.seconds))
+        tell(**server.beside_idle(options.idle))
+        tell(**server.memory_over(options.sessions))
+
+
+def tell(**figures: Any) -> None:
+    print(json.dumps(figures), flush=True)
 
 
 def p(values: list[float], percent: int) -> float:

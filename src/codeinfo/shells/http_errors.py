@@ -9,6 +9,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from codeinfo.errors import (
     Busy,
@@ -122,6 +123,10 @@ def add_handlers(app: FastAPI) -> None:
         code = _CODE_OF_STATUS.get(error.status_code, "HTTP_ERROR")
         body = {"error": {"code": code, "message": str(error.detail), "next": "See /docs for what is served"}}
         return JSONResponse(body, error.status_code, error.headers)
+
+    @app.exception_handler(ClientDisconnect)
+    async def gone(request: Request, error: ClientDisconnect) -> Response:
+        return Response(status_code=499)  # nobody is left to read it
 
     @app.exception_handler(RequestValidationError)
     async def parameter(request: Request, error: RequestValidationError) -> Response:

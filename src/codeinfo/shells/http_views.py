@@ -164,6 +164,7 @@ def turn_view(turn: Turn, calls: tuple[CallView, ...] = ()) -> TurnView:
 _BOX, _GAP, _ROW, _EDGE_MARGIN = 168, 24, 108, 28  # pixels
 _HEIGHT = 56
 _PER_ROW = 6
+_LABEL_CHARS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +175,7 @@ class BoxView:
     width: int
     height: int
     hub: bool
+    label: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,10 +212,18 @@ def picture_of(code_map: CodeMap) -> PictureView:
         left = (width - len(row) * (_BOX + _GAP) + _GAP) // 2
         for place, area in enumerate(row):
             x, y = left + place * (_BOX + _GAP), _EDGE_MARGIN + number * _ROW
-            boxes[area.name] = BoxView(area, x, y, _BOX, _HEIGHT, area in top)
+            boxes[area.name] = BoxView(area, x, y, _BOX, _HEIGHT, area in top, _label(area.name))
     edges = tuple(edge for area in code_map.areas for edge in _edges(boxes, area))
     height = 2 * _EDGE_MARGIN + (max(len(rows), 1) - 1) * _ROW + _HEIGHT
     return PictureView(width, height, tuple(boxes.values()), edges)
+
+
+def _label(name: str) -> str:
+    """The end of a path says most of it."""
+    parts = name.removesuffix("/*").split("/")
+    while len(parts) > 1 and len("/".join(parts)) > _LABEL_CHARS:
+        parts = parts[1:]
+    return "/".join(parts)[-_LABEL_CHARS:]
 
 
 def _edges(boxes: Mapping[str, BoxView], area: MapArea) -> Iterable[EdgeView]:
@@ -226,7 +236,7 @@ def _edges(boxes: Mapping[str, BoxView], area: MapArea) -> Iterable[EdgeView]:
         down = end.y > start.y
         y1, y2 = (start.y + start.height, end.y) if down else (start.y, end.y + end.height)
         middle = (y1 + y2) // 2
-        mutual = area.name in end.area.needs
+        backward = area.in_cycle and end.area.in_cycle and end.y <= start.y  # against the layers
         weight = 3 if count >= 10 else 2 if count >= 3 else 1
         path = f"M{x1} {y1} C{x1} {middle} {x2} {middle} {x2} {y2}"
-        yield EdgeView(path, mutual or (area.in_cycle and end.area.in_cycle), weight, f"{area.name} → {name}: {count}")
+        yield EdgeView(path, backward, weight, f"{area.name} → {name}: {count}")
