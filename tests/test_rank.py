@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,7 +26,7 @@ from codeinfo.rank.keyword import (
 from codeinfo.rank.meaning import file_meaning, squared_l2
 from codeinfo.rank.quality import Grounds, assess, grounds
 from codeinfo.rank.query import read_query
-from codeinfo.rank.weights import WITH_VECTORS, Weights
+from codeinfo.rank.weights import WITH_VECTORS, WITHOUT_VECTORS
 from codeinfo.tokens import NAME_MARK, STEM_MARK, TYPE_MARK
 
 W = WITH_VECTORS
@@ -291,6 +293,12 @@ def test_grounds_are_shares_of_the_query() -> None:
     assert grounds(query, keyword, [], 10, None).covered == 0
 
 
-def test_every_weight_is_a_number_of_its_own() -> None:
-    assert Weights() == W
-    assert all(w > 0 for w in W.chunk_decay)
+DOCUMENTED = re.compile(r"^\| `(\w+)` \|.*\| ([\d.]+) \| ([\d.]+|–) \|$", re.MULTILINE)
+
+
+def test_the_documented_weights_are_the_shipped_ones() -> None:
+    rows = DOCUMENTED.findall((Path(__file__).parent.parent / "docs" / "ranking.md").read_text())
+    assert len(rows) == 12
+    for name, with_vectors, without in rows:
+        assert float(with_vectors) == getattr(WITH_VECTORS, name), name
+        assert without == "–" or float(without) == getattr(WITHOUT_VECTORS, name), name
