@@ -85,6 +85,9 @@ class Service:
         )
         return types.ListResourcesResult(resources=[resource])
 
+    async def list_templates(self, context: Any, params: Any) -> types.ListResourceTemplatesResult:
+        return types.ListResourceTemplatesResult(resource_templates=[])
+
     async def read_resource(self, context: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         if str(params.uri) != CONTEXT_URI:
             raise MCPError(types.INVALID_PARAMS, f"no resource {params.uri}; this server offers {CONTEXT_URI}")
@@ -204,6 +207,7 @@ def make_server(service: Service) -> Server[Any]:
         on_list_tools=service.list_tools,
         on_call_tool=service.call_tool,
         on_list_resources=service.list_resources,
+        on_list_resource_templates=service.list_templates,
         on_read_resource=service.read_resource,
         on_list_prompts=service.list_prompts,
         on_get_prompt=service.get_prompt,
