@@ -157,6 +157,10 @@ def test_files_that_the_text_names() -> None:
     assert not boost.path_mentions(read_query("no path"), paths).any()
 
 
+def factors(text: str, path: str) -> dict[str, float]:
+    return boost.multipliers(read_query(text), path, W)
+
+
 @pytest.mark.parametrize(
     ("path", "factor"),
     [
@@ -174,13 +178,14 @@ def test_files_that_the_text_names() -> None:
     ],
 )
 def test_secondary_files_weigh_less(path: str, factor: str) -> None:
-    factors = boost.multipliers(read_query("retry policy of requests"), path, W)
-    assert factors == pytest.approx({"depth": math.exp(-0.18 * path.count("/")), factor: getattr(W, factor)})
+    assert factors("retry policy of requests", path) == pytest.approx(
+        {"depth": math.exp(-0.18 * path.count("/")), factor: getattr(W, factor)}
+    )
 
 
 @pytest.mark.parametrize("path", ["src/retry.py", "contest.py", "latest/a.py", "src/protest.go", "goldfish.py"])
 def test_ordinary_files_do_not(path: str) -> None:
-    assert list(boost.multipliers(read_query("retry policy"), path, W)) == ["depth"]
+    assert list(factors("retry policy", path)) == ["depth"]
 
 
 @pytest.mark.parametrize(
@@ -193,7 +198,7 @@ def test_ordinary_files_do_not(path: str) -> None:
     ],
 )
 def test_who_asks_for_them_gets_them(text: str, path: str) -> None:
-    assert "secondary" not in boost.multipliers(read_query(text), path, W)
+    assert "secondary" not in factors(text, path)
 
 
 # --- meaning -------------------------------------------------------------------------------------------------------
