@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from web_tools import HOST, PORT, TOKEN, client, index, make_project, token
 
 from codeinfo.errors import UsageError
-from codeinfo.shells.http_safety import CSP, MAX_BODY_BYTES, hosts_for, kept_token
+from codeinfo.shells.http_safety import CSP, MAX_BODY_BYTES, given_token, hosts_for, kept_token
 from codeinfo.shells.http_text import code_lines, markdown_html
 from codeinfo.shells.operations import operation, operation_names
 
@@ -93,9 +93,9 @@ def test_other_addresses_need_a_token_for_everything(project: Path) -> None:
     from codeinfo.shells.http import serve
 
     with pytest.raises(UsageError, match="reached from other machines"):
-        serve(Config.load({}, project), host="0.0.0.0", port=0, allowed=(), token="", open_page=False)
+        serve(Config.load({}, project), host="0.0.0.0", port=0, allowed=(), token_file="", open_page=False)
     with pytest.raises(UsageError, match="stands for every address"):
-        serve(Config.load({}, project), host="0.0.0.0", port=0, allowed=(), token=TOKEN, open_page=False)
+        serve(Config.load({}, project), host="0.0.0.0", port=0, allowed=(), token_file="x", open_page=False)
     with client(project, private=True) as web:
         assert web.get("/").status_code == 401
         assert web.get("/version").status_code == 401
@@ -106,6 +106,19 @@ def test_other_addresses_need_a_token_for_everything(project: Path) -> None:
         assert "SameSite=Strict" in entered.headers["set-cookie"]
         assert web.get("/").status_code == 200  # the client keeps the cookie
         assert web.get("/?token=wrong").status_code == 200  # the cookie is enough, a wrong one gives none
+
+
+def test_a_chosen_token_is_long_and_its_file_private(tmp_path: Path) -> None:
+    chosen = tmp_path / "token"
+    for text, mode, words in (("short", 0o600, "holds no token"), ("x" * 20, 0o644, "others can read")):
+        chosen.write_text(text)
+        chosen.chmod(mode)
+        with pytest.raises(UsageError, match=words):
+            given_token(chosen)
+    with pytest.raises(UsageError, match="cannot be read"):
+        given_token(tmp_path / "nothing")
+    chosen.chmod(0o600)
+    assert given_token(chosen) == "x" * 20
 
 
 def test_hosts_are_this_machine_by_all_its_names() -> None:

@@ -227,8 +227,8 @@ def serve(
         from codeinfo.shells import http
     except ModuleNotFoundError as error:
         raise UsageError(f"{error.name} is not installed", next_step="pip install 'codeinfo[web]'") from error
-    token = Path(token_file).read_text().strip() if token_file else ""
-    http.serve(Config.load(_flags(settings)), host=host, port=port, allowed=allow, token=token, open_page=open_page)
+    settled = Config.load(_flags(settings))
+    http.serve(settled, host=host, port=port, allowed=allow, token_file=token_file, open_page=open_page)
 
 
 # --- performing an operation ---------------------------------------------------------------------------------------

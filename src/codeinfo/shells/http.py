@@ -30,7 +30,7 @@ from codeinfo.shells.http_events import Bell
 from codeinfo.shells.http_ingest import ingest_router
 from codeinfo.shells.http_pages import pages_router
 from codeinfo.shells.http_runs import Runs
-from codeinfo.shells.http_safety import LOOPBACK, Access, App, Guard, hosts_for, kept_token
+from codeinfo.shells.http_safety import LOOPBACK, Access, App, Guard, given_token, hosts_for, kept_token
 from codeinfo.shells.http_state import LogLines, State
 from codeinfo.shells.mcp import http_service
 
@@ -120,25 +120,24 @@ def _close(state: State) -> None:
 # --- the program ---------------------------------------------------------------------------------------------------
 
 
-def serve(config: Config, *, host: str, port: int, allowed: tuple[str, ...], token: str, open_page: bool) -> None:
-    """Serve until interrupted. An address that others can reach is served only with a token chosen for it."""
+def serve(config: Config, *, host: str, port: int, allowed: tuple[str, ...], token_file: str, open_page: bool) -> None:
+    """Serve until interrupted. With a token file every request needs its token, and other addresses can be served."""
     import uvicorn
 
-    private = host not in LOOPBACK
-    if private and len(token) < 16:
+    if host not in LOOPBACK and not token_file:
         raise UsageError(
             f"{host} can be reached from other machines",
-            next_step="Give a token of at least 16 characters with --token-file, which every request must then carry",
+            next_step="Put a token into a file and name it with --token-file: every request must then carry it",
         )
     if host in EVERY_ADDRESS:
         raise UsageError(
             f"{host} stands for every address of this machine",
             next_step="Name the one that others use, as in --host 192.168.1.5: only requests to it are answered",
         )
+    token = given_token(Path(token_file)) if token_file else kept_token(config.paths.data_dir)
     listener = _listener(host, port)
     real_port = listener.getsockname()[1]
-    chosen = token or kept_token(config.paths.data_dir)
-    access = Access(hosts_for(host, real_port), chosen, private=private)
+    access = Access(hosts_for(host, real_port), token, private=bool(token_file))
     app = make_app(config, access, tuple(Path(folder).expanduser() for folder in allowed))
     address = f"http://{host if ':' not in host else f'[{host}]'}:{real_port}/"
     print(f"CodeInfo is served at {address}", flush=True)
@@ -162,7 +161,8 @@ def serve(config: Config, *, host: str, port: int, allowed: tuple[str, ...], tok
 
 def _listener(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio turns off Nagle's delay, 40 ms an answer, only for sockets that say they are TCP.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
-from codeinfo.errors import CodeInfoError
+from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.jsonable import dumps
 
 Scope = MutableMapping[str, Any]
@@ -30,6 +30,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 TOKEN_FILE = "web-token"
 TOKEN_HEADER = "x-codeinfo-token"
 COOKIE = "codeinfo_token"
+LEAST_TOKEN = 16  # characters
 MAX_BODY_BYTES = 1_000_000
 BODY_SECONDS = 20.0  # within which a request's body must have arrived
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -88,6 +89,19 @@ def kept_token(data_dir: Path) -> str:
     token = path.read_text().strip()
     if len(token) < 32:
         raise CodeInfoError(f"{path} holds no token", next_step="Delete it and start again")
+    return token
+
+
+def given_token(path: Path) -> str:
+    """The token that somebody chose, from a file that nobody else can read."""
+    try:
+        shared, token = path.stat().st_mode & 0o077, path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}", next_step="Name a file that holds a token") from error
+    if shared:
+        raise UsageError(f"others can read {path}", next_step=f"Run: chmod 600 {path}")
+    if len(token) < LEAST_TOKEN or not token.isascii():
+        raise UsageError(f"{path} holds no token", next_step=f"Put at least {LEAST_TOKEN} ASCII characters into it")
     return token
 
 
