@@ -200,12 +200,12 @@ def test_every_command_and_option_is_documented() -> None:
     for command in cli.list_commands(None):  # type: ignore[arg-type]
         assert f"### `codeinfo {command}" in page
     for name in operation_names():
-        command: click.Command | None = cli
-        for word in name.split():
-            assert isinstance(command, click.Group)
-            command = command.get_command(None, word)  # type: ignore[arg-type]
-        assert command is not None
-        for parameter in command.params:
+        words, group, found = name.split(), cli, None
+        while words:  # as typing it would: the longest name first, then group by group
+            _, found, words = group.resolve_command(click.Context(group), words)
+            group = found if isinstance(found, click.Group) else group
+        assert found is not None
+        for parameter in found.params:
             if parameter.param_type_name == "option":
                 flags = (*parameter.opts, *parameter.secondary_opts)  # what is on by default is shown by its `--no-…`
                 assert any(f"`{flag}" in page for flag in flags), parameter.opts

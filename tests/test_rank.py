@@ -157,8 +157,21 @@ def test_files_that_the_text_names() -> None:
     assert not boost.path_mentions(read_query("no path"), paths).any()
 
 
-def factors(text: str, path: str) -> dict[str, float]:
-    return boost.multipliers(read_query(text), path, W)
+def factors(text: str, path: str, kind: str = "code", usual: float = 0.0) -> dict[str, float]:
+    return boost.multipliers(read_query(text), path, kind, {kind: usual}, W)
+
+
+def test_depth_counts_beyond_what_is_usual_for_the_kind() -> None:
+    assert factors("retry", "a/b/c.py", usual=2.0)["depth"] == 1.0
+    assert factors("retry", "README.md", "docs", usual=1.0)["depth"] == pytest.approx(math.exp(0.18))
+    assert boost.usual_depths(["a.md", "a/b/c.py", "d/e.py"], ["docs", "code", "code"]) == {"docs": 0.0, "code": 1.5}
+
+
+def test_documents_and_data_weigh_less_unless_asked_for() -> None:
+    assert factors("retry policy", "guide.md", "docs")["docs"] == W.docs
+    assert "docs" not in factors("guide to the retry policy", "guide.md", "docs")
+    assert factors("retry policy", "a.yaml", "config")["config"] == W.config
+    assert "config" not in factors("retry settings", "a.yaml", "config")
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,15 @@
 """Every failure CodeInfo raises on purpose, as one tree:
 
-    CodeInfoError                 base; carries what happened, what to do next, and the exit code
-    ├── UsageError                bad input: argument, setting, query, path             exit 2
-    │   ├── RootRefused           a folder that must not be indexed (home, /)
-    │   └── NotFound              an unknown project, symbol, conversation, collection…
-    ├── Busy                      another process is indexing, a run is in progress      exit 4
-    ├── IndexDamaged              the index is broken and could not be mended            exit 5
-    │   └── IndexTooNew           written by a newer version
-    ├── ProviderError             an embedding or language-model endpoint failed         exit 6
-    ├── OutOfSpace                disk or memory ran out                                 exit 7
-    └── Interrupted               Ctrl-C or SIGTERM                                      exit 130
+CodeInfoError                 base; carries what happened, what to do next, and the exit code
+├── UsageError                bad input: argument, setting, query, path             exit 2
+│   ├── RootRefused           a folder that must not be indexed (home, /)
+│   └── NotFound              an unknown project, symbol, conversation, collection…
+├── Busy                      another process is indexing, a run is in progress      exit 4
+├── IndexDamaged              the index is broken and could not be mended            exit 5
+│   └── IndexTooNew           written by a newer version
+├── ProviderError             an embedding or language-model endpoint failed         exit 6
+├── OutOfSpace                disk or memory ran out                                 exit 7
+└── Interrupted               Ctrl-C or SIGTERM                                      exit 130
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ def boosted(query: Query, scores: Floats, view: Snapshot, w: Weights, most: int 
     longest = max(float(lengths.max()), 1e-6) if len(lengths) else 1.0
     ranked = []
     for file in candidates.tolist():
-        factors = boost.multipliers(query, view.paths[file], w)
+        factors = boost.multipliers(query, view.paths[file], view.kinds[file], view.usual_depth, w)
         factors["length"] = 1 + w.length * float(lengths[file]) / longest
         ranked.append(Ranked(file, float(scores[file]) * math.prod(factors.values()), factors))
     ranked.sort(key=lambda item: (-item.score, view.paths[item.file]))

@@ -21,6 +21,9 @@ DOCUMENTS = Weights(
     length=0.0,
     depth=0.0,
     secondary=1.0,
+    asked_secondary=1.0,
+    docs=1.0,
+    config=1.0,
     vendored=1.0,
     type_stub=1.0,
 )

@@ -118,7 +118,7 @@ def wanted(world: IndexWorld, written: str) -> Wanted:
         head, _, rest = written.partition("::")
         path, qualified = (head, rest) if head in world.graph.files else ("", written.replace("::", "."))
     name = qualified.rpartition(".")[2]
-    every = {}
+    every: dict[SymbolId, Definition] = {}
     for file_id, definition in world.facts.definitions_named(name):
         file = world.by_id.get(file_id)
         unit = world.unit(file.path) if file else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -14,15 +14,17 @@ from codeinfo.rank.keyword import STEM, Floats, KeywordScores
 from codeinfo.rank.query import Query
 from codeinfo.rank.weights import Weights
 from codeinfo.tokens import stem_terms, terms
+from codeinfo.types import FileKind, Intent
 
 # The group that matches is the word that says so; the rest of a file's name is its subject.
 _SECONDARY = re.compile(
-    r"(?:^|/)(tests?|specs?|__tests__|testing|testdata|fixtures?|mocks?|examples?|samples?|demos?|bench(?:marks?)?|"
-    r"legacy|deprecated|compat|old)(?:/|$)|(?:^|/)(?:(test)_[^/]*|(conftest)\.py|"
+    r"(?:^|/)(tests?|specs?|__tests__|testing|testdata|integration[_-]tests?|e2e|fixtures?|mocks?|examples?|samples?|demos?|"
+    r"playgrounds?|bench(?:es|marks?)?|legacy|deprecated|compat|old|docs?|docs?_src|man|website|tools?|scripts?|project|"
+    r"single_include|amalgamat\w+)(?:/|$)|(?:^|/)(?:(test)_[^/]*|(conftest)\.py|"
     r"[^/]*[_.-](test|tests|spec|bench|example)\.[^/.]+|[^/]*(Test|Tests|Spec|IT)\.[a-z]+)$",
 )
 _VENDORED = re.compile(r"(?:^|/)(?:vendor|vendored|_vendor|third[_-]?party|external|extern|deps|node_modules)/")
-_STUB = re.compile(r"\.(?:d\.ts|pyi)$")
+_STUB = re.compile(r"\.(?:d\.[cm]?ts|pyi)$")
 
 TYPE_KINDS = frozenset(
     {
@@ -99,18 +101,30 @@ def path_mentions(query: Query, paths: Sequence[str]) -> Floats:
     return result
 
 
-def multipliers(query: Query, path: str, w: Weights) -> dict[str, float]:
-    """Named factors from the path alone."""
+def multipliers(query: Query, path: str, kind: str, usual_depth: Mapping[str, float], w: Weights) -> dict[str, float]:
+    """Named factors from the path and the kind of a file. `usual_depth`: by kind, of this index."""
     traits = _traits(path)
-    factors = {"depth": math.exp(-w.depth * traits.depth)}
+    factors = {"depth": math.exp(-w.depth * (traits.depth - usual_depth.get(kind, 0.0)))}
+    if kind == FileKind.DOCS and not query.about_docs:
+        factors["docs"] = w.docs
+    if kind == FileKind.CONFIG and query.intent is not Intent.CONFIG:
+        factors["config"] = w.config
     # A query about mocks, examples or benchmarks wants them; one about retries does not want `retry_test.go`.
-    if traits.secondary and not query.about_tests and not any(term in query.terms for term in traits.secondary):
-        factors["secondary"] = w.secondary
+    if traits.secondary and kind != FileKind.DOCS and not any(term in query.terms for term in traits.secondary):
+        factors["secondary"] = w.asked_secondary if query.about_tests else w.secondary
     if traits.vendored:
         factors["vendored"] = w.vendored
     if traits.stub:
         factors["type_stub"] = w.type_stub
     return factors
+
+
+def usual_depths(paths: Iterable[str], kinds: Iterable[str]) -> dict[str, float]:
+    """The mean number of folders above a file, by kind: sources six folders down are no worse than a README."""
+    depths: dict[str, list[int]] = {}
+    for path, kind in zip(paths, kinds, strict=True):
+        depths.setdefault(kind, []).append(path.count("/"))
+    return {kind: sum(values) / len(values) for kind, values in depths.items()}
 
 
 class _Traits(NamedTuple):

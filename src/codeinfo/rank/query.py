@@ -41,6 +41,7 @@ class Query:
     names: tuple[str, ...]  # identifiers mentioned: candidates for definitions
     paths: tuple[str, ...]  # file names and paths mentioned
     about_tests: bool
+    about_docs: bool
 
     @property
     def bare_name(self) -> bool:
@@ -61,7 +62,8 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
         words=words,
         names=_names(tokens, bare),
         paths=_paths(text),
-        about_tests=bool({"test", "tests", "testing", "spec", "specs"} & {word.lower() for word in words}),
+        about_tests=bool(_TEST_WORDS & {word.lower() for word in words}),
+        about_docs=bool(_DOCS_WORDS & {word.lower() for word in words}),
     )
 
 
@@ -78,6 +80,8 @@ def classify(text: str, bare: bool) -> Intent:
     return Intent.CONCEPTUAL
 
 
+_TEST_WORDS = frozenset("test tests testing spec specs".split())
+_DOCS_WORDS = frozenset("docs documentation readme changelog guide tutorial manual".split())
 _CONFIG_WORDS = frozenset(
     "config configuration configure settings setting env environment option options flags".split()
 )

@@ -35,8 +35,11 @@ class Weights:
 
     # Multipliers.
     length: float = 0.4  # × (1 + this × relative log length)
-    depth: float = 0.18  # × e^(−this × folders above the file)
-    secondary: float = 0.5  # tests, examples, benchmarks, legacy, where the query is not about them
+    depth: float = 0.18  # × e^(−this × folders above the file, beyond what is usual for its kind)
+    secondary: float = 0.35  # tests, examples, benchmarks, legacy, where the query is not about them
+    asked_secondary: float = 0.8  # where the query speaks of tests: a test framework's own source does too
+    docs: float = 0.3  # documents, where the query does not ask for them
+    config: float = 0.3  # data and settings, likewise
     vendored: float = 0.3
     type_stub: float = 0.7
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codeinfo.ports import ChunkRow, StoredSymbol
+from codeinfo.rank.boost import usual_depths
 from codeinfo.store.rows import chunk_checksum, definition_from_row
 from codeinfo.store.segments import (
     FREQUENCY_SCALE,
@@ -43,6 +44,7 @@ class Arrays:
     paths: list[str]
     languages: list[str]
     kinds: list[str]
+    usual_depth: dict[str, float]
     chunk_ids: NDArray[np.int64]
     row_file: NDArray[np.int32]
     file_first: NDArray[np.int32]
@@ -92,6 +94,7 @@ def load_arrays(db: apsw.Connection, folder: Path, generation: int, complete: bo
         paths=[row[1] for row in files],
         languages=[row[2] for row in files],
         kinds=[row[3] for row in files],
+        usual_depth=usual_depths((row[1] for row in files), (row[3] for row in files)),
         chunk_ids=np.concatenate(chunk_ids) if chunk_ids else np.zeros(0, np.int64),
         row_file=row_file,
         file_first=file_first,
@@ -124,6 +127,7 @@ class SqliteSnapshot:
         self.paths: Sequence[str] = arrays.paths
         self.languages: Sequence[str] = arrays.languages
         self.kinds: Sequence[str] = arrays.kinds
+        self.usual_depth: Mapping[str, float] = arrays.usual_depth
         self.row_file = arrays.row_file
         self.file_first = arrays.file_first
         self.file_rows = arrays.file_rows

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from codeinfo import requests
 from codeinfo.shells.operations import Operation
+
+if TYPE_CHECKING:
+    from codeinfo.engine import Engine
 
 
 def _skips(matters: bool) -> int:
     """3: done, but something was left out that the user would want to know of."""
     return 3 if matters else 0
+
+
+def _doctor(engine: Engine, request: requests.DoctorRequest, progress: object) -> requests.DoctorReport:
+    from codeinfo.shells.mcp_check import with_server_checked  # a search must not pay for it
+
+    return with_server_checked(engine.doctor(request))
 
 
 OPERATIONS = (
@@ -61,7 +72,7 @@ OPERATIONS = (
     Operation(
         name="doctor",
         request=requests.DoctorRequest,
-        handler=lambda engine, request, progress: engine.doctor(request),
+        handler=_doctor,
         summary="Check that everything CodeInfo needs is there and works.",
         help="",
         group="admin",
