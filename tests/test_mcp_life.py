@@ -82,7 +82,7 @@ def test_stdout_has_protocol_lines_only_under_debug_logging(tmp_path: Path) -> N
         session.call("get_codebase_map")
         session.call("get_review_packet")  # no repository: git itself complains
         assert all(json.loads(line)["jsonrpc"] == "2.0" for line in session.seen)
-    assert b"DEBUG" in (tmp_path.parent / "stderr.txt").read_bytes()
+    assert b"DEBUG codeinfo" in (tmp_path.parent / "stderr.txt").read_bytes()
 
 
 def test_no_process_outlives_its_client(tmp_path: Path) -> None:
@@ -199,3 +199,27 @@ def test_an_idle_server_lets_go_and_takes_up_again(tmp_path: Path) -> None:
     assert hub.perform(tool, asked, Call())[0]["results"]
     hub.close()
     assert os.path.exists(Config.load().paths.data_dir / "savings.db")
+
+
+def test_savings_are_counted_by_day_and_tool(tmp_path: Path) -> None:
+    from datetime import UTC, datetime
+
+    from codeinfo.engine.savings import Savings
+    from codeinfo.requests.integration import SavingsRequest
+
+    day = [datetime(2026, 3, 1, 12, tzinfo=UTC)]
+    (tmp_path / "long.py").write_text("x" * 4000)
+    savings = Savings(tmp_path / "data", lambda: day[0])
+    savings.record("search_codebase", 400, [str(tmp_path / "long.py"), str(tmp_path / "gone.py")])
+    savings.record("search_codebase", 400, [str(tmp_path / "long.py")])
+    savings.close()
+    day[0] = datetime(2026, 3, 2, 12, tzinfo=UTC)
+    savings.record("get_memory", 40, [])
+    savings.close()
+    report = savings.report(SavingsRequest(7))
+    assert [(one.day, [tool.tool for tool in one.tools]) for one in report.days] == [
+        ("2026-03-02", ["get_memory"]),
+        ("2026-03-01", ["search_codebase"]),
+    ]
+    assert (report.calls, report.returned, report.files, report.saved) == (3, 210, 2000, 1790)
+    assert savings.report(SavingsRequest(1)).calls == 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -72,10 +73,13 @@ class Service:
         if tool is None:
             known = ", ".join(self._tools)
             raise MCPError(types.INVALID_PARAMS, f"unknown tool {params.name}; this server offers: {known}")
+        started = time.perf_counter()
         try:
             reply, text = await self._in_thread(context, partial(self.hub.perform, tool, params.arguments or {}))
         except CodeInfoError as error:
+            log.debug("%s failed: %s", tool.name, error)
             return failed(tool, error)
+        log.debug("%s: %d characters in %.1f ms", tool.name, len(text), 1000 * (time.perf_counter() - started))
         return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=reply)
 
     async def list_resources(self, context: Any, params: Any) -> types.ListResourcesResult:
