@@ -16,7 +16,7 @@ STREAMS = "/ingest/events"  # never ends
 
 
 def test_a_sample_of_the_document_holds(tmp_path: Path) -> None:
-    hold(tmp_path, phases="fuzzing", examples=1, seconds=20)
+    hold(tmp_path, phases="fuzzing", examples=1, seconds=12)
 
 
 @pytest.mark.soak

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from web_tools import SLOW, make_project, script, served
@@ -144,22 +143,15 @@ def test_the_decision_card_is_shown_before_a_change(page: Page) -> None:
 
 
 def test_first_paint_is_quick_and_assets_are_small(page: Page) -> None:
-    page.goto("/")
-    size = 0
-
-    def count(response: Any) -> None:
-        nonlocal size
-        size += len(response.body())
-
-    page.on("response", count)
-    page.goto("/", wait_until="networkidle")
-    paint = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+    entries = "[...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]"
     times = []
     for _ in range(5):
         page.goto("/", wait_until="networkidle")
-        times.append(page.evaluate(paint))
-    assert 20_000 < size < MAX_ASSET_BYTES
+        times.append(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
     assert min(times) < MAX_FIRST_PAINT_MS  # the least disturbed by what else this machine does
+    sizes = page.evaluate(f"{entries}.map((one) => one.decodedBodySize)")
+    assert len(sizes) >= 5
+    assert 20_000 < sum(sizes) < MAX_ASSET_BYTES
 
 
 # --- chat and agents --------------------------------------------------------------------------------------------------
