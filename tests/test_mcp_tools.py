@@ -203,3 +203,11 @@ def test_sets_have_tools() -> None:
              get_style_guide detect_circular_dependencies refresh_index get_indexing_status"""
     assert set(ten.split()) <= {tool.name for tool in chosen_tools(["search", "edit"])}
     assert [tool.name for tool in chosen_tools(["VectorSearch"])] == ["VectorSearch"]
+
+
+def test_every_tool_is_documented_in_its_set() -> None:
+    page = (Path(__file__).resolve().parent.parent / "docs" / "mcp.md").read_text()
+    for name in SETS:
+        (row,) = (line for line in page.splitlines() if line.startswith(f"| `{name}`"))
+        if name != "all":
+            assert [tool.name for tool in chosen_tools([name]) if f"`{tool.name}`" not in row] == []
