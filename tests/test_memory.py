@@ -230,7 +230,7 @@ def test_a_search_goes_on_beside_a_broken_file(codeinfo: Any, tmp_path: Path) ->
     (tmp_path / "a.py").write_text("def parse_header(): pass\n")
     (tmp_path / ".codeinfo").mkdir()
     (tmp_path / ".codeinfo" / "memory.json").write_text("{\n  broken\n}")
-    done = codeinfo("search", "parse_header", cwd=tmp_path)
+    done = codeinfo("search", "parse_header", "--context", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "a.py" in done.stdout
     assert "line 2, column 3" in done.stdout
