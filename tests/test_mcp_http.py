@@ -18,9 +18,13 @@ import uvicorn
 from mcp.client import Client
 from starlette.applications import Starlette
 from starlette.routing import Mount, Route
+from starlette.testclient import TestClient
 
 from codeinfo.config import Config
 from codeinfo.shells import cli
+from codeinfo.shells.http import make_app
+from codeinfo.shells.http_operations import NOT_SERVED
+from codeinfo.shells.http_safety import Access
 from codeinfo.shells.mcp import http_service
 from codeinfo.shells.operations import operation, operation_names
 
@@ -82,6 +86,26 @@ def test_eight_clients_share_one_index(project: Path) -> None:
 
     with served(Config.load(), "search") as url:
         anyio.run(all_of_them, url)
+
+
+def test_the_application_serves_it_for_known_projects_only(
+    project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = tmp_path_factory.mktemp("other")
+    access = Access(frozenset({"testserver"}), "t" * 32)
+    headers = {"x-codeinfo-token": access.token, "accept": "application/json, text/event-stream"}
+    with TestClient(make_app(Config.load(), access), headers=headers) as web:
+
+        def call(**arguments: str) -> str:
+            params = {"name": "search_codebase", "arguments": {"query": "parse_header", **arguments}}
+            message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            reply = web.post("/mcp", json=message, follow_redirects=False)
+            assert reply.status_code == 200
+            return reply.text
+
+        assert "headers.py" in call()
+        assert "REPO_NOT_FOUND" in call(project=str(other))
+        assert "Known:" in call(project="nowhere")
 
 
 # --- parity --------------------------------------------------------------------------------------------------------
@@ -166,7 +190,7 @@ def git(*arguments: str) -> None:
     subprocess.run(["git", *identity, *arguments], check=True, capture_output=True)
 
 
-def test_the_command_line_and_tools_return_the_same(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_line_tools_and_api_return_the_same(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     git("init", "-q")
     git("add", ".")
     git("commit", "-qm", "first")
@@ -182,23 +206,36 @@ def test_the_command_line_and_tools_return_the_same(project: Path, capsys: pytes
         assert code in (0, 3), f"{words}: {out.err}"
         return json.loads(out.out)
 
-    async def session(url: str) -> None:
-        own, theirs = dict[str, str](), dict[str, str]()  # each shell has made a conversation of its own
+    def by_http(web: TestClient, words: str, arguments: dict[str, Any]) -> Any:
+        name = operation_of(words)
+        reply = web.post(f"/api/v1/{name.replace(' ', '/')}", json=arguments)
+        assert reply.status_code == 200, f"{words}: {reply.text}"
+        return reply.json()
+
+    async def session(url: str, web: TestClient) -> None:
+        ids = tuple(dict[str, str]() for _ in range(3))  # each shell has made a conversation of its own
         async with Client(url) as client:
             for words, arguments in SAME:
-                filled = json.loads(_filled(json.dumps(arguments), theirs))
-                reply = await client.call_tool(tool_name(words), filled)
+                filled = [json.loads(_filled(json.dumps(arguments), own)) for own in ids]
+                reply = await client.call_tool(tool_name(words), filled[0])
                 assert not reply.is_error, f"{words}: {reply.content[0].text}"
-                if words in RESTORED:
-                    by_command(RESTORED[words], own)
-                printed = by_command(words, own)
-                assert settled(printed) == settled(reply.structured_content), words
-                _note_ids(printed, own)
-                _note_ids(reply.structured_content, theirs)
+                replies = [reply.structured_content]
+                for shell in ("command", "api"):
+                    if shell == "api" and operation_of(words) in NOT_SERVED:
+                        continue
+                    if words in RESTORED:
+                        by_command(RESTORED[words], ids[1])
+                    done = by_command(words, ids[1]) if shell == "command" else by_http(web, words, filled[2])
+                    assert settled(done) == settled(replies[0]), f"{words} by {shell}"
+                    replies.append(done)
+                for own, one in zip(ids, replies, strict=False):
+                    _note_ids(one, own)
 
     by_command("remember Use~tabs", {})
-    with served(config, "all") as url:
-        anyio.run(session, url)
+    access = Access(frozenset({"testserver"}), "t" * 32)
+    with served(config, "all") as url, TestClient(make_app(config, access)) as web:
+        web.headers["x-codeinfo-token"] = access.token
+        anyio.run(session, url, web)
 
 
 def test_parity_covers_every_operation() -> None:
@@ -220,6 +257,9 @@ def _note_ids(reply: Any, ids: dict[str, str]) -> None:
         ids["MEMORY"] = reply["memory"]["id"]
 
 
+def operation_of(words: str) -> str:
+    return max((name for name in operation_names() if words == name or words.startswith(f"{name} ")), key=len)
+
+
 def tool_name(words: str) -> str:
-    known = [name for name in operation_names() if words == name or words.startswith(f"{name} ")]
-    return max(known, key=len).replace(" ", "_").replace("-", "_")
+    return operation_of(words).replace(" ", "_").replace("-", "_")

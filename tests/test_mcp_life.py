@@ -223,3 +223,42 @@ def test_savings_are_counted_by_day_and_tool(tmp_path: Path) -> None:
     ]
     assert (report.calls, report.returned, report.files, report.saved) == (3, 210, 2000, 1790)
     assert savings.report(SavingsRequest(1)).calls == 1
+
+
+def test_cancelling_hangs_up_on_a_silent_model(tmp_path: Path) -> None:
+    """The endpoint takes the question and never says a word."""
+    import socket
+    import threading
+
+    from codeinfo.requests.answers import ConversationsRequest
+    from codeinfo.shells.mcp_calls import Call, Hub
+    from codeinfo.shells.mcp_tools import chosen_tools
+
+    (tmp_path / "a.py").write_text("def alpha():\n    return 0\n")
+    silent = socket.create_server(("127.0.0.1", 0))
+    address = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
+    hub = Hub(Config.load({"llm.base_url": address, "llm.model": "mute"}))
+    (tool,) = chosen_tools(["codebase_question"])
+    call, ended = Call(), list[BaseException]()
+
+    def ask() -> None:
+        try:
+            hub.perform(tool, {"question": "What is alpha?", "project": str(tmp_path)}, call)
+        except BaseException as error:
+            ended.append(error)
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    connection, _ = silent.accept()
+    assert connection.recv(100)
+    began = time.monotonic()
+    call.cancel()
+    asking.join(5)
+    assert time.monotonic() - began < 2
+    assert [type(error) for error in ended] == [KeyboardInterrupt]
+    with hub.engine() as engine:
+        (kept,) = engine.answers.conversations(ConversationsRequest()).conversations
+        assert engine.answers.store.turns(kept.id)[-1].status == "stopped"
+    hub.close()
+    connection.close()
+    silent.close()

@@ -17,6 +17,7 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
+from starlette.routing import Route
 
 from codeinfo import __version__
 from codeinfo.config import Config
@@ -56,7 +57,7 @@ def make_app(config: Config, access: Access, allowed: tuple[Path, ...] = ()) -> 
     app.state.codeinfo = _state(config, access, allowed)
     app.openapi = partial(_document, app.openapi)  # type: ignore[method-assign]
     engine = app.state.codeinfo.engine
-    app.state.mcp = http_service(config, MCP_SETS, lambda: engine)
+    app.state.mcp = http_service(config, MCP_SETS, lambda: engine, app.state.codeinfo.root_of)
     add_handlers(app)
     for router in (
         http_operations.operations_router(),
@@ -67,6 +68,7 @@ def make_app(config: Config, access: Access, allowed: tuple[Path, ...] = ()) -> 
     ):
         app.include_router(router)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    app.router.routes.append(Route("/mcp", endpoint=app.state.mcp.app))  # a mount alone would redirect there
     app.mount("/mcp", app.state.mcp.app)
     reads = access.reads | http_operations.read_paths() | http_contract.READS
     return Guard(app, Access(access.hosts, access.token, reads, access.private))

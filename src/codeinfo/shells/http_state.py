@@ -113,7 +113,8 @@ class State:
             return name
         if len(found) != 1:
             what = f"{len(found)} projects are called {name}" if found else f"no project {name} is indexed"
-            raise NotFound(what, next_step="Add it on the Projects page, or name its folder", code="REPO_NOT_FOUND")
+            names = ", ".join(sorted(f"{project.name} ({project.root})" for project in known)) or "none yet"
+            raise NotFound(what, next_step=f"Add it on the Projects page. Known: {names}", code="REPO_NOT_FOUND")
         return found[0]
 
     def addable(self, given: str) -> Path:
