@@ -62,7 +62,6 @@ class Tool:
     project: Input | None = PROJECT  # the argument that names the project
     repeatable: bool = False  # its reply stays the same until a file of the project changes
     open_world: bool = False  # it may talk to a model endpoint or the network
-    writes: bool | None = None  # None: as the operation says
 
     def arguments(self) -> tuple[Input, ...]:
         return (*self.inputs, *((self.project,) if self.project else ()), CURSOR)
