@@ -44,15 +44,6 @@ class PathEmbedder(Protocol):
     def embed_path(self, path: str) -> Vectors: ...
 
 
-class Reranker(Protocol):
-    """Scores (query, text) pairs together; higher is better, 0..1."""
-
-    @property
-    def model_id(self) -> str: ...
-
-    def score(self, query: str, texts: Sequence[str]) -> list[float]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Message:
     role: str  # "system", "user", "assistant", "tool"

@@ -21,7 +21,6 @@ from codeinfo.store.segments import (
     live_row_map,
     rows_checksum,
 )
-from codeinfo.types import Definition
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,12 +206,6 @@ class SqliteSnapshot:
                     d.exported, d.bases FROM definitions d JOIN files f ON f.id = d.file_id
                     WHERE d.name_key IN ({marks}) ORDER BY f.path, d.ordinal"""
         return [StoredSymbol(path, definition_from_row(*rest)) for path, *rest in self._db.execute(query, keys)]
-
-    def symbol_names(self) -> list[tuple[str, Definition]]:
-        """Every definition with its path, for maps and graphs."""
-        query = """SELECT f.path, d.name, d.qualified, d.kind, d.signature, d.doc, d.start_line, d.end_line,
-                   d.exported, d.bases FROM definitions d JOIN files f ON f.id = d.file_id ORDER BY f.path, d.ordinal"""
-        return [(path, definition_from_row(*rest)) for path, *rest in self._db.execute(query)]
 
 
 def _concatenated(
