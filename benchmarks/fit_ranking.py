@@ -16,7 +16,6 @@ ten, lines ignored, since weights order files.
 from __future__ import annotations
 
 import argparse
-import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -121,9 +120,9 @@ def features(asked: datasets.Query, view: Snapshot, embedder: Embedder | None, p
     ranked = boosted(query, filtered(fuse(evidence, weights), options), view, weights)
     ranked.sort(key=lambda item: view.paths[item.file])  # ties are then decided as the product decides them
     if vector is not None and isinstance(embedder, PathEmbedder):
-        cosines = [max(float(embedder.embed_path(view.paths[item.file]) @ vector), 0.0) for item in ranked]
+        cosines = np.maximum(embedder.embed_paths([view.paths[item.file] for item in ranked]) @ vector, 0).tolist()
         rows = [_signals(item, evidence, (*WORDS, "meaning")) for item in ranked]
-        rows = [[*row, cosine * _factor(item)] for row, cosine, item in zip(rows, cosines, ranked, strict=True)]
+        rows = [[*row, cosine * item.factor] for row, cosine, item in zip(rows, cosines, ranked, strict=True)]
     else:
         rows = [_signals(item, evidence, WORDS) for item in ranked]
     width = len(WORDS) + (len(MEANING) if embedder is not None else 0)
@@ -132,11 +131,7 @@ def features(asked: datasets.Query, view: Snapshot, embedder: Embedder | None, p
 
 
 def _signals(item: Ranked, evidence: Evidence, names: Sequence[str]) -> list[float]:
-    return [float(evidence.files[name][item.file]) * _factor(item) for name in names]
-
-
-def _factor(item: Ranked) -> float:
-    return math.prod(item.factors.values())
+    return [float(evidence.files[name][item.file]) * item.factor for name in names]
 
 
 # --- the fit -------------------------------------------------------------------------------------------------------

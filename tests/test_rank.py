@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codeinfo.ports import IN_STEM, Posting
 from codeinfo.rank import boost
 from codeinfo.rank.focus import BUDGETS, LATER_BUDGET, Finder, budget_for, excerpt, focus
 from codeinfo.rank.keyword import (
@@ -20,14 +21,14 @@ from codeinfo.rank.keyword import (
     STEM,
     KeywordScores,
     file_scores,
+    norms_of,
+    runs_of,
     score_keywords,
-    wanted_terms,
 )
 from codeinfo.rank.meaning import file_meaning, squared_l2
 from codeinfo.rank.quality import Grounds, assess, grounds
 from codeinfo.rank.query import read_query
 from codeinfo.rank.weights import WITH_VECTORS, WITHOUT_VECTORS
-from codeinfo.tokens import NAME_MARK, STEM_MARK, TYPE_MARK
 
 W = WITH_VECTORS
 
@@ -35,21 +36,33 @@ W = WITH_VECTORS
 # --- the keyword channel -------------------------------------------------------------------------------------------
 
 
-def postings(**found: dict[int, float]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    marks = {"stem_": STEM_MARK, "type_": TYPE_MARK, "name_": NAME_MARK}
-    result = {}
+def postings(**found: dict[int, float]) -> dict[str, Posting]:
+    """`pool={0: 5}`: five uses in row 0; `stem_pool={0: 1}`: the name of its file has it."""
+    columns: dict[str, dict[int, dict[str, float]]] = {}
     for key, rows in found.items():
-        mark = next((mark for start, mark in marks.items() if key.startswith(start)), "")
-        term = mark + key.split("_")[-1]
-        result[term] = (np.array(list(rows), np.int32), np.array(list(rows.values()), np.float32))
-    return result
+        field, _, term = key.rpartition("_")
+        for row, count in rows.items():
+            columns.setdefault(term, {}).setdefault(row, {})[field] = count
+    return {term: posting(rows) for term, rows in columns.items()}
+
+
+def posting(rows: dict[int, dict[str, float]]) -> Posting:
+    ordered = sorted(rows)
+    return Posting(
+        np.array(ordered, np.int32),
+        np.array([round(10 * rows[row].get("", 0)) for row in ordered], np.uint16),
+        np.array([rows[row].get("type", 0) for row in ordered], np.uint8),
+        np.array([rows[row].get("name", 0) for row in ordered], np.uint8),
+        np.array([IN_STEM if "stem" in rows[row] else 0 for row in ordered], np.uint8),
+    )
 
 
 def scored(
     terms: dict[str, float], lengths: list[float], owners: list[int], **found: dict[int, float]
 ) -> KeywordScores:
     lengths_, owners_ = np.array(lengths, np.float32), np.array(owners, np.int32)
-    return score_keywords(terms, postings(**found), owners_, lengths_, max(owners) + 1, W)
+    norms = norms_of(owners_, lengths_, max(owners) + 1, W)
+    return score_keywords(terms, postings(**found), owners_, norms, W)
 
 
 def test_bm25_by_hand() -> None:
@@ -87,8 +100,25 @@ def test_a_name_counts_like_many_uses() -> None:
     assert same[0] == pytest.approx(same[1]), "a term in the file's name counts as 20 uses"
 
 
-def test_every_term_is_looked_up_in_every_field() -> None:
-    assert len(wanted_terms({"a": 1.0, "b": 1.0})) == 10
+def test_fields_of_one_chunk_add_up() -> None:
+    together = scored({"a": 1.0}, [10, 10], [0, 1], a={0: 3}, name_a={0: 2}, type_a={0: 1}, stem_a={0: 1})
+    uses = 3 + 2 * W.name_field + W.type_field + W.stem_field
+    assert together.rows.tolist() == pytest.approx([math.log(2) * uses / (uses + 5), 0])
+
+
+def test_terms_meet_files_once_with_the_fields_that_have_them() -> None:
+    found = scored(
+        {"a": 1.0, "b": 1.0, "c": 1.0}, [10] * 3, [0, 0, 1], a={0: 1, 1: 1, 2: 1}, stem_a={2: 1}, type_b={1: 1}
+    )
+    assert list(found.idf) == ["a", "b"], "what occurs nowhere has no rarity here"
+    met = list(zip(found.met_term.tolist(), found.met_file.tolist(), found.met_fields.tolist(), strict=True))
+    assert met == [(0, 0, 0), (0, 1, STEM), (1, 0, DEFINED)]
+    assert found.shares.sum() == pytest.approx(1)
+
+
+def test_a_query_that_meets_nothing() -> None:
+    found = scored({"a": 1.0}, [10, 10], [0, 1])
+    assert (found.rows.tolist(), found.files.tolist(), dict(found.idf)) == ([0, 0], [0, 0], {})
 
 
 def test_a_files_best_chunks_each_weigh_less() -> None:
@@ -103,27 +133,39 @@ def test_a_files_best_chunks_each_weigh_less() -> None:
 # --- signals of names, folders and definitions ---------------------------------------------------------------------
 
 
-def known(idf: dict[str, float], **fields: dict[str, list[int]]) -> KeywordScores:
-    empty: dict[str, dict[str, np.ndarray]] = {STEM: {}, FOLDER: {}, DEFINED: {}, ANYWHERE: {}}
-    for field, owners in fields.items():
-        empty[field] = {term: np.array(files, np.int64) for term, files in owners.items()}
-    return KeywordScores(np.zeros(0, np.float32), np.zeros(0, np.float32), idf, empty)
+def known(text: str, idf: dict[str, float], files: dict[str, list[int]], fields: int = 0) -> KeywordScores:
+    """What is known of a query when its terms have this rarity and meet these files, all in the same fields."""
+    weights = read_query(text).terms
+    worth = np.array([weights[term] * value for term, value in idf.items()])
+    met = [(at, file) for at, term in enumerate(idf) for file in files.get(term, [])]
+    return KeywordScores(
+        np.zeros(0, np.float32),
+        np.zeros(0, np.float32),
+        idf,
+        worth / (worth.sum() or 1.0),
+        np.array([at for at, _ in met], np.int64),
+        np.array([file for _, file in met], np.int64),
+        np.full(len(met), fields, np.uint8),
+    )
 
 
 def test_coverage_is_the_share_of_the_query_by_rarity() -> None:
-    query = read_query("retry lines")  # weights 1 and 1/1.2; the pair `retrylines` occurs nowhere
-    keyword = known({"retri": 2.0, "lin": 1.2}, stem={"retri": [0], "lin": [0, 1]})
+    # Weights 1 and 1/1.2; the pair `retrylines` occurs nowhere.
+    keyword = known("retry lines", {"retri": 2.0, "lin": 1.2}, {"retri": [0], "lin": [0, 1]}, STEM)
     total = 2.0 + 1.2 / 1.2
-    assert boost.coverage(query, keyword, STEM, 3).tolist() == pytest.approx([1, 1 / total, 0])
-    assert boost.coverage(query, known({}), STEM, 1).tolist() == [0]
+    assert boost.coverage(keyword, STEM, 3).tolist() == pytest.approx([1, 1 / total, 0])
+    assert boost.coverage(keyword, ANYWHERE, 3).tolist() == pytest.approx([1, 1 / total, 0])
+    assert boost.coverage(keyword, FOLDER, 3).tolist() == [0, 0, 0]
+    assert boost.coverage(known("retry", {}, {}), STEM, 1).tolist() == [0]
 
 
 def test_stem_precision_is_the_share_of_the_name() -> None:
     paths = ["connection_pool.py", "pool.py", "other.py"]
-    keyword = known({}, stem={"pool": [0, 1]})
-    assert boost.stem_precision(read_query("pool"), keyword, paths, 3).tolist() == pytest.approx([1 / 3, 1, 0])
-    whole = boost.stem_precision(read_query("the connection pool"), keyword, paths, 3)
-    assert whole.tolist() == pytest.approx([1, 1, 0])
+    one = known("pool", {"pool": 1.0}, {"pool": [0, 1]}, STEM)
+    assert boost.stem_precision(one, paths, 3).tolist() == pytest.approx([1 / 3, 1, 0])
+    met = {"connect": [0], "pool": [0, 1], "connectionpool": [0]}
+    whole = known("the connection pool", dict.fromkeys(met, 1.0), met, STEM)
+    assert boost.stem_precision(whole, paths, 3).tolist() == pytest.approx([1, 1, 0])
 
 
 def test_definitions_of_a_bare_name() -> None:
@@ -159,6 +201,18 @@ def test_files_that_the_text_names() -> None:
 
 def factors(text: str, path: str, kind: str = "code", usual: float = 0.0) -> dict[str, float]:
     return boost.multipliers(read_query(text), path, kind, {kind: usual}, W)
+
+
+@given(st.sampled_from(["retry", "tests of retries", "retry settings", "guide to retries", "an example of it"]))
+def test_remembered_factors_are_the_products_of_the_named_ones(text: str) -> None:
+    paths = ["a.py", "docs/a.md", "tests/retry_test.py", "examples/a.py", "vendor/b/c.go", "settings.yaml", "x.pyi"]
+    kinds = ["code", "docs", "tests", "code", "code", "config", "code"]
+    usual = boost.usual_depths(paths, kinds)
+    remembered, query = boost.Factors(paths, kinds, usual), read_query(text)
+    for _ in range(2):
+        for file, (path, kind) in enumerate(zip(paths, kinds, strict=True)):
+            named = boost.multipliers(query, path, kind, usual, W)
+            assert remembered.of(file, query, W) == pytest.approx(math.prod(named.values()))
 
 
 def test_depth_counts_beyond_what_is_usual_for_the_kind() -> None:
@@ -219,13 +273,13 @@ def test_who_asks_for_them_gets_them(text: str, path: str) -> None:
 
 def test_a_file_means_what_its_best_chunk_means() -> None:
     cosines = np.array([0.9, 0.1, 0.5, 0.5], np.float32)
-    meaning = file_meaning(cosines, np.array([0, 0, 1, 2], np.int32), 4)  # the fourth file has no chunks
+    meaning = file_meaning(cosines, runs_of(np.array([0, 0, 1, 2], np.int32)), 4)  # the fourth file has no chunks
     assert meaning.tolist() == pytest.approx([math.sqrt(2) / 4, 0, 0, 0], abs=1e-5)
 
 
 def test_files_of_equal_meaning_are_not_told_apart() -> None:
-    assert not file_meaning(np.full(3, 0.4, np.float32), np.arange(3, dtype=np.int32), 3).any()
-    assert not file_meaning(np.zeros(0, np.float32), np.zeros(0, np.int32), 2).any()
+    assert not file_meaning(np.full(3, 0.4, np.float32), runs_of(np.arange(3, dtype=np.int32)), 3).any()
+    assert not file_meaning(np.zeros(0, np.float32), runs_of(np.zeros(0, np.int32)), 2).any()
 
 
 def test_distances_of_unit_vectors() -> None:
@@ -304,7 +358,7 @@ def test_more_grounds_never_lower_the_confidence(a: float, b: float, c: float, m
 
 def test_grounds_are_shares_of_the_query() -> None:
     query = read_query("retry unknownword")
-    keyword = known({"retri": math.log1p(10.5 / 0.5)}, anywhere={"retri": [1]}, stem={"retri": [1]})
+    keyword = known("retry unknownword", {"retri": math.log1p(10.5 / 0.5)}, {"retri": [1]}, STEM)
     found = grounds(query, keyword, [0, 1], 10, None)
     share = 1 / (1 + 1 / 1.2)  # both are as rare as can be; the second word weighs 1/1.2
     assert (found.known, found.covered, found.named) == pytest.approx((share, share, share))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from codeinfo.types import Definition, Import, IndexedFile, ManifestRow, SourceFile
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Vectors = NDArray[np.float32]
+
+Made = TypeVar("Made")
 
 
 @runtime_checkable
@@ -39,9 +41,11 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class PathEmbedder(Protocol):
-    """An embedder that can also say, at no cost worth mentioning, what a path means."""
+    """An embedder that can also say, at no cost worth mentioning, what paths mean."""
 
-    def embed_path(self, path: str) -> Vectors: ...
+    def embed_paths(self, paths: Sequence[str]) -> Vectors:
+        """One unit-length row a path."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +133,23 @@ class FileSymbols:
     references: bytes
 
 
+IN_STEM, IN_FOLDER = 1, 2  # bits of `Posting.path`
+
+
+class Posting(NamedTuple):
+    """Where a term occurs, column by column: one entry a row that has it in any field, rows ascending."""
+
+    rows: NDArray[np.int32]
+    tenths: NDArray[np.uint16]  # weighted uses in the text, in tenths; 0 where only a name or the path has it
+    types: NDArray[np.uint8]  # names of types defined there that have it
+    names: NDArray[np.uint8]  # names of other definitions
+    path: NDArray[np.uint8]  # IN_STEM: the file's own name has it, IN_FOLDER: its folders have
+
+    def at(self, chosen: slice | NDArray[Any]) -> Posting:
+        rows, tenths, types, names, path = self
+        return Posting(rows[chosen], tenths[chosen], types[chosen], names[chosen], path[chosen])
+
+
 class Snapshot(Protocol):
     """A consistent, read-only view of one generation of an index, made of arrays that ranking can scan.
 
@@ -146,8 +167,12 @@ class Snapshot(Protocol):
     file_rows: NDArray[np.int32]
     row_length: NDArray[np.float32]  # sum of term weights, for length normalisation
 
-    def postings(self, terms: Sequence[str]) -> Mapping[str, tuple[NDArray[np.int32], NDArray[np.float32]]]:
-        """For each known term: the rows that have it, ascending, and its weighted frequency there."""
+    def derived(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """What `make` computes from this generation alone: computed once, kept as long as the generation is."""
+        ...
+
+    def postings(self, terms: Sequence[str]) -> Mapping[str, Posting]:
+        """Of the terms that occur."""
         ...
 
     def cosines(self, query: Vectors) -> NDArray[np.float32] | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,9 @@ from codeinfo.rank.keyword import (
     Floats,
     KeywordScores,
     file_scores,
+    norms_of,
+    runs_of,
     score_keywords,
-    wanted_terms,
 )
 from codeinfo.rank.quality import assess, grounds
 from codeinfo.rank.query import Query, read_query
@@ -32,7 +33,7 @@ from codeinfo.types import Definition, Distance, Dropped, FileKind, Hit, Intent,
 CANDIDATES = 80  # files that get the per-path signals, at least
 CANDIDATES_PER_RESULT = 2  # the factors that follow may halve a score, so a long list needs files to choose from
 PATHS_READ = 30  # of them, those whose paths are embedded: a right file is hardly ever farther down
-ROWS_PER_FILE = 3  # fetched for each file: the best, its second, and one to spare
+ROWS_PER_FILE = 2  # fetched for each file: the best and its second
 MEANING_IN_FILE = 0.5  # a cosine's worth beside the relative keyword score when chunks of one file compete
 DEFINED_HERE = 3.0  # the chunk where a bare name is defined wins over any that uses it
 NAMED_HERE = 0.3
@@ -46,6 +47,7 @@ EXPLAINED_DROPS = 20  # candidates left out that an explanation names
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
+    root: str = ""  # of what is searched: said with every hit
     limit: int = 10
     intent: Intent | None = None
     project_words: frozenset[str] = frozenset()
@@ -67,13 +69,12 @@ class Evidence:
     files: dict[str, Floats] = field(default_factory=dict)  # signal → value of every file, 0..1 or so
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """A file in its place, with the factors that moved it."""
+class Ranked(NamedTuple):
+    """A file in its place, with the product of the factors that moved it."""
 
     file: int
     score: float
-    factors: Mapping[str, float]
+    factor: float
     path_cosine: float = 0.0
 
 
@@ -85,8 +86,9 @@ def search(text: str, view: Snapshot, embedder: Embedder | None, options: Search
     evidence = gather(query, view, vector, weights)
     scores = fuse(evidence, weights)
     ranked = boosted(query, filtered(scores, options), view, weights, candidates_for(options))
-    if vector is not None and isinstance(embedder, PathEmbedder):
-        ranked = told_by_path(ranked, vector, view, embedder, weights)
+    reads_paths = embedder if isinstance(embedder, PathEmbedder) else None
+    if vector is not None and reads_paths is not None:
+        ranked = told_by_path(ranked, vector, view, reads_paths, weights)
     hits, dropped = choose(query, evidence, view, ranked, options, weights)
     if options.explain and options.allowed is not None:
         dropped += _filtered_out(scores, view, options)
@@ -94,7 +96,7 @@ def search(text: str, view: Snapshot, embedder: Embedder | None, options: Search
         query=text,
         intent=query.intent,
         hits=tuple(hits),
-        quality=quality_of(query, evidence, view, ranked, isinstance(embedder, PathEmbedder)),
+        quality=quality_of(query, evidence, view, ranked, reads_paths is not None),
         dropped=tuple(dropped[:EXPLAINED_DROPS]) if options.explain else (),
         took_ms=round(1000 * (time.perf_counter() - started), 2),
     )
@@ -103,13 +105,13 @@ def search(text: str, view: Snapshot, embedder: Embedder | None, options: Search
 def gather(query: Query, view: Snapshot, vector: Floats | None, w: Weights) -> Evidence:
     """Candidates and signals from the keyword, vector and symbol channels."""
     files = len(view.paths)
-    postings = view.postings(wanted_terms(query.terms)) if query.terms else {}
-    keyword = score_keywords(query.terms, postings, view.row_file, view.row_length, files, w)
+    norms = view.derived(("norms", w.k1, w.b), lambda: norms_of(view.row_file, view.row_length, files, w))
+    postings = view.postings(list(query.terms)) if query.terms else {}
+    keyword = score_keywords(query.terms, postings, view.row_file, norms, w)
     cosines = view.cosines(vector) if vector is not None else None
     found = view.definitions(query.names) if query.names else []
-    position = {path: at for at, path in enumerate(view.paths)} if found else {}
     exact, named = boost.definition_scores(
-        query, [(position[s.path], s.definition.name, s.definition.kind) for s in found], files
+        query, [(_position(view, s.path), s.definition.name, s.definition.kind) for s in found], files
     )
     evidence = Evidence(keyword, cosines, found)
     evidence.files = {
@@ -117,16 +119,21 @@ def gather(query: Query, view: Snapshot, vector: Floats | None, w: Weights) -> E
         "file_bm25": relative(keyword.files),
         "exact_definition": relative(exact),
         "named_definition": relative(named),
-        "stem_coverage": relative(boost.coverage(query, keyword, STEM, files)),
-        "stem_precision": relative(boost.stem_precision(query, keyword, view.paths, files)),
-        "folder_match": relative(boost.coverage(query, keyword, FOLDER, files)),
-        "definition_coverage": relative(boost.coverage(query, keyword, DEFINED, files)),
-        "text_coverage": boost.coverage(query, keyword, ANYWHERE, files),
+        "stem_coverage": relative(boost.coverage(keyword, STEM, files)),
+        "stem_precision": relative(boost.stem_precision(keyword, view.paths, files)),
+        "folder_match": relative(boost.coverage(keyword, FOLDER, files)),
+        "definition_coverage": relative(boost.coverage(keyword, DEFINED, files)),
+        "text_coverage": boost.coverage(keyword, ANYWHERE, files),
         "path_mention": boost.path_mentions(query, view.paths),
     }
     if cosines is not None:
-        evidence.files["meaning"] = meaning.file_meaning(cosines, view.row_file, files)
+        runs = view.derived("runs", lambda: runs_of(view.row_file))
+        evidence.files["meaning"] = meaning.file_meaning(cosines, runs, files)
     return evidence
+
+
+def _position(view: Snapshot, path: str) -> int:
+    return view.derived("positions", lambda: {known: at for at, known in enumerate(view.paths)})[path]
 
 
 def relative(values: Floats) -> Floats:
@@ -157,31 +164,43 @@ def candidates_for(options: SearchOptions) -> int | None:
 
 def boosted(query: Query, scores: Floats, view: Snapshot, w: Weights, most: int | None = CANDIDATES) -> list[Ranked]:
     """The best files after the named multipliers, best first."""
-    candidates = np.flatnonzero(scores > 0)
+    candidates = np.flatnonzero((scores > 0) & (view.file_rows > 0))
     if most is not None and len(candidates) > most:
         candidates = candidates[np.argpartition(-scores[candidates], most)[:most]]
-    lengths = np.log1p(view.file_rows.astype(np.float32))
-    longest = max(float(lengths.max()), 1e-6) if len(lengths) else 1.0
+    factors = view.derived(
+        boost.Factors.variant(query, w), lambda: boost.Factors(view.paths, view.kinds, view.usual_depth)
+    )
+    lengths = (1 + w.length * _relative_lengths(view)[candidates]).tolist()
     ranked = []
-    for file in candidates.tolist():
-        factors = boost.multipliers(query, view.paths[file], view.kinds[file], view.usual_depth, w)
-        factors["length"] = 1 + w.length * float(lengths[file]) / longest
-        ranked.append(Ranked(file, float(scores[file]) * math.prod(factors.values()), factors))
-    ranked.sort(key=lambda item: (-item.score, view.paths[item.file]))
-    return ranked
+    for file, score, length in zip(candidates.tolist(), scores[candidates].tolist(), lengths, strict=True):
+        factor = length * factors.of(file, query, w)
+        ranked.append(Ranked(file, score * factor, factor))
+    return best_first(ranked, view)
+
+
+def best_first(ranked: list[Ranked], view: Snapshot) -> list[Ranked]:
+    paths = view.paths
+    return sorted(ranked, key=lambda item: (-item.score, paths[item.file]))
+
+
+def _relative_lengths(view: Snapshot) -> Floats:
+    """Of every file: the logarithm of its chunks, the longest file's being 1."""
+    return view.derived("lengths", lambda: relative(np.log1p(view.file_rows.astype(np.float32))))
 
 
 def told_by_path(
     ranked: list[Ranked], vector: Floats, view: Snapshot, embedder: PathEmbedder, w: Weights
 ) -> list[Ranked]:
     """The first files once more, with what their paths mean: "running work later" is near `background.py`."""
-    first = []
-    for item in ranked[:PATHS_READ]:
-        cosine = max(float(embedder.embed_path(view.paths[item.file]) @ vector), 0.0)
-        moved = item.score + w.path_meaning * cosine * math.prod(item.factors.values())
-        first.append(Ranked(item.file, moved, item.factors, cosine))
-    first.sort(key=lambda item: (-item.score, view.paths[item.file]))
-    return first + ranked[PATHS_READ:]
+    first = ranked[:PATHS_READ]
+    if not first:
+        return ranked
+    cosines = np.maximum(embedder.embed_paths([view.paths[item.file] for item in first]) @ vector, 0).tolist()
+    moved = [
+        Ranked(item.file, item.score + w.path_meaning * cosine * item.factor, item.factor, cosine)
+        for item, cosine in zip(first, cosines, strict=True)
+    ]
+    return best_first(moved, view) + ranked[PATHS_READ:]
 
 
 def choose(
@@ -192,29 +211,38 @@ def choose(
     dropped: list[Dropped] = []
     idf = evidence.keyword.idf
     finder = Finder({term: weight * idf[term] for term, weight in query.terms.items() if term in idf})
-    for item in ranked:
-        if len(hits) == options.limit and not options.explain:
-            break
-        rows = best_rows(query, evidence, view, item.file, None if options.symbol_kinds else ROWS_PER_FILE)
-        chunks = view.chunks(rows[:1] if len(hits) == options.limit else rows)
+    for item, best in _candidates(query, evidence, view, ranked, options):
         if len(hits) == options.limit:
-            dropped.append(_dropped(chunks[0], "limit", f"score {item.score / ranked[0].score:.3f}"))
-            if len(dropped) >= EXPLAINED_DROPS:
+            if not options.explain or len(dropped) >= EXPLAINED_DROPS:
                 break
+            dropped.append(_dropped(best[0][0], "limit", f"score {item.score / ranked[0].score:.3f}"))
             continue
-        kept = [at for at, chunk in enumerate(chunks) if not options.symbol_kinds or chunk.kind in options.symbol_kinds]
+        kept = [one for one in best if one[0].kind in options.symbol_kinds] if options.symbol_kinds else best
         if not kept:
-            dropped.append(_dropped(chunks[0], "symbol_kind", f"it is a {chunks[0].kind}"))
+            dropped.append(_dropped(best[0][0], "symbol_kind", f"it is a {best[0][0].kind}"))
             continue
-        best = [(chunks[at], rows[at]) for at in kept]
-        score = item.score / ranked[0].score
         budget = _budget(options, hits)
         if budget < SMALLEST_EXCERPT:
-            dropped.append(_dropped(chunks[0], "max_tokens", "the token budget is used up"))
+            dropped.append(_dropped(best[0][0], "max_tokens", "the token budget is used up"))
             break
-        hit = _hit(finder, score, best, evidence, budget)
-        hits.append(_explained(hit, item, evidence, w) if options.explain else hit)
+        hit = _hit(finder, item.score / ranked[0].score, kept, evidence, budget, options.root)
+        hits.append(_explained(hit, item, query, evidence, view, w) if options.explain else hit)
     return hits, dropped
+
+
+def _candidates(
+    query: Query, evidence: Evidence, view: Snapshot, ranked: Sequence[Ranked], options: SearchOptions
+) -> Iterator[tuple[Ranked, list[tuple[ChunkRow, int]]]]:
+    """Files in order with their best chunks and rows, read a page at a time: a plain search needs one."""
+    most = None if options.symbol_kinds else ROWS_PER_FILE
+    page = max(options.limit, 1)
+    last = len(ranked) if options.symbol_kinds or options.explain else options.limit
+    for start in range(0, min(last, len(ranked)), page):
+        items = ranked[start : start + page]
+        rows = best_rows(query, evidence, view, [item.file for item in items], most)
+        chunks = iter(view.chunks([row for own in rows for row in own]))
+        for item, own in zip(items, rows, strict=True):
+            yield item, [(next(chunks), row) for row in own]
 
 
 def _budget(options: SearchOptions, hits: Sequence[Hit]) -> int:
@@ -227,23 +255,33 @@ def _budget(options: SearchOptions, hits: Sequence[Hit]) -> int:
 
 
 def best_rows(
-    query: Query, evidence: Evidence, view: Snapshot, file: int, most: int | None = ROWS_PER_FILE
-) -> list[int]:
-    """A file's best rows, best first: by words and meaning, and by where a name asked for is defined."""
-    own = _rows_of(view, file)
-    first = own.start
-    words = evidence.keyword.rows[own]
-    score = words / max(float(words.max()), 1e-6)
+    query: Query, evidence: Evidence, view: Snapshot, files: Sequence[int], most: int | None = ROWS_PER_FILE
+) -> list[list[int]]:
+    """Each file's best rows, best first: by words and meaning, and by where a name asked for is defined."""
+    counts = view.file_rows[files]
+    ends = np.cumsum(counts)
+    starts = ends - counts
+    rows = np.repeat(view.file_first[files] - starts, counts) + np.arange(ends[-1])
+    words = evidence.keyword.rows[rows]
+    score = words / np.repeat(np.maximum(np.maximum.reduceat(words, starts), 1e-6), counts)
     if evidence.cosines is not None:
-        score = score + MEANING_IN_FILE * evidence.cosines[own]
-    bonus: dict[int, float] = {}
+        score = score + MEANING_IN_FILE * evidence.cosines[rows]
+    for row, worth in _definition_rows(query, evidence, view, files).items():
+        score[rows == row] += worth
+    order = rows[np.lexsort((-score, np.repeat(np.arange(len(files)), counts)))].tolist()
+    spans = zip(starts.tolist(), ends.tolist(), strict=True)
+    return [order[start : end if most is None else min(end, start + most)] for start, end in spans]
+
+
+def _definition_rows(query: Query, evidence: Evidence, view: Snapshot, files: Sequence[int]) -> dict[int, float]:
+    """Rows of these files where a name of the query is defined, with what that is worth."""
+    worths: dict[int, float] = {}
+    among = {view.paths[file]: file for file in files} if evidence.definitions else {}
     for symbol in evidence.definitions:
-        if symbol.path == view.paths[file] and (row := view.row_at(file, symbol.definition.start_line)) is not None:
-            bonus[row] = max(bonus.get(row, 0.0), _worth_of_definition(query, symbol.definition))
-    for row, worth in bonus.items():
-        score[row - first] += worth
-    order = np.argsort(-score, kind="stable")[:most]
-    return [first + int(at) for at in order]
+        file = among.get(symbol.path)
+        if file is not None and (row := view.row_at(file, symbol.definition.start_line)) is not None:
+            worths[row] = max(worths.get(row, 0.0), _worth_of_definition(query, symbol.definition))
+    return worths
 
 
 def _worth_of_definition(query: Query, definition: Definition) -> float:
@@ -254,7 +292,7 @@ def _worth_of_definition(query: Query, definition: Definition) -> float:
     return worth if definition.name in query.names else worth / 2
 
 
-def _explained(hit: Hit, item: Ranked, evidence: Evidence, w: Weights) -> Hit:
+def _explained(hit: Hit, item: Ranked, query: Query, evidence: Evidence, view: Snapshot, w: Weights) -> Hit:
     added = [
         Signal(name, round(float(values[item.file]), 4), round(float(values[item.file]) * getattr(w, name), 4))
         for name, values in evidence.files.items()
@@ -263,7 +301,9 @@ def _explained(hit: Hit, item: Ranked, evidence: Evidence, w: Weights) -> Hit:
     if item.path_cosine:
         worth = w.path_meaning * item.path_cosine
         added.append(Signal("path_meaning", round(item.path_cosine, 4), round(worth, 4)))
-    factors = [Signal(name, round(value, 4), round(value, 4), factor=True) for name, value in item.factors.items()]
+    named = boost.multipliers(query, view.paths[item.file], view.kinds[item.file], view.usual_depth, w)
+    named["length"] = 1 + w.length * float(_relative_lengths(view)[item.file])
+    factors = [Signal(name, round(value, 4), round(value, 4), factor=True) for name, value in named.items()]
     return replace(hit, signals=(*added, *factors), ranks=_ranks(item.file, evidence))
 
 
@@ -284,6 +324,7 @@ def _hit(
     best: list[tuple[ChunkRow, int]],
     evidence: Evidence,
     budget: int,
+    root: str,
 ) -> Hit:
     chunk, row = best[0]
     first, last = focus(chunk.text, finder, budget)
@@ -291,7 +332,7 @@ def _hit(
     if evidence.cosines is not None:
         distance = Distance(round(meaning.squared_l2(float(evidence.cosines[row])), 4))
     return Hit(
-        root="",
+        root=root,
         path=chunk.path,
         start_line=chunk.start_line,
         end_line=chunk.end_line,

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codeinfo.ports import Store
+from codeinfo.ports import IN_FOLDER, IN_STEM, Store
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.tokens import STEM_MARK, path_terms, terms
+from codeinfo.tokens import path_terms, terms
 from codeinfo.types import Chunk, Definition, FileKind, Import, IndexedFile, ParsedFile, SourceFile
 
 Factory = Callable[[], Store]
@@ -53,10 +53,21 @@ def indexed(path: str, *texts: str, sha256: str = "", vectors: list[list[float]]
 
 
 def found(store: Store, term: str) -> dict[str, float]:
-    """File → highest frequency of a term."""
+    """File → uses of a term in the last of its chunks that has it."""
     with store.snapshot() as view:
-        rows, weights = view.postings([term]).get(term, (np.zeros(0, np.int32), np.zeros(0, np.float32)))
-        return {view.paths[view.row_file[row]]: float(weight) for row, weight in zip(rows, weights, strict=True)}
+        posting = view.postings([term]).get(term)
+        if posting is None:
+            return {}
+        uses = zip(posting.rows, posting.tenths, strict=True)
+        return {view.paths[view.row_file[row]]: float(tenths) / 10 for row, tenths in uses if tenths}
+
+
+def in_path(store: Store, term: str) -> dict[str, int]:
+    """File → the parts of its path that have a term."""
+    with store.snapshot() as view:
+        posting = view.postings([term])[term]
+        parts = zip(posting.rows, posting.path, strict=True)
+        return {view.paths[view.row_file[row]]: int(bits) for row, bits in parts if bits}
 
 
 def test_what_is_applied_is_found_by_every_later_reader(reopen: Factory) -> None:
@@ -65,7 +76,8 @@ def test_what_is_applied_is_found_by_every_later_reader(reopen: Factory) -> None
     for reader in (store, reopen()):
         assert found(reader, "appl") == {"a.py": 2.0}
         assert found(reader, "pear") == {"a.py": 1.0, "b/c.py": 1.0}
-        assert found(reader, STEM_MARK + "c") == {"b/c.py": 1.0}
+        assert in_path(reader, "c") == {"b/c.py": IN_STEM}
+        assert in_path(reader, "b") == {"b/c.py": IN_FOLDER}
         with reader.snapshot() as view:
             assert [c.text for c in view.chunks([0, 1, 2])] == ["apple pear apple", "plum", "pear"]
             assert view.row_length.tolist() == [3.0, 1.0, 1.0]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from codeinfo.ports import ChunkRow, Snapshot, StoredSymbol
+from codeinfo.ports import ChunkRow, Made, Posting, Snapshot, StoredSymbol
 from codeinfo.rank.boost import usual_depths
-
-Posting = tuple[NDArray[np.int32], NDArray[np.float32]]
 
 
 class Joined:
@@ -35,6 +34,7 @@ class Joined:
         self.file_rows = _shifted([view.file_rows for view in self._views], [0] * len(self._views))
         self.row_length = np.concatenate([np.empty(0, np.float32), *(view.row_length for view in self._views)])
         self._scanned: tuple[NDArray[np.float32] | None, NDArray[np.float32] | None] = (None, None)
+        self._derived: dict[Hashable, Any] = {}
         self._position = {path: at for at, path in enumerate(self.paths)}
 
     def origin(self, path: str) -> tuple[int, str]:
@@ -59,17 +59,17 @@ class Joined:
 
     # --- the port ---
 
+    def derived(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        if key not in self._derived:
+            self._derived[key] = make()
+        return cast(Made, self._derived[key])
+
     def postings(self, terms: Sequence[str]) -> Mapping[str, Posting]:
         found: dict[str, list[Posting]] = {}
         for view, first in zip(self._views, self._first_row, strict=False):
-            for term, (rows, frequencies) in view.postings(terms).items():
-                found.setdefault(term, []).append((rows + np.int32(first), frequencies))
-        return {
-            term: pieces[0]
-            if len(pieces) == 1
-            else (np.concatenate([rows for rows, _ in pieces]), np.concatenate([more for _, more in pieces]))
-            for term, pieces in found.items()
-        }
+            for term, posting in view.postings(terms).items():
+                found.setdefault(term, []).append(posting._replace(rows=posting.rows + np.int32(first)))
+        return {term: Posting(*map(np.concatenate, zip(*parts, strict=True))) for term, parts in found.items()}
 
     def cosines(self, query: NDArray[np.float32]) -> NDArray[np.float32] | None:
         """Scanned once for a query that is asked again, as the same array."""

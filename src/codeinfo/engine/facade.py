@@ -28,7 +28,7 @@ from codeinfo.requests import (
     WhyReport,
     WhyRequest,
 )
-from codeinfo.sources.walk import check_root
+from codeinfo.sources.walk import resolved_root
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.types import SearchResult
 
@@ -57,7 +57,7 @@ class Engine:
         self._lasting = _lasting(config) if lasting else None
         self._parts = Parts(config)
         self._lock = threading.RLock()
-        self._upkeeps: dict[Path, Upkeep] = {}
+        self._upkeeps: dict[str, Upkeep] = {}
         self._answers: AnswerOperations | None = None
         self._code: CodeOperations | None = None
         self._knowledge: KnowledgeOperations | None = None
@@ -86,11 +86,12 @@ class Engine:
 
     def upkeep(self, path: str | Path) -> Upkeep:
         """The keeper of one root's index, made once."""
-        root = check_root(Path(path))
+        resolved = resolved_root(path)
         with self._lock:
-            if root not in self._upkeeps:
-                self._upkeeps[root] = Upkeep(root, self.config.for_root(root), self._parts.embedder())
-            return self._upkeeps[root]
+            if resolved not in self._upkeeps:
+                root = Path(resolved)
+                self._upkeeps[resolved] = Upkeep(root, self.config.for_root(root), self._parts.embedder())
+            return self._upkeeps[resolved]
 
     def embedder(self) -> Embedder | None:
         return self._parts.embedder()
@@ -203,7 +204,8 @@ class Engine:
     ) -> tuple[SqliteStore, tuple[str, ...]]:
         """An index to search, brought up to date where possible, and what its answers must say about it."""
         notes: tuple[str, ...] = ()
-        if refresh or keeper.live_store() is None:
+        store = None if refresh else keeper.live_store()
+        if store is None:
             try:
                 fresh = self._lasting.refresh(keeper, progress) if self._lasting else keeper.refresh(progress=progress)
                 if fresh is not None:
@@ -214,7 +216,7 @@ class Engine:
                 if keeper.live_store() is None:
                     raise
                 notes = (f"{error.what}: these results may miss the newest changes",)
-        store = keeper.live_store()
+            store = keeper.live_store()
         if store is None:
             raise NotFound(f"{keeper.root} is not indexed yet", next_step="Run `codeinfo index` and search again")
         return store, (*notes, *keeper.standing_notes())

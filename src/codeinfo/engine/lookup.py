@@ -127,7 +127,8 @@ class Lookup:
                 rows += len(view.row_file)
                 postings = view.postings(sorted(set().union(*words.values())))
                 for word, forms in words.items():
-                    having[word] += len(set().union(*(postings[form][0].tolist() for form in forms & postings.keys())))
+                    uses = (postings[form] for form in forms & postings.keys())
+                    having[word] += len(set().union(*(one.rows[one.tenths > 0].tolist() for one in uses)))
         return {
             word: math.sqrt(math.log1p((rows - count + 0.5) / (count + 0.5)))
             for word, count in having.items()

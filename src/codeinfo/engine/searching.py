@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -52,6 +52,7 @@ def _search_root(
 ) -> SearchResult:
     with store.snapshot() as view:
         options = SearchOptions(
+            root=str(keeper.root),
             limit=request.limit,
             intent=Intent(request.intent) if request.intent else None,
             project_words=frozenset(terms(keeper.root.name)),
@@ -63,9 +64,7 @@ def _search_root(
         )
         found = search(request.query, view, keeper.embedder, options)
         notes = (*notes, *_remarks(request, max_chars, view))
-    hits = tuple(replace(hit, root=str(keeper.root)) for hit in found.hits)
-    if not request.snippets:
-        hits = tuple(replace(hit, text="") for hit in hits)
+    hits = found.hits if request.snippets else tuple(replace(hit, text="") for hit in found.hits)
     return replace(found, hits=hits, notes=(*found.notes, *notes))
 
 
@@ -98,29 +97,34 @@ def similar_to(request: SimilarRequest, opened: Opened) -> SearchResult:
         chunk = view.chunks([row])[0]
         allowed = np.ones(len(view.paths), bool)
         allowed[file] = False
-        options = SearchOptions(limit=request.limit, allowed=allowed, explain=request.explain)
+        root = str(keeper.root)
+        options = SearchOptions(root=root, limit=request.limit, allowed=allowed, explain=request.explain)
         found = search(f"{chunk.symbol}\n{chunk.text}", view, keeper.embedder, options)
-    hits = tuple(replace(hit, root=str(keeper.root)) for hit in found.hits)
     where = f"similar to {path}:{chunk.start_line}-{chunk.end_line}"
-    return replace(found, query=where, hits=hits, notes=(*found.notes, *notes))
+    return replace(found, query=where, notes=(*found.notes, *notes))
 
 
 def allowed_files(request: SearchRequest, view: Snapshot, keeper: Upkeep) -> NDArray[np.bool_] | None:
     """Which files the filters let through, or None when there is no filter."""
-    tests = []
+    tests: list[NDArray[np.bool_]] = []
     if request.languages:
-        wanted = {language.lower() for language in request.languages}
-        tests.append([language in wanted for language in view.languages])
+        wanted = frozenset(language.lower() for language in request.languages)
+        tests.append(view.derived(("languages", wanted), lambda: _among(view.languages, wanted)))
     if request.kinds:
-        tests.append([kind in request.kinds for kind in view.kinds])
+        kinds = frozenset(request.kinds)
+        tests.append(view.derived(("kinds", kinds), lambda: _among(view.kinds, kinds)))
     if request.globs:
-        tests.append(matching(view.paths, request.globs))
+        tests.append(np.array(matching(view.paths, request.globs), bool))
     if request.changed_since:
         from codeinfo.sources.git import changed_since
 
         changed = changed_since(keeper.root, request.changed_since)
-        tests.append([path in changed for path in view.paths])
-    return np.logical_and.reduce([np.array(test, bool) for test in tests]) if tests else None
+        tests.append(_among(view.paths, changed))
+    return np.logical_and.reduce(tests) if tests else None
+
+
+def _among(values: Sequence[str], wanted: Collection[str]) -> NDArray[np.bool_]:
+    return np.array([value in wanted for value in values], bool)
 
 
 def matching(paths: Sequence[str], globs: Sequence[str]) -> list[bool]:

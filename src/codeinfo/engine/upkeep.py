@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from codeinfo.config import Config
@@ -74,9 +75,12 @@ class Upkeep:
     def embedder(self) -> Embedder | None:
         """What a query is embedded with: nothing while the open index holds another model's vectors."""
         store = self._store
-        if store is None or store.meta()["recipe"].endswith(f" {json.dumps(self._model())}]"):
-            return self._embedder
-        return None
+        return self._embedder if store is None or store.recipe.endswith(self._model_of_recipe) else None
+
+    @cached_property
+    def _model_of_recipe(self) -> str:
+        """How the recipe ends."""
+        return f" {json.dumps(self._model())}]"
 
     def walk(self) -> Walk:
         index = self.config.index
@@ -116,7 +120,7 @@ class Upkeep:
     def pending(self) -> tuple[Walk, Changes | None]:
         """What the next run would do; None where it would build everything."""
         walked, store = self.walk(), self.live_store()
-        if store is None or store.meta().get("recipe") != self.recipe():
+        if store is None or store.recipe != self.recipe():
             return walked, None
         return walked, self.changes(store.manifest(), walked)
 
@@ -203,7 +207,7 @@ class Upkeep:
     def _target(self, full: bool) -> tuple[SqliteStore, bool]:
         """The build to fill, and whether it replaces one: it does when the recipe changed or all is to be redone."""
         recipe, live = self.recipe(), self.live_store()  # under the lock: another process may just have swapped
-        if live is not None and not full and live.meta().get("recipe") == recipe:
+        if live is not None and not full and live.recipe == recipe:
             return live, False
         path = self.folder.fresh_build_path() if full else self.folder.build_path(recipe)
         return SqliteStore(path, recipe=recipe), live is not None

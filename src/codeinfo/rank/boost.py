@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codeinfo.rank.keyword import STEM, Floats, KeywordScores
+from codeinfo.rank.keyword import ANYWHERE, STEM, Floats, KeywordScores
 from codeinfo.rank.query import Query
 from codeinfo.rank.weights import Weights
 from codeinfo.tokens import stem_terms, terms
@@ -44,22 +44,19 @@ TYPE_KINDS = frozenset(
 )
 
 
-def coverage(query: Query, keyword: KeywordScores, field: str, files: int) -> Floats:
+def coverage(keyword: KeywordScores, field: int, files: int) -> Floats:
     """Share of the query's weight, by rarity, that a file has in one field: its name, its folders, its definitions…"""
-    result = np.zeros(files, np.float32)
-    total = sum(weight * keyword.idf[term] for term, weight in query.terms.items() if term in keyword.idf)
-    for term, owners in keyword.covered[field].items():
-        result[owners] += query.terms[term] * keyword.idf[term] / total if total else 0.0
-    return result
+    met = slice(None) if field == ANYWHERE else (keyword.met_fields & np.uint8(field)) > 0
+    shares = keyword.shares[keyword.met_term[met]]
+    return np.bincount(keyword.met_file[met], shares, files).astype(np.float32)
 
 
-def stem_precision(query: Query, keyword: KeywordScores, paths: Sequence[str], files: int) -> Floats:
+def stem_precision(keyword: KeywordScores, paths: Sequence[str], files: int) -> Floats:
     """Share of the file's name that the query has: `background.py` for "background tasks" is all of it."""
+    matched = np.bincount(keyword.met_file[(keyword.met_fields & np.uint8(STEM)) > 0], minlength=files)
     result = np.zeros(files, np.float32)
-    matched = {int(file) for owners in keyword.covered[STEM].values() for file in owners}
-    for file in matched:
-        names = stem_terms(paths[file])
-        result[file] = sum(name in query.terms for name in names) / len(names)
+    for file in np.flatnonzero(matched).tolist():
+        result[file] = matched[file] / len(stem_terms(paths[file]))
     return result
 
 
@@ -117,6 +114,30 @@ def multipliers(query: Query, path: str, kind: str, usual_depth: Mapping[str, fl
     if traits.stub:
         factors["type_stub"] = w.type_stub
     return factors
+
+
+class Factors:
+    """The products of `multipliers` for the files of one generation, remembered.
+
+    They depend on a query only by what `variant` names and, for tests, examples and their like, by its terms.
+    """
+
+    def __init__(self, paths: Sequence[str], kinds: Sequence[str], usual_depth: Mapping[str, float]) -> None:
+        self._paths, self._kinds, self._usual_depth = paths, kinds, usual_depth
+        self._known: dict[int, float] = {}
+
+    @staticmethod
+    def variant(query: Query, w: Weights) -> tuple[object, ...]:
+        return (w, query.about_docs, query.about_tests, query.intent is Intent.CONFIG)
+
+    def of(self, file: int, query: Query, w: Weights) -> float:
+        known = self._known.get(file)
+        if known is None:
+            path, kind = self._paths[file], self._kinds[file]
+            known = math.prod(multipliers(query, path, kind, self._usual_depth, w).values())
+            if not _traits(path).secondary:
+                self._known[file] = known
+        return known
 
 
 def usual_depths(paths: Iterable[str], kinds: Iterable[str]) -> dict[str, float]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
 # The first result is read, the last ones are glanced at: characters by place, 3,300 for ten results.
@@ -24,8 +23,8 @@ def budget_for(place: int) -> int:
 class Finder:
     """Finds a query's terms in a text, line by line; made once a query.
 
-    A term is known by its first letters, which stemming keeps: exact enough to choose lines by, and one pass of a
-    regular expression instead of cutting every line into terms.
+    A term is known by its first letters, which stemming keeps: exact enough to choose lines by, and a plain search for
+    each instead of cutting every line into terms.
     """
 
     def __init__(self, weights: Mapping[str, float]) -> None:
@@ -36,20 +35,36 @@ class Finder:
                 beginning = _beginning(term)
                 self.weights[beginning] = max(weight, self.weights.get(beginning, 0.0))
         self.total = sum(self.weights.values())
-        longest_first = sorted(self.weights, key=len, reverse=True)
-        self._find = re.compile("|".join(map(re.escape, longest_first)) if longest_first else r"(?!)").finditer
 
-    def found_by_line(self, text: str) -> dict[int, list[str]]:
-        """Line offset → beginnings of the query's terms on that line."""
-        found: dict[int, list[str]] = {}
-        lowered = text.lower()
-        line = seen_to = 0
-        for match in self._find(lowered):
-            start = match.start()
-            line += lowered.count("\n", seen_to, start)
-            seen_to = start
-            found.setdefault(line, []).append(match[0])
+    def found_by_line(self, text: str, ends: list[int]) -> list[tuple[int, list[str]]]:
+        """Lines, by their offset, that have beginnings of the query's terms, with these. `ends`: of the lines."""
+        found: list[tuple[int, list[str]]] = []
+        latest, line_end, seen_to = list[str](), -1, 0
+        for start, minus_length, term in self._places(text):
+            if start < seen_to:
+                continue  # part of a longer one
+            seen_to = start - minus_length
+            if start >= line_end:
+                line = bisect_right(ends, start)
+                line_end = ends[line]
+                latest = []
+                found.append((line, latest))
+            latest.append(term)
         return found
+
+    def _places(self, text: str) -> list[tuple[int, int, str]]:
+        """Every place of every term as (start, −length, term), in order, the longest first where several start."""
+        lowered = text.lower()
+        if len(lowered) != len(text):  # a few capitals have longer small letters, and places would no longer agree
+            lowered = text
+        places = []
+        for term in self.weights:
+            start = lowered.find(term)
+            while start >= 0:
+                places.append((start, -len(term), term))
+                start = lowered.find(term, start + 1)
+        places.sort()
+        return places
 
 
 def _beginning(term: str) -> str:
@@ -63,15 +78,14 @@ def focus(text: str, finder: Finder, budget: int) -> tuple[int, int]:
     A run is worth the weights of the query's terms in it, a repeated term a tenth of its first occurrence; the run at
     the head of the chunk gets a bonus, since a signature explains more than the middle of a body.
     """
-    lines = text.split("\n")
     if len(text) <= budget:
-        return 0, len(lines) - 1
-    found = finder.found_by_line(text)
-    ends = list(accumulate(len(line) + 1 for line in lines))
+        return 0, text.count("\n")
+    ends = list(accumulate([len(line) + 1 for line in text.split("\n")]))
+    found = finder.found_by_line(text, ends)
     best, best_worth = (0, _last_line(0, ends, budget)), -1.0
-    for first in (0, *_heaviest(found, finder.weights)):
+    for first, start in ((0, 0), *_heaviest(found, finder.weights)):
         last = _last_line(first, ends, budget)
-        worth = _worth(found, first, last, finder.weights)
+        worth = _worth(found, start, last, finder.weights)
         if first == 0:
             worth += HEAD_SHARE * finder.total
         if worth > best_worth:
@@ -79,11 +93,13 @@ def focus(text: str, finder: Finder, budget: int) -> tuple[int, int]:
     return best
 
 
-def _heaviest(found: Mapping[int, list[str]], weights: Mapping[str, float]) -> list[int]:
-    """The lines worth starting at: the first ones of the best runs are among the heaviest lines."""
-    if len(found) <= STARTS_TRIED:
-        return list(found)
-    return sorted(found, key=lambda line: -sum(weights[term] for term in set(found[line])))[:STARTS_TRIED]
+def _heaviest(found: Sequence[tuple[int, list[str]]], weights: Mapping[str, float]) -> list[tuple[int, int]]:
+    """The lines worth starting at, each with its place in `found`: the best runs start at one of the heaviest."""
+    starts = [(line, at) for at, (line, _) in enumerate(found)]
+    if len(starts) <= STARTS_TRIED:
+        return starts
+    heaviness = [sum([weights[term] for term in set(terms)]) for _, terms in found]
+    return sorted(starts, key=lambda start: -heaviness[start[1]])[:STARTS_TRIED]
 
 
 def _last_line(first: int, ends: list[int], budget: int) -> int:
@@ -92,14 +108,16 @@ def _last_line(first: int, ends: list[int], budget: int) -> int:
     return max(first, bisect_right(ends, start + budget + 1) - 1)
 
 
-def _worth(found: Mapping[int, list[str]], first: int, last: int, weights: Mapping[str, float]) -> float:
+def _worth(found: Sequence[tuple[int, list[str]]], start: int, last: int, weights: Mapping[str, float]) -> float:
+    """Of the lines from the one at `start` to line `last`."""
     seen: set[str] = set()
     worth = 0.0
-    for line, here in found.items():
-        if first <= line <= last:
-            for term in here:
-                worth += weights[term] * (REPEATED if term in seen else 1.0)
-                seen.add(term)
+    for line, here in found[start:]:
+        if line > last:
+            break
+        for term in here:
+            worth += weights[term] * (REPEATED if term in seen else 1.0)
+            seen.add(term)
     return worth
 
 

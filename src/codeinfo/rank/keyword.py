@@ -1,127 +1,155 @@
-"""The keyword channel: BM25 over chunks with fields, then over whole files."""
+"""The keyword channel: BM25 over chunks with fields, then over whole files.
+
+All terms of a query are scored at once: their postings are laid end to end, so that a query costs a fixed number of
+array operations however many terms it has.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from codeinfo.ports import IN_FOLDER, IN_STEM, Posting
 from codeinfo.rank.weights import Weights
-from codeinfo.tokens import FOLDER_MARK, NAME_MARK, STEM_MARK, TYPE_MARK
 
 Floats = NDArray[np.float32]
-Postings = Mapping[str, tuple[NDArray[np.int32], Floats]]
+Ints = NDArray[np.integer]
+
+STEM, FOLDER, DEFINED = IN_STEM, IN_FOLDER, 4  # bits of `KeywordScores.met_fields`
+ANYWHERE = 0
+
+
+class Runs(NamedTuple):
+    """Rows of one file lie next to each other: where each run starts, and whose it is."""
+
+    starts: Ints
+    owners: Ints
+
+
+class Norms(NamedTuple):
+    """The frequency at which a term is worth half: higher in long texts."""
+
+    rows: Floats
+    files: Floats
 
 
 @dataclass(frozen=True, slots=True)
 class KeywordScores:
+    """`met_…` are columns side by side: one entry for each term and file that has it."""
+
     rows: Floats  # BM25 of every chunk
     files: Floats  # BM25 of every file as one text
-    idf: dict[str, float]  # of the terms that occur, by chunks
-    covered: dict[str, dict[str, NDArray[np.int64]]]  # field → term → files that have it there
+    idf: Mapping[str, float]  # of the terms that occur, by chunks
+    shares: NDArray[np.float64]  # of the query's weight, by rarity, for each of these terms
+    met_term: Ints  # position among these terms
+    met_file: Ints
+    met_fields: NDArray[np.uint8]  # where in the file: bits
 
 
-STEM, FOLDER, DEFINED, ANYWHERE = "stem", "folder", "defined", "anywhere"
-_FIELDS = {STEM: (STEM_MARK,), FOLDER: (FOLDER_MARK,), DEFINED: (TYPE_MARK, NAME_MARK)}
-_MARKS = ("", STEM_MARK, FOLDER_MARK, TYPE_MARK, NAME_MARK)
+def runs_of(row_file: Ints) -> Runs:
+    starts = first_of_runs(row_file)
+    return Runs(starts, row_file[starts])
 
 
-def wanted_terms(terms: Mapping[str, float]) -> list[str]:
-    """Everything to look up for a query: each term in every field."""
-    return [mark + term for term in terms for mark in _MARKS]
-
-
-def score_keywords(
-    terms: Mapping[str, float],
-    postings: Postings,
-    row_file: NDArray[np.int32],
-    row_length: Floats,
-    files: int,
-    w: Weights,
-) -> KeywordScores:
-    rows_total = np.zeros(len(row_file), np.float32)
-    files_total = np.zeros(files, np.float32)
+def norms_of(row_file: Ints, row_length: Floats, files: int, w: Weights) -> Norms:
     file_length = np.bincount(row_file, row_length, files).astype(np.float32)
-    row_norm, file_norm = _norm(row_length, w), _norm(file_length, w)
-    idf: dict[str, float] = {}
-    anywhere: dict[str, NDArray[np.int64]] = {}
-    for term, weight in terms.items():
-        parts = _fields(term, postings, w)
-        if not parts:
-            continue
-        rows, frequencies = _combined(parts)
-        idf[term] = _idf(len(rows), len(row_file))
-        rows_total[rows] += weight * idf[term] * (frequencies / (frequencies + row_norm[rows]))
-        in_file = np.bincount(row_file[rows], frequencies, files).astype(np.float32)
-        anywhere[term] = having = np.flatnonzero(in_file)
-        file_idf = _idf(len(having), files)
-        files_total[having] += weight * file_idf * (in_file[having] / (in_file[having] + file_norm[having]))
-    covered = {field: _owners(idf, postings, marks, row_file) for field, marks in _FIELDS.items()}
-    covered[ANYWHERE] = anywhere
-    return KeywordScores(rows_total, files_total, idf, covered)
+    return Norms(_norm(row_length, w), _norm(file_length, w))
 
 
 def _norm(lengths: Floats, w: Weights) -> Floats:
-    """The frequency at which a term is worth half: higher in long texts."""
     mean = max(float(lengths.mean()), 1e-6) if len(lengths) else 1.0
     return (w.k1 * (1 - w.b + w.b * lengths / mean)).astype(np.float32)
 
 
-def _fields(term: str, postings: Postings, w: Weights) -> list[tuple[NDArray[np.int32], Floats]]:
-    scales = (1.0, w.stem_field, w.folder_field, w.type_field, w.name_field)
-    parts = []
-    for mark, scale in zip(_MARKS, scales, strict=True):
-        found = postings.get(mark + term)
-        if found is not None:
-            parts.append((found[0], found[1] * np.float32(scale)))
-    return parts
+def score_keywords(
+    terms: Mapping[str, float], postings: Mapping[str, Posting], row_file: Ints, norms: Norms, w: Weights
+) -> KeywordScores:
+    rows_in_all, files = len(norms.rows), len(norms.files)
+    found = [(term, weight, postings[term]) for term, weight in terms.items() if term in postings]
+    if not found:
+        return nothing_met(rows_in_all, files)
+    weights = np.array([weight for _, weight, _ in found])
+    counts = [len(posting.rows) for _, _, posting in found]
+    idf = [_idf(count, rows_in_all) for count in counts]
+    which = np.repeat(np.arange(len(found)), counts)
+    whole = Posting(*map(np.concatenate, zip(*(posting for _, _, posting in found), strict=True)))
+    uses = _uses(whole, w)
+    worth = weights * idf
+    row_scores = np.bincount(whole.rows, worth[which] * (uses / (uses + norms.rows[whole.rows])), rows_in_all)
+
+    owners = row_file[whole.rows]
+    starts = first_of_runs(owners, which)
+    met_term, met_file = which[starts], owners[starts]
+    in_file = np.add.reduceat(uses, starts)
+    file_idf = np.array([_idf(count, files) for count in np.bincount(met_term, minlength=len(found)).tolist()])
+    saturated = in_file / (in_file + norms.files[met_file])
+    file_scores = np.bincount(met_file, (weights * file_idf)[met_term] * saturated, files)
+    fields = whole.path | (((whole.types | whole.names) > 0) * np.uint8(DEFINED))
+    return KeywordScores(
+        row_scores.astype(np.float32),
+        file_scores.astype(np.float32),
+        dict(zip((term for term, _, _ in found), idf, strict=True)),
+        worth / (float(worth.sum()) or 1.0),
+        met_term,
+        met_file,
+        np.bitwise_or.reduceat(fields, starts),
+    )
 
 
-def _owners(
-    terms: Iterable[str], postings: Postings, marks: tuple[str, ...], row_file: NDArray[np.int32]
-) -> dict[str, NDArray[np.int64]]:
-    """For each term the files that have it in one of the fields."""
-    result = {}
-    for term in terms:
-        rows = [postings[mark + term][0] for mark in marks if mark + term in postings]
-        if rows:
-            owners = np.sort(row_file[np.concatenate(rows) if len(rows) > 1 else rows[0]])
-            result[term] = owners[first_of_runs(owners)].astype(np.int64)
-    return result
+def nothing_met(rows: int, files: int) -> KeywordScores:
+    none = np.zeros(0, np.int64)
+    return KeywordScores(
+        np.zeros(rows, np.float32),
+        np.zeros(files, np.float32),
+        {},
+        np.zeros(0),
+        none,
+        none,
+        np.zeros(0, np.uint8),
+    )
 
 
-def first_of_runs(values: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Where a sorted array changes, its start included: what numpy.unique does, without importing masked arrays."""
-    changes = np.empty(len(values), bool)
-    changes[:1] = True
-    np.not_equal(values[1:], values[:-1], out=changes[1:])
-    return np.flatnonzero(changes)
-
-
-def _combined(parts: list[tuple[NDArray[np.int32], Floats]]) -> tuple[NDArray[np.int32], Floats]:
-    """Rows of any field with their summed frequency."""
-    if len(parts) == 1:
-        return parts[0]
-    everywhere = np.concatenate([rows for rows, _ in parts])
-    summed = np.bincount(everywhere, np.concatenate([frequencies for _, frequencies in parts])).astype(np.float32)
-    rows = np.flatnonzero(summed).astype(np.int32)
-    return rows, summed[rows]
+def _uses(posting: Posting, w: Weights) -> Floats:
+    """How often a term counts as used: in the text, and more where a name or the path has it."""
+    uses = posting.tenths.astype(np.float32) / np.float32(10)
+    uses += np.float32(w.type_field) * posting.types
+    uses += np.float32(w.name_field) * posting.names
+    uses += np.float32(w.stem_field / IN_STEM) * (posting.path & np.uint8(IN_STEM))
+    uses += np.float32(w.folder_field / IN_FOLDER) * (posting.path & np.uint8(IN_FOLDER))
+    return uses
 
 
 def _idf(having: int, total: int) -> float:
-    return float(np.log1p((total - having + 0.5) / (having + 0.5)))
+    return math.log1p((total - having + 0.5) / (having + 0.5))
 
 
-def file_scores(rows: Floats, row_file: NDArray[np.int32], files: int, decay: tuple[float, ...]) -> Floats:
+def first_of_runs(*columns: Ints) -> NDArray[np.intp]:
+    """Where neighbours differ in any column, the start included."""
+    changes = np.ones(len(columns[0]), bool)
+    if len(changes):
+        changes[1:] = columns[0][1:] != columns[0][:-1]
+        for column in columns[1:]:
+            changes[1:] |= column[1:] != column[:-1]
+    return np.flatnonzero(changes)
+
+
+def file_scores(rows: Floats, row_file: Ints, files: int, decay: tuple[float, ...]) -> Floats:
     """A file's score: its best chunks, each next one weighing less."""
     hit = np.flatnonzero(rows)
-    order = hit[np.lexsort((-rows[hit], row_file[hit]))]
-    owners = row_file[order]
-    if not len(order):
+    if not len(hit):
         return np.zeros(files, np.float32)
+    best_first = hit[np.argsort(-rows[hit])]
+    owners = row_file[best_first]
+    if files <= np.iinfo(np.uint16).max:
+        owners = owners.astype(np.uint16)  # small integers are sorted by counting them
+    order = np.argsort(owners, kind="stable")
+    owners = owners[order]
     starts = first_of_runs(owners)
-    place = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
+    place = np.arange(len(owners)) - np.repeat(starts, np.diff(starts, append=len(owners)))
     weights = np.array([*decay, 0.0], np.float32)[np.minimum(place, len(decay))]
-    return np.bincount(owners, rows[order] * weights, files).astype(np.float32)
+    return np.bincount(owners, rows[best_first[order]] * weights, files).astype(np.float32)

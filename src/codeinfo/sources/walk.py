@@ -2,7 +2,7 @@
 
     walk   every file of a root, sorted, and what was left out
     why    the rule that decided about one path
-    check_root   refuses folders that must not be indexed
+    check_root, resolved_root   refuse folders that must not be indexed
 
 Order of say: `.codeinfoignore` (both ways), then the default rules, then git's ignore files; what cannot be read safely
 (links, special files) or sensibly (too large) stays out whatever an ignore file says.
@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import stat
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from codeinfo.errors import RootRefused, UsageError
@@ -248,23 +249,32 @@ _SYSTEM_FOLDERS = rules.names(
 )
 
 
-def check_root(root: Path) -> Path:
+def check_root(root: str | os.PathLike[str]) -> Path:
+    return Path(resolved_root(root))
+
+
+def resolved_root(root: str | os.PathLike[str]) -> str:
     """The resolved root. Home, `/` and their like are refused: they hold far more than a project, secrets included."""
     try:
-        resolved = Path(root).resolve(strict=True)
-    except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links
+        resolved = os.path.realpath(root, strict=True)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise UsageError(f"{root} does not exist", next_step="Name an existing folder") from error
-    if not resolved.is_dir():
+    if not os.path.isdir(resolved):
         raise UsageError(f"{root} is not a folder", next_step="Name the folder that holds the project")
-    home = Path(os.path.expanduser("~")).resolve()
-    if resolved == resolved.parent:
+    home = _home(os.path.expanduser("~"))
+    if resolved == os.path.dirname(resolved):
         reason = "it is the root of the file system"
     elif resolved == home:
         reason = "it is your home folder"
-    elif resolved in home.parents:
+    elif home.startswith(resolved + os.sep):
         reason = "your home folder lies in it"
-    elif str(resolved) in _SYSTEM_FOLDERS:
+    elif resolved in _SYSTEM_FOLDERS:
         reason = "it is a folder of the system"
     else:
         return resolved
     raise RootRefused(f"{resolved} is not indexed: {reason}", next_step="Name the folder of one project")
+
+
+@lru_cache(maxsize=4)
+def _home(named: str) -> str:
+    return os.path.realpath(named)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from codeinfo.store.faults import ODD
 from codeinfo.store.rows import chunk_checksum, symbols_checksum
 from codeinfo.store.schema import TABLES
-from codeinfo.store.segments import Damage, decode_postings, rows_checksum
+from codeinfo.store.segments import Damage, decode_posting, rows_checksum
 from codeinfo.store.snapshot import Arrays, SqliteSnapshot, load_meta, map_vectors
 from codeinfo.types import FileKind
 
@@ -82,7 +82,7 @@ def _check_segments(db: apsw.Connection, folder: Path) -> None:
             raise Damage(f"{name} fails its checksum")
         rows_of[segment] = count
     for segment, data in db.execute("SELECT segment, data FROM postings"):
-        rows, _ = decode_postings(data)
+        rows = decode_posting(data).rows
         if len(rows) and int(rows[-1]) >= rows_of[segment]:
             raise Damage(f"postings of segment {segment} have too many rows")
 
@@ -124,9 +124,10 @@ def _array_content(db: apsw.Connection, arrays: Arrays) -> Iterator[bytes]:
     view = SqliteSnapshot(db, arrays)
     terms = [row[0] for row in db.execute("SELECT DISTINCT term FROM postings ORDER BY term")]
     for at in range(0, len(terms), _TERMS_AT_ONCE):
-        for term, (rows, frequencies) in sorted(view.postings(terms[at : at + _TERMS_AT_ONCE]).items()):
-            sorted_rows = np.argsort(place[rows])
-            yield term.encode() + place[rows][sorted_rows].tobytes() + frequencies[sorted_rows].tobytes()
+        for term, posting in sorted(view.postings(terms[at : at + _TERMS_AT_ONCE]).items()):
+            sorted_rows = np.argsort(place[posting.rows])
+            columns = (place[posting.rows], *posting[1:])
+            yield term.encode() + b"".join(column[sorted_rows].tobytes() for column in columns)
 
 
 def _vectors(arrays: Arrays) -> NDArray[np.float32]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from codeinfo.ports import CodeFile
 from codeinfo.store.rows import definition_from_row, import_from_row
-from codeinfo.store.segments import decode_postings
+from codeinfo.store.segments import decode_posting
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.types import Definition, Import
 
@@ -67,7 +67,8 @@ class SqliteCodeFacts:
             owner_ids = np.frombuffer(owners, np.int32, count)
             query = f"SELECT term, data FROM postings WHERE segment = ? AND term IN ({marks})"
             for term, data in self._db.execute(query, (segment, *wanted)):
-                by_term[term].update(np.unique(owner_ids[decode_postings(data)[0]]).tolist())
+                posting = decode_posting(data)
+                by_term[term].update(owner_ids[posting.rows[posting.tenths > 0]].tolist())
         found = set.intersection(*by_term.values()) if by_term else set()
         return sorted(row[0] for row in self._rows("SELECT id FROM files WHERE skip = ''", "id", sorted(found)))
 

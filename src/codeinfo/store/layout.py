@@ -4,7 +4,7 @@
         root            the root's path, so that indexes can be listed
         lock            held while indexing; the kernel lets go of it when the holder dies
         current         the name of the live build, replaced atomically
-        v3-<recipe>/    one build: index.db and its vector files; the name holds schema version and recipe
+        v4-<recipe>/    one build: index.db and its vector files; the name holds schema version and recipe
         damaged-<n>/    a build that could not be read, kept for a look
 
 A build's recipe is everything that makes an index another one: chunk settings, model, tokens. A changed recipe gives
@@ -37,14 +37,23 @@ class IndexFolder:
         digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:12]
         readable = re.sub(r"[^A-Za-z0-9._-]", "_", root.name)[:40] or "root"
         self.path = cache / "indexes" / f"{readable}-{digest}"
+        self._current = str(self.path / "current")
+        self._seen: tuple[bytes, Path | None] = (b"", None)  # what it said last, and the build it names
 
     def current(self) -> Path | None:
         """The live build, or None where there is none (any more)."""
         with translated(self.path):
             try:
-                name = (self.path / "current").read_text("utf-8", "replace").strip()
+                with open(self._current, "rb") as file:
+                    named = file.read()
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 return None
+        if named != self._seen[0]:
+            self._seen = (named, self._build(named.decode("utf-8", "replace").strip()))
+        build = self._seen[1]
+        return build if build is not None and os.path.exists(f"{build}/index.db") else None
+
+    def _build(self, name: str) -> Path | None:
         match = _BUILD_NAME.match(name)
         if not match or int(match[1]) < SCHEMA_VERSION:
             return None
@@ -53,8 +62,7 @@ class IndexFolder:
                 f"the index of {self.root} was written by a newer CodeInfo (schema {match[1]})",
                 next_step="Upgrade CodeInfo, or run `codeinfo clear` and index again",
             )
-        build = self.path / name
-        return build if (build / "index.db").exists() else None
+        return self.path / name
 
     def build_path(self, recipe: str) -> Path:
         """Where a build by `recipe` goes, so that an interrupted one is found again."""

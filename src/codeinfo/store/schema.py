@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 # A changed file gets a new id, and ids are never used again: segments can then stay immutable, since a row whose
 # file id is gone is dead.

@@ -1,20 +1,24 @@
 """Segments: the immutable arrays behind keyword and vector search, built from a batch and merged when they pile up.
 
-A posting list is a checksum, the ascending rows that contain a term, as uint32, and their weighted frequencies in
-tenths, as uint16: six bytes a posting, decoded without a loop.
+A posting list is a checksum and the columns of a `Posting` one after the other: nine bytes a row, decoded without a
+loop. All fields of a term lie in one list, so that a query reads one list a term.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
-FREQUENCY_SCALE = 10  # weights are multiples of .1 or close to it
-_BYTES_PER_POSTING = 6
+from codeinfo.ports import IN_FOLDER, IN_STEM, Posting
+from codeinfo.tokens import FOLDER_MARK, NAME_MARK, STEM_MARK, TYPE_MARK
+
+_BYTES_PER_POSTING = 9
+_MARK_LENGTH = len(STEM_MARK)
+_TEXT, _TYPE, _NAME, _STEM, _FOLDER = range(5)
+_FIELDS = {TYPE_MARK: _TYPE, NAME_MARK: _NAME, STEM_MARK: _STEM, FOLDER_MARK: _FOLDER}
 
 
 class Damage(Exception):
@@ -32,35 +36,53 @@ def rows_checksum(*columns: bytes) -> int:
     return total
 
 
-def encode_postings(rows: NDArray[np.uint32], frequencies: NDArray[np.uint16]) -> bytes:
-    body = rows.tobytes() + frequencies.tobytes()
+def encode_posting(posting: Posting) -> bytes:
+    body = b"".join(column.tobytes() for column in posting)
     return crc32(body).to_bytes(4, "little") + body
 
 
-def decode_postings(data: bytes) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
-    count = (len(data) - 4) // _BYTES_PER_POSTING
+def decode_posting(data: bytes) -> Posting:
     if crc32(memoryview(data)[4:]) != int.from_bytes(data[:4], "little"):
         raise Damage("a posting list fails its checksum")
-    return np.frombuffer(data, np.uint32, count, offset=4), np.frombuffer(data, np.uint16, count, offset=4 + 4 * count)
+    count = (len(data) - 4) // _BYTES_PER_POSTING
+    return Posting(
+        np.frombuffer(data, np.int32, count, 4),
+        np.frombuffer(data, np.uint16, count, 4 + 4 * count),
+        np.frombuffer(data, np.uint8, count, 4 + 6 * count),
+        np.frombuffer(data, np.uint8, count, 4 + 7 * count),
+        np.frombuffer(data, np.uint8, count, 4 + 8 * count),
+    )
 
 
-@dataclass(slots=True)
+def moved_posting(posting: Posting, row_map: NDArray[np.int32] | None, first_row: int) -> Posting:
+    """With rows renumbered and shifted; the dead are left out."""
+    if row_map is not None:
+        moved = row_map[posting.rows]
+        posting = posting._replace(rows=moved).at(moved >= 0)
+    return posting._replace(rows=posting.rows + np.int32(first_row)) if first_row else posting
+
+
+def joined_posting(parts: Sequence[Posting]) -> Posting:
+    return parts[0] if len(parts) == 1 else Posting(*map(np.concatenate, zip(*parts, strict=True)))
+
+
 class SegmentBuilder:
     """Collects the rows of one batch; `postings` then yields its terms in order."""
 
-    chunk_ids: list[int] = field(default_factory=list)
-    file_ids: list[int] = field(default_factory=list)
-    lengths: list[float] = field(default_factory=list)
-    _term_ids: dict[str, int] = field(default_factory=dict)
-    _columns: list[int] = field(default_factory=list)
-    _weights: list[float] = field(default_factory=list)
-    _counts: list[int] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.chunk_ids: list[int] = []
+        self.file_ids: list[int] = []
+        self.lengths: list[float] = []
+        self._marked: dict[str, int] = {}  # a term with the mark of its field → its number
+        self._columns: list[int] = []
+        self._weights: list[float] = []
+        self._counts: list[int] = []
 
     def add(self, chunk_id: int, file_id: int, terms: Mapping[str, float], path_terms: Sequence[str]) -> None:
         self.chunk_ids.append(chunk_id)
         self.file_ids.append(file_id)
         self.lengths.append(sum(terms.values()))
-        known = self._term_ids
+        known = self._marked
         self._columns.extend([known.setdefault(term, len(known)) for term in terms])
         self._columns.extend([known.setdefault(term, len(known)) for term in path_terms])
         self._weights.extend(terms.values())
@@ -68,17 +90,46 @@ class SegmentBuilder:
         self._counts.append(len(terms) + len(path_terms))
 
     def postings(self) -> Iterator[tuple[str, bytes]]:
-        columns = np.array(self._columns, np.int32)
-        rows = np.repeat(np.arange(len(self._counts), dtype=np.uint32), self._counts)
-        scaled = np.rint(np.array(self._weights) * FREQUENCY_SCALE)
-        frequencies = np.clip(scaled, 1, 65_535).astype(np.uint16)
-        order = np.argsort(columns, kind="stable")
-        rows, frequencies = rows[order], frequencies[order]
-        starts = np.searchsorted(columns[order], np.arange(len(self._term_ids) + 1))
-        for term in sorted(self._term_ids):
-            column = self._term_ids[term]
-            part = slice(starts[column], starts[column + 1])
-            yield term, encode_postings(rows[part], frequencies[part])
+        if not self._columns:
+            return
+        terms, term_of, field_of = self._unmarked()
+        columns, weights = np.array(self._columns, np.int32), np.array(self._weights)
+        rows = len(self._counts)
+        keys = term_of[columns] * rows + np.repeat(np.arange(rows), self._counts)
+        order = np.argsort(keys, kind="stable")
+        keys, weights, fields = keys[order], weights[order], field_of[columns[order]]
+        starts = np.flatnonzero(np.diff(keys, prepend=-1))
+
+        def total(field: int, scale: int, least: int, kind: type[np.uint8 | np.uint16]) -> NDArray[np.unsignedinteger]:
+            own = fields == field
+            sums = np.rint(np.add.reduceat(np.where(own, weights * scale, 0.0), starts))
+            present = np.logical_or.reduceat(own, starts)
+            return np.where(present, np.clip(sums, least, np.iinfo(kind).max), 0).astype(kind)
+
+        path = total(_STEM, IN_STEM, 1, np.uint8) | total(_FOLDER, IN_FOLDER, 1, np.uint8)
+        whole = Posting(
+            (keys[starts] % rows).astype(np.int32),
+            total(_TEXT, 10, 1, np.uint16),
+            total(_TYPE, 1, 1, np.uint8),
+            total(_NAME, 1, 1, np.uint8),
+            path,
+        )
+        bounds = np.searchsorted(keys[starts] // rows, np.arange(len(terms) + 1)).tolist()
+        for term in sorted(terms):
+            at = terms[term]
+            part = slice(bounds[at], bounds[at + 1])
+            yield term, encode_posting(whole.at(part))
+
+    def _unmarked(self) -> tuple[dict[str, int], NDArray[np.int64], NDArray[np.int8]]:
+        """The terms without marks, and for each marked one its term and its field."""
+        terms: dict[str, int] = {}
+        term_of, field_of = [], []
+        for marked in self._marked:
+            field = _FIELDS.get(marked[:_MARK_LENGTH], _TEXT)
+            bare = marked[_MARK_LENGTH:] if field else marked
+            term_of.append(terms.setdefault(bare, len(terms)))
+            field_of.append(field)
+        return terms, np.array(term_of, np.int64), np.array(field_of, np.int8)
 
 
 def live_row_map(file_ids: NDArray[np.int32], live_files: NDArray[np.int32]) -> NDArray[np.int32] | None:
@@ -101,33 +152,22 @@ def merge_postings(
     import heapq
 
     streams = [_numbered(at, source) for at, source in enumerate(sources)]
-    current, parts = "", list[tuple[NDArray[np.uint32], NDArray[np.uint16]]]()
+    current, parts = "", list[Posting]()
     for term, at, data in heapq.merge(*streams, key=lambda item: item[:2]):
         if term != current:
             if parts:
-                yield current, _join(parts)
+                yield current, encode_posting(joined_posting(parts))
             current, parts = term, []
-        rows, frequencies = decode_postings(data)
-        row_map = row_maps[at]
-        if row_map is not None:
-            moved = row_map[rows]
-            keep = moved >= 0
-            rows, frequencies = moved[keep].astype(np.uint32), frequencies[keep]
-        if len(rows):
-            parts.append((rows + np.uint32(offsets[at]), frequencies))
+        posting = moved_posting(decode_posting(data), row_maps[at], offsets[at])
+        if len(posting.rows):
+            parts.append(posting)
     if parts:
-        yield current, _join(parts)
+        yield current, encode_posting(joined_posting(parts))
 
 
 def _numbered(at: int, source: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, int, bytes]]:
     for term, data in source:
         yield term, at, data
-
-
-def _join(parts: list[tuple[NDArray[np.uint32], NDArray[np.uint16]]]) -> bytes:
-    if len(parts) == 1:
-        return encode_postings(*parts[0])
-    return encode_postings(np.concatenate([rows for rows, _ in parts]), np.concatenate([f for _, f in parts]))
 
 
 def segments_to_merge(row_counts: Mapping[int, int], live_counts: Mapping[int, int]) -> list[int]:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, cast
 
 import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from codeinfo.ports import ChunkRow, StoredSymbol
+from codeinfo.ports import ChunkRow, Made, Posting, StoredSymbol
 from codeinfo.rank.boost import usual_depths
 from codeinfo.store.rows import chunk_checksum, definition_from_row
 from codeinfo.store.segments import (
-    FREQUENCY_SCALE,
     Damage,
     VectorsGone,
-    decode_postings,
+    decode_posting,
+    joined_posting,
     live_row_map,
+    moved_posting,
     rows_checksum,
 )
 
@@ -50,6 +52,7 @@ class Arrays:
     file_rows: NDArray[np.int32]
     row_length: NDArray[np.float32]
     segments: tuple[Segment, ...]
+    derived: dict[Hashable, Any] = field(default_factory=dict)  # what ranking made of the above
 
 
 def load_meta(db: apsw.Connection) -> dict[str, str]:
@@ -132,24 +135,23 @@ class SqliteSnapshot:
         self.file_rows = arrays.file_rows
         self.row_length = arrays.row_length
 
-    def postings(self, terms: Sequence[str]) -> Mapping[str, tuple[NDArray[np.int32], NDArray[np.float32]]]:
-        found: dict[str, list[tuple[NDArray[np.int32], NDArray[np.float32]]]] = {}
+    def derived(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        known = self._arrays.derived
+        if key not in known:
+            known[key] = make()  # two threads may both make it: the same value, so either will do
+        return cast(Made, known[key])
+
+    def postings(self, terms: Sequence[str]) -> Mapping[str, Posting]:
+        found: dict[str, list[Posting]] = {}
         wanted = list(dict.fromkeys(terms))
         marks = ",".join("?" * len(wanted))
         query = f"SELECT term, data FROM postings WHERE segment = ? AND term IN ({marks})"
         for segment in self._arrays.segments:
             for term, data in self._db.execute(query, (segment.id, *wanted)):
-                rows, tenths = decode_postings(data)
-                frequencies = tenths.astype(np.float32) / np.float32(FREQUENCY_SCALE)
-                if segment.row_map is not None:
-                    moved = segment.row_map[rows]
-                    alive = moved >= 0
-                    local, frequencies = moved[alive], frequencies[alive]
-                else:
-                    local = rows.astype(np.int32)
-                if len(local):
-                    found.setdefault(term, []).append((local + np.int32(segment.first_row), frequencies))
-        return {term: _concatenated(parts) for term, parts in found.items()}
+                posting = moved_posting(decode_posting(data), segment.row_map, segment.first_row)
+                if len(posting.rows):
+                    found.setdefault(term, []).append(posting)
+        return {term: joined_posting(parts) for term, parts in found.items()}
 
     def cosines(self, query: NDArray[np.float32]) -> NDArray[np.float32] | None:
         segments = self._arrays.segments
@@ -166,29 +168,19 @@ class SqliteSnapshot:
         return result
 
     def chunks(self, rows: Sequence[int]) -> list[ChunkRow]:
-        query = "SELECT start_line, end_line, kind, symbol, breadcrumb, text, checksum FROM chunks WHERE id = ?"
-        result = []
-        for row in rows:
-            chunk_id, file = int(self._arrays.chunk_ids[row]), int(self.row_file[row])
-            found = list(self._db.execute(query, (chunk_id,)))
-            if not found or chunk_checksum(self.paths[file], *found[0][:6]) != found[0][6]:
-                raise Damage(f"chunk {chunk_id} of {self.paths[file]} is missing or fails its checksum")
-            start, end, kind, symbol, breadcrumb, text, _ = found[0]
-            result.append(
-                ChunkRow(
-                    chunk_id=chunk_id,
-                    path=self.paths[file],
-                    language=self.languages[file],
-                    file_kind=self.kinds[file],
-                    start_line=start,
-                    end_line=end,
-                    text=text,
-                    kind=kind,
-                    symbol=symbol,
-                    breadcrumb=breadcrumb,
-                )
-            )
-        return result
+        query = "SELECT id, start_line, end_line, kind, symbol, breadcrumb, text, checksum FROM chunks WHERE id = ?"
+        ids = self._arrays.chunk_ids[list(rows)].tolist() if rows else []
+        found = {row[0]: row for row in self._db.executemany(query, ((chunk_id,) for chunk_id in ids))}
+        files = self.row_file[list(rows)].tolist() if rows else []
+        return [self._chunk(file, found.get(chunk_id)) for chunk_id, file in zip(ids, files, strict=True)]
+
+    def _chunk(self, file: int, row: tuple[Any, ...] | None) -> ChunkRow:
+        path = self.paths[file]
+        if row is None or chunk_checksum(path, *row[1:7]) != row[7]:
+            raise Damage(f"a chunk of {path} is missing or fails its checksum")
+        chunk_id, start, end, kind, symbol, breadcrumb, text, _ = row
+        language, file_kind = self.languages[file], self.kinds[file]
+        return ChunkRow(chunk_id, path, language, file_kind, start, end, text, kind, symbol, breadcrumb)
 
     def row_at(self, file: int, line: int) -> int | None:
         first = int(self.file_first[file])
@@ -206,11 +198,3 @@ class SqliteSnapshot:
                     d.exported, d.bases FROM definitions d JOIN files f ON f.id = d.file_id
                     WHERE d.name_key IN ({marks}) ORDER BY f.path, d.ordinal"""
         return [StoredSymbol(path, definition_from_row(*rest)) for path, *rest in self._db.execute(query, keys)]
-
-
-def _concatenated(
-    parts: list[tuple[NDArray[np.int32], NDArray[np.float32]]],
-) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    if len(parts) == 1:
-        return parts[0]
-    return np.concatenate([rows for rows, _ in parts]), np.concatenate([weights for _, weights in parts])

@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
@@ -80,6 +81,11 @@ class SqliteStore:
             db.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
 
     # --- reading ---
+
+    @cached_property
+    def recipe(self) -> str:
+        """What it was made by: never changed in a build."""
+        return self.meta()["recipe"]
 
     def meta(self) -> dict[str, str]:
         with self._connections.reading() as db:

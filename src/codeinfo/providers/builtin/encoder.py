@@ -65,14 +65,15 @@ class BuiltinEmbedder:
         """One unit row a path, from words weighted by how few of `paths` share them: pass all paths of an index."""
         return self._encoder.path_vectors(paths)
 
-    def embed_path(self, path: str) -> Floats:
-        """What one path says, its words weighted as those of a query: the same whatever else an index holds."""
-        known = self._paths.get(path)
-        if known is None:
-            if len(self._paths) >= MAX_PATHS:
-                self._paths.clear()
-            known = self._paths[path] = self._encoder.query(_without_extension(path))
-        return known
+    def embed_paths(self, paths: Sequence[str]) -> Floats:
+        """What each path says, its words weighted as those of a query: the same whatever else an index holds."""
+        known = self._paths
+        if len(known) >= MAX_PATHS:
+            known.clear()
+        new = [path for path in paths if path not in known]
+        if new:
+            known.update(zip(new, self._encoder.queries([_without_extension(path) for path in new]), strict=True))
+        return np.array([known[path] for path in paths], np.float32)
 
     def calibrate(self, distance: float) -> float:
         """Stretch the scale so that the default cutoff falls where right chunks end; order and both ends are kept."""
@@ -142,12 +143,21 @@ class Encoder:
 
     def query(self, text: str) -> Floats:
         """One unit-length vector; repeated words count each time, as in training."""
-        ids = np.fromiter(self._text_ids(text), np.int64)
-        if not len(ids):
-            return self._nothing()
-        weights = self._query_weights[ids] * self._scales[ids]
-        total: Floats = weights @ self._vectors[ids].astype(np.float32)
-        return total / max(float(np.linalg.norm(total)), 1e-9)
+        found: Floats = self.queries([text])[0]
+        return found
+
+    def queries(self, texts: Sequence[str]) -> Floats:
+        """One row a text, without the table of floats that a whole index is worth."""
+        rows = [self._text_ids(text) for text in texts]
+        lengths = np.array([len(row) for row in rows])
+        out = np.tile(self._nothing(), (len(rows), 1))
+        told = np.flatnonzero(lengths)
+        if len(told):
+            ids = np.fromiter(chain.from_iterable(rows), np.int64)
+            words = (self._query_weights[ids] * self._scales[ids])[:, None] * self._vectors[ids]
+            sums = np.add.reduceat(words, (np.cumsum(lengths) - lengths)[told], axis=0)
+            out[told] = sums / np.maximum(np.sqrt(np.einsum("ij,ij->i", sums, sums)), 1e-9)[:, None]
+        return out
 
     def weighted(self, rows: Sequence[Sequence[tuple[str, float]]]) -> Floats:
         """Unit-length sums of words with weights of the caller's choosing."""
