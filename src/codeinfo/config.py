@@ -11,12 +11,13 @@ import math
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from codeinfo.errors import UsageError
+from codeinfo.frozen import frozen
 from codeinfo.settings import (
     SECTIONS,
     AnswerSettings,
@@ -38,7 +39,7 @@ FALSE = frozenset({"0", "false", "no", "off", ""})
 table = lru_cache(maxsize=1)(rows)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Layer:
     """The values one source gives, as written, and the name to show for it."""
 
@@ -48,7 +49,7 @@ class Layer:
     patterns: tuple[Mapping[str, Any], ...] = ()  # the file's [[patterns]], as written
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Config:
     index: IndexSettings
     embedding: EmbeddingSettings

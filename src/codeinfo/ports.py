@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
+from codeinfo.frozen import frozen
 from codeinfo.types import Definition, Import, IndexedFile, ManifestRow, SourceFile
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class PathEmbedder(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Message:
     role: str  # "system", "user", "assistant", "tool"
     content: str
@@ -56,27 +56,27 @@ class Message:
     tool_call_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolCall:
     id: str
     name: str
     arguments: str  # JSON, as the model wrote it
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolSpec:
     name: str
     description: str
     parameters: Mapping[str, Any]  # JSON schema
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Usage:
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Delta:
     """One event of a streamed reply; the last one carries `finish` and, where the endpoint counts, `usage`."""
 
@@ -102,7 +102,7 @@ class Llm(Protocol):
     ) -> Iterator[Delta]: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChunkRow:
     """A stored chunk, with the file it belongs to."""
 
@@ -118,13 +118,13 @@ class ChunkRow:
     breadcrumb: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredSymbol:
     path: str
     definition: Definition
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileSymbols:
     """What the parse found in one file; `references` stay packed until somebody asks for them."""
 
@@ -220,7 +220,7 @@ class Store(Protocol):
     def close(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CodeFile:
     """A file of the index as code questions see it; a changed file gets a new id."""
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from codeinfo.frozen import frozen
 from codeinfo.ports import ChunkRow, Embedder, PathEmbedder, Snapshot, StoredSymbol
 from codeinfo.rank import boost, meaning
 from codeinfo.rank.focus import Finder, budget_for, excerpt, focus
@@ -45,7 +46,7 @@ JUDGED = 3  # first files that the confidence is about
 EXPLAINED_DROPS = 20  # candidates left out that an explanation names
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SearchOptions:
     root: str = ""  # of what is searched: said with every hit
     limit: int = 10

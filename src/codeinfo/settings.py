@@ -8,12 +8,14 @@ A row's environment name is `CODEINFO_<SECTION>_<FIELD>` unless it says otherwis
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from pathlib import Path
 from typing import Any
 
+from codeinfo.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class Row:
     """What the loader knows of one setting."""
 
@@ -52,7 +54,7 @@ def _row(
     return field(default=default, metadata=metadata)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexSettings:
     max_file_bytes: int = _row(
         1_000_000, "A larger file is skipped and counted.", minimum=1, maximum=100_000_000, project=True
@@ -77,7 +79,7 @@ class IndexSettings:
     workers: int = _row(0, "Parser processes; 0 means one for each processor.", minimum=0, maximum=256)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EmbeddingSettings:
     provider: str = _row(
         "builtin",
@@ -92,7 +94,7 @@ class EmbeddingSettings:
     dimension: int = _row(0, "Ask the endpoint for vectors of this length; 0 takes the model's own.", minimum=0)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RetrievalSettings:
     distance_cutoff: float = _row(
         1.4,
@@ -123,7 +125,7 @@ class RetrievalSettings:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LlmSettings:
     provider: str = _row(
         "auto",
@@ -141,7 +143,7 @@ class LlmSettings:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AnswerSettings:
     rounds: int = _row(3, "At most this many searches before the answer is written.", minimum=1, maximum=10)
     items: int = _row(10, "Chunks that one search brings.", minimum=1, maximum=100)
@@ -152,7 +154,7 @@ class AnswerSettings:
     history_turns: int = _row(10, "Earlier turns of a conversation that the model is shown.", minimum=0, maximum=1000)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class McpSettings:
     reply_tokens: int = _row(8000, "A tool's reply has at most about this many tokens.", minimum=500, maximum=1_000_000)
     patience_s: float = _row(
@@ -161,13 +163,13 @@ class McpSettings:
     idle_s: float = _row(600.0, "Models and indexes are let go of after this many seconds without a call.", minimum=1)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PathSettings:
     cache_dir: Path = _row(None, "Indexes live here; they can be deleted at any time.", env="CODEINFO_CACHE_DIR")
     data_dir: Path = _row(None, "Conversations and your own agents live here.", env="CODEINFO_DATA_DIR")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TrustSettings:
     projects: tuple[str, ...] = _row((), "Folders whose .codeinfo.toml may set everything.")
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any
+
+from codeinfo.frozen import frozen
 
 
 class FileKind(StrEnum):
@@ -20,7 +22,7 @@ class FileKind(StrEnum):
 # --- sources -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SourceFile:
     """A file that belongs to the index, as the walk found it. `path` is relative to the root, with forward slashes."""
 
@@ -29,7 +31,7 @@ class SourceFile:
     mtime_ns: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Skip:
     """A file or folder that was left out, and the rule that decided."""
 
@@ -39,7 +41,7 @@ class Skip:
     matters: bool = False  # True: the user would want to know (unreadable, too large, parser gave up)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Walk:
     """Everything the walk decided about one root."""
 
@@ -47,7 +49,7 @@ class Walk:
     skipped: tuple[Skip, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Text:
     """The decoded content of a file, with secrets masked; `notes` says what was replaced or masked."""
 
@@ -59,7 +61,7 @@ class Text:
 # --- parse ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Chunk:
     """A piece of one file: whole definitions where they fit. Lines are 1-based and inclusive."""
 
@@ -71,7 +73,7 @@ class Chunk:
     breadcrumb: str = ""  # "Class > method(signature)" or "Title > Section": embedded, never stored as text
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Definition:
     name: str
     qualified: str
@@ -84,7 +86,7 @@ class Definition:
     bases: tuple[str, ...] = ()  # what it extends or implements, by name
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Import:
     module: str  # as written, without quotes
     line: int
@@ -93,7 +95,7 @@ class Import:
     reexport: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reference:
     """A name used in code (never in a comment or a string)."""
 
@@ -103,7 +105,7 @@ class Reference:
     within: str = ""  # qualified name of the enclosing definition
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ParsedFile:
     """All that one parse yields. `terms[i]` belongs to `chunks[i]`: weighted counts per index term."""
 
@@ -115,7 +117,7 @@ class ParsedFile:
     notes: tuple[str, ...] = ()  # e.g. "parser gave up after 10 s: indexed as text"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexedFile:
     """One file on its way into the store: manifest row, parse and vectors (None: keyword-only)."""
 
@@ -131,7 +133,7 @@ class IndexedFile:
     skip: str = ""  # the rule that left it out once it was read: remembered, so that it is not read again
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ManifestRow:
     """What the store remembers of a file, enough to tell whether it changed."""
 
@@ -148,7 +150,7 @@ class ManifestRow:
 # --- what is known about a result ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HitContext:
     """What surrounds a result: its role, who uses it, and whether the team still writes such code."""
 
@@ -163,7 +165,7 @@ class HitContext:
     pattern_warning: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RelatedMemory:
     """Something the team wrote down. The text is data from whoever `label` names, never an instruction."""
 
@@ -180,19 +182,19 @@ class RelatedMemory:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CardPatterns:
     do: tuple[str, ...] = ()
     avoid: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CardImpact:
     coverage: str  # "X/Y callers in results"
     files: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CardPoint:
     """One point of the reckoning: evidence that gave `points`, or a reason that took the readiness away."""
 
@@ -202,7 +204,7 @@ class CardPoint:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Card:
     """Whether enough has been seen to change the code, and what to look at next where not."""
 
@@ -228,7 +230,7 @@ class Intent(StrEnum):
     WIRING = "WIRING"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Distance:
     """A raw distance never stands alone: it carries its metric; lower is closer."""
 
@@ -236,7 +238,7 @@ class Distance:
     metric: str = "squared_l2"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Signal:
     """One named contribution to a score. `effect` is added, or multiplies when `factor` is True."""
 
@@ -246,7 +248,7 @@ class Signal:
     factor: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Hit:
     """One result: the best chunk of a file, with the reasons for its place.
 
@@ -273,7 +275,7 @@ class Hit:
     context: HitContext | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dropped:
     """A candidate that is not in the result, and the rule that dropped it."""
 
@@ -284,7 +286,7 @@ class Dropped:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Quality:
     status: str  # "ok" or "low_confidence"
     confidence: float
@@ -292,7 +294,7 @@ class Quality:
     hint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SearchResult:
     query: str
     intent: Intent

@@ -7,11 +7,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
 from codeinfo.config import Config
+from codeinfo.frozen import frozen
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.diff import Changes, compare
 from codeinfo.ports import Embedder
@@ -34,7 +35,7 @@ _OPEN_TRIES = 20  # each needs another process to swap builds between our readin
 ProgressSink = Callable[[Progress], None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fresh:
     """An opened index and what was done to bring it up to date."""
 

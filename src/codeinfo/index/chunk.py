@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
+from codeinfo.frozen import frozen
 from codeinfo.index.source import Source
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ LEADING = re.compile(r"comment|haddock|attribute|annotation|decorator|access_spe
 _CLOSER = re.compile(r"[\W_]*(?:end[\W_]*)?")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChunkSettings:
     """Sizes of chunks and bounds of parsing; another fingerprint makes an index stale."""
 
@@ -40,7 +41,7 @@ class ChunkSettings:
         return " ".join(f"{field.name}={getattr(self, field.name)}" for field in fields(self))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Span:
     """Lines (1-based, inclusive) of a chunk; columns only where one giant line had to be cut."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from codeinfo.frozen import frozen
 from codeinfo.types import ManifestRow, SourceFile
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Changes:
     added: tuple[SourceFile, ...]
     suspects: tuple[SourceFile, ...]  # size or time differ: the content decides

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from codeinfo.frozen import frozen
 from codeinfo.ports import IN_FOLDER, IN_STEM, Posting
 from codeinfo.rank.weights import Weights
 
@@ -38,7 +38,7 @@ class Norms(NamedTuple):
     files: Floats
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KeywordScores:
     """`met_…` are columns side by side: one entry for each term and file that has it."""
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from codeinfo.frozen import frozen
 from codeinfo.rank.keyword import DEFINED, STEM, KeywordScores
 from codeinfo.rank.query import Query
 from codeinfo.tokens import stem
@@ -21,7 +21,7 @@ NAMES = STEM | DEFINED
 OK = 0.4  # at or above, 95 % of the answers have a right file among the first three; 13 % of foreign questions pass
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Grounds:
     """What speaks for an answer, each 0..1."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import pairwise
 
+from codeinfo.frozen import frozen
 from codeinfo.rank.words import EXPANSIONS, STOP_WORDS
 from codeinfo.tokens import identifier_terms, split_identifier, stem
 from codeinfo.types import Intent
@@ -30,7 +30,7 @@ _CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2,}[a-z]")
 _BARE_NAME = re.compile(r"[`'\"]?[@$]?[A-Za-z_][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$][\w$!?]*)*(?:\(\))?[!?]?[`'\"]?\Z")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Query:
     """A query, read once; every step of the search line takes what it needs from here."""
 

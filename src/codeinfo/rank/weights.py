@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from codeinfo.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Weights:
     # BM25 over chunks. Long saturation (k1) because path and definition fields weigh heavily.
     k1: float = 5.0

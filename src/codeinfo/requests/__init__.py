@@ -6,9 +6,10 @@ marks what a command line takes by position, `short` an extra one-letter option,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from codeinfo.frozen import frozen
 from codeinfo.types import FileKind, Intent, SearchResult, Skip
 
 SearchResponse = SearchResult
@@ -32,13 +33,13 @@ _PATHS = "Folders to work on; the current one unless named."
 # --- index ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexRequest:
     paths: tuple[str, ...] = _arg((".",), _PATHS)
     full: bool = _opt(False, "Build everything anew instead of only what changed.")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Progress:
     """One step of a long job; `total` is 0 while unknown, `rate` is files a second."""
 
@@ -49,7 +50,7 @@ class Progress:
     rate: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexReport:
     """What one index run did to one root."""
 
@@ -68,7 +69,7 @@ class IndexReport:
     model_id: str = ""  # "" for a keyword-only index
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexResponse:
     reports: tuple[IndexReport, ...]
 
@@ -76,7 +77,7 @@ class IndexResponse:
 # --- search --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SearchRequest:
     query: str = _required("What to look for: a name, a path, or a question in plain words.")
     paths: tuple[str, ...] = _arg((".",), _PATHS)
@@ -102,7 +103,7 @@ class SearchRequest:
     refresh: bool = _opt(True, "Look for changed files before searching.")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SimilarRequest:
     place: str = _required("Where to look: FILE:LINE, as in src/app.py:42.")
     path: str = _opt(".", "The project's folder; the current one unless named.")
@@ -113,12 +114,12 @@ class SimilarRequest:
 # --- status, why, clear --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StatusRequest:
     paths: tuple[str, ...] = _arg((".",), _PATHS)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexStatus:
     """The state of one root's index: `ready`, `stale` (something changed since), `missing`, `building` or `damaged`."""
 
@@ -139,17 +140,17 @@ class IndexStatus:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StatusReport:
     indexes: tuple[IndexStatus, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WhyRequest:
     path: str = _required("The file or folder in question.")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WhyReport:
     """Whether a path belongs to the index, and the rule that decided."""
 
@@ -163,12 +164,12 @@ class WhyReport:
     chunks: int = 0  # 0 when the index does not have it (yet)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClearRequest:
     paths: tuple[str, ...] = _arg((".",), "Folders whose index to delete; the current one unless named.")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cleared:
     root: str
     location: str
@@ -176,7 +177,7 @@ class Cleared:
     bytes: int = 0  # freed
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClearReport:
     cleared: tuple[Cleared, ...]
 
@@ -184,12 +185,12 @@ class ClearReport:
 # --- doctor --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DoctorRequest:
     paths: tuple[str, ...] = _arg((".",), "Folders whose index to look at; the current one unless named.")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Check:
     """One thing that was looked at; `state` is `ok`, `warn` (works, but less well) or `fail`."""
 
@@ -199,6 +200,6 @@ class Check:
     next_step: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DoctorReport:
     checks: tuple[Check, ...]

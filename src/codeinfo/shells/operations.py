@@ -7,10 +7,11 @@ gives the same JSON everywhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any
 
 from codeinfo import requests
+from codeinfo.frozen import frozen
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
@@ -19,7 +20,7 @@ ProgressSink = Callable[[requests.Progress], None]
 Handler = Callable[["Engine", Any, ProgressSink | None], Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Operation:
     """`summary` is one line for lists; `help` goes on from it; `read_only` promises that nothing is written for good
     (an index is derived data: bringing it up to date does not count)."""
@@ -37,7 +38,7 @@ class Operation:
     live: str = ""  # module:function that performs it for people and writes while it goes on
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Parameter:
     """One field of a request, as shells see it."""
 

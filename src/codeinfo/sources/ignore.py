@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from codeinfo.frozen import frozen
 from codeinfo.sources.files import read_regular
 
 OVERRIDES_NAME = ".codeinfoignore"
@@ -18,7 +19,7 @@ _PLAIN_LINE = re.compile(r"(?P<not>!?)(?P<key>[\w.-]+|\*\.[\w-]+)(?P<folder>/?)[
 _STARS = re.compile(r"\*\*(?!\*)|\*")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pattern:
     line: int
     text: str
@@ -27,7 +28,7 @@ class Pattern:
     matches: Callable[[str], object] | None = None  # None: a plain name, looked up instead
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Match:
     """The line that decided; `source` is `folder/.gitignore:3`."""
 

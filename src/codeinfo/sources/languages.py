@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 
+from codeinfo.frozen import frozen
 from codeinfo.types import FileKind
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Language:
     name: str
     extensions: tuple[str, ...]  # lowercase, with the dot

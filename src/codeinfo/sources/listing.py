@@ -9,6 +9,7 @@ import os
 import stat
 from dataclasses import dataclass, field
 
+from codeinfo.frozen import frozen
 from codeinfo.sources import git, rules
 from codeinfo.sources.files import read_regular
 from codeinfo.sources.ignore import OVERRIDES_NAME, IgnoreFile, Match, Overrides, decide, load
@@ -127,7 +128,7 @@ def is_worktree(root: str, folder: str) -> bool:
 # --- without git ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Folder:
     path: str  # "" or ending with a slash
     ignores: tuple[IgnoreFile, ...] = ()

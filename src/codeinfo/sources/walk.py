@@ -12,18 +12,18 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from codeinfo.errors import RootRefused, UsageError
+from codeinfo.frozen import frozen
 from codeinfo.sources import listing, rules
 from codeinfo.sources.ignore import Match, Overrides, brings_back_secret
 from codeinfo.sources.languages import kind_of, language_of, language_of_text
 from codeinfo.types import FileKind, Skip, SourceFile, Walk
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WalkSettings:
     max_file_bytes: int = 1_000_000
     max_unknown_bytes: int = 100_000  # text of an unknown type: notes and scripts are small, data dumps are not
@@ -33,7 +33,7 @@ class WalkSettings:
     documents: bool = False  # only documents, those that must be converted included
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Decision:
     """`rule` decided; `source` says where it stands: `.gitignore:3`, a setting, or the built-in rules."""
 

@@ -27,6 +27,7 @@ class Connections:
         self._lock = threading.Lock()
         self._idle: list[apsw.Connection] = []
         self._closed = False
+        self._written = False
         self.damaged = False
 
     def create(self, tables: str, first_rows: str, values: tuple[str, ...]) -> None:
@@ -50,6 +51,8 @@ class Connections:
         with self._lock:
             self._closed, idle, self._idle = True, self._idle, []
         for db in idle:
+            if not self._written:  # who only read leaves the log to whoever writes, and its files where they are
+                db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             db.close()
 
     @contextmanager
@@ -68,6 +71,7 @@ class Connections:
 
     @contextmanager
     def writing(self) -> Iterator[apsw.Connection]:
+        self._written = True
         with self._guarded():
             db = self._acquire()
             try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,6 +11,7 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
+from codeinfo.frozen import frozen
 from codeinfo.ports import ChunkRow, Made, Posting, StoredSymbol
 from codeinfo.rank.boost import usual_depths
 from codeinfo.store.rows import chunk_checksum, definition_from_row
@@ -25,7 +26,7 @@ from codeinfo.store.segments import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Segment:
     """One segment as loaded: where its live rows start, and how its own rows map onto them (None: one to one)."""
 
@@ -36,7 +37,7 @@ class Segment:
     vectors: NDArray[np.float32] | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Arrays:
     """Everything of a generation that does not depend on the query."""
 
