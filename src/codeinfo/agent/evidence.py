@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from codeinfo.rank.policy import PolicyItem, PolicyResult, PolicySettings, apply_policy
 from codeinfo.requests.answers import Citation
-from codeinfo.types import Distance, Dropped, Hit
+from codeinfo.types import Distance, Dropped, FileKind, Hit
 
 CHARS_PER_TOKEN = 4  # a rule of thumb for English and code, used only where no endpoint counts
 
@@ -30,10 +30,12 @@ class Item:
     symbol: str = ""
     distance: Distance | None = None
     score: float | None = None
+    section: str = ""  # of a document: its page, sheet, slide or heading
 
     @property
     def place(self) -> str:
-        return f"{self.path}:{self.start_line}-{self.end_line}"
+        lines = f"{self.path}:{self.start_line}-{self.end_line}"
+        return f"{lines} ({self.section})" if self.section else lines
 
     def citation(self, problem: str = "") -> Citation:
         return Citation(
@@ -45,6 +47,7 @@ class Item:
             symbol=self.symbol,
             distance=self.distance,
             problem=problem,
+            section=self.section,
         )
 
 
@@ -100,7 +103,8 @@ def _policy_item(hit: Hit) -> PolicyItem:
 def item_of(hit: Hit, text: str) -> Item:
     """A hit as a passage, not yet numbered, with as much of its text as it may have."""
     last = min(hit.end_line, hit.text_line + text.count("\n"))  # a cut text cites only the lines it has
-    return Item(0, hit.root, hit.path, hit.text_line, last, text, hit.symbol, hit.distance)
+    section = hit.breadcrumb if hit.kind is FileKind.DOCS else ""
+    return Item(0, hit.root, hit.path, hit.text_line, last, text, hit.symbol, hit.distance, section=section)
 
 
 def payload(

@@ -7,7 +7,7 @@ results has, in its text and in its name. A question about something else shares
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from codeinfo.agent.evidence import Evidence, Item, estimated_tokens
 from codeinfo.rank.focus import Finder, excerpt, focus
@@ -96,9 +96,7 @@ def quoted(items: Sequence[Item]) -> str:
 def _focused(item: Item, finder: Finder) -> Item:
     first, last = focus(item.text, finder, PASSAGE_CHARS)
     text = excerpt(item.text, first, last, PASSAGE_CHARS)
-    return Item(
-        0, item.root, item.path, item.start_line + first, item.start_line + last, text, item.symbol, item.distance
-    )
+    return replace(item, start_line=item.start_line + first, end_line=item.start_line + last, text=text)
 
 
 def _abstained(question: str, items: Sequence[Item], support: Support) -> Answer:

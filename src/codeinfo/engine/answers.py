@@ -15,7 +15,7 @@ from codeinfo.agent.extract import extract
 from codeinfo.agent.loop import Means, Progress, answer
 from codeinfo.agent.model import Model
 from codeinfo.agent.profiles import ALL_TOOLS, BUNDLED, Profile, list_agents, load_agent
-from codeinfo.engine.lookup import Lookup
+from codeinfo.engine.lookup import CodeLookup, Lookup
 from codeinfo.engine.models import Chosen, choose, list_providers, unavailable
 from codeinfo.errors import CodeInfoError, ProviderError, UsageError
 from codeinfo.rank.policy import PolicySettings
@@ -42,6 +42,7 @@ from codeinfo.requests.answers import (
     Trace,
     Turn,
 )
+from codeinfo.requests.documents import DocsAskRequest
 from codeinfo.store.conversations import ConversationStore
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class AnswerOperations:
 
     def ask(
         self,
-        request: AskRequest,
+        request: AskRequest | DocsAskRequest,
         *,
         progress: ProgressSink | None = None,
         emit: Emit = _silent,
@@ -118,15 +119,25 @@ class AnswerOperations:
                 emit(text)
 
             try:
-                lookup = Lookup(self._engine, request.paths, self._config.answers.items, progress, left_out)
+                lookup = self._lookup(request, progress, left_out)
                 reply = self._reply(request.question, lookup, chosen, earlier, agent, show, steps)
             except BaseException as error:
                 self._keep_failure(turn, "".join(heard), error)
                 raise (unavailable(error) if isinstance(error, ProviderError) else error) from None
             notes = tuple(dict.fromkeys((*reply.notes, *lookup.notes)))
-            reply = replace(reply, conversation_id=identity, provider=chosen.provider, notes=notes)
+            cited = tuple(lookup.cited(one) for one in reply.citations)
+            reply = replace(reply, conversation_id=identity, provider=chosen.provider, notes=notes, citations=cited)
             self._keep(turn, reply)
         return reply
+
+    def _lookup(
+        self, request: AskRequest | DocsAskRequest, progress: ProgressSink | None, left_out: Sequence[Path]
+    ) -> Lookup:
+        if isinstance(request, AskRequest):
+            return CodeLookup(self._engine, request.paths, self._config.answers.items, progress, left_out)
+        from codeinfo.engine.document_lookup import DocumentLookup
+
+        return DocumentLookup(self._engine, request, self._config.answers.items, progress)
 
     def _reply(
         self,
@@ -146,7 +157,8 @@ class AnswerOperations:
         system = agent.system_prompt if agent else ""
         means = self._means(chosen.llm, lookup, agent)
         # A model that calls no tools must know the card all the same.
-        card = lookup.decision_card(question) if agent and "decision_card" in agent.tools else ""
+        look_up_card = means.tools.decision_card
+        card = look_up_card(question) if look_up_card and agent and "decision_card" in agent.tools else ""
         return answer(question, means, history=history, system=system, briefing=card, emit=show, progress=steps)
 
     def refuse_chat(self) -> NoReturn:
@@ -202,15 +214,16 @@ class AnswerOperations:
         return known
 
     def _new_conversation(
-        self, request: AskRequest, chosen: Chosen, model_id: str, source: str, agent: Profile | None
+        self, request: AskRequest | DocsAskRequest, chosen: Chosen, model_id: str, source: str, agent: Profile | None
     ) -> str:
+        paths = request.paths if isinstance(request, AskRequest) else (request.path,)
         return self.store.create(
             title=title_of(request.question),
             provider=chosen.provider,
             model=model_id,
             source=source,
             agent_name=agent.name if agent else "",
-            paths=[str(Path(path).absolute()) for path in request.paths],
+            paths=[str(Path(path).absolute()) for path in paths],
         )
 
     def _keep(self, turn: int, reply: Answer) -> None:
