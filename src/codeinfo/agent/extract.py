@@ -7,10 +7,10 @@ results has, in its text and in its name. A question about something else shares
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from codeinfo.agent.evidence import Evidence, Item, estimated_tokens
-from codeinfo.rank.focus import Finder, excerpt, focus
+from codeinfo.agent.gate import finder_of, focused
 from codeinfo.rank.words import EXPANSIONS
 from codeinfo.requests.answers import Answer, AnswerUsage
 from codeinfo.tokens import stem, terms
@@ -45,8 +45,8 @@ def extract(question: str, best: Sequence[Item], items: Sequence[Item], weights:
     support = support_of(best[:JUDGED], weights)
     if not items or not support.enough:
         return _abstained(question, items, support)
-    finder = Finder({stem(word): weight for word, weight in weights.items()})
-    chosen = Evidence().show(_focused(item, finder) for item in items[:PASSAGES])
+    finder = finder_of(weights)
+    chosen = Evidence().show(focused(item, finder, PASSAGE_CHARS) for item in items[:PASSAGES])
     return Answer(
         question=question,
         text=f"{EXTRACTIVE}\n\n{quoted(chosen)}",
@@ -91,12 +91,6 @@ def quoted(items: Sequence[Item]) -> str:
             fence += "`"
         blocks.append(f"[{item.number}] {item.place}\n{fence}\n{item.text}\n{fence}")
     return "\n\n".join(blocks)
-
-
-def _focused(item: Item, finder: Finder) -> Item:
-    first, last = focus(item.text, finder, PASSAGE_CHARS)
-    text = excerpt(item.text, first, last, PASSAGE_CHARS)
-    return replace(item, start_line=item.start_line + first, end_line=item.start_line + last, text=text)
 
 
 def _abstained(question: str, items: Sequence[Item], support: Support) -> Answer:

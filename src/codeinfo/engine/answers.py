@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from codeinfo.agent.budget import Budget, Metered
 from codeinfo.agent.conversation import history_messages, title_of, to_markdown
-from codeinfo.agent.evidence import admitted, item_of
 from codeinfo.agent.extract import extract
+from codeinfo.agent.gate import Gate, item_of
 from codeinfo.agent.loop import Means, Progress, answer
 from codeinfo.agent.model import Model
 from codeinfo.agent.profiles import ALL_TOOLS, BUNDLED, Profile, list_agents, load_agent
@@ -174,8 +174,7 @@ class AnswerOperations:
             model=Model(Metered(llm, budget), structured, ThinkFilter),
             budget=budget,
             tools=lookup.functions(),
-            calibrate=lookup.calibrate,
-            policy=self._policy(),
+            gate=self._gate(lookup),
             settings=settings,
             allowed_tools=agent.tools if agent else ALL_TOOLS,
         )
@@ -183,22 +182,23 @@ class AnswerOperations:
     def _extracted(self, question: str, lookup: Lookup, chosen: Chosen) -> Answer:
         budget = Budget(self._config.answers.max_tokens, self._config.answers.timeout_s)
         found = lookup.search(question)
-        items, dropped, result = admitted(found.hits, self._policy(), lookup.calibrate)
+        relevant = self._gate(lookup).relevant(found)
         best = [item_of(hit, hit.text) for hit in found.hits]
-        reply = extract(question, best, items, lookup.word_weights(question))
-        seen = Round(question, (), dropped, None, reply.status, result.score_source)
+        reply = extract(question, best, relevant.items, lookup.word_weights(question))
+        seen = Round(question, (), relevant.dropped, None, reply.status, relevant.score_source)
         notes = (chosen.note,) if chosen.note else ()
         return replace(reply, notes=notes, took_ms=budget.elapsed_ms, trace=Trace((seen,)))
 
-    def _policy(self) -> PolicySettings:
-        retrieval = self._config.retrieval
-        return PolicySettings(
+    def _gate(self, lookup: Lookup) -> Gate:
+        retrieval, settings = self._config.retrieval, self._config.answers
+        policy = PolicySettings(
             retrieval.distance_cutoff,
             retrieval.cutoff_disabled,
             retrieval.fallback_chunks,
             retrieval.chunk_max_chars,
             retrieval.max_chars,
         )
+        return Gate(policy, lookup.calibrate, lookup.word_weights, settings.least_score, settings.passage_chars)
 
     # --- keeping ---
 
