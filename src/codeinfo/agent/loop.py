@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from codeinfo.agent.budget import Budget, Spent
 from codeinfo.agent.evidence import Evidence, Item, estimated_tokens, payload
 from codeinfo.agent.extract import quoted
+from codeinfo.agent.follow_up import searched_for
 from codeinfo.agent.gate import Gate
 from codeinfo.agent.grade import UNGRADED_UP_TO, grade
 from codeinfo.agent.model import Model, filled
@@ -138,7 +139,9 @@ def standalone(question: str, history: Sequence[Message], means: Means) -> str:
     reply = means.model.json(
         filled("standalone", history=told, question=json.dumps(question)), schema, max_tokens=QUERY_TOKENS
     )
-    return str(reply["query"]) if reply else question
+    if reply:
+        return str(reply["query"])
+    return searched_for(question, [message.content for message in history if message.role == "user"])
 
 
 def judge(graded: Sequence[Item], kept: Sequence[Item], number: int, rounds: int) -> tuple[float | None, str]:

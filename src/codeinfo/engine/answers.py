@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NoReturn
 from codeinfo.agent.budget import Budget, Metered
 from codeinfo.agent.conversation import history_messages, title_of, to_markdown
 from codeinfo.agent.extract import extract
-from codeinfo.agent.gate import Gate, item_of
+from codeinfo.agent.follow_up import searched_for
+from codeinfo.agent.gate import Gate
 from codeinfo.agent.loop import Means, Progress, answer
 from codeinfo.agent.model import Model
 from codeinfo.agent.profiles import ALL_TOOLS, BUNDLED, Profile, list_agents, load_agent
@@ -47,7 +48,7 @@ from codeinfo.store.conversations import ConversationStore
 
 if TYPE_CHECKING:
     from codeinfo.engine.facade import Engine, ProgressSink
-    from codeinfo.ports import Llm
+    from codeinfo.ports import Llm, Message
 
 Emit = Callable[[str], None]
 Steps = Callable[[Progress], None]
@@ -149,11 +150,11 @@ class AnswerOperations:
         show: Emit,
         steps: Steps,
     ) -> Answer:
+        history = history_messages(earlier, self._config.answers.history_turns)
         if chosen.llm is None:
-            reply = self._extracted(question, lookup, chosen)
+            reply = self._extracted(question, lookup, chosen, history)
             show(reply.text)
             return reply
-        history = history_messages(earlier, self._config.answers.history_turns)
         system = agent.system_prompt if agent else ""
         means = self._means(chosen.llm, lookup, agent)
         # A model that calls no tools must know the card all the same.
@@ -179,14 +180,15 @@ class AnswerOperations:
             allowed_tools=agent.tools if agent else ALL_TOOLS,
         )
 
-    def _extracted(self, question: str, lookup: Lookup, chosen: Chosen) -> Answer:
+    def _extracted(self, question: str, lookup: Lookup, chosen: Chosen, history: Sequence[Message]) -> Answer:
         budget = Budget(self._config.answers.max_tokens, self._config.answers.timeout_s)
-        found = lookup.search(question)
+        query = searched_for(question, [message.content for message in history if message.role == "user"])
+        found = lookup.search(query)
         relevant = self._gate(lookup).relevant(found)
-        best = [item_of(hit, hit.text) for hit in found.hits]
-        reply = extract(question, best, relevant.items, lookup.word_weights(question))
-        seen = Round(question, (), relevant.dropped, None, reply.status, relevant.score_source)
-        notes = (chosen.note,) if chosen.note else ()
+        reply = extract(question, found, relevant.items, lookup.word_weights(query))
+        seen = Round(query, (), relevant.dropped, None, reply.status, relevant.score_source)
+        followed = f'taken as a follow-up: searched for "{query}"' if query != question else ""
+        notes = tuple(note for note in (chosen.note, followed) if note)
         return replace(reply, notes=notes, took_ms=budget.elapsed_ms, trace=Trace((seen,)))
 
     def _gate(self, lookup: Lookup) -> Gate:
