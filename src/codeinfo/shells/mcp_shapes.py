@@ -343,6 +343,42 @@ def answer_only(answer: Answer, values: dict[str, Any]) -> Reply:
 
 
 @dataclass(frozen=True, slots=True)
+class DocumentSource:
+    """`number` is the [n] of the answer; `section` is a page, sheet, slide or heading; `opens` is where to read it."""
+
+    number: int
+    collection: str
+    document: str
+    opens: str
+    section: str | None = None
+    problem: str | None = None  # why the claim it stands for is not verified
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentAnswer:
+    """`confidence` is high, medium or low."""
+
+    answer: str
+    sources: tuple[DocumentSource, ...]
+    confidence: str
+    conversationId: str
+    modelId: str
+    note: str | None = None
+
+
+def document_answer(answer: Answer, values: dict[str, Any]) -> Reply:
+    sources = tuple(
+        DocumentSource(
+            one.number, one.collection, one.path, one.opens, section=one.section or None, problem=one.problem or None
+        )
+        for one in answer.citations
+    )
+    note = "; ".join(answer.notes) or None
+    found = DocumentAnswer(answer.text, sources, answer.confidence, answer.conversation_id, answer.model_id, note=note)
+    return shaped(found)
+
+
+@dataclass(frozen=True, slots=True)
 class AgentAnswer:
     agentName: str
     conversationId: str
