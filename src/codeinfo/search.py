@@ -106,6 +106,7 @@ def search(text: str, view: Snapshot, embedder: Embedder | None, options: Search
 def gather(query: Query, view: Snapshot, vector: Floats | None, w: Weights) -> Evidence:
     """Candidates and signals from the keyword, vector and symbol channels."""
     files = len(view.paths)
+    runs = view.derived("runs", lambda: runs_of(view.row_file))
     norms = view.derived(("norms", w.k1, w.b), lambda: norms_of(view.row_file, view.row_length, files, w))
     postings = view.postings(list(query.terms)) if query.terms else {}
     keyword = score_keywords(query.terms, postings, view.row_file, norms, w)
@@ -116,7 +117,7 @@ def gather(query: Query, view: Snapshot, vector: Floats | None, w: Weights) -> E
     )
     evidence = Evidence(keyword, cosines, found)
     evidence.files = {
-        "chunks": relative(file_scores(keyword.rows, view.row_file, files, w.chunk_decay)),
+        "chunks": relative(file_scores(keyword.rows, runs, files, w.chunk_decay)),
         "file_bm25": relative(keyword.files),
         "exact_definition": relative(exact),
         "named_definition": relative(named),
@@ -128,7 +129,6 @@ def gather(query: Query, view: Snapshot, vector: Floats | None, w: Weights) -> E
         "path_mention": boost.path_mentions(query, view.paths),
     }
     if cosines is not None:
-        runs = view.derived("runs", lambda: runs_of(view.row_file))
         evidence.files["meaning"] = meaning.file_meaning(cosines, runs, files)
     return evidence
 

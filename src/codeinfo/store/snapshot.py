@@ -14,16 +14,9 @@ from numpy.typing import NDArray
 from codeinfo.frozen import frozen
 from codeinfo.ports import ChunkRow, Made, Posting, StoredSymbol
 from codeinfo.rank.boost import usual_depths
+from codeinfo.store.faults import Damage, VectorsGone
 from codeinfo.store.rows import chunk_checksum, definition_from_row
-from codeinfo.store.segments import (
-    Damage,
-    VectorsGone,
-    decode_posting,
-    joined_posting,
-    live_row_map,
-    moved_posting,
-    rows_checksum,
-)
+from codeinfo.store.segments import decode_posting, joined_posting, live_row_map, moved_posting, rows_checksum
 
 
 @frozen
@@ -54,15 +47,6 @@ class Arrays:
     row_length: NDArray[np.float32]
     segments: tuple[Segment, ...]
     derived: dict[Hashable, Any] = field(default_factory=dict)  # what ranking made of the above
-
-
-def load_meta(db: apsw.Connection) -> dict[str, str]:
-    """What the index says about itself, as far as whoever reads it relies on it."""
-    meta = dict(db.execute("SELECT key, value FROM meta"))
-    numbers = (meta.get("generation", ""), meta.get("dimension", "0"))
-    if not all(number.isdecimal() for number in numbers) or "recipe" not in meta:
-        raise Damage("what it says about itself makes no sense")
-    return meta
 
 
 def load_arrays(db: apsw.Connection, folder: Path, generation: int, complete: bool) -> Arrays:
@@ -117,6 +101,15 @@ def map_vectors(path: Path, rows: int, dimension: int) -> NDArray[np.float32]:
         return np.memmap(path, np.float32, "r", shape=(rows, dimension))
     except FileNotFoundError as error:
         raise VectorsGone(f"{path.name} is gone") from error
+
+
+def vectors_of_file(db: apsw.Connection, folder: Path, file_id: int) -> NDArray[np.float32] | None:
+    query = "SELECT row_count, file_ids, vector_file, dimension FROM segments WHERE vector_file != ''"
+    for count, owners, vector_file, dimension in db.execute(query):
+        rows = np.flatnonzero(np.frombuffer(owners, np.int32, count) == file_id)
+        if len(rows):
+            return np.array(map_vectors(folder / vector_file, count, dimension)[rows])
+    return None
 
 
 class SqliteSnapshot:
