@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from codeinfo.jsonable import jsonable
+from codeinfo.jsonable import PLAIN, jsonable, shown_fields
 
 if TYPE_CHECKING:
     from codeinfo.requests import IndexResponse, StatusReport
@@ -20,8 +20,10 @@ Reply = dict[str, Any]
 
 def without_none(value: Any) -> Any:
     """A dataclass as JSON without the fields that are None."""
-    if is_dataclass(value) and not isinstance(value, type):
-        pairs = ((item.name, getattr(value, item.name)) for item in fields(value))
+    if type(value) in PLAIN:
+        return value
+    if shown := shown_fields(type(value)):
+        pairs = ((name, getattr(value, name)) for name in shown)
         return {name: without_none(one) for name, one in pairs if one is not None}
     if isinstance(value, tuple | list):
         return [without_none(one) for one in value]
