@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
@@ -17,6 +18,8 @@ from codeinfo.rank.boost import usual_depths
 from codeinfo.store.faults import Damage, VectorsGone
 from codeinfo.store.rows import chunk_checksum, definition_from_row
 from codeinfo.store.segments import decode_posting, joined_posting, live_row_map, moved_posting, rows_checksum
+
+_MANY_ROWS = 50_000  # vectors that are worth a second thread
 
 
 @frozen
@@ -155,7 +158,7 @@ class SqliteSnapshot:
         for segment in segments:
             if segment.vectors is None:
                 continue
-            scores = segment.vectors @ query
+            scores = _products(segment.vectors, query)
             if segment.row_map is not None:
                 scores = scores[segment.row_map >= 0]
             result[segment.first_row : segment.first_row + segment.live_rows] = scores
@@ -192,3 +195,16 @@ class SqliteSnapshot:
                     d.exported, d.bases FROM definitions d JOIN files f ON f.id = d.file_id
                     WHERE d.name_key IN ({marks}) ORDER BY f.path, d.ordinal"""
         return [StoredSymbol(path, definition_from_row(*rest)) for path, *rest in self._db.execute(query, keys)]
+
+
+def _products(vectors: NDArray[np.float32], query: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Of every row with the query; many rows in two threads, since one would wait for the memory most of the time."""
+    result = np.empty(len(vectors), np.float32)
+    middle = len(vectors) // 2 if len(vectors) >= _MANY_ROWS else 0
+    other = threading.Thread(target=np.dot, args=(vectors[:middle], query, result[:middle]))
+    if middle:
+        other.start()
+    np.dot(vectors[middle:], query, result[middle:])
+    if middle:
+        other.join()
+    return result
