@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from codeinfo.frozen import frozen
+from typing import NamedTuple
 
 
-@frozen
-class Weights:
+class Weights(NamedTuple):
     # BM25 over chunks. Long saturation (k1) because path and definition fields weigh heavily.
     k1: float = 5.0
     b: float = 0.85
