@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import urllib.request
 from pathlib import Path
 
 import pytest
-from web_tools import make_project, served
+from web_tools import first_search, make_project, served
 
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
 STREAMS = "/ingest/events"  # never ends
@@ -31,10 +30,7 @@ def hold(tmp_path: Path, *, phases: str, examples: int, seconds: int) -> None:
     settings = ("--set", "llm.discover=false", "--set", "llm.provider=none")
     with served(project, home, "--allow", str(project), *settings) as address:
         token = (home / "data" / "codeinfo" / "web-token").read_text()
-        headers = {"content-type": "application/json"}
-        first = urllib.request.Request(f"{address}/api/v1/search", b'{"query": "transfer"}', headers)
-        with urllib.request.urlopen(first, timeout=30) as reply:  # there is a project, so that more than 404 is met
-            assert reply.status == 200
+        first_search(address)  # there is a project, so that more than 404 is met
         command = [
             str(Path(sys.executable).parent / "schemathesis"), "run", f"{address}/openapi.json",
             "--phases", phases, "--max-examples", str(examples), "--max-time", str(seconds), "--checks", CHECKS,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from web_tools import SLOW, make_project, script, served
+from web_tools import SLOW, commit, first_search, make_project, script, served
 
 from codeinfo.providers.testserver import ScriptedServer, Trouble
 
@@ -46,10 +46,12 @@ class Model(ScriptedServer):
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("pages")
     project, other = make_project(folder / "bank"), make_project(folder / "other")
+    commit(project, days_ago=40)
     (other / "huge.py").write_text("x = 1\n" * 300_000)
     with Model(script) as model:
         options = ("--allow", str(folder), "--set", f"llm.base_url={model.url}", "--set", "llm.discover=false")
         with served(project, folder / "home", *options) as address:
+            first_search(address)
             yield World(address, project, other)
 
 
@@ -267,6 +269,10 @@ def test_map_and_health(page: Page) -> None:
     page.locator(".picture a").first.click()
     expect(page.locator("#area")).to_contain_text("Hubs")
     expect(page.get_by_role("heading", name="Memories")).to_be_visible()
+    chart = page.locator(".patterns .trend.rising .spark").first
+    expect(chart).to_be_visible()
+    expect(chart.locator("title")).to_have_text(re.compile(r"by the month they were written, .*: \w+ \d{4} \d+"))
+    expect(page.locator(".patterns tbody tr").first).to_contain_text(re.compile(r"\d+ since \w+ \d{4}"))
     check_accessible(page)
     page.goto("/ui/health")
     expect(page.locator("main")).to_contain_text("sqlite")
@@ -301,6 +307,6 @@ def test_dark_mode_follows_the_system_and_the_button(page: Page) -> None:
 def test_nothing_is_cut_off_on_narrow_and_wide_screens(page: Page, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 800})
     for path in ("/?q=transfer", "/ui/chat", "/ui/agents", "/ui/projects", "/ui/map", "/ui/health"):
-        page.goto(path)
+        page.goto(path, wait_until="networkidle")
         overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert overflow <= 0, path

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
+
+import pytest
 
 from codeinfo.requests.answers import Citation, ToolUse, Turn
 from codeinfo.requests.code import CodeMap, MapArea
+from codeinfo.requests.knowledge import PatternHistory
+from codeinfo.shells.http_charts import HEIGHT, WIDTH, ChartView, decay_chart, trend_chart
 from codeinfo.shells.http_html import _environment
 from codeinfo.shells.http_text import citation_link
 from codeinfo.shells.http_views import picture_of, shown_citations, tool_rows, turn_view
@@ -61,3 +66,49 @@ def test_the_map_puts_what_is_needed_below_and_marks_cycles() -> None:
     assert len(picture.edges) == 5
     assert [edge.title for edge in picture.edges if edge.cycle] == ["store → net: 1", "net → store: 1"]
     assert all(box.x >= 0 and box.x + box.width <= picture.width for box in picture.boxes)
+
+
+# --- charts -----------------------------------------------------------------------------------------------------------
+
+
+def points(view: ChartView) -> list[tuple[float, float]]:
+    found = [(float(x), float(y)) for x, y in re.findall(r"([\d.]+) ([\d.]+)", view.line)]
+    assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for x, y in found)
+    assert view.area.startswith(view.line)
+    return found
+
+
+def test_a_trend_is_drawn_month_by_month_and_told_in_words() -> None:
+    view = trend_chart(PatternHistory("2025-11", (0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2), older=7, undated=3))
+    heights = [y for _, y in points(view)]
+    assert len(heights) == 13
+    assert heights[1] == min(heights)  # up is more
+    assert view.dot == points(view)[-1]
+    assert view.title == (
+        "Lines in use by the month they were written, Nov 2025 to Nov 2026: Dec 2025 4, Oct 2026 1, Nov 2026 2; "
+        "7 older; 3 not dated yet"
+    )
+    assert view.caption == "7 since Nov 2025, 7 older, 3 not dated yet"
+
+
+def test_a_pattern_that_nobody_wrote_of_late_is_a_flat_line() -> None:
+    view = trend_chart(PatternHistory("2025-01", (0,) * 13, older=2))
+    assert len({y for _, y in points(view)}) == 1
+    assert "none; 2 older" in view.title
+
+
+@pytest.mark.parametrize("confidence", [1.0, 0.5, 0.01, 0.0])
+def test_a_memory_fades_along_its_curve(confidence: float) -> None:
+    view = decay_chart("gotcha", confidence)
+    heights = [y for _, y in points(view)]
+    assert heights == sorted(heights)
+    assert 0 <= view.dot[0] <= WIDTH
+    assert heights[0] <= view.dot[1] <= HEIGHT
+    assert view.level is not None
+    assert "halves in 90 days" in view.title
+
+
+def test_a_convention_does_not_fade() -> None:
+    view = decay_chart("convention", 1.0)
+    assert len({y for _, y in points(view)}) == 1
+    assert "does not fade" in view.title

@@ -16,6 +16,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from codeinfo import __version__
 from codeinfo.errors import CodeInfoError
+from codeinfo.shells.http_charts import decay_chart, trend_chart
 from codeinfo.shells.http_errors import status_of
 from codeinfo.shells.http_state import State, state_of
 from codeinfo.shells.http_text import code_lines, lines_address, markdown_html
@@ -45,7 +46,7 @@ def _environment() -> jinja2.Environment:
     environment.filters |= {"ago": _ago, "size": _size, "distance": _distance, "query": urlencode}
     environment.globals |= {
         "code_lines": code_lines, "lines_address": lines_address, "markdown": markdown_html,
-        "version": __version__, "pages": PAGES,
+        "decay_chart": decay_chart, "trend_chart": trend_chart, "version": __version__, "pages": PAGES,
     }  # fmt: skip
     return environment
 

@@ -24,6 +24,7 @@ from codeinfo.types import FileKind, Intent, RelatedMemory
 MAX_QUERY_CHARS = 2000
 PANEL_LINES = 120
 LISTED = 8  # entries of each part of the side panel
+SHOWN_PATTERNS = 24
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
@@ -235,9 +236,9 @@ async def _knowledge(request: Request, state: State) -> Response:
     """Patterns and memories take longer than the picture, so they come after it."""
     root = state.root_of(request.query_params.get("project", ""))
     knowledge = state.engine.knowledge
-    patterns = await state.work(lambda call: knowledge.patterns(PatternsRequest(root), call.progress))
+    patterns = await state.work(lambda call: knowledge.patterns(PatternsRequest(root, history=True), call.progress))
     memories = await state.work(lambda call: knowledge.memory_list(MemoryListRequest(path=root)))
-    return render(request, "knowledge.html", patterns=patterns, memories=memories.memories)
+    return render(request, "knowledge.html", patterns=patterns, memories=memories.memories, shown=SHOWN_PATTERNS)
 
 
 @page
