@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import apsw
 import pytest
 from web_tools import SLOW, commit, first_search, make_project, script, served
 
@@ -192,6 +193,38 @@ def test_history_survives_a_reload_and_a_second_tab(page: Page) -> None:
     second = page.context.new_page()
     second.goto(page.url)
     expect(second.locator(".turn.assistant[data-status=ok]")).to_be_visible()
+
+
+def test_tool_rows_are_there_after_the_server_was_restarted(tmp_path: Path, browser: Browser) -> None:
+    project = make_project(tmp_path / "bank")
+    page = browser.new_page()
+    with Model(script) as model:
+        options = ("--set", f"llm.base_url={model.url}", "--set", "llm.discover=false")
+        with served(project, tmp_path / "home", *options) as address:
+            page.goto(f"{address}/ui/chat")
+            ask(page, "how does transfer move money?")
+            expect(page.locator(".turn.assistant[data-status=ok]")).to_be_visible()
+            shown = rows_of(page)
+            conversation = page.url.partition("?")[2]
+        (project / "bank.py").unlink()  # what was found is told as it was then
+        with apsw.Connection(str(tmp_path / "home" / "data" / "codeinfo" / "conversations.db")) as db:
+            db.execute("""UPDATE turns SET tool_calls = '[{"name": 7}]' WHERE role = 'assistant'""")
+        with served(project, tmp_path / "home", *options) as address:
+            page.goto(f"{address}/ui/chat?{conversation}")
+            again = rows_of(page)
+            expect(page.locator(".call.failed")).to_contain_text("malformed entry")
+    page.close()
+    assert again == shown
+    assert any("def transfer" in preview for preview in shown[1])
+
+
+def rows_of(page: Page) -> tuple[list[str], list[str]]:
+    """The rows of files and the previews of matches, all opened."""
+    page.locator(".tools > summary").click()
+    for row in page.locator(".call > summary, .file > summary").all():
+        row.click()
+    expect(page.locator(".match").first).to_contain_text(re.compile(r"distance \d\.\d{3}"))
+    return page.locator(".file > summary").all_inner_texts(), page.locator(".match pre").all_inner_texts()
 
 
 def test_a_reload_in_the_middle_goes_on_and_stop_stops(page: Page) -> None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
 
-from codeinfo.requests.answers import Citation, ToolUse, Turn
+from codeinfo.requests.answers import Citation, GradedItem, Round, ToolUse, Turn
 from codeinfo.requests.code import CodeMap, MapArea
 from codeinfo.requests.knowledge import PatternHistory
 from codeinfo.shells.http_charts import HEIGHT, WIDTH, ChartView, decay_chart, trend_chart
 from codeinfo.shells.http_html import _environment
 from codeinfo.shells.http_text import citation_link
-from codeinfo.shells.http_views import picture_of, shown_citations, tool_rows, turn_view
+from codeinfo.shells.http_views import picture_of, shown_citations, turn_view
 from codeinfo.types import Distance
 
 
@@ -33,15 +32,6 @@ def test_citations_are_deduplicated_within_a_file_and_the_two_closest_stay() -> 
     assert [one.number for one in shown_citations(given)] == [1, 3, 5, 6]
 
 
-def test_malformed_tool_entries_are_rows_too() -> None:
-    odd: tuple[Any, ...] = (None, {"name": 5}, "text", ToolUse("search", "{}", "3 passages"))
-    rows = tool_rows(odd)
-    assert [row.failed for row in rows] == [True, True, True, False]
-    turn = Turn(1, "c", "assistant", "text", "ok", "now", tool_calls=odd)
-    html = _environment().get_template("turns.html").render(turns=[turn_view(turn)], link=citation_link)
-    assert html.count("malformed entry") == 3
-
-
 def test_a_turn_without_anything_is_shown() -> None:
     html = (
         _environment()
@@ -51,6 +41,28 @@ def test_a_turn_without_anything_is_shown() -> None:
         )
     )
     assert "it &lt;broke&gt;" in html
+
+
+def test_tool_rows_tell_each_search_each_file_and_each_match() -> None:
+    items = (
+        GradedItem("a.py", 1, 5, 0.9, Distance(0.8), "/r", "def a():"),
+        GradedItem("b.py", 1, 2, None, None, "/r", "b = <script>"),
+        GradedItem("a.py", 9, 12, None, Distance(0.3), "/r", "def b():"),
+    )
+    turn = Turn(
+        1, "c", "assistant", "text", "ok", "now",
+        rounds=(Round("how?", items, (), None, "answer"),),
+        tool_calls=(ToolUse("search", "{}", "1 passage", items=items[:1]), ToolUse("outline", "{}", "no", failed=True)),
+    )  # fmt: skip
+    view = turn_view(turn, "/elsewhere")
+    assert [(call.name, call.failed, len(call.files)) for call in view.calls] == [
+        ("search", False, 2),
+        ("search", False, 1),
+        ("outline", True, 0),
+    ]
+    assert [(file.path, file.lowest) for file in view.calls[0].files] == [("a.py", 0.3), ("b.py", None)]
+    html = _environment().get_template("turns.html").render(turns=[view], link=citation_link)
+    assert "b = &lt;script&gt;" in html
 
 
 def test_the_map_puts_what_is_needed_below_and_marks_cycles() -> None:

@@ -15,7 +15,7 @@ from codeinfo.agent.tools import Toolbox, ToolFunctions
 from codeinfo.agent.write import Emit, Written, write
 from codeinfo.ports import Message
 from codeinfo.rank.policy import PolicySettings
-from codeinfo.requests.answers import Answer, GradedItem, Round, Trace
+from codeinfo.requests.answers import Answer, Round, Trace
 from codeinfo.settings import AnswerSettings
 from codeinfo.types import Dropped
 
@@ -99,7 +99,9 @@ def answer(
             average, verdict = judge(graded, kept, number, means.settings.rounds)
             if any(item.score is None for item in graded) and len(graded) > UNGRADED_UP_TO:
                 found.notes.append("the model could not grade every passage: those are used as they are")
-            found.rounds.append(Round(query, _shown(graded), dropped, average, verdict, source))
+            found.rounds.append(
+                Round(query, tuple(item.graded() for item in graded), dropped, average, verdict, source)
+            )
             if verdict not in ("refine", "rewrite"):
                 break
             _check_reserve(found.evidence, means)
@@ -215,10 +217,6 @@ def _payload(found: Research, means: Means) -> tuple[Item, ...]:
 
 
 # --- results -------------------------------------------------------------------------------------------------------
-
-
-def _shown(items: Sequence[Item]) -> tuple[GradedItem, ...]:
-    return tuple(GradedItem(item.path, item.start_line, item.end_line, item.score, item.distance) for item in items)
 
 
 def _abstained(question: str, found: Research, means: Means) -> Answer:

@@ -174,7 +174,7 @@ class AnswerOperations:
         items, dropped, result = admitted(found.hits, self._policy(), lookup.calibrate)
         best = [item_of(hit, hit.text) for hit in found.hits]
         reply = extract(question, best, items, lookup.word_weights(question))
-        seen = Round(question, (), dropped, None, reply.status, result.score_source)
+        seen = Round(question, tuple(item.graded() for item in items), dropped, None, reply.status, result.score_source)
         notes = (chosen.note,) if chosen.note else ()
         return replace(reply, notes=notes, took_ms=budget.elapsed_ms, trace=Trace((seen,)))
 
@@ -224,6 +224,8 @@ class AnswerOperations:
             usage=reply.usage,
             took_ms=reply.took_ms,
             error="; ".join(reply.notes) if reply.status == "partial" else "",
+            rounds=reply.trace.rounds,
+            notes=reply.notes,
         )
 
     def _keep_failure(self, turn: int, heard: str, error: BaseException) -> None:

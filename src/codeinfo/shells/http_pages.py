@@ -18,7 +18,7 @@ from codeinfo.shells import http_pages_chat
 from codeinfo.shells.http_html import form, is_fragment, page, render
 from codeinfo.shells.http_ingest import add_project, folders_below, remove_project
 from codeinfo.shells.http_state import State, file_within
-from codeinfo.shells.http_views import picture_of, preview_of
+from codeinfo.shells.http_views import picture_of
 from codeinfo.types import FileKind, Intent, RelatedMemory
 
 MAX_QUERY_CHARS = 2000
@@ -117,7 +117,7 @@ def _line(text: str) -> int:
 
 
 def _around(state: State, root: str, path: str, start: int, end: int, symbol: str) -> dict[str, Any]:
-    text = preview_of(state.engine, root, path, start, min(end, start + PANEL_LINES))
+    text = _lines(state, root, path, start, min(end, start + PANEL_LINES))
     if not text:
         raise NotFound(f"{path}:{start} is not in the index", next_step="It may have changed: search again")
     return {
@@ -127,6 +127,16 @@ def _around(state: State, root: str, path: str, start: int, end: int, symbol: st
         "uses": _or_none(lambda: _uses(state, root, path, symbol)) if symbol else None,
         "memories": _or_none(lambda: _memories(state, root, symbol or path.rpartition("/")[2])) or (),
     }
+
+
+def _lines(state: State, root: str, path: str, start: int, end: int) -> str:
+    """Lines of an indexed file; "" where they cannot be had."""
+    from codeinfo.engine.lookup import Lookup
+
+    try:
+        return Lookup(state.engine, (root,), 1).read_file(path, start, max(start, end)).text
+    except (CodeInfoError, OSError, ValueError):
+        return ""
 
 
 def _or_none(look: Callable[[], Any]) -> Any:

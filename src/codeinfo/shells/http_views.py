@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
-from codeinfo.errors import CodeInfoError
 from codeinfo.rank.policy import PolicyItem, PolicySettings, apply_policy, numeric
-from codeinfo.requests.answers import Answer, Citation, GradedItem, ToolUse, Turn
+from codeinfo.requests.answers import Citation, GradedItem, Turn
 from codeinfo.requests.code import CodeMap, MapArea
 
-if TYPE_CHECKING:
-    from codeinfo.engine import Engine
-
-PREVIEW_LINES = 6
 _NO_CUT = 10**9
 
 
@@ -48,51 +42,36 @@ class CallView:
     dropped: tuple[str, ...] = ()
 
 
-def preview_of(engine: Engine, root: str, path: str, start: int, end: int) -> str:
-    """The first lines of a passage, from the indexed file; "" where they cannot be had."""
-    from codeinfo.engine.lookup import Lookup
-
-    try:
-        return Lookup(engine, (root,), 1).read_file(path, start, max(start, end)).text
-    except (CodeInfoError, OSError, ValueError):
-        return ""
-
-
 # --- tool details --------------------------------------------------------------------------------------------------
 
 
-def calls_of(engine: Engine, answer: Answer, root: str) -> tuple[CallView, ...]:
+def calls_of(turn: Turn, root: str) -> tuple[CallView, ...]:
+    """The searches of a turn and the tools that the model called, each with what it brought. `root` is where passages
+    lie that do not say it themselves."""
     rounds = [
         CallView(
             "search",
             entry.query,
             f"{len(entry.items)} passages, {len(entry.dropped)} dropped, {entry.verdict}",
             False,
-            _files(engine, entry.items, root),
+            _files(entry.items, root),
             tuple(f"{one.path}:{one.start_line}-{one.end_line}: {one.rule}, {one.detail}" for one in entry.dropped),
         )
-        for entry in answer.trace.rounds
+        for entry in turn.rounds
     ]
-    return (*rounds, *tool_rows(answer.trace.tools))
+    tools = [
+        CallView(use.name, use.arguments, use.outcome, use.failed, _files(use.items, root)) for use in turn.tool_calls
+    ]
+    return (*rounds, *tools)
 
 
-def tool_rows(uses: Iterable[ToolUse | Any]) -> tuple[CallView, ...]:
-    """Whatever a stored turn holds: an entry that is no tool use is shown as one that failed."""
-    return tuple(
-        CallView(use.name, str(use.arguments), str(use.outcome), bool(use.failed))
-        if isinstance(use, ToolUse)
-        else CallView("unknown", str(use)[:200], "malformed entry", True)
-        for use in uses
-    )
-
-
-def _files(engine: Engine, items: Sequence[GradedItem], root: str) -> tuple[FileView, ...]:
+def _files(items: Sequence[GradedItem], root: str) -> tuple[FileView, ...]:
     matches: dict[str, list[MatchView]] = {}
     for item in items:
         distance = numeric(item.distance.value) if item.distance else None
-        text = preview_of(engine, root, item.path, item.start_line, item.end_line)
-        preview = "\n".join(text.split("\n")[:PREVIEW_LINES])
-        view = MatchView(item.path, item.start_line, item.end_line, distance, item.score, preview, root)
+        view = MatchView(
+            item.path, item.start_line, item.end_line, distance, item.score, item.preview, item.root or root
+        )
         matches.setdefault(item.path, []).append(view)
     return tuple(FileView(path, lowest(own), tuple(own)) for path, own in matches.items())
 
@@ -126,7 +105,7 @@ def shown_citations(citations: Sequence[Citation]) -> tuple[Citation, ...]:
 
 @dataclass(frozen=True, slots=True)
 class TurnView:
-    """A turn as the page shows it; `answer` is known while the run that wrote it is remembered."""
+    """A turn as the page shows it: `citations` are all, `sources` those worth listing."""
 
     role: str
     text: str
@@ -142,7 +121,7 @@ class TurnView:
     notes: tuple[str, ...] = ()
 
 
-def turn_view(turn: Turn, calls: tuple[CallView, ...] = ()) -> TurnView:
+def turn_view(turn: Turn, root: str = "") -> TurnView:
     tokens = turn.usage.prompt_tokens + turn.usage.completion_tokens if turn.usage else None
     return TurnView(
         turn.role,
@@ -150,12 +129,13 @@ def turn_view(turn: Turn, calls: tuple[CallView, ...] = ()) -> TurnView:
         turn.status,
         turn.citations,
         shown_citations(turn.citations),
-        calls or tool_rows(turn.tool_calls),
+        calls_of(turn, root),
         turn.model,
         turn.provider,
         tokens,
         turn.took_ms,
         turn.error,
+        turn.notes,
     )
 
 
