@@ -277,6 +277,7 @@ def test_a_project_is_added_with_progress_to_the_end_and_removed(page: Page, wor
     page.locator("#picker").get_by_role("button", name="other").click()
     expect(page.locator("#folder")).to_have_value(str(world.other))
     page.get_by_role("button", name="Add").click()
+    expect(page.locator("#folder")).to_have_value("")
     done = page.locator("#queue .done[data-state=done]", has_text="other")
     expect(done).to_be_visible()
     expect(done).to_contain_text("skipped")
@@ -299,6 +300,9 @@ def test_a_folder_that_is_not_allowed_is_refused_in_words(page: Page) -> None:
 
 def test_map_and_health(page: Page) -> None:
     page.goto("/ui/map")
+    page.locator(".picture a").first.focus()
+    own = page.locator("svg.narrowed .edge.own")
+    assert own.count() == page.locator(".picture .edge").count() > 0  # two areas: every line is of both
     page.locator(".picture a").first.click()
     expect(page.locator("#area")).to_contain_text("Hubs")
     expect(page.get_by_role("heading", name="Memories")).to_be_visible()
@@ -343,3 +347,22 @@ def test_nothing_is_cut_off_on_narrow_and_wide_screens(page: Page, width: int) -
         page.goto(path, wait_until="networkidle")
         overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert overflow <= 0, path
+
+
+def test_an_answer_with_wide_code_fits_a_narrow_screen(page: Page) -> None:
+    page.set_viewport_size({"width": 400, "height": 800})
+    page.goto("/ui/chat")
+    ask(page, "how does transfer move money?")
+    expect(page.locator(".turn.assistant[data-status=ok]")).to_be_visible()
+    rows_of(page)
+    assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+    links = page.locator(".top nav a")
+    assert all(one.bounding_box()["x"] + one.bounding_box()["width"] <= 400 for one in links.all())  # type: ignore[index]
+
+
+def test_an_error_says_what_to_do_and_leads_on(page: Page) -> None:
+    page.goto("/?q=transfer&project=nowhere")
+    expect(page.get_by_role("alert")).to_contain_text("No project nowhere is indexed")
+    check_accessible(page)
+    page.get_by_role("link", name="Begin anew").click()
+    expect(page.get_by_role("searchbox")).to_be_visible()

@@ -11,7 +11,7 @@ from codeinfo.requests.code import CodeMap, MapArea
 from codeinfo.requests.knowledge import PatternHistory
 from codeinfo.shells.http_charts import HEIGHT, WIDTH, ChartView, decay_chart, trend_chart
 from codeinfo.shells.http_html import _environment
-from codeinfo.shells.http_text import citation_link
+from codeinfo.shells.http_text import citation_link, sentence_html
 from codeinfo.shells.http_views import picture_of, shown_citations, turn_view
 from codeinfo.types import Distance
 
@@ -65,6 +65,28 @@ def test_tool_rows_tell_each_search_each_file_and_each_match() -> None:
     assert "b = &lt;script&gt;" in html
 
 
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("no project is indexed", "No project is indexed"),
+        ("bank.py is not in the index", "bank.py is not in the index"),
+        ("run `codeinfo <x>`", "Run <code>codeinfo &lt;x&gt;</code>"),
+        ("`a`: <script>", "<code>a</code>: &lt;script&gt;"),
+        ("a ` alone", "A ` alone"),
+        ("", ""),
+    ],
+)
+def test_messages_are_sentences_and_never_html(text: str, html: str) -> None:
+    assert sentence_html(text) == html
+
+
+def test_a_long_name_keeps_its_end() -> None:
+    picture = picture_of(
+        CodeMap("/r", 1, 0, {}, (), (), (MapArea("a/an_area_with_a_long_name.py", 0, 1, 0.9),), (), (), 0, 0, 0)
+    )
+    assert picture.boxes[0].label == "…ith_a_long_name.py"
+
+
 def test_the_map_puts_what_is_needed_below_and_marks_cycles() -> None:
     areas = (
         MapArea("core", 0, 3, 0.9),
@@ -77,6 +99,8 @@ def test_the_map_puts_what_is_needed_below_and_marks_cycles() -> None:
     assert height["app"] < height["store"] == height["net"] < height["core"]
     assert len(picture.edges) == 5
     assert [edge.title for edge in picture.edges if edge.cycle] == ["store → net: 1", "net → store: 1"]
+    within_row = [edge.path for edge in picture.edges if edge.cycle]
+    assert all(f" {height['store']} C" in path and path.endswith(f" {height['store']}") for path in within_row)
     assert all(box.x >= 0 and box.x + box.width <= picture.width for box in picture.boxes)
 
 

@@ -114,11 +114,16 @@ def first_search(address: str) -> None:
         assert reply.status == 200
 
 
+def environment_of(home: Path) -> dict[str, str]:
+    """The environment of a user who has nothing yet."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("CODEINFO_", "XDG_"))}
+    return env | {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), "XDG_DATA_HOME": str(home / "data")}
+
+
 @contextlib.contextmanager
 def served(folder: Path, home: Path, *options: str, **environment: str) -> Iterator[str]:
     """The real program on a free port; yields its address."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith(("CODEINFO_", "XDG_"))}
-    env |= {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), "XDG_DATA_HOME": str(home / "data")}
+    env = environment_of(home)
     command = [sys.executable, "-m", "codeinfo", "serve", "--port", "0", *options]
     process = subprocess.Popen(
         command, cwd=folder, env=env | environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

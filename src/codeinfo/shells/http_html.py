@@ -19,7 +19,7 @@ from codeinfo.errors import CodeInfoError
 from codeinfo.shells.http_charts import decay_chart, trend_chart
 from codeinfo.shells.http_errors import status_of
 from codeinfo.shells.http_state import State, state_of
-from codeinfo.shells.http_text import code_lines, lines_address, markdown_html
+from codeinfo.shells.http_text import code_lines, lines_address, markdown_html, sentence_html
 
 TEMPLATES = Path(__file__).parent / "web" / "templates"
 PAGES = (
@@ -43,7 +43,9 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"ago": _ago, "size": _size, "distance": _distance, "query": urlencode}
+    environment.filters |= {
+        "ago": _ago, "size": _size, "distance": _distance, "query": urlencode, "sentence": sentence_html,
+    }  # fmt: skip
     environment.globals |= {
         "code_lines": code_lines, "lines_address": lines_address, "markdown": markdown_html,
         "decay_chart": decay_chart, "trend_chart": trend_chart, "version": __version__, "pages": PAGES,

@@ -18,7 +18,7 @@ from codeinfo.shells import http_pages_chat
 from codeinfo.shells.http_html import form, is_fragment, page, render
 from codeinfo.shells.http_ingest import add_project, folders_below, remove_project
 from codeinfo.shells.http_state import State, file_within
-from codeinfo.shells.http_views import picture_of
+from codeinfo.shells.http_views import described_routes, picture_of
 from codeinfo.types import FileKind, Intent, RelatedMemory
 
 MAX_QUERY_CHARS = 2000
@@ -266,10 +266,4 @@ async def _health(request: Request, state: State) -> Response:
 
 @page
 async def _docs(request: Request, state: State) -> Response:
-    document = request.app.openapi()
-    routes = [
-        {"method": method.upper(), "path": path, **told}
-        for path, methods in document["paths"].items()
-        for method, told in methods.items()
-    ]
-    return render(request, "docs.html", routes=routes)
+    return render(request, "docs.html", groups=described_routes(request.app.openapi()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from codeinfo.rank.policy import PolicyItem, PolicySettings, apply_policy, numeric
 from codeinfo.requests.answers import Citation, GradedItem, Turn
@@ -143,8 +144,9 @@ def turn_view(turn: Turn, root: str = "") -> TurnView:
 
 _BOX, _GAP, _ROW, _EDGE_MARGIN = 168, 24, 108, 28  # pixels
 _HEIGHT = 56
+_ARC = 46  # how far the bow of an edge within a row is drawn up
 _PER_ROW = 6
-_LABEL_CHARS = 20
+_LABEL_CHARS = 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +166,8 @@ class EdgeView:
     cycle: bool
     weight: int
     title: str
+    start: str
+    end: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +207,8 @@ def _label(name: str) -> str:
     parts = name.removesuffix("/*").split("/")
     while len(parts) > 1 and len("/".join(parts)) > _LABEL_CHARS:
         parts = parts[1:]
-    return "/".join(parts)[-_LABEL_CHARS:]
+    label = "/".join(parts)
+    return label if len(label) <= _LABEL_CHARS else f"…{label[1 - _LABEL_CHARS :]}"
 
 
 def _edges(boxes: Mapping[str, BoxView], area: MapArea) -> Iterable[EdgeView]:
@@ -213,10 +218,55 @@ def _edges(boxes: Mapping[str, BoxView], area: MapArea) -> Iterable[EdgeView]:
         if end is None or end is start:
             continue
         x1, x2 = start.x + start.width // 2, end.x + end.width // 2
-        down = end.y > start.y
-        y1, y2 = (start.y + start.height, end.y) if down else (start.y, end.y + end.height)
+        y1, y2 = (start.y + start.height, end.y) if end.y > start.y else (start.y, end.y + end.height)
         middle = (y1 + y2) // 2
+        if end.y == start.y:  # an arc above both, since a line would pass behind what stands between them
+            y1 = y2 = start.y
+            middle = start.y - _ARC
         backward = area.in_cycle and end.area.in_cycle and end.y <= start.y  # against the layers
         weight = 3 if count >= 10 else 2 if count >= 3 else 1
         path = f"M{x1} {y1} C{x1} {middle} {x2} {middle} {x2} {y2}"
-        yield EdgeView(path, backward, weight, f"{area.name} → {name}: {count}")
+        yield EdgeView(path, backward, weight, f"{area.name} → {name}: {count}", area.name, name)
+
+
+# --- the description of the API ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FieldView:
+    name: str
+    type: str
+    description: str
+    required: bool
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RouteView:
+    method: str
+    path: str
+    summary: str
+    description: str
+    fields: tuple[FieldView, ...]
+
+
+def described_routes(document: Mapping[str, Any]) -> dict[str, list[RouteView]]:
+    """The routes of an OpenAPI document by their group, in its order."""
+    groups: dict[str, list[RouteView]] = {}
+    for path, methods in document["paths"].items():
+        for method, told in methods.items():
+            body = told.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+            fields = [
+                _field(one["name"], one["schema"], one.get("required", False)) for one in told.get("parameters", ())
+            ]
+            required = body.get("required", ())
+            fields += [_field(name, schema, name in required) for name, schema in body.get("properties", {}).items()]
+            route = RouteView(method.upper(), path, told["summary"], told.get("description", ""), tuple(fields))
+            groups.setdefault(told.get("tags", ["other"])[0], []).append(route)
+    return groups
+
+
+def _field(name: str, schema: Mapping[str, Any], required: bool) -> FieldView:
+    return FieldView(
+        name, schema.get("type", ""), schema.get("description", ""), required, tuple(schema.get("enum", ()))
+    )
