@@ -366,3 +366,6 @@ def test_an_error_says_what_to_do_and_leads_on(page: Page) -> None:
     check_accessible(page)
     page.get_by_role("link", name="Begin anew").click()
     expect(page.get_by_role("searchbox")).to_be_visible()
+    page.goto("/ui/<b>nowhere</b>")
+    expect(page.get_by_role("alert")).to_contain_text("There is no page")
+    assert page.request.get("/ui/nowhere", headers={"accept": "*/*"}).json()["error"]["code"] == "NOT_FOUND"
