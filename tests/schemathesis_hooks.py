@@ -11,8 +11,8 @@ from typing import Any
 
 import schemathesis
 
-HERE: dict[str, str] = json.loads(os.environ["DOCUMENT_TEST_KNOWN"])  # project, conversation, memory and run
-DESTROYS = ("/delete", "/remove", "/clear")  # what others need
+HERE: dict[str, str] = json.loads(os.environ["DOCUMENT_TEST_KNOWN"])  # what the test made beforehand
+DESTROYS = ("/remove", "/clear")  # what others need
 # The server's own project is meant where none is named.
 FOLDERS = ("paths", "working_folder", "root", "repository", "projects", "conversationId", "conversation", "provider")
 FILES = ("/why", "/symbols", "/imports", "/impact")
@@ -22,7 +22,7 @@ VALUES: dict[str, Any] = {
     "model": "", "name": "transfer", "place": "bank.py:4", "queries": ["when does it open"], "query": "move money",
     "question": "how is it moved?", "reason": "it was lost", "scope": "global", "symbol": "transfer", "text": "money",
     "changed_since": "HEAD", "base": "HEAD", "conversationIds": [HERE["conversation"]], "ids": [HERE["conversation"]],
-    "runId": HERE["run"], "section": "",
+    "runId": HERE["indexing"], "section": "",
 }  # fmt: skip
 
 
@@ -33,6 +33,8 @@ def is_led(made_up: object) -> bool:
 @schemathesis.hook
 def map_body(context: schemathesis.HookContext, body: Any) -> Any:
     where = context.operation.path if context.operation else ""
+    if where.endswith("/conversations/delete") and isinstance(body, dict):  # a made-up id may be the beginning of one
+        return {name: [HERE["spare"]] if name in ("ids", "conversationIds") else value for name, value in body.items()}
     if not isinstance(body, dict) or not is_led(body) or where.endswith(DESTROYS):
         return body
     led = {name: VALUES.get(name, value) for name, value in body.items() if name not in FOLDERS}
@@ -49,5 +51,7 @@ def map_body(context: schemathesis.HookContext, body: Any) -> Any:
 def map_path_parameters(context: schemathesis.HookContext, path_parameters: Any) -> Any:
     if not isinstance(path_parameters, dict) or not is_led(path_parameters):
         return path_parameters
-    led = {"name": "explainer", "identity": HERE["conversation"], "run_id": HERE["run"]}
+    where = context.operation.path if context.operation else ""
+    run = HERE["indexing" if where.startswith("/ingest/") else "answering"]
+    led = {"name": "explainer", "identity": HERE["conversation"], "run_id": run}
     return {name: led.get(name, value) for name, value in path_parameters.items()}

@@ -62,20 +62,22 @@ def hold(tmp_path: Path, *, phases: str, examples: int, seconds: int) -> int:
 
 
 def what_there_is(address: str, token: str, project: Path) -> dict[str, str]:
-    """A project, a conversation with its run, and a memory: half of the requests are led to them."""
+    """A project, conversations, a memory and runs: half of the requests are led to them."""
     headers = {"content-type": "application/json", "X-CodeInfo-Token": token}
 
-    def post(path: str, **body: object) -> dict[str, Any]:
-        asked = urllib.request.Request(address + path, json.dumps(body).encode(), headers)
+    def post(route: str, **body: object) -> dict[str, Any]:
+        asked = urllib.request.Request(address + route, json.dumps(body).encode(), headers)
         with urllib.request.urlopen(asked, timeout=60) as reply:
             told: dict[str, Any] = json.load(reply)
             return told
 
-    run = post("/chat", message="how does transfer move money?", stream=False)
+    run, spare = (post("/chat", message="how does transfer move money?", stream=False) for _ in range(2))
     memory = post("/api/v1/remember", memory="Money moves in one transaction", reason="it was lost once")
     return {
         "project": str(project),
         "conversation": run["conversationId"],
-        "run": run["runId"],
+        "spare": spare["conversationId"],
+        "answering": run["runId"],
+        "indexing": post("/ingest/start", path=str(project))["id"],
         "memory": memory["memory"]["id"],
     }
