@@ -18,7 +18,7 @@ from codeinfo.knowledge.matching import Matcher
 from codeinfo.knowledge.own_patterns import check_expression, own_detectors
 from codeinfo.knowledge.patterns import guidance
 from codeinfo.knowledge.trends import trend
-from codeinfo.requests.knowledge import PATTERN_CATEGORIES, PatternReport, PatternsRequest
+from codeinfo.requests.knowledge import PATTERN_CATEGORIES, PatternHistory, PatternReport, PatternsRequest
 
 LANGUAGE = {"javascript": "typescript"}
 
@@ -140,6 +140,41 @@ def test_the_teams_conflicts_and_golden_files(team: Path) -> None:
         ("main.go", 1, 14.29),  # 1 in 7
     ]
     # orders.py and prices.ts use what is to be avoided, reports.py nothing preferred, cart.html has three lines only.
+
+
+def test_lines_are_counted_by_the_month_they_were_written_in(team: Path) -> None:
+    with engine_of(team) as engine:
+        report = engine.knowledge.patterns(PatternsRequest(str(team), history=True))
+        plain = report_of(engine, team)
+    seen = {p.name: p.history for p in report.patterns if p.history}
+    assert len(seen) == len(report.patterns)
+    # billing.py is of 2025-09-03, store.py of 2025-09-23, shipping.py of 2025-12-02; NOW is the first day of 2026.
+    assert seen["logging module"] == PatternHistory("2025-01", (0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 1, 0))
+    assert seen["print"] == PatternHistory("2025-01", (0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0))
+    assert {p.history for p in plain.patterns} == {None}  # nobody asked
+
+
+def test_lines_from_before_the_window_are_older_and_edited_ones_of_this_month(team: Path) -> None:
+    with engine_of(team) as engine:
+        engine.knowledge.clock = lambda: float(NOW + 130 * DAY)  # 2026-05-11: orders.py is 430 days old
+        text = (team / "shop" / "reports.py").read_text()
+        (team / "shop" / "reports.py").write_text(text + "\n\nprint(report())\n")
+        report = engine.knowledge.patterns(PatternsRequest(str(team), history=True))
+    (print_lines,) = (p.history for p in report.patterns if p.name == "print")
+    assert print_lines == PatternHistory("2025-05", (0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1), older=1)
+
+
+def test_a_budget_that_ends_leaves_lines_undated_until_the_next_look(
+    team: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codeinfo.engine.pattern_state.MOST_BLAMES", 3)
+    undated = []
+    with engine_of(team) as engine:
+        for _ in range(5):
+            report = engine.knowledge.patterns(PatternsRequest(str(team), history=True))
+            undated.append(sum(p.history.undated for p in report.patterns if p.history))
+    assert undated == sorted(undated, reverse=True)
+    assert undated[0] > undated[-1] == 0
 
 
 def test_what_is_not_committed_is_of_today(team: Path) -> None:

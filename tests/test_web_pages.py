@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import apsw
 import pytest
-from web_tools import SLOW, make_project, script, served
+from web_tools import SLOW, commit, first_search, make_project, script, served
 
 from codeinfo.providers.testserver import ScriptedServer, Trouble
 
@@ -46,10 +47,12 @@ class Model(ScriptedServer):
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("pages")
     project, other = make_project(folder / "bank"), make_project(folder / "other")
+    commit(project, days_ago=40)
     (other / "huge.py").write_text("x = 1\n" * 300_000)
     with Model(script) as model:
         options = ("--allow", str(folder), "--set", f"llm.base_url={model.url}", "--set", "llm.discover=false")
         with served(project, folder / "home", *options) as address:
+            first_search(address)
             yield World(address, project, other)
 
 
@@ -192,6 +195,38 @@ def test_history_survives_a_reload_and_a_second_tab(page: Page) -> None:
     expect(second.locator(".turn.assistant[data-status=ok]")).to_be_visible()
 
 
+def test_tool_rows_are_there_after_the_server_was_restarted(tmp_path: Path, browser: Browser) -> None:
+    project = make_project(tmp_path / "bank")
+    page = browser.new_page()
+    with Model(script) as model:
+        options = ("--set", f"llm.base_url={model.url}", "--set", "llm.discover=false")
+        with served(project, tmp_path / "home", *options) as address:
+            page.goto(f"{address}/ui/chat")
+            ask(page, "how does transfer move money?")
+            expect(page.locator(".turn.assistant[data-status=ok]")).to_be_visible()
+            shown = rows_of(page)
+            conversation = page.url.partition("?")[2]
+        (project / "bank.py").unlink()  # what was found is told as it was then
+        with apsw.Connection(str(tmp_path / "home" / "data" / "codeinfo" / "conversations.db")) as db:
+            db.execute("""UPDATE turns SET tool_calls = '[{"name": 7}]' WHERE role = 'assistant'""")
+        with served(project, tmp_path / "home", *options) as address:
+            page.goto(f"{address}/ui/chat?{conversation}")
+            again = rows_of(page)
+            expect(page.locator(".call.failed")).to_contain_text("malformed entry")
+    page.close()
+    assert again == shown
+    assert any("def transfer" in preview for preview in shown[1])
+
+
+def rows_of(page: Page) -> tuple[list[str], list[str]]:
+    """The rows of files and the previews of matches, all opened."""
+    page.locator(".tools > summary").click()
+    for row in page.locator(".call > summary, .file > summary").all():
+        row.click()
+    expect(page.locator(".match").first).to_contain_text(re.compile(r"distance \d\.\d{3}"))
+    return page.locator(".file > summary").all_inner_texts(), page.locator(".match pre").all_inner_texts()
+
+
 def test_a_reload_in_the_middle_goes_on_and_stop_stops(page: Page) -> None:
     page.goto("/ui/chat")
     ask(page, f"how does transfer move money {SLOW}?")
@@ -242,6 +277,7 @@ def test_a_project_is_added_with_progress_to_the_end_and_removed(page: Page, wor
     page.locator("#picker").get_by_role("button", name="other").click()
     expect(page.locator("#folder")).to_have_value(str(world.other))
     page.get_by_role("button", name="Add").click()
+    expect(page.locator("#folder")).to_have_value("")
     done = page.locator("#queue .done[data-state=done]", has_text="other")
     expect(done).to_be_visible()
     expect(done).to_contain_text("skipped")
@@ -264,9 +300,16 @@ def test_a_folder_that_is_not_allowed_is_refused_in_words(page: Page) -> None:
 
 def test_map_and_health(page: Page) -> None:
     page.goto("/ui/map")
+    page.locator(".picture a").first.focus()
+    own = page.locator("svg.narrowed .edge.own")
+    assert own.count() == page.locator(".picture .edge").count() > 0  # two areas: every line is of both
     page.locator(".picture a").first.click()
     expect(page.locator("#area")).to_contain_text("Hubs")
     expect(page.get_by_role("heading", name="Memories")).to_be_visible()
+    chart = page.locator(".patterns .trend.rising .spark").first
+    expect(chart).to_be_visible()
+    expect(chart.locator("title")).to_have_text(re.compile(r"by the month they were written, .*: \w+ \d{4} \d+"))
+    expect(page.locator(".patterns tbody tr").first).to_contain_text(re.compile(r"\d+ since \w+ \d{4}"))
     check_accessible(page)
     page.goto("/ui/health")
     expect(page.locator("main")).to_contain_text("sqlite")
@@ -301,6 +344,28 @@ def test_dark_mode_follows_the_system_and_the_button(page: Page) -> None:
 def test_nothing_is_cut_off_on_narrow_and_wide_screens(page: Page, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 800})
     for path in ("/?q=transfer", "/ui/chat", "/ui/agents", "/ui/projects", "/ui/map", "/ui/health"):
-        page.goto(path)
+        page.goto(path, wait_until="networkidle")
         overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert overflow <= 0, path
+
+
+def test_an_answer_with_wide_code_fits_a_narrow_screen(page: Page) -> None:
+    page.set_viewport_size({"width": 400, "height": 800})
+    page.goto("/ui/chat")
+    ask(page, "how does transfer move money?")
+    expect(page.locator(".turn.assistant[data-status=ok]")).to_be_visible()
+    rows_of(page)
+    assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+    links = page.locator(".top nav a")
+    assert all(one.bounding_box()["x"] + one.bounding_box()["width"] <= 400 for one in links.all())  # type: ignore[index]
+
+
+def test_an_error_says_what_to_do_and_leads_on(page: Page) -> None:
+    page.goto("/?q=transfer&project=nowhere")
+    expect(page.get_by_role("alert")).to_contain_text("No project nowhere is indexed")
+    check_accessible(page)
+    page.get_by_role("link", name="Begin anew").click()
+    expect(page.get_by_role("searchbox")).to_be_visible()
+    page.goto("/ui/<b>nowhere</b>")
+    expect(page.get_by_role("alert")).to_contain_text("There is no page")
+    assert page.request.get("/ui/nowhere", headers={"accept": "*/*"}).json()["error"]["code"] == "NOT_FOUND"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
 
-from codeinfo.requests.answers import Citation, ToolUse, Turn
+import pytest
+
+from codeinfo.requests.answers import Citation, GradedItem, Round, ToolUse, Turn
 from codeinfo.requests.code import CodeMap, MapArea
+from codeinfo.requests.knowledge import PatternHistory
+from codeinfo.shells.http_charts import HEIGHT, WIDTH, ChartView, decay_chart, trend_chart
 from codeinfo.shells.http_html import _environment
-from codeinfo.shells.http_text import citation_link
-from codeinfo.shells.http_views import picture_of, shown_citations, tool_rows, turn_view
+from codeinfo.shells.http_text import citation_link, sentence_html
+from codeinfo.shells.http_views import picture_of, shown_citations, turn_view
 from codeinfo.types import Distance
 
 
@@ -28,15 +32,6 @@ def test_citations_are_deduplicated_within_a_file_and_the_two_closest_stay() -> 
     assert [one.number for one in shown_citations(given)] == [1, 3, 5, 6]
 
 
-def test_malformed_tool_entries_are_rows_too() -> None:
-    odd: tuple[Any, ...] = (None, {"name": 5}, "text", ToolUse("search", "{}", "3 passages"))
-    rows = tool_rows(odd)
-    assert [row.failed for row in rows] == [True, True, True, False]
-    turn = Turn(1, "c", "assistant", "text", "ok", "now", tool_calls=odd)
-    html = _environment().get_template("turns.html").render(turns=[turn_view(turn)], link=citation_link)
-    assert html.count("malformed entry") == 3
-
-
 def test_a_turn_without_anything_is_shown() -> None:
     html = (
         _environment()
@@ -46,6 +41,50 @@ def test_a_turn_without_anything_is_shown() -> None:
         )
     )
     assert "it &lt;broke&gt;" in html
+
+
+def test_tool_rows_tell_each_search_each_file_and_each_match() -> None:
+    items = (
+        GradedItem("a.py", 1, 5, 0.9, Distance(0.8), "/r", "def a():"),
+        GradedItem("b.py", 1, 2, None, None, "/r", "b = <script>"),
+        GradedItem("a.py", 9, 12, None, Distance(0.3), "/r", "def b():"),
+    )
+    turn = Turn(
+        1, "c", "assistant", "text", "ok", "now",
+        rounds=(Round("how?", items, (), None, "answer"),),
+        tool_calls=(ToolUse("search", "{}", "1 passage", items=items[:1]), ToolUse("outline", "{}", "no", failed=True)),
+    )  # fmt: skip
+    view = turn_view(turn, "/elsewhere")
+    assert [(call.name, call.failed, len(call.files)) for call in view.calls] == [
+        ("search", False, 2),
+        ("search", False, 1),
+        ("outline", True, 0),
+    ]
+    assert [(file.path, file.lowest) for file in view.calls[0].files] == [("a.py", 0.3), ("b.py", None)]
+    html = _environment().get_template("turns.html").render(turns=[view], link=citation_link)
+    assert "b = &lt;script&gt;" in html
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("no project is indexed", "No project is indexed"),
+        ("bank.py is not in the index", "bank.py is not in the index"),
+        ("run `codeinfo <x>`", "Run <code>codeinfo &lt;x&gt;</code>"),
+        ("`a`: <script>", "<code>a</code>: &lt;script&gt;"),
+        ("a ` alone", "A ` alone"),
+        ("", ""),
+    ],
+)
+def test_messages_are_sentences_and_never_html(text: str, html: str) -> None:
+    assert sentence_html(text) == html
+
+
+def test_a_long_name_keeps_its_end() -> None:
+    picture = picture_of(
+        CodeMap("/r", 1, 0, {}, (), (), (MapArea("a/an_area_with_a_long_name.py", 0, 1, 0.9),), (), (), 0, 0, 0)
+    )
+    assert picture.boxes[0].label == "…ith_a_long_name.py"
 
 
 def test_the_map_puts_what_is_needed_below_and_marks_cycles() -> None:
@@ -60,4 +99,52 @@ def test_the_map_puts_what_is_needed_below_and_marks_cycles() -> None:
     assert height["app"] < height["store"] == height["net"] < height["core"]
     assert len(picture.edges) == 5
     assert [edge.title for edge in picture.edges if edge.cycle] == ["store → net: 1", "net → store: 1"]
+    within_row = [edge.path for edge in picture.edges if edge.cycle]
+    assert all(f" {height['store']} C" in path and path.endswith(f" {height['store']}") for path in within_row)
     assert all(box.x >= 0 and box.x + box.width <= picture.width for box in picture.boxes)
+
+
+# --- charts -----------------------------------------------------------------------------------------------------------
+
+
+def points(view: ChartView) -> list[tuple[float, float]]:
+    found = [(float(x), float(y)) for x, y in re.findall(r"([\d.]+) ([\d.]+)", view.line)]
+    assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for x, y in found)
+    assert view.area.startswith(view.line)
+    return found
+
+
+def test_a_trend_is_drawn_month_by_month_and_told_in_words() -> None:
+    view = trend_chart(PatternHistory("2025-11", (0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2), older=7, undated=3))
+    heights = [y for _, y in points(view)]
+    assert len(heights) == 13
+    assert heights[1] == min(heights)  # up is more
+    assert view.dot == points(view)[-1]
+    assert view.title == (
+        "Lines in use by the month they were written, Nov 2025 to Nov 2026: Dec 2025 4, Oct 2026 1, Nov 2026 2; "
+        "7 older; 3 not dated yet"
+    )
+    assert view.caption == "7 since Nov 2025, 7 older, 3 not dated yet"
+
+
+def test_a_pattern_that_nobody_wrote_of_late_is_a_flat_line() -> None:
+    view = trend_chart(PatternHistory("2025-01", (0,) * 13, older=2))
+    assert len({y for _, y in points(view)}) == 1
+    assert "none; 2 older" in view.title
+
+
+@pytest.mark.parametrize("confidence", [1.0, 0.5, 0.01, 0.0])
+def test_a_memory_fades_along_its_curve(confidence: float) -> None:
+    view = decay_chart("gotcha", confidence)
+    heights = [y for _, y in points(view)]
+    assert heights == sorted(heights)
+    assert 0 <= view.dot[0] <= WIDTH
+    assert heights[0] <= view.dot[1] <= HEIGHT
+    assert view.level is not None
+    assert "halves in 90 days" in view.title
+
+
+def test_a_convention_does_not_fade() -> None:
+    view = decay_chart("convention", 1.0)
+    assert len({y for _, y in points(view)}) == 1
+    assert "does not fade" in view.title

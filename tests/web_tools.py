@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,16 @@ def make_project(folder: Path) -> Path:
     )
     (folder / "notes.md").write_text("# Notes\n\nThe bank opens at nine.\n")
     return folder
+
+
+def commit(folder: Path, *, days_ago: int) -> None:
+    """Put the folder as it is into a repository, dated back."""
+    date = f"@{int(time.time()) - days_ago * 86_400} +0000"
+    environment = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    for role in ("AUTHOR", "COMMITTER"):
+        environment |= {f"GIT_{role}_NAME": "Ann", f"GIT_{role}_EMAIL": "ann@example.org", f"GIT_{role}_DATE": date}
+    for arguments in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "feat: a bank")):
+        subprocess.run(["git", *arguments], cwd=folder, env=environment, check=True, timeout=60)
 
 
 def script(request: Request) -> Reply:
@@ -95,11 +106,24 @@ def wait_for(made: TestClient, run: str, seconds: float = 30) -> dict[str, Any]:
     raise AssertionError(f"{run} is still {told['state']}")
 
 
+def first_search(address: str) -> None:
+    """Have the folder that a server was started in indexed."""
+    headers = {"content-type": "application/json"}
+    asked = urllib.request.Request(f"{address}/api/v1/search", b'{"query": "transfer"}', headers)
+    with urllib.request.urlopen(asked, timeout=30) as reply:
+        assert reply.status == 200
+
+
+def environment_of(home: Path) -> dict[str, str]:
+    """The environment of a user who has nothing yet."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("CODEINFO_", "XDG_"))}
+    return env | {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), "XDG_DATA_HOME": str(home / "data")}
+
+
 @contextlib.contextmanager
 def served(folder: Path, home: Path, *options: str, **environment: str) -> Iterator[str]:
     """The real program on a free port; yields its address."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith(("CODEINFO_", "XDG_"))}
-    env |= {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), "XDG_DATA_HOME": str(home / "data")}
+    env = environment_of(home)
     command = [sys.executable, "-m", "codeinfo", "serve", "--port", "0", *options]
     process = subprocess.Popen(
         command, cwd=folder, env=env | environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

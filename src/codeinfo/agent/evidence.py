@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from codeinfo.rank.policy import PolicyItem, PolicyResult, PolicySettings, apply_policy
-from codeinfo.requests.answers import Citation
+from codeinfo.requests.answers import Citation, GradedItem
 from codeinfo.types import Distance, Dropped
 
+PREVIEW_LINES, PREVIEW_CHARS = 6, 400  # of a passage, for those who look at what was found
 CHARS_PER_TOKEN = 4  # a rule of thumb for English and code, used only where no endpoint counts
 
 
@@ -36,6 +37,12 @@ class Item:
     def place(self) -> str:
         lines = f"{self.path}:{self.start_line}-{self.end_line}"
         return f"{lines} ({self.section})" if self.section else lines
+
+    def graded(self) -> GradedItem:
+        preview = "\n".join(self.text.split("\n", PREVIEW_LINES)[:PREVIEW_LINES])[:PREVIEW_CHARS]
+        return GradedItem(
+            self.path, self.start_line, self.end_line, self.score, self.distance, root=self.root, preview=preview
+        )
 
     def citation(self, problem: str = "") -> Citation:
         return Citation(

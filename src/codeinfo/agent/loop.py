@@ -16,7 +16,7 @@ from codeinfo.agent.model import Model, filled
 from codeinfo.agent.tools import Toolbox, ToolFunctions
 from codeinfo.agent.write import Emit, Written, write
 from codeinfo.ports import Message
-from codeinfo.requests.answers import Answer, GradedItem, Round, Trace
+from codeinfo.requests.answers import Answer, Round, Trace
 from codeinfo.settings import AnswerSettings
 
 ENOUGH = 0.7  # average grade from which the answer is written
@@ -99,7 +99,8 @@ def answer(
             average, verdict = judge(graded, kept, number, means.settings.rounds)
             if any(item.score is None for item in graded) and len(graded) > UNGRADED_UP_TO:
                 found.notes.append("the model could not grade every passage: those are used as they are")
-            found.rounds.append(Round(query, _shown(graded), admitted.dropped, average, verdict, admitted.score_source))
+            shown = tuple(item.graded() for item in graded)
+            found.rounds.append(Round(query, shown, admitted.dropped, average, verdict, admitted.score_source))
             if verdict not in ("refine", "rewrite"):
                 break
             _check_reserve(found.evidence, means)
@@ -204,10 +205,6 @@ def _payload(found: Research, means: Means) -> tuple[Item, ...]:
 
 
 # --- results -------------------------------------------------------------------------------------------------------
-
-
-def _shown(items: Sequence[Item]) -> tuple[GradedItem, ...]:
-    return tuple(GradedItem(item.path, item.start_line, item.end_line, item.score, item.distance) for item in items)
 
 
 def _abstained(question: str, found: Research, means: Means) -> Answer:

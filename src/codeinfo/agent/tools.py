@@ -97,14 +97,14 @@ class Toolbox:
             self.uses.append(ToolUse(call.name, asked, "asked before", failed=True))
             return "You made this call before; its result is above."
         try:
-            reply, outcome = self._perform(call)
+            reply, outcome, items = self._perform(call)
         except CodeInfoError as error:
             self.uses.append(ToolUse(call.name, asked, error.what, failed=True))
             return f"error: {error.what}"
-        self.uses.append(ToolUse(call.name, asked, outcome))
+        self.uses.append(ToolUse(call.name, asked, outcome, items=tuple(item.graded() for item in items)))
         return reply
 
-    def _perform(self, call: ToolCall) -> tuple[str, str]:
+    def _perform(self, call: ToolCall) -> tuple[str, str, Sequence[Item]]:
         if call.name not in {spec.name for spec in self.specs()}:
             raise UsageError(f"there is no tool {call.name!r}")
         values = arguments_of(call)
@@ -114,18 +114,18 @@ class Toolbox:
             case "read_file":
                 item = self.functions.read_file(str(values["path"]), int(values["start_line"]), int(values["end_line"]))
                 numbered = self.evidence.show((item,))
-                return shown(numbered), item.place
+                return shown(numbered), item.place, numbered
             case _:
                 (argument,) = values.values()
                 text = getattr(self.functions, call.name)(str(argument))
                 cut = text[: self.gate.policy.chunk_max_chars]
-                return cut, f"{cut.count(chr(10)) + 1} lines"
+                return cut, f"{cut.count(chr(10)) + 1} lines", ()
 
-    def _search(self, query: str) -> tuple[str, str]:
+    def _search(self, query: str) -> tuple[str, str, Sequence[Item]]:
         admitted = self.gate.admit(self.functions.search(query))
         numbered = self.evidence.show(admitted.items)
         outcome = f"{len(numbered)} passages, {len(admitted.dropped)} dropped by the relevance policy"
-        return shown(numbered) or "Nothing relevant was found.", outcome
+        return shown(numbered) or "Nothing relevant was found.", outcome, numbered
 
 
 def arguments_of(call: ToolCall) -> dict[str, Any]:

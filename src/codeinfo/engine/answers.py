@@ -186,7 +186,8 @@ class AnswerOperations:
         found = lookup.search(query)
         relevant = self._gate(lookup).relevant(found)
         reply = extract(question, found, relevant.items, lookup.word_weights(query))
-        seen = Round(query, (), relevant.dropped, None, reply.status, relevant.score_source)
+        shown = tuple(item.graded() for item in relevant.items)
+        seen = Round(query, shown, relevant.dropped, None, reply.status, relevant.score_source)
         followed = f'taken as a follow-up: searched for "{query}"' if query != question else ""
         notes = tuple(note for note in (chosen.note, followed) if note)
         return replace(reply, notes=notes, took_ms=budget.elapsed_ms, trace=Trace((seen,)))
@@ -239,6 +240,8 @@ class AnswerOperations:
             usage=reply.usage,
             took_ms=reply.took_ms,
             error="; ".join(reply.notes) if reply.status == "partial" else "",
+            rounds=reply.trace.rounds,
+            notes=reply.notes,
         )
 
     def _keep_failure(self, turn: int, heard: str, error: BaseException) -> None:

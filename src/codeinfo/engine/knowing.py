@@ -120,7 +120,8 @@ class KnowledgeOperations:
         from codeinfo.knowledge.patterns import narrowed
 
         project, now = self._project(request.path), self.clock()
-        report = project.patterns.report(self._store(project, progress), now)
+        state, store = project.patterns, self._store(project, progress)
+        report = state.report_with_history(store, now) if request.history else state.report(store, now)
         families = [FAMILY.get(language.lower(), language.lower()) for language in request.languages]
         report = narrowed(report, category=request.category, languages=families)
         about = " ".join((request.category, *(pattern.name for pattern in report.patterns[:20])))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, groupby, repeat
 
@@ -16,9 +16,16 @@ from codeinfo.knowledge.detectors import BUILT_IN
 from codeinfo.knowledge.matching import Matcher
 from codeinfo.knowledge.own_patterns import own_detectors
 from codeinfo.knowledge.patterns import Dated, FileUses, analyse, file_hint, pattern_key
-from codeinfo.knowledge.trends import DECLINING_DAYS, WINDOW_DAYS, BlameLine, carried_over, newest_use
+from codeinfo.knowledge.trends import (
+    DECLINING_DAYS,
+    WINDOW_DAYS,
+    BlameLine,
+    carried_over,
+    newest_use,
+    written_by_month,
+)
 from codeinfo.ports import ChunkRow, Snapshot
-from codeinfo.requests.knowledge import PatternReport
+from codeinfo.requests.knowledge import PatternHistory, PatternReport
 from codeinfo.sources.git import GitFailed
 from codeinfo.store.code import read_beside, write_beside
 from codeinfo.store.sqlite import SqliteStore
@@ -54,6 +61,7 @@ class PatternState:
         self.matcher = Matcher((*BUILT_IN, *own_detectors(keeper.config.patterns)))
         self._lock = threading.Lock()
         self._answer: _Answer | None = None
+        self._with_history: tuple[PatternReport, PatternReport] | None = None
         self._files: Mapping[str, tuple[str, FileUses]] = {}
 
     def report(self, store: SqliteStore, now: float) -> PatternReport:
@@ -63,7 +71,20 @@ class PatternState:
             known = self._answer
             if known is None or (known.generation, known.day, known.history) != (generation, day, history):
                 known = self._answer = self._compute(store, generation, day, history, now)
+                self._with_history = None
             return known.report
+
+    def report_with_history(self, store: SqliteStore, now: float) -> PatternReport:
+        """The same with the months in which lines were written: that dates every file changed of late, not only those
+        that decide a trend, so it is made only for those who ask."""
+        report = self.report(store, now)
+        with self._lock:
+            if self._with_history is None or self._with_history[0] is not report:
+                made, complete = self._dated(store, report, now)
+                if not complete:  # the next look goes on from there
+                    return made
+                self._with_history = report, made
+            return self._with_history[1]
 
     def hints(self) -> Hints | None:
         """Momentum and warnings by file, as of the last report; None before the first."""
@@ -86,6 +107,22 @@ class PatternState:
         write_beside(store, USES_NAME, _dump(kept))
         write_hints(store, hints)
         return _Answer(generation, day, history, report, hints)
+
+    def _dated(self, store: SqliteStore, report: PatternReport, now: float) -> tuple[PatternReport, bool]:
+        """The report with the history of each pattern, and whether every file was looked at."""
+        kept = _load(read_beside(store, USES_NAME), self.matcher.fingerprint)
+        dating = _Dating(self._history, kept, store, now)
+        where: dict[str, dict[str, Sequence[int]]] = {}
+        for path, (_, file) in self._files.items():
+            for position, lines in file.uses.items():
+                where.setdefault(pattern_key(self.matcher.detectors[position]), {})[path] = lines
+        by_month = dating.by_month(self._files)
+        if by_month is None:
+            return report, True
+        patterns = [replace(one, history=by_month(where[pattern_key(one)])) for one in report.patterns]
+        write_beside(store, USES_NAME, _dump(kept))
+        notes = tuple(dict.fromkeys((*report.notes, *dating.notes)))
+        return replace(report, patterns=tuple(patterns), notes=notes), dating.complete
 
     def questions(self, paths: Collection[str]) -> set[str]:
         """What the patterns in some files are answers to, as of the last report."""
@@ -119,15 +156,29 @@ class _Dating:
         self._changed: dict[str, tuple[int, str]] = {}
         self._edited: frozenset[str] = frozenset()
         self._blames = 0
+        self.complete = True  # until a file is left out for lack of budget
         self.notes: list[str] = []
 
     def newest(self) -> Dated:
         """A function from lines to the date of the newest; it answers None where the history cannot tell."""
         if not self._start():
             return lambda uses: None
-        bounds = {path: float(seconds) for path, (seconds, _) in self._changed.items()}
-        bounds |= dict.fromkeys(self._edited, self._now)
+        bounds = self._bounds()
         return lambda uses: newest_use(uses, bounds, self._dates, self._now)
+
+    def by_month(self, paths: Iterable[str]) -> Callable[[Mapping[str, Sequence[int]]], PatternHistory] | None:
+        """A function from lines of `paths` to the months they were written in; None where the history cannot tell."""
+        if not self._start():
+            return None
+        bounds = self._bounds()
+        listed = sorted((path for path in paths if path in bounds), key=lambda path: (-bounds[path], path))
+        dates = {path: self._dates(path) for path in listed}  # the latest first, should the budget not reach all
+        return lambda uses: written_by_month(uses, bounds, dates.__getitem__, self._now)
+
+    def _bounds(self) -> dict[str, float]:
+        """When each file changed last, for files changed within the window."""
+        bounds = {path: float(seconds) for path, (seconds, _) in self._changed.items()}
+        return bounds | dict.fromkeys(self._edited, self._now)
 
     def _start(self) -> bool:
         if not self._history.known:
@@ -171,6 +222,7 @@ class _Dating:
         if self._blames == MOST_BLAMES:
             note = f"only {MOST_BLAMES} files were dated this time; the next run goes on from there"
             self.notes += [note] if note not in self.notes else []
+            self.complete = False
             return None
         self._blames += 1
         try:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+from codeinfo.requests.knowledge import PatternHistory
 
 RISING, STABLE, DECLINING = "Rising", "Stable", "Declining"
 RISING_DAYS = 60
 DECLINING_DAYS = 180
 WINDOW_DAYS = 400  # of history that is looked at: anything older has been declining for long
+MONTHS = 13  # this one and the twelve before it: the window holds all of them
 EXACT_FILES = (
     40  # files whose lines are dated for a pattern's exact newest use; past it, knowing that it rises is enough
 )
@@ -43,6 +47,36 @@ def newest_use(uses: Mapping[str, Sequence[int]], changed: Mapping[str, float], 
         of_lines = dates(path)
         newest = max([newest, *(of_lines[line - 1] for line in uses[path] if line <= len(of_lines))])
     return newest
+
+
+def written_by_month(
+    uses: Mapping[str, Sequence[int]], changed: Mapping[str, float], dates: LineDates, now: float
+) -> PatternHistory:
+    """How many of the lines were written in each month. A file that is not in `changed` is older than the window."""
+    months = _months_until(now)
+    counts = dict.fromkeys(months, 0)
+    older = undated = 0
+    for path, lines in uses.items():
+        of_lines = dates(path) if path in changed else [0.0] * max(lines)
+        for line in lines:
+            month = _month(min(of_lines[line - 1], now)) if line <= len(of_lines) else ""
+            if month in counts:
+                counts[month] += 1
+            elif month:
+                older += 1
+            else:
+                undated += 1
+    return PatternHistory(months[0], tuple(counts.values()), older, undated)
+
+
+def _months_until(now: float) -> tuple[str, ...]:
+    this = time.gmtime(now)
+    numbers = range(12 * this.tm_year + this.tm_mon - MONTHS, 12 * this.tm_year + this.tm_mon)
+    return tuple(f"{number // 12}-{number % 12 + 1:02}" for number in numbers)
+
+
+def _month(seconds: float) -> str:
+    return time.strftime("%Y-%m", time.gmtime(seconds))
 
 
 def last_changes(log: str) -> dict[str, tuple[int, str]]:

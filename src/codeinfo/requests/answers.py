@@ -85,6 +85,8 @@ class GradedItem:
     end_line: int
     score: float | None  # None: not graded
     distance: Distance | None = None
+    root: str = ""
+    preview: str = ""  # its first lines, as they were then
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,7 @@ class ToolUse:
     arguments: str
     outcome: str  # what came back, in a few words
     failed: bool = False
+    items: tuple[GradedItem, ...] = ()  # passages that it brought
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +273,8 @@ class Turn:
     usage: AnswerUsage | None = None
     took_ms: float | None = None
     error: str = ""
+    rounds: tuple[Round, ...] = ()  # the searches that the answer was written from
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

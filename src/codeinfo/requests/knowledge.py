@@ -113,6 +113,18 @@ class PatternsRequest:
     path: str = _arg(".", _PROJECT)
     category: str = _opt("", "Only this category.", short="c", choices=PATTERN_CATEGORIES)
     languages: tuple[str, ...] = _opt((), "Only patterns of this language; may be given several times.", short="l")
+    history: bool = _opt(False, "When the lines that use each pattern were written, by month.")
+
+
+@dataclass(frozen=True, slots=True)
+class PatternHistory:
+    """The lines that use a pattern today, by the month they were written in: `lines` begins with the month `since`
+    ("2025-01") and ends with this one; `undated` are those that git was not asked about yet."""
+
+    since: str
+    lines: tuple[int, ...]
+    older: int = 0
+    undated: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +142,7 @@ class PatternUse:
     newest: str  # date of the newest line that uses it, "" where unknown
     guidance: str  # "use", "prefer", "avoid" or ""
     examples: tuple[str, ...] = ()  # "path:line"
+    history: PatternHistory | None = None  # where it was asked for and git can tell
 
 
 @dataclass(frozen=True, slots=True)

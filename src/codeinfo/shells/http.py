@@ -28,6 +28,7 @@ from codeinfo.shells import http_contract, http_operations
 from codeinfo.shells.http_chat import chat_router
 from codeinfo.shells.http_errors import add_handlers
 from codeinfo.shells.http_events import Bell
+from codeinfo.shells.http_html import add_unknown_page
 from codeinfo.shells.http_ingest import ingest_router
 from codeinfo.shells.http_pages import pages_router
 from codeinfo.shells.http_runs import Runs
@@ -59,6 +60,7 @@ def make_app(config: Config, access: Access, allowed: tuple[Path, ...] = ()) -> 
     engine = app.state.codeinfo.engine
     app.state.mcp = http_service(config, MCP_SETS, lambda: engine, app.state.codeinfo.root_of)
     add_handlers(app)
+    add_unknown_page(app)
     for router in (
         http_operations.operations_router(),
         http_contract.contract_router(),

@@ -13,7 +13,7 @@ from sse_starlette import EventSourceResponse
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.jsonable import dumps, jsonable
 from codeinfo.requests import answers as requests
-from codeinfo.shells.http_contract import add_get
+from codeinfo.shells.http_contract import Endpoint, add_events, add_get
 from codeinfo.shells.http_errors import json_response
 from codeinfo.shells.http_operations import add_post
 from codeinfo.shells.http_runs import AnswerRun
@@ -45,14 +45,16 @@ def chat_router() -> APIRouter:
     router = APIRouter(tags=["chat"])
     add_stream(router, "/chat", _chat, CHAT, "Ask; the answer comes as server-sent events.")
     add_stream(router, "/agents/{name}/run", _run_agent, AGENT, "Have an agent do something with a project.")
-    for path, endpoint, summary in (
+    gets: tuple[tuple[str, Endpoint, str], ...] = (
         ("/chat/models", _models, "Chat endpoints and their models."),
-        ("/chat/runs/{run_id}/events", _events, "The events of a run, from the first or after Last-Event-ID."),
         ("/agents", _agents, "The agents."),
         ("/conversations", _conversations, "Conversations, the latest first."),
         ("/conversations/{identity}", _conversation, "One conversation with its turns."),
-    ):
+    )
+    for path, endpoint, summary in gets:
         add_get(router, path, endpoint, summary, _OBJECT)
+    told = "The events of a run, from the first or after Last-Event-ID."
+    add_events(router, "/chat/runs/{run_id}/events", _events, told)
     for path, endpoint, inputs, summary in (
         ("/chat/runs/{run_id}/stop", _stop, (), "Stop a run."),
         ("/conversations/archive", _archive, _IDS, "Put conversations away."),

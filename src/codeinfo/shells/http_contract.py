@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -28,6 +29,7 @@ _AST = (
     ("/tools/ast-module-imports", "imports", code_requests.ImportsRequest, {"file": "path"}),
 )
 READS = frozenset({"/tools/vector-search", *(path for path, *_ in _AST)})
+Endpoint = Callable[..., Any]
 Level = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 
 
@@ -55,8 +57,17 @@ def contract_router() -> APIRouter:
     return router
 
 
-def add_get(router: APIRouter, path: str, endpoint: Any, summary: str, result: dict[str, Any]) -> None:
-    answers = {200: {"description": "Done.", "content": {"application/json": {"schema": result}}}, **documented()}
+def add_get(router: APIRouter, path: str, endpoint: Endpoint, summary: str, result: dict[str, Any]) -> None:
+    _add_get(router, path, endpoint, summary, {"application/json": {"schema": result}})
+
+
+def add_events(router: APIRouter, path: str, endpoint: Endpoint, summary: str) -> None:
+    """A route that answers with server-sent events."""
+    _add_get(router, path, endpoint, summary, {"text/event-stream": {}})
+
+
+def _add_get(router: APIRouter, path: str, endpoint: Endpoint, summary: str, content: dict[str, Any]) -> None:
+    answers = {200: {"description": "Done.", "content": content}, **documented()}
     router.add_api_route(path, endpoint, methods=["GET"], summary=summary, response_class=Response, responses=answers)
 
 

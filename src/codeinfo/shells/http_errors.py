@@ -110,6 +110,13 @@ def json_response(value: object, status: int = 200) -> Response:
     return Response(dumps(value), status, media_type="application/json")
 
 
+def not_routed(error: HTTPException) -> Response:
+    """No route, or not by this method."""
+    code = _CODE_OF_STATUS.get(error.status_code, "HTTP_ERROR")
+    body = {"error": {"code": code, "message": str(error.detail), "next": "See /docs for what is served"}}
+    return JSONResponse(body, error.status_code, error.headers)
+
+
 def add_handlers(app: FastAPI) -> None:
     @app.exception_handler(CodeInfoError)
     async def known(request: Request, error: CodeInfoError) -> Response:
@@ -120,9 +127,7 @@ def add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def routing(request: Request, error: HTTPException) -> Response:
-        code = _CODE_OF_STATUS.get(error.status_code, "HTTP_ERROR")
-        body = {"error": {"code": code, "message": str(error.detail), "next": "See /docs for what is served"}}
-        return JSONResponse(body, error.status_code, error.headers)
+        return not_routed(error)
 
     @app.exception_handler(ClientDisconnect)
     async def gone(request: Request, error: ClientDisconnect) -> Response:

@@ -11,14 +11,16 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode
 
 import jinja2
-from fastapi import Request
+from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, Response
+from starlette.exceptions import HTTPException
 
 from codeinfo import __version__
-from codeinfo.errors import CodeInfoError
-from codeinfo.shells.http_errors import status_of
+from codeinfo.errors import CodeInfoError, NotFound
+from codeinfo.shells.http_charts import decay_chart, trend_chart
+from codeinfo.shells.http_errors import not_routed, status_of
 from codeinfo.shells.http_state import State, state_of
-from codeinfo.shells.http_text import code_lines, lines_address, markdown_html
+from codeinfo.shells.http_text import code_lines, lines_address, markdown_html, sentence_html
 
 TEMPLATES = Path(__file__).parent / "web" / "templates"
 PAGES = (
@@ -42,10 +44,12 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"ago": _ago, "size": _size, "distance": _distance, "query": urlencode}
+    environment.filters |= {
+        "ago": _ago, "size": _size, "distance": _distance, "query": urlencode, "sentence": sentence_html,
+    }  # fmt: skip
     environment.globals |= {
         "code_lines": code_lines, "lines_address": lines_address, "markdown": markdown_html,
-        "version": __version__, "pages": PAGES,
+        "decay_chart": decay_chart, "trend_chart": trend_chart, "version": __version__, "pages": PAGES,
     }  # fmt: skip
     return environment
 
@@ -78,6 +82,17 @@ def page(function: Callable[[Request, State], Awaitable[Response]]) -> Page:
 
     del shown.__wrapped__  # FastAPI would read the inner signature
     return shown
+
+
+def add_unknown_page(app: FastAPI) -> None:
+    """Who follows a wrong address in a browser gets a page; programs get JSON as everywhere."""
+
+    @app.exception_handler(404)
+    async def unknown(request: Request, error: HTTPException) -> Response:
+        if "text/html" not in request.headers.get("accept", ""):
+            return not_routed(error)
+        what = NotFound(f"there is no page {request.url.path}", next_step="The pages are listed above")
+        return HTMLResponse(rendered(request, "error.html", error=what), 404)
 
 
 async def form(request: Request) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,12 @@ from codeinfo.jsonable import dumps
 from codeinfo.requests import ClearReport, ClearRequest
 from codeinfo.requests.ingest import IngestRun, IngestStatus
 from codeinfo.requests.vectors import ProjectsResult
-from codeinfo.shells.http_contract import add_get
-from codeinfo.shells.http_errors import documented, json_response
+from codeinfo.shells.http_contract import Endpoint, add_events, add_get
+from codeinfo.shells.http_errors import json_response
 from codeinfo.shells.http_operations import add_post
 from codeinfo.shells.http_state import State, json_body, state_of
 from codeinfo.shells.mcp_schema import Input, Schema, checked, output_schema
 from codeinfo.sources.walk import check_root
-
-Endpoint = Callable[..., Any]
 
 PING_SECONDS = 15
 REST_SECONDS = 0.2  # between two events: how fine progress is told
@@ -54,14 +52,7 @@ def ingest_router() -> APIRouter:
     )
     for path, endpoint, summary, result in gets:
         add_get(router, path, endpoint, summary, result)
-    router.add_api_route(
-        "/ingest/events",
-        _events,
-        methods=["GET"],
-        summary="The queue whenever it changes, as server-sent events.",
-        response_class=Response,
-        responses={200: {"description": "Events.", "content": {"text/event-stream": {}}}, **documented()},
-    )
+    add_events(router, "/ingest/events", _events, "The queue whenever it changes, as server-sent events.")
     return router
 
 

@@ -18,12 +18,13 @@ from codeinfo.shells import http_pages_chat
 from codeinfo.shells.http_html import form, is_fragment, page, render
 from codeinfo.shells.http_ingest import add_project, folders_below, remove_project
 from codeinfo.shells.http_state import State, file_within
-from codeinfo.shells.http_views import picture_of, preview_of
+from codeinfo.shells.http_views import described_routes, picture_of
 from codeinfo.types import FileKind, Intent, RelatedMemory
 
 MAX_QUERY_CHARS = 2000
 PANEL_LINES = 120
 LISTED = 8  # entries of each part of the side panel
+SHOWN_PATTERNS = 24
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
@@ -116,7 +117,7 @@ def _line(text: str) -> int:
 
 
 def _around(state: State, root: str, path: str, start: int, end: int, symbol: str) -> dict[str, Any]:
-    text = preview_of(state.engine, root, path, start, min(end, start + PANEL_LINES))
+    text = _lines(state, root, path, start, min(end, start + PANEL_LINES))
     if not text:
         raise NotFound(f"{path}:{start} is not in the index", next_step="It may have changed: search again")
     return {
@@ -126,6 +127,16 @@ def _around(state: State, root: str, path: str, start: int, end: int, symbol: st
         "uses": _or_none(lambda: _uses(state, root, path, symbol)) if symbol else None,
         "memories": _or_none(lambda: _memories(state, root, symbol or path.rpartition("/")[2])) or (),
     }
+
+
+def _lines(state: State, root: str, path: str, start: int, end: int) -> str:
+    """Lines of an indexed file; "" where they cannot be had."""
+    from codeinfo.engine.lookup import CodeLookup
+
+    try:
+        return CodeLookup(state.engine, (root,), 1).read_file(path, start, max(start, end)).text
+    except (CodeInfoError, OSError, ValueError):
+        return ""
 
 
 def _or_none(look: Callable[[], Any]) -> Any:
@@ -235,9 +246,9 @@ async def _knowledge(request: Request, state: State) -> Response:
     """Patterns and memories take longer than the picture, so they come after it."""
     root = state.root_of(request.query_params.get("project", ""))
     knowledge = state.engine.knowledge
-    patterns = await state.work(lambda call: knowledge.patterns(PatternsRequest(root), call.progress))
+    patterns = await state.work(lambda call: knowledge.patterns(PatternsRequest(root, history=True), call.progress))
     memories = await state.work(lambda call: knowledge.memory_list(MemoryListRequest(path=root)))
-    return render(request, "knowledge.html", patterns=patterns, memories=memories.memories)
+    return render(request, "knowledge.html", patterns=patterns, memories=memories.memories, shown=SHOWN_PATTERNS)
 
 
 @page
@@ -255,10 +266,4 @@ async def _health(request: Request, state: State) -> Response:
 
 @page
 async def _docs(request: Request, state: State) -> Response:
-    document = request.app.openapi()
-    routes = [
-        {"method": method.upper(), "path": path, **told}
-        for path, methods in document["paths"].items()
-        for method, told in methods.items()
-    ]
-    return render(request, "docs.html", routes=routes)
+    return render(request, "docs.html", groups=described_routes(request.app.openapi()))

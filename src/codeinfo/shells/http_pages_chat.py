@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -15,7 +14,7 @@ from codeinfo.shells.http_html import form, page, render
 from codeinfo.shells.http_runs import AnswerRun
 from codeinfo.shells.http_state import State, json_body, state_of
 from codeinfo.shells.http_text import citation_link
-from codeinfo.shells.http_views import TurnView, calls_of, turn_view
+from codeinfo.shells.http_views import TurnView, turn_view
 from codeinfo.shells.mcp_schema import checked
 
 SHOWN_CONVERSATIONS = 40
@@ -58,7 +57,7 @@ def _talk(state: State, request: Request, agent: str) -> dict[str, Any]:
     if identity:
         detail = state.engine.answers.conversation(requests.ConversationRequest(identity))
         conversation, run = detail.conversation, state.runs.of_conversation(detail.conversation.id)
-        turns = _turn_views(state, detail, writing=detail.conversation.running)
+        turns = _turn_views(detail, writing=detail.conversation.running)
     providers = state.engine.answers.providers(requests.ProvidersRequest())
     return {
         "agent": agent,
@@ -78,18 +77,10 @@ def _first_path(conversation: requests.Conversation | None) -> str:
     return conversation.paths[0] if conversation is not None and conversation.paths else ""
 
 
-def _turn_views(state: State, detail: requests.ConversationDetail, *, writing: bool) -> list[TurnView]:
+def _turn_views(detail: requests.ConversationDetail, *, writing: bool) -> list[TurnView]:
     """The last turn of a conversation that is running is being written: the live answer stands for it."""
-    known = {answer.text: run for run in state.runs.latest_of(detail.conversation.id) for answer in run.answers}
     turns = detail.turns[:-1] if writing and detail.turns else detail.turns
-    return [_view(state, turn, known.get(turn.content)) for turn in turns]
-
-
-def _view(state: State, turn: requests.Turn, run: AnswerRun | None) -> TurnView:
-    if run is None or turn.role != "assistant":
-        return turn_view(turn)
-    answer = next(answer for answer in run.answers if answer.text == turn.content)
-    return replace(turn_view(turn, calls_of(state.engine, answer, run.root)), notes=answer.notes)
+    return [turn_view(turn, _first_path(detail.conversation)) for turn in turns]
 
 
 def _listed(state: State, which: str, agent: str) -> dict[str, Any]:
@@ -154,5 +145,5 @@ async def _turn(request: Request, state: State) -> Response:
     asked = requests.ConversationRequest(run.conversation)
     detail = await state.work(lambda call: state.engine.answers.conversation(asked))
     count = max(1, 2 * len(run.answers) - 1)
-    views = await state.work(lambda call: _turn_views(state, detail, writing=False)[-count:])
+    views = _turn_views(detail, writing=False)[-count:]
     return render(request, "turns.html", turns=views, link=citation_link)

@@ -45,7 +45,6 @@ class AnswerRun:
     question: str
     conversation: str
     agent: str
-    root: str
     events: list[RunEvent] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     error: CodeInfoError | None = None
@@ -96,7 +95,7 @@ class Runs:
             question, agent, paths = request.question, "", request.paths
         else:
             question, agent, paths = request.instruction or request.command, request.agent, (request.working_folder,)
-        run = AnswerRun(secrets.token_hex(8), question, request.conversation, agent, paths[0])
+        run = AnswerRun(secrets.token_hex(8), question, request.conversation, agent)
         with self._lock:
             if sum(not one.finished for one in self._runs.values()) >= MOST_RUNNING:
                 what = f"{MOST_RUNNING} answers are being written already"
@@ -122,10 +121,6 @@ class Runs:
         """The run that goes on in a conversation."""
         going = (run for run in reversed(self._runs.values()) if not run.finished and run.conversation == identity)
         return next(going, None) if identity else None
-
-    def latest_of(self, identity: str) -> list[AnswerRun]:
-        """Runs of a conversation that are still known, the oldest first."""
-        return [run for run in self._runs.values() if run.finished and run.answers and run.conversation == identity]
 
     def _perform(self, run: AnswerRun, request: AskRequest | AgentRunRequest) -> None:
         try:

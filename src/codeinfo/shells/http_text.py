@@ -18,6 +18,8 @@ from codeinfo.requests.answers import Citation
 
 COLOURED_CHARS = 30_000  # a longer text is shown plain: colouring is for reading
 COLOURED_LINE = 2_000
+_PLAIN_WORD = re.compile(r"[a-z]+(?=$|[\s,;:])")
+_TICKED = re.compile(r"`([^`]+)`")
 _CITED = re.compile(r"\[(\d{1,3})(: unverified)?\]")
 _TAGS = frozenset(
     "a blockquote br code del em h1 h2 h3 h4 h5 h6 hr li ol p pre span strong table tbody td th thead tr ul".split()
@@ -58,6 +60,16 @@ def _formatter() -> Any:
     from pygments.formatters import HtmlFormatter
 
     return HtmlFormatter(nowrap=True)
+
+
+# --- messages ------------------------------------------------------------------------------------------------------
+
+
+def sentence_html(text: str) -> Markup:
+    """A message as people read it: a capital first, unless it begins with a name, and code for what is in backticks."""
+    word = _PLAIN_WORD.match(text)
+    told = text[0].upper() + text[1:] if word else text
+    return Markup(_TICKED.sub(r"<code>\1</code>", escape(told)))
 
 
 # --- Markdown ------------------------------------------------------------------------------------------------------

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from codeinfo.errors import CodeInfoError
 from codeinfo.rank.policy import PolicyItem, PolicySettings, apply_policy, numeric
-from codeinfo.requests.answers import Answer, Citation, GradedItem, ToolUse, Turn
+from codeinfo.requests.answers import Citation, GradedItem, Turn
 from codeinfo.requests.code import CodeMap, MapArea
 
-if TYPE_CHECKING:
-    from codeinfo.engine import Engine
-
-PREVIEW_LINES = 6
 _NO_CUT = 10**9
 
 
@@ -48,51 +43,36 @@ class CallView:
     dropped: tuple[str, ...] = ()
 
 
-def preview_of(engine: Engine, root: str, path: str, start: int, end: int) -> str:
-    """The first lines of a passage, from the indexed file; "" where they cannot be had."""
-    from codeinfo.engine.lookup import CodeLookup
-
-    try:
-        return CodeLookup(engine, (root,), 1).read_file(path, start, max(start, end)).text
-    except (CodeInfoError, OSError, ValueError):
-        return ""
-
-
 # --- tool details --------------------------------------------------------------------------------------------------
 
 
-def calls_of(engine: Engine, answer: Answer, root: str) -> tuple[CallView, ...]:
+def calls_of(turn: Turn, root: str) -> tuple[CallView, ...]:
+    """The searches of a turn and the tools that the model called, each with what it brought. `root` is where passages
+    lie that do not say it themselves."""
     rounds = [
         CallView(
             "search",
             entry.query,
             f"{len(entry.items)} passages, {len(entry.dropped)} dropped, {entry.verdict}",
             False,
-            _files(engine, entry.items, root),
+            _files(entry.items, root),
             tuple(f"{one.path}:{one.start_line}-{one.end_line}: {one.rule}, {one.detail}" for one in entry.dropped),
         )
-        for entry in answer.trace.rounds
+        for entry in turn.rounds
     ]
-    return (*rounds, *tool_rows(answer.trace.tools))
+    tools = [
+        CallView(use.name, use.arguments, use.outcome, use.failed, _files(use.items, root)) for use in turn.tool_calls
+    ]
+    return (*rounds, *tools)
 
 
-def tool_rows(uses: Iterable[ToolUse | Any]) -> tuple[CallView, ...]:
-    """Whatever a stored turn holds: an entry that is no tool use is shown as one that failed."""
-    return tuple(
-        CallView(use.name, str(use.arguments), str(use.outcome), bool(use.failed))
-        if isinstance(use, ToolUse)
-        else CallView("unknown", str(use)[:200], "malformed entry", True)
-        for use in uses
-    )
-
-
-def _files(engine: Engine, items: Sequence[GradedItem], root: str) -> tuple[FileView, ...]:
+def _files(items: Sequence[GradedItem], root: str) -> tuple[FileView, ...]:
     matches: dict[str, list[MatchView]] = {}
     for item in items:
         distance = numeric(item.distance.value) if item.distance else None
-        text = preview_of(engine, root, item.path, item.start_line, item.end_line)
-        preview = "\n".join(text.split("\n")[:PREVIEW_LINES])
-        view = MatchView(item.path, item.start_line, item.end_line, distance, item.score, preview, root)
+        view = MatchView(
+            item.path, item.start_line, item.end_line, distance, item.score, item.preview, item.root or root
+        )
         matches.setdefault(item.path, []).append(view)
     return tuple(FileView(path, lowest(own), tuple(own)) for path, own in matches.items())
 
@@ -126,7 +106,7 @@ def shown_citations(citations: Sequence[Citation]) -> tuple[Citation, ...]:
 
 @dataclass(frozen=True, slots=True)
 class TurnView:
-    """A turn as the page shows it; `answer` is known while the run that wrote it is remembered."""
+    """A turn as the page shows it: `citations` are all, `sources` those worth listing."""
 
     role: str
     text: str
@@ -142,7 +122,7 @@ class TurnView:
     notes: tuple[str, ...] = ()
 
 
-def turn_view(turn: Turn, calls: tuple[CallView, ...] = ()) -> TurnView:
+def turn_view(turn: Turn, root: str = "") -> TurnView:
     tokens = turn.usage.prompt_tokens + turn.usage.completion_tokens if turn.usage else None
     return TurnView(
         turn.role,
@@ -150,12 +130,13 @@ def turn_view(turn: Turn, calls: tuple[CallView, ...] = ()) -> TurnView:
         turn.status,
         turn.citations,
         shown_citations(turn.citations),
-        calls or tool_rows(turn.tool_calls),
+        calls_of(turn, root),
         turn.model,
         turn.provider,
         tokens,
         turn.took_ms,
         turn.error,
+        turn.notes,
     )
 
 
@@ -163,8 +144,9 @@ def turn_view(turn: Turn, calls: tuple[CallView, ...] = ()) -> TurnView:
 
 _BOX, _GAP, _ROW, _EDGE_MARGIN = 168, 24, 108, 28  # pixels
 _HEIGHT = 56
+_ARC = 46  # how far the bow of an edge within a row is drawn up
 _PER_ROW = 6
-_LABEL_CHARS = 20
+_LABEL_CHARS = 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +166,8 @@ class EdgeView:
     cycle: bool
     weight: int
     title: str
+    start: str
+    end: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +207,8 @@ def _label(name: str) -> str:
     parts = name.removesuffix("/*").split("/")
     while len(parts) > 1 and len("/".join(parts)) > _LABEL_CHARS:
         parts = parts[1:]
-    return "/".join(parts)[-_LABEL_CHARS:]
+    label = "/".join(parts)
+    return label if len(label) <= _LABEL_CHARS else f"…{label[1 - _LABEL_CHARS :]}"
 
 
 def _edges(boxes: Mapping[str, BoxView], area: MapArea) -> Iterable[EdgeView]:
@@ -233,10 +218,55 @@ def _edges(boxes: Mapping[str, BoxView], area: MapArea) -> Iterable[EdgeView]:
         if end is None or end is start:
             continue
         x1, x2 = start.x + start.width // 2, end.x + end.width // 2
-        down = end.y > start.y
-        y1, y2 = (start.y + start.height, end.y) if down else (start.y, end.y + end.height)
+        y1, y2 = (start.y + start.height, end.y) if end.y > start.y else (start.y, end.y + end.height)
         middle = (y1 + y2) // 2
+        if end.y == start.y:  # an arc above both, since a line would pass behind what stands between them
+            y1 = y2 = start.y
+            middle = start.y - _ARC
         backward = area.in_cycle and end.area.in_cycle and end.y <= start.y  # against the layers
         weight = 3 if count >= 10 else 2 if count >= 3 else 1
         path = f"M{x1} {y1} C{x1} {middle} {x2} {middle} {x2} {y2}"
-        yield EdgeView(path, backward, weight, f"{area.name} → {name}: {count}")
+        yield EdgeView(path, backward, weight, f"{area.name} → {name}: {count}", area.name, name)
+
+
+# --- the description of the API ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FieldView:
+    name: str
+    type: str
+    description: str
+    required: bool
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RouteView:
+    method: str
+    path: str
+    summary: str
+    description: str
+    fields: tuple[FieldView, ...]
+
+
+def described_routes(document: Mapping[str, Any]) -> dict[str, list[RouteView]]:
+    """The routes of an OpenAPI document by their group, in its order."""
+    groups: dict[str, list[RouteView]] = {}
+    for path, methods in document["paths"].items():
+        for method, told in methods.items():
+            body = told.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+            fields = [
+                _field(one["name"], one["schema"], one.get("required", False)) for one in told.get("parameters", ())
+            ]
+            required = body.get("required", ())
+            fields += [_field(name, schema, name in required) for name, schema in body.get("properties", {}).items()]
+            route = RouteView(method.upper(), path, told["summary"], told.get("description", ""), tuple(fields))
+            groups.setdefault(told.get("tags", ["other"])[0], []).append(route)
+    return groups
+
+
+def _field(name: str, schema: Mapping[str, Any], required: bool) -> FieldView:
+    return FieldView(
+        name, schema.get("type", ""), schema.get("description", ""), required, tuple(schema.get("enum", ()))
+    )

@@ -11,6 +11,7 @@ from codeinfo.requests import knowledge as requests
 from codeinfo.shells.paper import Paper, Span
 from codeinfo.types import Card, RelatedMemory
 
+BARS = "▁▂▃▄▅▆▇█"
 TRENDS = {"Rising": "green", "Declining": "red"}
 DEPENDENCIES_SHOWN = 40
 
@@ -79,6 +80,7 @@ def _patterns(report: requests.PatternReport, paper: Paper) -> None:
                 p.name,
                 (p.trend or "-", TRENDS.get(p.trend, "dim")),
                 p.guidance or "-",
+                *((_sparkline(p.history),) if p.history else ()),
                 (f"{p.files} files, newest {p.newest or 'unknown'}, {p.examples[0]}", "dim"),
             )
             for p in group
@@ -99,6 +101,13 @@ def _patterns(report: requests.PatternReport, paper: Paper) -> None:
         paper.line("No patterns found.")
     memories(report.memories, paper)
     _notes(report.notes, paper)
+
+
+def _sparkline(history: requests.PatternHistory) -> str:
+    """A column for each month, as high as the lines written in it, and the month that the row begins with."""
+    most = max(history.lines)
+    columns = (BARS[-(-count * (len(BARS) - 1) // most)] if most else BARS[0] for count in history.lines)
+    return f"{''.join(columns)} since {history.since}, {history.older} older"
 
 
 # --- metadata and style --------------------------------------------------------------------------------------------

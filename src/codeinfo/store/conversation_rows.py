@@ -1,4 +1,4 @@
-"""The tables of conversations, and rows as values."""
+"""The tables of conversations, and their rows as values."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from codeinfo.requests.answers import AnswerUsage, Citation, Conversation, ToolUse, Turn
-from codeinfo.types import Distance
+from codeinfo.requests.answers import Conversation, Turn
 
 # In the order they were added; a name never changes once it was released.
 MIGRATIONS: dict[str, str] = {
@@ -42,6 +41,10 @@ MIGRATIONS: dict[str, str] = {
         );
         CREATE INDEX turns_by_conversation ON turns(conversation_id, id);
     """,
+    "searches and notes of turns": """
+        ALTER TABLE turns ADD COLUMN rounds TEXT;
+        ALTER TABLE turns ADD COLUMN notes TEXT;
+    """,
 }
 
 COLUMNS = "id, title, provider, model, source, created_at, last_message_at, agent_name, archived_at, paths"
@@ -64,30 +67,6 @@ def conversation_of(row: tuple[Any, ...], *, turns: int, running: bool) -> Conve
         running=running,
         paths=tuple(json.loads(paths)),
     )
-
-
-def turn_of(row: tuple[Any, ...]) -> Turn:
-    number, conversation, role, content, status, created, model, provider, tools, citations, usage, took, error = row
-    return Turn(
-        id=number,
-        conversation_id=conversation,
-        role=role,
-        content=content,
-        status=status,
-        created_at=created,
-        model=model,
-        provider=provider,
-        tool_calls=tuple(ToolUse(**use) for use in json.loads(tools or "[]")),
-        citations=tuple(_citation(one) for one in json.loads(citations or "[]")),
-        usage=AnswerUsage(**json.loads(usage)) if usage else None,
-        took_ms=took,
-        error=error,
-    )
-
-
-def _citation(stored: dict[str, Any]) -> Citation:
-    distance = stored.pop("distance", None)
-    return Citation(**stored, distance=Distance(**distance) if distance else None)
 
 
 def excerpt_around(words: Sequence[str], title: str, turns: Sequence[Turn]) -> str:

@@ -25,8 +25,9 @@ import apsw
 
 from codeinfo.errors import Busy, CodeInfoError, IndexDamaged, IndexTooNew, NotFound, OutOfSpace, UsageError
 from codeinfo.jsonable import jsonable
-from codeinfo.requests.answers import Conversation, ConversationMatch, ConversationPage, Turn
-from codeinfo.store.conversation_rows import COLUMNS, MIGRATIONS, conversation_of, excerpt_around, turn_of
+from codeinfo.requests.answers import Conversation, ConversationMatch, ConversationPage, Round, Turn
+from codeinfo.store.conversation_rows import COLUMNS, MIGRATIONS, conversation_of, excerpt_around
+from codeinfo.store.turn_rows import turn_of, within_bounds
 
 BUSY_MS = 10_000
 LOCK_PATIENCE_S = 0.25  # a look at whether a run is going on holds its lock for a moment
@@ -117,20 +118,24 @@ class ConversationStore:
         usage: object = None,
         took_ms: float | None = None,
         error: str = "",
+        rounds: Sequence[Round] = (),
+        notes: Sequence[str] = (),
     ) -> None:
         now = self._stamp()
         with self._writing() as db:
             db.execute(
                 """UPDATE turns SET content = ?, status = ?, tool_calls = ?, citations = ?, usage = ?, took_ms = ?,
-                   error = ?, model = CASE WHEN ? = '' THEN model ELSE ? END WHERE id = ?""",
+                   error = ?, rounds = ?, notes = ?, model = CASE WHEN ? = '' THEN model ELSE ? END WHERE id = ?""",
                 (
                     content,
                     status,
-                    _json(tool_calls),
+                    within_bounds(jsonable(tool_calls)),
                     _json(citations),
                     _json(usage),
                     took_ms,
                     error,
+                    within_bounds(jsonable(rounds)),
+                    _json(notes),
                     model,
                     model,
                     turn,
@@ -190,7 +195,7 @@ class ConversationStore:
 
     def turns(self, identity: str) -> tuple[Turn, ...]:
         query = """SELECT id, conversation_id, role, content, status, created_at, model, provider,
-                          tool_calls, citations, usage, took_ms, error
+                          tool_calls, citations, usage, took_ms, error, rounds, notes
                    FROM turns WHERE conversation_id = ? ORDER BY id"""
         with self._reading() as db:
             return tuple(turn_of(row) for row in db.execute(query, (identity,)))

@@ -39,6 +39,10 @@ document.addEventListener("htmx:afterSwap", (event) => {
   if (event.detail.target === panel) panel.querySelector("[data-close]")?.focus();
 });
 
+document.addEventListener("htmx:afterRequest", (event) => {
+  if (event.detail.successful && event.detail.elt.matches("[data-clear]")) event.detail.elt.reset();
+});
+
 document.addEventListener("change", (event) => {
   if (event.target.matches("[data-submit]")) event.target.form.submit();
 });
@@ -65,6 +69,24 @@ document.addEventListener("keydown", (event) => {
     if (next) next.focus();
   }
 });
+
+// --- map: the lines of the area that is pointed at ----------------------------------------------------------------
+
+const picture = document.querySelector(".picture svg");
+
+function showLinesOf(area) {
+  picture.classList.toggle("narrowed", area !== undefined);
+  for (const edge of picture.querySelectorAll(".edge")) {
+    edge.classList.toggle("own", edge.dataset.start === area || edge.dataset.end === area);
+  }
+}
+
+if (picture) {
+  for (const kind of ["mouseover", "focusin"]) {
+    picture.addEventListener(kind, (event) => showLinesOf(event.target.closest("[data-area]")?.dataset.area));
+  }
+  for (const kind of ["mouseleave", "focusout"]) picture.addEventListener(kind, () => showLinesOf(undefined));
+}
 
 // --- projects: the queue as it moves ------------------------------------------------------------------------------
 

@@ -1,0 +1,114 @@
+"""What a turn keeps beside its text: searches, passages and notes; kept small, and read whatever was written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import apsw
+import pytest
+
+from codeinfo.requests.answers import AnswerUsage, Citation, GradedItem, Round, ToolUse, Turn
+from codeinfo.store.conversation_rows import MIGRATIONS
+from codeinfo.store.conversations import ConversationStore
+from codeinfo.store.turn_rows import MALFORMED, MOST_DETAIL_CHARS
+from codeinfo.types import Distance, Dropped
+
+ITEM = GradedItem("a.py", 1, 5, 0.9, Distance(0.4), "/r", "def a():\n    return 1")
+ROUND = Round("how?", (ITEM,), (Dropped("b.py", 1, 2, "cutoff", "1.6"),), 0.9, "answer", "distances")
+
+
+def kept(store: ConversationStore, *rounds: Round, tools: tuple[ToolUse, ...] = ()) -> Turn:
+    """A turn as it was read back."""
+    identity = store.create(title="how?", provider="p", model="m", source="CLI", agent_name="", paths=["/r"])
+    turn = store.begin(identity, "how?", provider="p", model="m")
+    store.finish(turn, content="so", status="ok", rounds=rounds, tool_calls=tools, notes=("slow",))
+    return store.turns(identity)[-1]
+
+
+def test_searches_and_passages_come_back_as_they_were(tmp_path: Path) -> None:
+    use = ToolUse("search", "{}", "1 passage", items=(ITEM,))
+    turn = kept(ConversationStore(tmp_path), ROUND, tools=(use,))
+    assert turn.rounds == (ROUND,)
+    assert turn.tool_calls == (use,)
+    assert turn.notes == ("slow",)
+
+
+def test_details_stay_small_and_the_rows_last_longer_than_their_previews(tmp_path: Path) -> None:
+    store = ConversationStore(tmp_path)
+    many = Round("how?", tuple(GradedItem(f"{n}.py", 1, 5, 1.0, None, "/r", "x" * 400) for n in range(900)), (), 1, "x")
+    turn = kept(store, many)
+    assert len(turn.rounds[0].items) == 900
+    assert {item.preview for item in turn.rounds[0].items} == {""}
+    longer = Round("how?", many.items * 10, (), 1, "answer")
+    assert [(one.query, one.items) for one in kept(store, longer).rounds] == [("how?", ())]
+    assert kept(store, Round("q" * MOST_DETAIL_CHARS, (), (), 1, "answer")).rounds == ()
+
+
+def test_conversations_of_an_earlier_version_keep_everything(tmp_path: Path) -> None:
+    first = next(iter(MIGRATIONS))
+    db = apsw.Connection(str(tmp_path / "conversations.db"))
+    db.execute(MIGRATIONS[first])
+    db.execute("CREATE TABLE migrations(name TEXT PRIMARY KEY, made_at TEXT NOT NULL)")
+    db.execute("INSERT INTO migrations VALUES(?, ?)", (first, "2025"))
+    db.execute("INSERT INTO conversations VALUES('c1', 'old', 'p', 'm', 'CLI', '2025', '2025', '', NULL, '[\"/r\"]')")
+    tools = json.dumps([{"name": "search", "arguments": "{}", "outcome": "2 passages", "failed": False}])
+    cited = json.dumps([{"number": 1, "root": "/r", "path": "a.py", "start_line": 1, "end_line": 3}])
+    row = ("c1", "assistant", "so [1]", "ok", "2025", "p", "m", tools, cited, '{"calls": 2}', 12.5, "")
+    db.execute(f"INSERT INTO turns VALUES(NULL, {', '.join('?' * len(row))})", row)
+    db.close()
+
+    store = ConversationStore(tmp_path)
+    (turn,) = store.turns("c1")
+    assert (turn.content, turn.took_ms, turn.usage) == ("so [1]", 12.5, AnswerUsage(2))
+    assert turn.citations == (Citation(1, "/r", "a.py", 1, 3),)
+    assert turn.tool_calls == (ToolUse("search", "{}", "2 passages"),)
+    assert turn.rounds == turn.notes == ()
+    assert kept(store, ROUND).rounds == (ROUND,)  # and it goes on
+
+
+GOOD = {"path": "a.py", "start_line": 1, "end_line": 2, "score": None, "distance": None}
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        "{", "[", "7", '"text"', "null", "[null]", "[7]", '["text"]', "[[]]", "[{}]", '{"query": "how?"}',
+        '[{"query": 7, "items": [], "dropped": [], "verdict": "answer"}]',
+        '[{"query": "how?", "items": 7, "dropped": [], "verdict": "answer"}]',
+        '[{"query": "how?", "items": [], "dropped": [], "average": "high", "verdict": "answer"}]',
+        '[{"name": "search", "arguments": {"a": 1}, "outcome": null}]',
+        '[{"query": "how?", "items": [], "dropped": [], "average": NaN, "verdict": "answer"}]',
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("column", ["rounds", "tool_calls", "citations", "usage", "notes"])
+def test_whatever_is_stored_a_turn_can_be_read(tmp_path: Path, column: str, stored: str) -> None:
+    turn = overwritten(tmp_path, column, stored)
+    assert turn.content == "so"
+    if column in ("rounds", "tool_calls") and stored != "null":
+        assert [use.outcome for use in turn.tool_calls] == [MALFORMED]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        7, None, {}, {"path": 7}, GOOD | {"start_line": "1"}, GOOD | {"start_line": True}, GOOD | {"score": "high"},
+        GOOD | {"distance": 0.4}, GOOD | {"distance": {"value": "near", "metric": "squared_l2"}},
+        GOOD | {"distance": {"value": 0.4}}, GOOD | {"preview": ["x"]},
+    ],
+)  # fmt: skip
+def test_a_passage_that_cannot_be_read_leaves_the_others(tmp_path: Path, odd: object) -> None:
+    entry = {"query": "how?", "items": [odd, GOOD], "dropped": [], "average": None, "verdict": "answer"}
+    (found,) = overwritten(tmp_path, "rounds", json.dumps([entry])).rounds
+    assert [item.path for item in found.items] == ["a.py"]
+    assert found.verdict == f"answer, 1 {MALFORMED}"
+
+
+def overwritten(folder: Path, column: str, stored: str) -> Turn:
+    """A turn whose column was written by something else."""
+    store = ConversationStore(folder)
+    turn = kept(store)
+    db = apsw.Connection(str(folder / "conversations.db"))
+    db.execute(f"UPDATE turns SET {column} = ? WHERE id = ?", (stored, turn.id))
+    db.close()
+    return store.turns(turn.conversation_id)[-1]
