@@ -105,3 +105,7 @@ def test_hostile_text_cannot_reach_the_terminal(codeinfo: Any, project: Path) ->
     assert "evil.md" in done.stdout
     assert "\x1b" not in done.stdout
     assert "\x07" not in done.stdout
+
+
+def test_help_names_the_whole_command(codeinfo: Any) -> None:
+    assert codeinfo("docs", "add", "--help").stdout.startswith("Usage: codeinfo docs add [OPTIONS]")

@@ -53,8 +53,8 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The longest name wins: `eval answers` is a command of its own beside `eval`."""
-        if len(args) > 1 and " ".join(args[:2]) in self._rests():
-            return args[1], _command(operation(self.prefix + " ".join(args[:2]))), args[2:]
+        if len(args) > 1 and (name := " ".join(args[:2])) in self._rests():
+            return name, _command(operation(self.prefix + name)), args[2:]
         return super().resolve_command(ctx, args)
 
     def _rests(self) -> list[str]:
