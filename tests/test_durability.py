@@ -221,7 +221,7 @@ def test_damage_to_a_half_built_rebuild_leaves_the_live_index_alone(project: Pat
     embedder = CountingEmbedder(32)
     embedder.before_each = lambda: looked.append(live_build(project))
     report = keeper(project, embedder).refresh().report
-    assert looked == [old]
+    assert set(looked) == {old}
     assert any("set aside" in note for note in report.notes)
 
 

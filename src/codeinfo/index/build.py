@@ -65,6 +65,8 @@ def build(
     outcome = Outcome()
     manifest = store.manifest()
     reader = _Reader(root, manifest, outcome, documents)
+    if embedder is not None and (changes.suspects or changes.added):
+        embedder.embed_documents(())  # a model that must be loaded is loaded while the parser starts
     parsed = pool.run(reader.tasks((*changes.suspects, *changes.added)))
     reported = _report(parsed, len(changes.added) + len(changes.suspects), outcome, progress)
     for batch in _batches(_embedded(reader.assembled(reported), store, embedder)):

@@ -128,6 +128,7 @@ class ParsePool:
     def _grow(self, queued_chars: int) -> None:
         if not self._feeders or (len(self._feeders) < self._limit and queued_chars > _SECOND_WORKER_CHARS):
             self._feeders.append(_Feeder(self._settings, self._jobs, self._results))
+            self._feeders[-1].start()  # known before it has a process: an interrupt in between loses none
 
 
 class _Feeder:
@@ -148,6 +149,8 @@ class _Feeder:
         self._outgoing = bytearray()
         self._incoming = bytearray()
         self._thread = threading.Thread(target=self._work, name="parse-feeder", daemon=True)
+
+    def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
@@ -158,7 +161,8 @@ class _Feeder:
             process.kill()
 
     def join(self) -> None:
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
 
     def _work(self) -> None:
         try:
@@ -280,7 +284,10 @@ class _Feeder:
         return done, value
 
     def _start_process(self) -> None:
-        """A fresh worker with the settings and all jobs at hand; it gets no signals from the terminal."""
+        """A fresh worker with the settings and all jobs at hand; it gets no signals from the terminal.
+
+        Called in the feeder's thread only: a signal interrupts the main one, which could lose what it just started.
+        """
         # The path is appended, and -P keeps the current folder out: a repository's own modules are never imported.
         package_root = str(Path(__file__).parents[2])
         code = f"import sys; sys.path.append({package_root!r}); from codeinfo.index.worker import main; main()"
