@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from codeinfo.engine import code_reports as reports
 from codeinfo.engine.graphing import Graphs, Relations, relations
 from codeinfo.engine.inspect import project_of
-from codeinfo.engine.referencing import IndexWorld, Units
+from codeinfo.engine.world import Contents, IndexWorld
 from codeinfo.errors import NotFound
 from codeinfo.graph.model import Graph
 from codeinfo.ports import CodeFacts
@@ -44,7 +44,7 @@ class CodeOperations:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._graphs = Graphs()
-        self._units = Units()
+        self._contents: dict[Path, Contents] = {}
         self._worlds: dict[Path, IndexWorld] = {}
         self._lock = threading.RLock()
 
@@ -56,7 +56,8 @@ class CodeOperations:
             graph = self._graphs.graph_of(facts, store, keeper.root)
             world = self._worlds.get(store.folder)
             if world is None or world.graph.generation != graph.generation:
-                world = IndexWorld(facts, graph, self._graphs.resolver(graph, store, keeper.root), self._units)
+                contents = self._contents.setdefault(store.folder, Contents())
+                world = IndexWorld(facts, graph, self._graphs.resolver(graph, store, keeper.root), contents)
                 self._worlds[store.folder] = world
             world.facts = facts
             yield Opened(keeper.root, facts, graph, world)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from codeinfo.engine.referencing import IndexWorld, symbol_info
+from codeinfo.engine.referencing import symbol_info
+from codeinfo.engine.world import IndexWorld
 from codeinfo.index.grammars import GRAMMARS
 from codeinfo.index.uses import used_names
 from codeinfo.requests.code import UnusedReport, UnusedRequest, UnusedSymbol
