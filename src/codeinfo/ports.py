@@ -241,6 +241,21 @@ class FileLines(Mapping[int, str]):
     def __len__(self) -> int:
         return sum(text.count("\n") + 1 for _, text in self._pieces)
 
+    def joined(self) -> str:
+        """The whole text; neighbouring pieces of documents share some lines, and what no piece has is blank."""
+        parts: list[str] = []
+        line = 1  # that comes next
+        for start, text in self._pieces:
+            if start < line:
+                text = "\n".join(text.split("\n")[line - start :])
+                if not text:
+                    continue
+            elif start > line:
+                parts += [""] * (start - line)
+            line = max(line, start) + text.count("\n") + 1
+            parts.append(text)
+        return "\n".join(parts)
+
     def mention(self, word: str) -> bool:
         return any(word in text for _, text in self._pieces)
 

@@ -17,10 +17,10 @@ from codeinfo.knowledge.matching import Matcher
 from codeinfo.knowledge.own_patterns import own_detectors
 from codeinfo.knowledge.patterns import Dated, FileUses, analyse, file_hint, pattern_key
 from codeinfo.knowledge.trends import DECLINING_DAYS, WINDOW_DAYS, BlameLine, carried_over, newest_use
-from codeinfo.ports import ChunkRow, Snapshot
+from codeinfo.ports import CodeFile
 from codeinfo.requests.knowledge import PatternReport
 from codeinfo.sources.git import GitFailed
-from codeinfo.store.code import read_beside, write_beside
+from codeinfo.store.code import code_facts, read_beside, write_beside
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.types import FileKind
 
@@ -101,14 +101,12 @@ class PatternState:
         wanted = {path for path, row in listed.items() if kept.files.get(path, ("",))[0] != row.sha256}
         if not wanted:
             return
-        with store.snapshot() as view:
-            for path, language, kind, text in file_texts(view, wanted):
-                if path in listed:
-                    uses: dict[int, list[int]] = {}
-                    for position, line in self.matcher.uses(text, language, path):
-                        uses.setdefault(position, []).append(line)
-                    found = FileUses(language, text.count("\n") + 1, kind == FileKind.TEST, uses)
-                    kept.files[path] = (listed[path].sha256, found)
+        for file, text in file_texts(store, wanted):
+            uses: dict[int, list[int]] = {}
+            for position, line in self.matcher.uses(text, file.language, file.path):
+                uses.setdefault(position, []).append(line)
+            found = FileUses(file.language, text.count("\n") + 1, file.kind == FileKind.TEST, uses)
+            kept.files[file.path] = (listed[file.path].sha256, found)
 
 
 class _Dating:
@@ -161,8 +159,7 @@ class _Dating:
         return known[1]
 
     def _edited_dates(self, path: str) -> Sequence[float]:
-        with self._store.snapshot() as view:
-            texts = [text for _, _, _, text in file_texts(view, {path})]
+        texts = [text for _, text in file_texts(self._store, {path})]
         lines = texts[0].split("\n") if texts else []
         return carried_over(lines, self._blame(path) or [], self._now)
 
@@ -179,24 +176,12 @@ class _Dating:
             return []
 
 
-def file_texts(view: Snapshot, wanted: set[str]) -> Iterator[tuple[str, str, str, str]]:
-    """Path, language, kind and text of some files, put together from their chunks."""
-    for file, path in enumerate(view.paths):
-        if path in wanted:
-            first = int(view.file_first[file])
-            chunks = view.chunks(range(first, first + int(view.file_rows[file])))
-            yield path, view.languages[file], view.kinds[file], joined_text(chunks)
-
-
-def joined_text(chunks: Sequence[ChunkRow]) -> str:
-    """The file's lines; neighbouring chunks of documents share some."""
-    lines: list[str] = []
-    for chunk in sorted(chunks, key=lambda chunk: chunk.start_line):
-        missing = chunk.start_line - 1 - len(lines)
-        if missing > 0:
-            lines += [""] * missing
-        lines += chunk.text.split("\n")[max(0, -missing) :]
-    return "\n".join(lines)
+def file_texts(store: SqliteStore, wanted: Collection[str]) -> Iterator[tuple[CodeFile, str]]:
+    """Some files with their text as it was indexed."""
+    with code_facts(store) as facts:
+        for file in facts.files():
+            if file.path in wanted:
+                yield file, facts.lines(file.file_id).joined()
 
 
 # --- what is kept --------------------------------------------------------------------------------------------------

@@ -8,9 +8,11 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 
 from codeinfo.knowledge.code_text import CodeText
 from codeinfo.knowledge.detector import FAMILY, Detector
+from codeinfo.knowledge.needles import Needles
 
 MOST_LINES = 200  # of one pattern in one file: more say nothing new
 OWN_LINE_CHARS = 200  # of a line that a project's own expression sees
@@ -25,10 +27,12 @@ class Matcher:
     def __init__(self, detectors: Sequence[Detector]) -> None:
         self.detectors = tuple(detectors)
         self._compiled: dict[int, re.Pattern[str]] = {}
-        self._by_family: dict[str, list[int]] = {}
+        self._spans_lines = [detector.spans_lines for detector in self.detectors]  # worked out once
         self._own_seconds = OWN_SECONDS
+        by_family: dict[str, dict[int, tuple[str, ...]]] = {}
         for position, detector in enumerate(self.detectors):
-            self._by_family.setdefault(detector.language, []).append(position)
+            by_family.setdefault(detector.language, {})[position] = detector.needles
+        self._needles = {family: Needles(needles) for family, needles in by_family.items()}
 
     @cached_property
     def fingerprint(self) -> str:
@@ -41,7 +45,7 @@ class Matcher:
         return self._own_seconds <= 0
 
     def knows(self, language: str) -> bool:
-        return FAMILY.get(language, language) in self._by_family
+        return FAMILY.get(language, language) in self._needles
 
     def uses(self, text: str, language: str, path: str) -> list[Use]:
         """Each line that uses a pattern, once, by detector and line."""
@@ -49,16 +53,19 @@ class Matcher:
         code = CodeText(text, family)
         templates = language == "html"
         found: list[Use] = []
-        for position in self._by_family.get(family, ()):
+        for position in self._possible(family, text):
             detector = self.detectors[position]
             if templates and not detector.in_text:
-                continue
-            if detector.needles and not any(needle in text for needle in detector.needles):
                 continue
             if detector.paths and not any(fnmatch.fnmatchcase(path, glob) for glob in detector.paths):
                 continue
             found += [(position, line) for line in self._lines(position, detector, code)]
         return found
+
+    def _possible(self, family: str, text: str) -> list[int]:
+        """Detectors of which the text has a needle, and those without any. Most files have few of all the needles."""
+        needles = self._needles.get(family)
+        return sorted(needles.wanted_by(text)) if needles else []
 
     def _lines(self, position: int, detector: Detector, code: CodeText) -> list[int]:
         expression = self._compiled.get(position)
@@ -67,7 +74,7 @@ class Matcher:
         if detector.own:
             return self._own_lines(expression, code)
         lines: dict[int, None] = {}
-        for match in self._matches(expression, detector, code.text):
+        for match in _matches(expression, detector, self._spans_lines[position], code):
             words = match.group()
             start = match.start() + len(words) - len(words.lstrip())
             if detector.in_text or code.is_code(start):
@@ -75,22 +82,6 @@ class Matcher:
                 if len(lines) == MOST_LINES:
                     break
         return list(lines)
-
-    @staticmethod
-    def _matches(expression: re.Pattern[str], detector: Detector, text: str) -> Iterator[re.Match[str]]:
-        """Only lines with a needle are tried where a match cannot go on to the next line: that is many times quicker
-        than trying every character of the file."""
-        if not detector.needles or detector.spans_lines:
-            yield from expression.finditer(text)
-            return
-        for needle in detector.needles:
-            at = text.find(needle)
-            while at >= 0:
-                end = text.find("\n", at)
-                end = len(text) if end < 0 else end
-                if found := expression.search(text, text.rfind("\n", 0, at) + 1, end):
-                    yield found
-                at = text.find(needle, end)
 
     def _own_lines(self, expression: re.Pattern[str], code: CodeText) -> list[int]:
         lines: list[int] = []
@@ -105,3 +96,17 @@ class Matcher:
                 lines.append(number)
             offset += len(text) + 1
         return lines
+
+
+def _matches(
+    expression: re.Pattern[str], detector: Detector, spans_lines: bool, code: CodeText
+) -> Iterator[re.Match[str]]:
+    """Only what is near a needle is tried: that is many times quicker than trying every character of the file."""
+    if not detector.needles:
+        return expression.finditer(code.text)
+    text = code.text
+    if spans_lines:
+        near = code.regions_with(detector.needles)
+        return chain.from_iterable(expression.finditer(text, start, end) for start, end in near)
+    spans = (span for needle in detector.needles for span in code.lines_with(needle))
+    return filter(None, (expression.search(text, start, end) for start, end in spans))
