@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codeinfo.engine import code_reports as reports
+from codeinfo.engine.calling import Effort, near_callers
 from codeinfo.engine.graphing import Graphs, Relations, relations
 from codeinfo.engine.inspect import project_of
 from codeinfo.engine.world import Contents, IndexWorld
@@ -79,6 +80,12 @@ class CodeOperations:
             return {}
         graph = self._graphs.graph(store, keeper.root)
         return {path: relations(graph, path) for path in paths if path in graph.files}
+
+    def callers(self, keeper: Upkeep, places: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[str]]:
+        """Who calls the definitions of a result, by path and qualified name, from the index as it is."""
+        with self._open(keeper.root, False, None) as opened:
+            effort = Effort(opened.world)
+            return {place: [str(one) for one in near_callers(opened.world, *place, effort)] for place in places}
 
     # --- symbols and references ---
 

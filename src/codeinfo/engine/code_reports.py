@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from codeinfo.engine.calling import callees, callers
 from codeinfo.engine.graphing import relations
-from codeinfo.engine.referencing import Wanted, callees, callers, find_uses, symbol_info, usages, wanted
+from codeinfo.engine.referencing import Wanted, find_uses, symbol_info, usages, wanted
 from codeinfo.engine.world import IndexWorld
 from codeinfo.errors import NotFound
 from codeinfo.graph.model import Graph

@@ -12,13 +12,11 @@ from codeinfo.graph.scopes import TYPE_KINDS, SymbolId, Unit
 from codeinfo.graph.tree import family
 from codeinfo.graph.usage import Verdict
 from codeinfo.index.grammars import GRAMMARS
-from codeinfo.index.references import unpack_references
 from codeinfo.index.uses import references_to
-from codeinfo.requests.code import CodeEdge, SymbolInfo, Usage
+from codeinfo.requests.code import SymbolInfo, Usage
 from codeinfo.tokens import identifier_terms, identifiers
 from codeinfo.types import Definition, Reference
 
-_KEPT_ANSWERS = 200
 _PREVIEW_CHARS = 160
 _IMPORT_WORDS = ("import", "from", "export", "use ", "using ", "require", "pub use", "#include", "const {")
 _INTERFACES = frozenset({"interface", "trait", "protocol"})
@@ -81,13 +79,11 @@ def wanted(world: IndexWorld, written: str) -> Wanted:
 
 def find_uses(world: IndexWorld, target: Wanted) -> Found:
     """Every use. A name like `get` has thousands, which take a while: what was found is kept for the generation."""
-    key = (target.name, frozenset(target.found))
-    known = world.answers.get(key)
-    if not isinstance(known, Found):
-        known = world.answers[key] = _find_uses(world, target)
-        while len(world.answers) > _KEPT_ANSWERS:
-            world.answers.popitem(last=False)
-    return known
+    key = ("uses", target.name, frozenset(target.found))
+    if key not in world.answers:
+        world.keep(key, _find_uses(world, target))
+    found: Found = world.answers[key]
+    return found
 
 
 def _find_uses(world: IndexWorld, target: Wanted) -> Found:
@@ -101,7 +97,7 @@ def _find_uses(world: IndexWorld, target: Wanted) -> Found:
             if file.kind in ("code", "tests") and world.lines(file.file_id).mention(target.name):
                 left_out.append(file.path)
             continue
-        for reference, verdict in _judged(world, file, target.name):
+        for reference, verdict in judged(world, file, target.name):
             meant = next((symbol for symbol in verdict.symbols if symbol in target.found), None)
             if meant is not None:
                 resolved.append(Use(file, reference, meant))
@@ -150,7 +146,7 @@ def candidate_files(world: IndexWorld, name: str) -> list[int]:
     return world.facts.files_with(terms)
 
 
-def _judged(world: IndexWorld, file: FileFacts, name: str) -> Iterator[tuple[Reference, Verdict]]:
+def judged(world: IndexWorld, file: FileFacts, name: str) -> Iterator[tuple[Reference, Verdict]]:
     """Every use of the name in a file, also under the other names that imports give it."""
     text = world.uses(file.file_id)
     unit = world.unit(file.path) if name in text else None  # most candidates have it in a comment or a string only
@@ -201,46 +197,6 @@ def _edge(unit: Unit, use: Reference, text: str, meant: Definition | None) -> st
 
 def _last_names(bases: Sequence[str]) -> set[str]:
     return {base.replace("::", ".").replace("\\", ".").rpartition(".")[2] for base in bases}
-
-
-# --- calls ---------------------------------------------------------------------------------------------------------
-
-
-def callers(world: IndexWorld, target: Wanted) -> list[CodeEdge]:
-    edges: dict[tuple[str, str], CodeEdge] = {}
-    called = [use for use in find_uses(world, target).uses if use.reference.role == "call"]
-    for usage in usages(world, target, called):
-        if usage.edge == "CALLS":
-            source = f"{usage.file}::{usage.within}" if usage.within else usage.file
-            meant = usage.definition or _only(target)
-            edge = CodeEdge(source, meant, "CALLS", usage.file, usage.line, usage.confidence)
-            edges.setdefault((source, meant), edge)
-    return list(edges.values())
-
-
-def _only(target: Wanted) -> str:
-    return str(next(iter(target.found))) if len(target.found) == 1 else target.name
-
-
-def callees(world: IndexWorld, symbol: SymbolId, definition: Definition) -> list[CodeEdge]:
-    """What a definition calls, and the types it names, as far as they are defined here."""
-    unit = world.unit(symbol.path)
-    if unit is None:
-        return []
-    packed = dict(world.facts.references([unit.facts.file_id]))
-    edges: dict[tuple[str, str], CodeEdge] = {}
-    for use in unpack_references(packed.get(unit.facts.file_id, b"")):
-        if not definition.start_line <= use.line <= definition.end_line:
-            continue
-        for meant in world.judge.verdict(unit, use).symbols:
-            target = world.judge.definition(meant)
-            if meant == symbol and use.role != "call":
-                continue
-            kind = "CALLS" if use.role == "call" else "REFERENCES_TYPE" if target and target.kind in TYPE_KINDS else ""
-            if kind:
-                edge = CodeEdge(str(symbol), str(meant), kind, symbol.path, use.line, "resolved")
-                edges.setdefault((str(meant), kind), edge)
-    return list(edges.values())
 
 
 def symbol_info(path: str, definition: Definition) -> SymbolInfo:

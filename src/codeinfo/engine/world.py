@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import cached_property
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from codeinfo.graph.facts import FileFacts, Outcome
 from codeinfo.graph.model import Graph
@@ -18,6 +18,7 @@ from codeinfo.types import Import
 
 _KEPT_UNITS = 8000  # files whose definitions and imports stay in memory
 _KEPT_CHARACTERS = 64_000_000  # of the lines, and as many of the uses: those of some 5,000 files
+_KEPT_ANSWERS = 500
 
 Content = TypeVar("Content")
 
@@ -61,7 +62,8 @@ class IndexWorld:
         self._outcomes: dict[tuple[str, Import], Outcome] = {}
         self._visible: dict[str, tuple[str, ...]] = {}
         self._defining: dict[str, frozenset[str]] = {}
-        self.answers: OrderedDict[object, object] = OrderedDict()  # for whoever asks the same again
+        self.answers: OrderedDict[Hashable, Any] = OrderedDict()  # for whoever asks the same again
+        self.files_read = 0
         self.by_id = {file.file_id: file for file in graph.files.values()}
 
     def unit(self, path: str) -> Unit | None:
@@ -73,7 +75,11 @@ class IndexWorld:
             imports = tuple(written for _, written in self.facts.imports([file.file_id]))
             unit = Unit(file, tuple(self.facts.definitions(file.file_id)), imports)
             self._contents.units.add(file.file_id, unit)
+            self.files_read += 1
         return unit
+
+    def has_read(self, path: str) -> bool:
+        return path in self.graph.files and self._contents.units.get(self.graph.files[path].file_id) is not None
 
     def outcome(self, source: FileFacts, written: Import) -> Outcome:
         key = (source.path, written)
@@ -103,6 +109,11 @@ class IndexWorld:
             packed = dict(self.facts.references([file_id]))
             known = self._contents.uses.add(file_id, unpacked(packed.get(file_id, b"")))
         return known
+
+    def keep(self, question: Hashable, answer: object) -> None:
+        self.answers[question] = answer
+        while len(self.answers) > _KEPT_ANSWERS:
+            self.answers.popitem(last=False)
 
     @cached_property
     def judge(self) -> Judge:
