@@ -225,6 +225,8 @@ def test_a_slow_expression_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     ("table", "says"),
     [
         ({"name": "a"}, "no category"),
+        ({"name": "a", "category": "logging", "language": "go"}, "either a regex or a query"),
+        ({"name": "a", "category": "logging", "language": "go", "regex": "a", "query": "(b) @c"}, "either a regex or"),
         ({"name": "a", "category": "x", "language": "go", "regex": "a"}, "no category"),
         ({"name": 3, "category": "logging", "language": "go", "regex": "a"}, "wrong type"),
         ({"name": "a", "colour": "red"}, "not known"),

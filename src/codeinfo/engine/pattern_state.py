@@ -12,6 +12,7 @@ from itertools import chain, groupby, repeat
 from codeinfo.engine.hints import Hints, write_hints
 from codeinfo.engine.history import History
 from codeinfo.engine.upkeep import Upkeep
+from codeinfo.index.queries import SyntaxQueries
 from codeinfo.knowledge.detectors import BUILT_IN
 from codeinfo.knowledge.matching import Matcher
 from codeinfo.knowledge.own_patterns import own_detectors
@@ -51,7 +52,12 @@ class PatternState:
     def __init__(self, keeper: Upkeep, history: History) -> None:
         self._keeper = keeper
         self._history = history
-        self.matcher = Matcher((*BUILT_IN, *own_detectors(keeper.config.patterns)))
+        syntax = SyntaxQueries()
+        try:
+            own = own_detectors(keeper.config.patterns, syntax.complaint)
+        finally:
+            syntax.close()
+        self.matcher = Matcher((*BUILT_IN, *own), syntax)
         self._lock = threading.Lock()
         self._answer: _Answer | None = None
         self._files: Mapping[str, tuple[str, FileUses]] = {}
@@ -101,12 +107,20 @@ class PatternState:
         wanted = {path for path, row in listed.items() if kept.files.get(path, ("",))[0] != row.sha256}
         if not wanted:
             return
-        for file, text in file_texts(store, wanted):
-            uses: dict[int, list[int]] = {}
-            for position, line in self.matcher.uses(text, file.language, file.path):
-                uses.setdefault(position, []).append(line)
-            found = FileUses(file.language, text.count("\n") + 1, file.kind == FileKind.TEST, uses)
-            kept.files[file.path] = (listed[file.path].sha256, found)
+        self.matcher.begin()
+        try:
+            for file, text in file_texts(store, wanted):
+                found = self._file_uses(file, text)
+                # What was given up is looked at again the next time.
+                kept.files[file.path] = ("" if self.matcher.gave_up else listed[file.path].sha256, found)
+        finally:
+            self.matcher.close()
+
+    def _file_uses(self, file: CodeFile, text: str) -> FileUses:
+        uses: dict[int, list[int]] = {}
+        for position, line in self.matcher.uses(text, file.language, file.path):
+            uses.setdefault(position, []).append(line)
+        return FileUses(file.language, text.count("\n") + 1, file.kind == FileKind.TEST, uses)
 
 
 class _Dating:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain
+from typing import Protocol
 
 from codeinfo.knowledge.code_text import CodeText
 from codeinfo.knowledge.detector import FAMILY, Detector
@@ -21,17 +22,36 @@ OWN_SECONDS = 5.0  # for all of them together: an expression from a repository m
 Use = tuple[int, int]  # position of the detector, line
 
 
-class Matcher:
-    """Detectors, compiled when a file first needs them."""
+class SyntaxQueries(Protocol):
+    """Runs queries of the syntax, which is beyond this room."""
 
-    def __init__(self, detectors: Sequence[Detector]) -> None:
+    gave_up: bool
+
+    def begin(self) -> None: ...
+
+    def lines(self, name: str, queries: Sequence[str], text: str) -> Sequence[Sequence[int]]:
+        """The lines that each query matches in a text of the language."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Matcher:
+    """Detectors, compiled when a file first needs them. Those that are queries need somebody to run them."""
+
+    def __init__(self, detectors: Sequence[Detector], syntax: SyntaxQueries | None = None) -> None:
         self.detectors = tuple(detectors)
+        self._syntax = syntax
+        self._by_grammar: dict[str, list[int]] = {}
         self._compiled: dict[int, re.Pattern[str]] = {}
         self._spans_lines = [detector.spans_lines for detector in self.detectors]  # worked out once
         self._own_seconds = OWN_SECONDS
         by_family: dict[str, dict[int, tuple[str, ...]]] = {}
         for position, detector in enumerate(self.detectors):
-            by_family.setdefault(detector.language, {})[position] = detector.needles
+            if detector.query:
+                self._by_grammar.setdefault(detector.grammar, []).append(position)
+            else:
+                by_family.setdefault(detector.language, {})[position] = detector.needles
         self._needles = {family: Needles(needles) for family, needles in by_family.items()}
 
     @cached_property
@@ -42,10 +62,21 @@ class Matcher:
     @property
     def gave_up(self) -> bool:
         """Whether the project's own patterns took too long, so that some of their uses are missing."""
-        return self._own_seconds <= 0
+        return self._own_seconds <= 0 or (self._syntax is not None and self._syntax.gave_up)
+
+    def begin(self) -> None:
+        """Time for another report."""
+        self._own_seconds = OWN_SECONDS
+        if self._syntax is not None:
+            self._syntax.begin()
+
+    def close(self) -> None:
+        """Nothing more to look at for now."""
+        if self._syntax is not None:
+            self._syntax.close()
 
     def knows(self, language: str) -> bool:
-        return FAMILY.get(language, language) in self._needles
+        return FAMILY.get(language, language) in self._needles or language in self._by_grammar
 
     def uses(self, text: str, language: str, path: str) -> list[Use]:
         """Each line that uses a pattern, once, by detector and line."""
@@ -57,10 +88,16 @@ class Matcher:
             detector = self.detectors[position]
             if templates and not detector.in_text:
                 continue
-            if detector.paths and not any(fnmatch.fnmatchcase(path, glob) for glob in detector.paths):
-                continue
-            found += [(position, line) for line in self._lines(position, detector, code)]
-        return found
+            if _is_there(detector, path):
+                found += [(position, line) for line in self._lines(position, detector, code)]
+        return found + self._queried(text, language, path)
+
+    def _queried(self, text: str, language: str, path: str) -> list[Use]:
+        positions = [at for at in self._by_grammar.get(language, ()) if _is_there(self.detectors[at], path)]
+        if not positions or self._syntax is None:
+            return []
+        found = self._syntax.lines(language, [self.detectors[at].query for at in positions], text)
+        return [(at, line) for at, lines in zip(positions, found, strict=True) for line in lines[:MOST_LINES]]
 
     def _possible(self, family: str, text: str) -> list[int]:
         """Detectors of which the text has a needle, and those without any. Most files have few of all the needles."""
@@ -96,6 +133,10 @@ class Matcher:
                 lines.append(number)
             offset += len(text) + 1
         return lines
+
+
+def _is_there(detector: Detector, path: str) -> bool:
+    return not detector.paths or any(fnmatch.fnmatchcase(path, glob) for glob in detector.paths)
 
 
 def _matches(
