@@ -19,6 +19,8 @@ MOST_LINES = 200  # of one pattern in one file: more say nothing new
 OWN_LINE_CHARS = 200  # of a line that a project's own expression sees
 OWN_SECONDS = 5.0  # for all of them together: an expression from a repository must not keep anyone waiting
 
+TEMPLATES = "html"  # has the patterns of templates only
+
 Use = tuple[int, int]  # position of the detector, line
 
 
@@ -52,6 +54,8 @@ class Matcher:
                 self._by_grammar.setdefault(detector.grammar, []).append(position)
             else:
                 by_family.setdefault(detector.language, {})[position] = detector.needles
+                if detector.in_text and detector.language == FAMILY[TEMPLATES]:
+                    by_family.setdefault(TEMPLATES, {})[position] = detector.needles
         self._needles = {family: Needles(needles) for family, needles in by_family.items()}
 
     @cached_property
@@ -76,18 +80,16 @@ class Matcher:
             self._syntax.close()
 
     def knows(self, language: str) -> bool:
-        return FAMILY.get(language, language) in self._needles or language in self._by_grammar
+        family = TEMPLATES if language == TEMPLATES else FAMILY.get(language, language)
+        return family in self._needles or language in self._by_grammar
 
     def uses(self, text: str, language: str, path: str) -> list[Use]:
         """Each line that uses a pattern, once, by detector and line."""
         family = FAMILY.get(language, language)
         code = CodeText(text, family)
-        templates = language == "html"
         found: list[Use] = []
-        for position in self._possible(family, text):
+        for position in self._possible(TEMPLATES if language == TEMPLATES else family, text):
             detector = self.detectors[position]
-            if templates and not detector.in_text:
-                continue
             if _is_there(detector, path):
                 found += [(position, line) for line in self._lines(position, detector, code)]
         return found + self._queried(text, language, path)
