@@ -24,7 +24,7 @@ from pathlib import Path
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.graph.model import Graph
-from codeinfo.index.uses import used_names
+from codeinfo.index.uses import UsedNames
 from codeinfo.requests import SearchRequest
 from codeinfo.requests.code import CyclesRequest, RefsRequest
 from codeinfo.requests.knowledge import PatternsRequest
@@ -118,7 +118,7 @@ def _most_used(engine: Engine, root: Path, count: int) -> list[str]:
     files: Counter[str] = Counter()
     with code_facts(store) as facts:
         for _, packed in facts.references([file.file_id for file in facts.files()]):
-            files.update(used_names(packed))
+            files.update(UsedNames(packed).keys())
         defined = (name for name, _ in files.most_common() if facts.definitions_named(name))
         return list(islice(defined, count))
 

@@ -10,7 +10,7 @@ import pytest
 from codeinfo import Config, Engine
 from codeinfo.errors import NotFound
 from codeinfo.index.references import pack_references
-from codeinfo.index.uses import references_to, unpacked, used_names
+from codeinfo.index.uses import UsedNames, references_to, unpacked
 from codeinfo.requests.code import (
     CallsRequest,
     DefsRequest,
@@ -240,4 +240,7 @@ def test_packed_references_are_read_in_part() -> None:
     assert references_to(text, "get") == [Reference("get", 3, "use", "A.run"), Reference("get", 120, "call")]
     assert references_to(text, "A.run") == []
     assert references_to("", "get") == []
-    assert used_names(pack_references([Reference("get", 7, "use"), Reference("get", 9, "call")])) == {"get": 7}
+    names = UsedNames(pack_references([Reference("get", 7, "use", "f"), Reference("get", 9, "call")]))
+    assert dict(names) == {"get": 7}
+    assert "f" not in names
+    assert not UsedNames(b"")

@@ -139,7 +139,7 @@ class _Dating:
             return lambda uses: None
         bounds = {path: float(seconds) for path, (seconds, _) in self._changed.items()}
         bounds |= dict.fromkeys(self._edited, self._now)
-        return lambda uses: newest_use(uses, bounds, self._dates, self._now)
+        return lambda uses: newest_use(uses, bounds, self._dates, self._now, self._kept.dates)
 
     def _start(self) -> bool:
         if not self._history.known:

@@ -3,21 +3,39 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator, Mapping
 
 from codeinfo.types import Reference
 
 _BEFORE, _AFTER = "\t ", (" ", "\n", "(", "")
 
 
-def used_names(packed: bytes) -> dict[str, int]:
-    """Every name used in a file, with the first line that has it; much quicker than unpacking."""
-    names: dict[str, int] = {}
-    for row in unpacked(packed).split("\n")[1:]:
-        line, _, written = row.split("\t")
-        for name in written.replace("(", "").split(" "):
-            if name not in names:
-                names[name] = int(line)
-    return names
+class UsedNames(Mapping[str, int]):
+    """Every name used in a file, with the first line that has it. Which names there are is known at once; a line is
+    looked up when somebody asks for it, which is rare."""
+
+    def __init__(self, packed: bytes) -> None:
+        self._text = unpacked(packed)
+        _, _, rows = self._text.partition("\n")
+        self._words = frozenset(rows.replace("(", " ").split())  # numbers of lines and positions among them
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._words
+
+    def __getitem__(self, name: str) -> int:
+        found = references_to(self._text, name) if name in self._words else []
+        if not found:
+            raise KeyError(name)
+        return found[0].line
+
+    def __iter__(self) -> Iterator[str]:
+        return (word for word in self._words if not word.lstrip("-").isdecimal())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __bool__(self) -> bool:
+        return bool(self._words)
 
 
 def unpacked(packed: bytes) -> str:
