@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import re
 import statistics
@@ -320,6 +321,8 @@ def _sample(engine: Engine, root: Path, package: str, count: int) -> list[tuple[
 def _jedi(bench: Bench, root: Path, asked: Sequence[tuple[str, int, str]]) -> list[set[tuple[str, int]]]:
     done = subprocess.run(
         [bench.python_tool(), "-c", JEDI, str(root)],
+        cwd=bench.tools,  # a `src` or `tests` where it starts, or on its path, would mislead it
+        env={name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")},
         input=json.dumps(asked),
         capture_output=True,
         text=True,
