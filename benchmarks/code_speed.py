@@ -33,6 +33,7 @@ from codeinfo.store.code import code_facts
 MIXED = ("vitest", "jackson-databind", "tokio", "aiohttp")  # 5,000 files in the languages that detectors speak
 QUERIES = ("open a connection", "parse header", "write result to file", "error handling", "load settings", "run tests")
 IDENTITY = ("-c", "user.name=bench", "-c", "user.email=bench@localhost")
+NO_USES = ("package", "namespace")  # what is imported, not used
 SEED = 11
 
 
@@ -119,7 +120,8 @@ def _most_used(engine: Engine, root: Path, count: int) -> list[str]:
     with code_facts(store) as facts:
         for _, packed in facts.references([file.file_id for file in facts.files()]):
             files.update(UsedNames(packed).keys())
-        defined = (name for name, _ in files.most_common() if facts.definitions_named(name))
+        named = ((name, facts.definitions_named(name)) for name, _ in files.most_common())
+        defined = (name for name, found in named if any(one.kind not in NO_USES for _, one in found))
         return list(islice(defined, count))
 
 
