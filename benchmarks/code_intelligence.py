@@ -4,7 +4,7 @@
     imports       of Python packages against grimp
     cycles        of JavaScript and TypeScript against madge (needs node and npm)
     references    of sampled Python symbols against jedi
-    speed         of the graph, of `refs`, of enrichment, and of an update after one edit
+    speed         of graph, patterns and card, of `refs`, of enrichment, and of an update after one edit
 
 grimp, jedi and madge are installed into a folder of their own.
 
@@ -16,18 +16,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import re
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+from code_speed import measure_all
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
@@ -320,6 +321,8 @@ def _sample(engine: Engine, root: Path, package: str, count: int) -> list[tuple[
 def _jedi(bench: Bench, root: Path, asked: Sequence[tuple[str, int, str]]) -> list[set[tuple[str, int]]]:
     done = subprocess.run(
         [bench.python_tool(), "-c", JEDI, str(root)],
+        cwd=bench.tools,  # a `src` or `tests` where it starts, or on its path, would mislead it
+        env={name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")},
         input=json.dumps(asked),
         capture_output=True,
         text=True,
@@ -329,58 +332,11 @@ def _jedi(bench: Bench, root: Path, asked: Sequence[tuple[str, int, str]]) -> li
     return [set() if isinstance(row, str) else {(path, line) for path, line in row} for row in rows]
 
 
-# --- speed ---------------------------------------------------------------------------------------------------------
+# --- all of it -------------------------------------------------------------------------------------------------------
 
 
 def speed(bench: Bench) -> None:
-    print("speed: milliseconds, medians of warm runs")
-    for project in ("exposed", "laravel-framework", "vitest"):
-        with tempfile.TemporaryDirectory() as scratch:
-            root = Path(scratch, project)
-            shutil.copytree(bench.trees / project, root, symlinks=True, ignore=shutil.ignore_patterns(".git"))
-            config = Config.load({"paths.cache_dir": f"{scratch}/cache", "embedding.provider": "none"}, root)
-            with Engine(config) as engine:
-                _measure(engine, project, root.resolve())
-
-
-def _measure(engine: Engine, project: str, root: Path) -> None:
-    keeper = engine.upkeep(root)
-    indexing = _timed(lambda: keeper.refresh())
-    store = keeper.live_store()
-    assert store is not None
-    graphs = Graphs()
-    building = _timed(lambda: graphs.graph(store, root).importers)
-    graph = graphs.graph(store, root)
-    paths = [path for path in graph.files if graph.edges_to(path)]
-    chooser = random.Random(SEED)
-    names = {name for path in paths for name in graph.files[path].exports if len(name) > 3}
-    asked = chooser.sample(sorted(names), 60)
-    for name in asked:
-        _ask(engine, root, name)
-    times = sorted(_timed(lambda name=name: _ask(engine, root, name)) for name in asked)  # type: ignore[misc]
-    ten = chooser.sample(paths, 10)
-    enriching = statistics.median(_timed(lambda: engine.code.relations(keeper, ten)) for _ in range(20))
-    edited = root / chooser.choice(paths)
-    edited.write_text(edited.read_text(errors="replace") + "\n")
-    keeper.refresh()
-    update = _timed(lambda: graphs.graph(store, root))
-    cold = _timed(lambda: Graphs().graph(store, root).importers)
-    print(
-        f"  {project}: {len(graph.files)} files, {graph.edge_count} edges; index {indexing:.0f}, graph {building:.0f}"
-    )
-    print(f"      ({building / indexing:.1%} of indexing), after one edit {update:.0f}, from disk {cold:.0f};")
-    print(f"      refs median {times[30]:.1f}, p95 {times[56]:.1f}, worst {times[-1]:.1f};")
-    print(f"      relations of 10 files {enriching:.2f}")
-
-
-def _ask(engine: Engine, root: Path, name: str) -> None:
-    engine.code.references(RefsRequest(name, str(root), refresh=False))
-
-
-def _timed(work: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    work()
-    return 1000 * (time.perf_counter() - started)
+    measure_all(bench.trees)
 
 
 PARTS = {part.__name__: part for part in (definitions, imports, cycles, references, speed)}

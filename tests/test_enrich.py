@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from team_tools import build_team, engine_of
 
+from codeinfo.engine.calling import Effort, near_callers
+from codeinfo.engine.knowing import TRENDS_UNKNOWN
 from codeinfo.enrich import context, path_role, role
 from codeinfo.requests import SearchRequest
 from codeinfo.requests.knowledge import PatternsRequest
@@ -73,12 +75,62 @@ def test_results_of_the_team_carry_context(tmp_path: Path) -> None:
     assert store.imported_by_count == 3  # shipping.py, reports.py and its test
     assert store.has_tests
     assert store.tests == ("tests/test_store.py",)
-    assert {caller.partition(":")[0] for caller in store.callers} == {"shop/shipping.py", "shop/reports.py"}
+    assert set(store.callers) == {"shop/reports.py:6 report", "shop/shipping.py:11 ship"}  # where it is called
     assert store.trend == "Rising"
     assert orders is not None
     assert not orders.has_tests
     assert orders.trend == "Declining"
     assert "declining" in orders.pattern_warning
+
+
+def test_those_that_call_most_come_first(tmp_path: Path) -> None:
+    sources = {
+        "core.py": "def run_job(x):\n    return x\n\n\ndef local():\n    return run_job(0)\n",
+        "few.py": "from core import run_job\n\n\ndef once():\n    run_job(1)\n",
+        "many.py": "import core\n\n\ndef often():\n    core.run_job(1)\n    core.run_job(2)\n    core.run_job(3)\n",
+        "other.py": "import core\n\n\ndef unrelated(run_job):\n    return run_job(1)\n",
+        "test_core.py": "from core import run_job\n\n\ndef test_it():\n    assert run_job(1)\n",
+        "lonely.py": "def run_alone(x):\n    return x\n",
+    }
+    for path, text in sources.items():
+        (tmp_path / path).write_text(text)
+    with engine_of(tmp_path) as engine:
+        found = engine.search(SearchRequest("run_job", paths=(str(tmp_path),), context=True))
+        calls = engine.code.callers(
+            engine.upkeep(tmp_path), [("core.py", "run_job"), ("core.py", "gone"), ("lonely.py", "run_alone")]
+        )
+    assert calls == {
+        ("core.py", "run_job"): ["many.py:5 often", "core.py:6 local", "few.py:5 once"],
+        ("core.py", "gone"): [],
+        ("lonely.py", "run_alone"): [],
+    }
+    core = next(item.context for item in found.hits if item.path == "core.py")
+    assert core is not None
+    assert core.callers == tuple(calls["core.py", "run_job"])
+
+
+def test_callers_of_a_result_are_looked_for_within_bounds(tmp_path: Path) -> None:
+    """A search reads few files for them; what it could not read now is not taken for the whole answer later."""
+    (tmp_path / "core.py").write_text("def run_job(x):\n    return x\n")
+    for number in range(4):
+        (tmp_path / f"user{number}.py").write_text(f"from core import run_job\n\n\ndef f{number}():\n    run_job(1)\n")
+    with engine_of(tmp_path) as engine:
+        found = []
+        for most in (0, 2, 8):
+            with engine.code._open(tmp_path, True, None) as opened:
+                found.append(len(near_callers(opened.world, "core.py", "run_job", Effort(opened.world, most))))
+    assert found == [0, 1, 4]
+
+
+def test_a_search_says_how_to_get_trends(tmp_path: Path) -> None:
+    root = build_team(tmp_path / "team")
+    request = SearchRequest("save order store", paths=(str(root),), context=True)
+    with engine_of(root) as engine:
+        assert TRENDS_UNKNOWN in engine.search(request).notes
+        engine.knowledge.patterns(PatternsRequest(str(root)))
+        assert TRENDS_UNKNOWN not in engine.search(request).notes
+    with engine_of(root) as engine:  # another process finds what was kept
+        assert TRENDS_UNKNOWN not in engine.search(request).notes
 
 
 def test_enrichment_is_cheap(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from codeinfo.graph.resolve import Resolver
 from codeinfo.graph.tree import Tree
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_packed
-from codeinfo.index.uses import used_names
+from codeinfo.index.uses import UsedNames
 from codeinfo.types import FileKind
 
 LANGUAGES = {".py": "python", ".ts": "typescript", ".js": "javascript", ".go": "go", ".rs": "rust", ".java": "java"}
@@ -31,7 +31,7 @@ class Codebase:
             file = CodeFile(number, path, language, "code", len(text), "")
             self.facts[path] = facts_of(file, [d for d in parsed.definitions if d.kind not in ("field", "prototype")])
             self.imports[path] = parsed.imports
-            uses[path] = used_names(packed)
+            uses[path] = UsedNames(packed)
         self.resolver = Resolver(Tree(self.facts.values(), sources))
         self.uses = uses
 

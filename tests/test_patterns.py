@@ -15,6 +15,7 @@ from codeinfo.knowledge.code_text import CodeText
 from codeinfo.knowledge.detector import Detector
 from codeinfo.knowledge.detectors import BUILT_IN
 from codeinfo.knowledge.matching import Matcher
+from codeinfo.knowledge.needles import Needles
 from codeinfo.knowledge.own_patterns import check_expression, own_detectors
 from codeinfo.knowledge.patterns import guidance
 from codeinfo.knowledge.trends import trend
@@ -259,6 +260,8 @@ def test_a_slow_expression_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     ("table", "says"),
     [
         ({"name": "a"}, "no category"),
+        ({"name": "a", "category": "logging", "language": "go"}, "either a regex or a query"),
+        ({"name": "a", "category": "logging", "language": "go", "regex": "a", "query": "(b) @c"}, "either a regex or"),
         ({"name": "a", "category": "x", "language": "go", "regex": "a"}, "no category"),
         ({"name": 3, "category": "logging", "language": "go", "regex": "a"}, "wrong type"),
         ({"name": "a", "colour": "red"}, "not known"),
@@ -267,3 +270,17 @@ def test_a_slow_expression_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_wrong_table_is_refused(table: dict[str, object], says: str) -> None:
     with pytest.raises(UsageError, match=says):
         own_detectors([table])
+
+
+def test_needles_are_found_wherever_they_stand() -> None:
+    needles = Needles({1: ("print(", "ü"), 2: ("log",), 3: (), 4: ("absent", "@"), 5: ("print(",)})
+    assert needles.wanted_by("") == {3}
+    assert needles.wanted_by("print(") == {1, 3, 5}
+    assert needles.wanted_by("größer: catalog.über @") == {1, 2, 3, 4}
+    assert Needles({}).wanted_by("anything") == set()
+
+
+def test_a_match_that_goes_on_to_another_line_is_found_near_its_needle() -> None:
+    text = "x = 1\n" * 400 + "try:\n    f()\nexcept OSError:\n    pass\n" + "y = 2\n" * 400
+    detectors = [detector for detector in BUILT_IN if detector.name == "except: pass"]
+    assert Matcher(detectors).uses(text, "python", "a.py") == [(0, 403)]

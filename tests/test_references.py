@@ -9,6 +9,8 @@ import pytest
 
 from codeinfo import Config, Engine
 from codeinfo.errors import NotFound
+from codeinfo.index.references import pack_references
+from codeinfo.index.uses import UsedNames, references_to, unpacked
 from codeinfo.requests.code import (
     CallsRequest,
     DefsRequest,
@@ -16,6 +18,7 @@ from codeinfo.requests.code import (
     SymbolsRequest,
     UnusedRequest,
 )
+from codeinfo.types import Reference
 
 SOURCES = {
     "shop/__init__.py": "from .cart import Cart as Cart\nfrom .cart import total\n",
@@ -195,3 +198,49 @@ def test_other_languages(tmp_path: Path) -> None:
         assert uses(engine, tmp_path, "web/c.ts::render") == {("web/c.ts", 3, "resolved")}
         shape = engine.code.references(RefsRequest("Shape", str(tmp_path)))
         assert {(usage.line, usage.edge) for usage in shape.usages} == {(1, "IMPORTS"), (2, "IMPLEMENTS")}
+
+
+def test_two_projects_of_one_engine_stay_apart(tmp_path: Path) -> None:
+    """File ids count from one in every index."""
+    for project, name in (("one", "first"), ("two", "second")):
+        (tmp_path / project).mkdir()
+        (tmp_path / project / "a.py").write_text(f"def {name}():\n    return 1\n\n\n{name}()\n")
+    with Engine(Config.load({"embedding.provider": "none"}, tmp_path)) as engine:
+        assert uses(engine, tmp_path / "one", "first") == {("a.py", 5, "resolved")}
+        assert uses(engine, tmp_path / "two", "second") == {("a.py", 5, "resolved")}
+
+
+def test_an_edit_is_seen_by_the_next_question(engine: Engine, tmp_path: Path) -> None:
+    before = uses(engine, tmp_path, "Cart.make")
+    assert uses(engine, tmp_path, "Cart.make") == before
+    (tmp_path / "more.py").write_text("from shop import Cart\n\nCart.make()\n")
+    assert uses(engine, tmp_path, "Cart.make") == before | {("more.py", 3, "resolved")}
+
+
+def test_a_chain_of_re_exports_in_a_circle_ends(tmp_path: Path) -> None:
+    for number in range(1500):  # longer than any stack
+        (tmp_path / f"m{number}.py").write_text(f"from m{(number + 1) % 1500} import *\n")
+    (tmp_path / "m1400.py").write_text("from m1401 import *\n\n\ndef deep():\n    return 1\n")
+    (tmp_path / "use.py").write_text("from m0 import *\n\ndeep()\n")
+    with Engine(Config.load({"embedding.provider": "none", "index.workers": "1"}, tmp_path)) as engine:
+        assert uses(engine, tmp_path, "deep") == {("use.py", 3, "resolved")}
+
+
+def test_packed_references_are_read_in_part() -> None:
+    text = unpacked(
+        pack_references(
+            [
+                Reference("get", 3, "use", "A.run"),
+                Reference("get_all", 3, "call", "A.run"),
+                Reference("forget", 4, "use"),
+                Reference("get", 120, "call"),
+            ]
+        )
+    )
+    assert references_to(text, "get") == [Reference("get", 3, "use", "A.run"), Reference("get", 120, "call")]
+    assert references_to(text, "A.run") == []
+    assert references_to("", "get") == []
+    names = UsedNames(pack_references([Reference("get", 7, "use", "f"), Reference("get", 9, "call")]))
+    assert dict(names) == {"get": 7}
+    assert "f" not in names
+    assert not UsedNames(b"")

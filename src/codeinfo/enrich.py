@@ -56,21 +56,25 @@ def context(
     relations: Mapping[str, Relations],
     hints: Mapping[str, tuple[str, str]],
     tests: frozenset[str],
+    callers: Sequence[str] = (),
 ) -> HitContext:
-    """What surrounds a result. `relations` may also hold those of its callers; `tests` are the paths of test files."""
+    """What surrounds a result. `relations` may also hold those of its callers; `tests` are the paths of test files.
+
+    `callers` are definitions that call it. Where none is known, the files that import it stand for them.
+    """
     type_, layer = role(hit)
     own = relations.get(hit.path)
     momentum, warning = hints.get(hit.path, ("", ""))
     if own is None:
         return HitContext(type=type_, layer=layer, trend=momentum, pattern_warning=warning)
-    callers = [(path, line) for path, line in own.imported_by if path not in tests and path not in own.tests]
+    importers = [(path, line) for path, line in own.imported_by if path not in tests and path not in own.tests]
     return HitContext(
         type=type_,
         layer=layer,
         imported_by_count=len({path for path, _ in own.imported_by}),
         has_tests=bool(own.tests),
-        callers=tuple(f"{path}:{line}" for path, line in callers[:MOST_LISTED]),
-        consumers=_consumers(hit.path, callers, relations, tests),
+        callers=tuple(callers[:MOST_LISTED]) or tuple(f"{path}:{line}" for path, line in importers[:MOST_LISTED]),
+        consumers=_consumers(hit.path, importers, relations, tests),
         tests=tuple(own.tests[:MOST_LISTED]),
         trend=momentum,
         pattern_warning=warning,
@@ -119,5 +123,10 @@ def enriched(
     relations: Mapping[str, Relations],
     hints: Mapping[str, tuple[str, str]],
     tests: frozenset[str],
+    callers: Mapping[tuple[str, str], Sequence[str]],
 ) -> tuple[Hit, ...]:
-    return tuple(replace(hit, context=context(hit, relations, hints, tests)) for hit in hits)
+    """`callers` are keyed by path and qualified name."""
+    return tuple(
+        replace(hit, context=context(hit, relations, hints, tests, callers.get((hit.path, hit.symbol), ())))
+        for hit in hits
+    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -232,6 +233,58 @@ class CodeFile:
     notes: str
 
 
+class FileLines(Mapping[int, str]):
+    """The lines of one file by their number, from its pieces (first line and text, ascending). A piece is split when a
+    line of it is first asked for: a question about one name needs few of them."""
+
+    __slots__ = ("_pieces", "_split", "_starts", "characters")
+
+    def __init__(self, pieces: Iterable[tuple[int, str]]) -> None:
+        first: dict[int, str] = {}
+        for start, text in pieces:  # of a giant line that was cut the beginning stands for it
+            first.setdefault(start, text)
+        self._pieces = list(first.items())
+        self._starts = list(first)
+        self._split: dict[int, list[str]] = {}
+        self.characters = sum(len(text) for _, text in self._pieces)
+
+    def __getitem__(self, line: int) -> str:
+        at = bisect_right(self._starts, line) - 1
+        lines = self._split.get(at)
+        if lines is None:
+            if at < 0:
+                raise KeyError(line)
+            lines = self._split[at] = self._pieces[at][1].split("\n")
+        try:
+            return lines[line - self._starts[at]]
+        except IndexError:
+            raise KeyError(line) from None
+
+    def __iter__(self) -> Iterator[int]:
+        return (n for start, text in self._pieces for n in range(start, start + text.count("\n") + 1))
+
+    def __len__(self) -> int:
+        return sum(text.count("\n") + 1 for _, text in self._pieces)
+
+    def joined(self) -> str:
+        """The whole text; neighbouring pieces of documents share some lines, and what no piece has is blank."""
+        parts: list[str] = []
+        line = 1  # that comes next
+        for start, text in self._pieces:
+            if start < line:
+                text = "\n".join(text.split("\n")[line - start :])
+                if not text:
+                    continue
+            elif start > line:
+                parts += [""] * (start - line)
+            line = max(line, start) + text.count("\n") + 1
+            parts.append(text)
+        return "\n".join(parts)
+
+    def mention(self, word: str) -> bool:
+        return any(word in text for _, text in self._pieces)
+
+
 class CodeFacts(Protocol):
     """What questions about code read of an index, all from one generation; made by one transaction."""
 
@@ -257,6 +310,6 @@ class CodeFacts(Protocol):
         """Files whose text has all of these index terms."""
         ...
 
-    def lines(self, file_id: int) -> Mapping[int, str]:
+    def lines(self, file_id: int) -> FileLines:
         """The text of a file by line number, as it was indexed."""
         ...

@@ -158,7 +158,7 @@ class HitContext:
     layer: str = ""  # "interface", "application", "data", "tests", …; "" where nothing tells
     imported_by_count: int = 0
     has_tests: bool = False
-    callers: tuple[str, ...] = ()  # "path:line", most used first, at most three, as are the next two
+    callers: tuple[str, ...] = ()  # "path:line symbol", most used first, at most three, as are the next two
     consumers: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
     trend: str = ""  # "Rising" or "Declining"; "" for stable or unknown

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codeinfo.engine import code_reports as reports
+from codeinfo.engine.calling import Effort, near_callers
 from codeinfo.engine.graphing import Graphs, Relations, relations
 from codeinfo.engine.inspect import project_of
-from codeinfo.engine.referencing import IndexWorld, Units
+from codeinfo.engine.world import Contents, IndexWorld
 from codeinfo.errors import NotFound
 from codeinfo.graph.model import Graph
 from codeinfo.ports import CodeFacts
@@ -44,7 +45,7 @@ class CodeOperations:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._graphs = Graphs()
-        self._units = Units()
+        self._contents: dict[Path, Contents] = {}
         self._worlds: dict[Path, IndexWorld] = {}
         self._lock = threading.RLock()
 
@@ -56,7 +57,8 @@ class CodeOperations:
             graph = self._graphs.graph_of(facts, store, keeper.root)
             world = self._worlds.get(store.folder)
             if world is None or world.graph.generation != graph.generation:
-                world = IndexWorld(facts, graph, self._graphs.resolver(graph, store, keeper.root), self._units)
+                contents = self._contents.setdefault(store.folder, Contents())
+                world = IndexWorld(facts, graph, self._graphs.resolver(graph, store, keeper.root), contents)
                 self._worlds[store.folder] = world
             world.facts = facts
             yield Opened(keeper.root, facts, graph, world)
@@ -78,6 +80,12 @@ class CodeOperations:
             return {}
         graph = self._graphs.graph(store, keeper.root)
         return {path: relations(graph, path) for path in paths if path in graph.files}
+
+    def callers(self, keeper: Upkeep, places: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[str]]:
+        """Who calls the definitions of a result, by path and qualified name, from the index as it is."""
+        with self._open(keeper.root, False, None) as opened:
+            effort = Effort(opened.world)
+            return {place: [str(one) for one in near_callers(opened.world, *place, effort)] for place in places}
 
     # --- symbols and references ---
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from codeinfo.engine.calling import callees, callers
 from codeinfo.engine.graphing import relations
-from codeinfo.engine.referencing import IndexWorld, Wanted, callees, callers, find_uses, symbol_info, wanted
+from codeinfo.engine.referencing import Wanted, find_uses, symbol_info, usages, wanted
+from codeinfo.engine.world import IndexWorld
 from codeinfo.errors import NotFound
 from codeinfo.graph.model import Graph
 from codeinfo.graph.reach import components, cycles, impact
@@ -59,24 +61,23 @@ def _definitions(target: Wanted) -> list[requests.SymbolInfo]:
 def references(world: IndexWorld, request: requests.RefsRequest) -> requests.ReferenceReport:
     target = wanted(world, request.name)
     found = find_uses(world, target)
-    if not target.found and not found.usages:
+    if not target.found and not found.uses:
         raise NotFound(
             f"no code here uses the name {request.name}", next_step=f'Try `codeinfo search "{request.name}"`'
         )
-    resolved = sum(usage.confidence == "resolved" for usage in found.usages)
     notes = [_unparsed_note(found.left_out)] if found.left_out else []
     if found.unattributed:
         notes.append(f"{found.unattributed} more uses of the name cannot be told from those of other definitions")
     return requests.ReferenceReport(
         symbol=request.name,
-        usage_count=len(found.usages),
-        usages=found.usages[: request.limit],
-        confidence="resolved" if resolved == len(found.usages) else "syntactic",
-        is_complete=len(found.usages) <= request.limit and not found.left_out,
+        usage_count=len(found.uses),
+        usages=usages(world, target, found.uses[: request.limit]),
+        confidence="resolved" if found.resolved == len(found.uses) else "syntactic",
+        is_complete=len(found.uses) <= request.limit and not found.left_out,
         definitions=tuple(_definitions(target)),
-        resolved_count=resolved,
+        resolved_count=found.resolved,
         unattributed=found.unattributed,
-        file_count=len({usage.file for usage in found.usages}),
+        file_count=found.file_count,
         notes=tuple(notes),
     )
 

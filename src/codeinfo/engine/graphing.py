@@ -16,7 +16,7 @@ from codeinfo.graph.facts import FileFacts, FileImports, Links
 from codeinfo.graph.model import Graph, dumps, loads
 from codeinfo.graph.resolve import BY_NAME, Resolver
 from codeinfo.graph.tree import Tree, family, is_config
-from codeinfo.index.uses import used_names
+from codeinfo.index.uses import UsedNames
 from codeinfo.ports import CodeFacts, CodeFile
 from codeinfo.store.code import code_facts, read_beside, write_beside
 from codeinfo.store.sqlite import SqliteStore
@@ -188,7 +188,7 @@ def _links(files: Sequence[FileFacts], tree: Tree, facts: CodeFacts) -> dict[str
     for file in files:
         found = resolver.links(
             FileImports(file, tuple(imports.get(file.file_id, ()))),
-            lambda source: used_names(packed.get(source.file_id, b"")),
+            lambda source: UsedNames(packed.get(source.file_id, b"")),
         )
         if found.edges or found.loose:
             links[file.path] = found

@@ -14,13 +14,13 @@ NAME = "pattern-hints.json"
 Hints = Mapping[str, tuple[str, str]]  # path → trend, warning
 
 
-def read_hints(store: SqliteStore) -> Hints:
-    """As far as they are known: a search does not wait for them."""
+def read_hints(store: SqliteStore) -> Hints | None:
+    """As far as they are known, which a search does not wait for; None where nobody asked for patterns so far."""
     try:
-        found = json.loads(read_beside(store, NAME) or b"{}")
+        found = json.loads(read_beside(store, NAME) or b"null")
         return {path: (momentum, warning) for path, (momentum, warning) in found.items()}
     except (ValueError, TypeError, AttributeError):
-        return {}
+        return None
 
 
 def write_hints(store: SqliteStore, hints: Hints) -> None:

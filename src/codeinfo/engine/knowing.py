@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 ProgressSink = Callable[[Progress], None]
 MAX_IMPORT_BYTES = 10_000_000
+TRENDS_UNKNOWN = "trends are not known yet: `codeinfo patterns` finds them, and searches show them from then on"
 
 
 class _Project:
@@ -42,7 +43,7 @@ class _Project:
         self.history = History(keeper.root)
         self.memories = Memories(keeper, self.history)
         self._patterns: PatternState | None = None
-        self._hints: tuple[Path, Hints] | None = None
+        self._hints: tuple[Path, Hints | None] | None = None
 
     @property
     def patterns(self) -> PatternState:
@@ -52,11 +53,18 @@ class _Project:
             self._patterns = PatternState(self.keeper, self.history)
         return self._patterns
 
-    def hints(self, store: SqliteStore) -> Hints:
+    def trend_note(self) -> tuple[str, ...]:
+        """Dating the patterns of a tree takes seconds, for which no search waits: it says how to get trends instead."""
+        store = self.keeper.live_store()
+        unknown = store is not None and self.history.known and self.hints(store) is None
+        return (TRENDS_UNKNOWN,) if unknown else ()
+
+    def hints(self, store: SqliteStore) -> Hints | None:
+        """None where the patterns of this index were never looked at."""
         known = self._patterns.hints() if self._patterns is not None else None
         if known is not None:
             return known
-        if self._hints is None or self._hints[0] != store.folder:
+        if self._hints is None or self._hints[0] != store.folder or self._hints[1] is None:
             self._hints = store.folder, read_hints(store)
         return self._hints[1]
 
@@ -167,7 +175,7 @@ class KnowledgeOperations:
             paths, symbols = {hit.path for hit in own}, {hit.symbol for hit in own if hit.symbol}
             found, said = project.memories.related(request.query, paths, symbols, now)
             memories += found
-            notes += said
+            notes += said if request.purpose else [*said, *project.trend_note()]
         result = replace(
             result,
             hits=tuple(hits[_key(hit)] for hit in result.hits),
@@ -184,7 +192,9 @@ class KnowledgeOperations:
         callers = {path for own in relations.values() for path, _ in own.imported_by[:MOST_LISTED]} - set(relations)
         relations |= self._engine.code.relations(project.keeper, sorted(callers))
         involved = {path for own in relations.values() for path, _ in own.imported_by}
-        return enriched(hits, relations, project.hints(store), frozenset(filter(_is_test, involved)))
+        asked = [hit for hit in hits if hit.symbol and hit.path in relations and hit.kind is not FileKind.TEST]
+        calls = self._engine.code.callers(project.keeper, dict.fromkeys((hit.path, hit.symbol) for hit in asked))
+        return enriched(hits, relations, project.hints(store) or {}, frozenset(filter(_is_test, involved)), calls)
 
     def _card(self, request: SearchRequest, result: SearchResult, root: str, now: float) -> Card | None:
         from codeinfo.knowledge.card import Evidence, decide

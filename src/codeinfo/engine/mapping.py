@@ -6,7 +6,8 @@ from collections import Counter
 from pathlib import Path
 
 from codeinfo.engine.hotspots import hotspots
-from codeinfo.engine.referencing import IndexWorld, symbol_info
+from codeinfo.engine.referencing import symbol_info
+from codeinfo.engine.world import IndexWorld
 from codeinfo.graph.mermaid import mermaid
 from codeinfo.graph.model import Graph
 from codeinfo.graph.picture import svg

@@ -12,6 +12,7 @@ from itertools import chain, groupby, repeat
 from codeinfo.engine.hints import Hints, write_hints
 from codeinfo.engine.history import History
 from codeinfo.engine.upkeep import Upkeep
+from codeinfo.index.queries import SyntaxQueries
 from codeinfo.knowledge.detectors import BUILT_IN
 from codeinfo.knowledge.matching import Matcher
 from codeinfo.knowledge.own_patterns import own_detectors
@@ -24,10 +25,10 @@ from codeinfo.knowledge.trends import (
     newest_use,
     written_by_month,
 )
-from codeinfo.ports import ChunkRow, Snapshot
+from codeinfo.ports import CodeFile
 from codeinfo.requests.knowledge import PatternHistory, PatternReport
 from codeinfo.sources.git import GitFailed
-from codeinfo.store.code import read_beside, write_beside
+from codeinfo.store.code import code_facts, read_beside, write_beside
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.types import FileKind
 
@@ -58,7 +59,12 @@ class PatternState:
     def __init__(self, keeper: Upkeep, history: History) -> None:
         self._keeper = keeper
         self._history = history
-        self.matcher = Matcher((*BUILT_IN, *own_detectors(keeper.config.patterns)))
+        syntax = SyntaxQueries()
+        try:
+            own = own_detectors(keeper.config.patterns, syntax.complaint)
+        finally:
+            syntax.close()
+        self.matcher = Matcher((*BUILT_IN, *own), syntax)
         self._lock = threading.Lock()
         self._answer: _Answer | None = None
         self._with_history: tuple[PatternReport, PatternReport] | None = None
@@ -138,14 +144,20 @@ class PatternState:
         wanted = {path for path, row in listed.items() if kept.files.get(path, ("",))[0] != row.sha256}
         if not wanted:
             return
-        with store.snapshot() as view:
-            for path, language, kind, text in file_texts(view, wanted):
-                if path in listed:
-                    uses: dict[int, list[int]] = {}
-                    for position, line in self.matcher.uses(text, language, path):
-                        uses.setdefault(position, []).append(line)
-                    found = FileUses(language, text.count("\n") + 1, kind == FileKind.TEST, uses)
-                    kept.files[path] = (listed[path].sha256, found)
+        self.matcher.begin()
+        try:
+            for file, text in file_texts(store, wanted):
+                found = self._file_uses(file, text)
+                # What was given up is looked at again the next time.
+                kept.files[file.path] = ("" if self.matcher.gave_up else listed[file.path].sha256, found)
+        finally:
+            self.matcher.close()
+
+    def _file_uses(self, file: CodeFile, text: str) -> FileUses:
+        uses: dict[int, list[int]] = {}
+        for position, line in self.matcher.uses(text, file.language, file.path):
+            uses.setdefault(position, []).append(line)
+        return FileUses(file.language, text.count("\n") + 1, file.kind == FileKind.TEST, uses)
 
 
 class _Dating:
@@ -164,7 +176,7 @@ class _Dating:
         if not self._start():
             return lambda uses: None
         bounds = self._bounds()
-        return lambda uses: newest_use(uses, bounds, self._dates, self._now)
+        return lambda uses: newest_use(uses, bounds, self._dates, self._now, self._kept.dates)
 
     def by_month(self, paths: Iterable[str]) -> Callable[[Mapping[str, Sequence[int]]], PatternHistory] | None:
         """A function from lines of `paths` to the months they were written in; None where the history cannot tell."""
@@ -212,8 +224,7 @@ class _Dating:
         return known[1]
 
     def _edited_dates(self, path: str) -> Sequence[float]:
-        with self._store.snapshot() as view:
-            texts = [text for _, _, _, text in file_texts(view, {path})]
+        texts = [text for _, text in file_texts(self._store, {path})]
         lines = texts[0].split("\n") if texts else []
         return carried_over(lines, self._blame(path) or [], self._now)
 
@@ -231,24 +242,12 @@ class _Dating:
             return []
 
 
-def file_texts(view: Snapshot, wanted: set[str]) -> Iterator[tuple[str, str, str, str]]:
-    """Path, language, kind and text of some files, put together from their chunks."""
-    for file, path in enumerate(view.paths):
-        if path in wanted:
-            first = int(view.file_first[file])
-            chunks = view.chunks(range(first, first + int(view.file_rows[file])))
-            yield path, view.languages[file], view.kinds[file], joined_text(chunks)
-
-
-def joined_text(chunks: Sequence[ChunkRow]) -> str:
-    """The file's lines; neighbouring chunks of documents share some."""
-    lines: list[str] = []
-    for chunk in sorted(chunks, key=lambda chunk: chunk.start_line):
-        missing = chunk.start_line - 1 - len(lines)
-        if missing > 0:
-            lines += [""] * missing
-        lines += chunk.text.split("\n")[max(0, -missing) :]
-    return "\n".join(lines)
+def file_texts(store: SqliteStore, wanted: Collection[str]) -> Iterator[tuple[CodeFile, str]]:
+    """Some files with their text as it was indexed."""
+    with code_facts(store) as facts:
+        for file in facts.files():
+            if file.path in wanted:
+                yield file, facts.lines(file.file_id).joined()
 
 
 # --- what is kept --------------------------------------------------------------------------------------------------

@@ -2,95 +2,25 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from typing import NamedTuple
 
-from codeinfo.graph.facts import FileFacts, Outcome
-from codeinfo.graph.model import Graph
-from codeinfo.graph.resolve import Resolver
-from codeinfo.graph.scopes import TYPE_KINDS, Binder, SymbolId, Unit
+from codeinfo.engine.world import IndexWorld
+from codeinfo.graph.facts import FileFacts
+from codeinfo.graph.scopes import TYPE_KINDS, SymbolId, Unit
 from codeinfo.graph.tree import family
-from codeinfo.graph.usage import Judge, Verdict
+from codeinfo.graph.usage import Verdict
 from codeinfo.index.grammars import GRAMMARS
-from codeinfo.index.references import unpack_references
 from codeinfo.index.uses import references_to
-from codeinfo.ports import CodeFacts
-from codeinfo.requests.code import CodeEdge, SymbolInfo, Usage
+from codeinfo.requests.code import SymbolInfo, Usage
 from codeinfo.tokens import identifier_terms, identifiers
-from codeinfo.types import Definition, Import, Reference
+from codeinfo.types import Definition, Reference
 
-_KEPT_UNITS = 4000  # files whose definitions and imports stay in memory
-_KEPT_TEXTS = 500
 _PREVIEW_CHARS = 160
 _IMPORT_WORDS = ("import", "from", "export", "use ", "using ", "require", "pub use", "#include", "const {")
 _INTERFACES = frozenset({"interface", "trait", "protocol"})
 _LOCAL_KINDS = frozenset({"package", "namespace"})
-
-
-class Units:
-    """Files with their definitions and imports. An id never changes its content, so they can be kept."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[int, Unit] = OrderedDict()
-
-    def get(self, facts: FileFacts, source: CodeFacts) -> Unit:
-        unit = self._kept.get(facts.file_id)
-        if unit is None:
-            imports = tuple(written for _, written in source.imports([facts.file_id]))
-            unit = Unit(facts, tuple(source.definitions(facts.file_id)), imports)
-            self._kept[facts.file_id] = unit
-            if len(self._kept) > _KEPT_UNITS:
-                self._kept.popitem(last=False)
-        return unit
-
-
-class IndexWorld:
-    """The World that names are looked up in, over one generation of an index."""
-
-    def __init__(self, facts: CodeFacts, graph: Graph, resolver: Resolver, units: Units) -> None:
-        self.facts = facts
-        self.graph = graph
-        self._resolver = resolver
-        self._units = units
-        self._outcomes: dict[tuple[str, Import], Outcome] = {}
-        self._visible: dict[str, tuple[str, ...]] = {}
-        self._lines: OrderedDict[int, Mapping[int, str]] = OrderedDict()
-        self._defining: dict[str, frozenset[str]] = {}
-        self.by_id = {file.file_id: file for file in graph.files.values()}
-
-    def unit(self, path: str) -> Unit | None:
-        file = self.graph.files.get(path)
-        return self._units.get(file, self.facts) if file else None
-
-    def outcome(self, source: FileFacts, written: Import) -> Outcome:
-        key = (source.path, written)
-        if key not in self._outcomes:
-            self._outcomes[key] = self._resolver.outcome(source, written)
-        return self._outcomes[key]
-
-    def visible(self, source: FileFacts) -> tuple[str, ...]:
-        if source.path not in self._visible:
-            self._visible[source.path] = self._resolver.visible(source)
-        return self._visible[source.path]
-
-    def defining(self, name: str) -> frozenset[str]:
-        if name not in self._defining:
-            rows = self.facts.definitions_named(name)
-            self._defining[name] = frozenset(self.by_id[file_id].path for file_id, _ in rows if file_id in self.by_id)
-        return self._defining[name]
-
-    def lines(self, file_id: int) -> Mapping[int, str]:
-        if file_id not in self._lines:
-            self._lines[file_id] = self.facts.lines(file_id)
-            if len(self._lines) > _KEPT_TEXTS:
-                self._lines.popitem(last=False)
-        return self._lines[file_id]
-
-    @cached_property
-    def judge(self) -> Judge:
-        return Judge(Binder(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +32,21 @@ class Wanted:
     others: bool
 
 
+class Use(NamedTuple):
+    """One use of a name in a file, and the definition that it means, as far as that is known."""
+
+    file: FileFacts
+    reference: Reference
+    meant: SymbolId | None
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
-    usages: tuple[Usage, ...]  # resolved ones first
+    uses: tuple[Use, ...]  # resolved ones first
     unattributed: int
     left_out: tuple[str, ...]  # files with the name whose syntax is not known
+    resolved: int
+    file_count: int
 
 
 def wanted(world: IndexWorld, written: str) -> Wanted:
@@ -138,36 +78,51 @@ def wanted(world: IndexWorld, written: str) -> Wanted:
 
 
 def find_uses(world: IndexWorld, target: Wanted) -> Found:
-    usages: list[tuple[bool, Usage]] = []
-    unattributed = 0
-    left_out: list[str] = []
-    candidates = [world.by_id[file_id] for file_id in candidate_files(world, target.name) if file_id in world.by_id]
-    packed = dict(world.facts.references([file.file_id for file in candidates]))
+    """Every use. A name like `get` has thousands, which take a while: what was found is kept for the generation."""
+    key = ("uses", target.name, frozenset(target.found))
+    if key not in world.answers:
+        world.keep(key, _find_uses(world, target))
+    found: Found = world.answers[key]
+    return found
+
+
+def _find_uses(world: IndexWorld, target: Wanted) -> Found:
     is_local = bool(target.found) and all(_is_local(world, symbol) for symbol in target.found)
-    families = {_spoken(world.graph.files[symbol.path].language) for symbol in target.found}
-    for file in candidates:
-        if file.language in GRAMMARS and families and _spoken(file.language) not in families:
-            continue  # the same name in another language is another name
+    resolved: list[Use] = []
+    syntactic: list[Use] = []
+    left_out: list[str] = []
+    unattributed = 0
+    for file in _candidates(world, target):
         if file.language not in GRAMMARS:
-            if file.kind in ("code", "tests") and _mentions(world, file, target.name):
+            if file.kind in ("code", "tests") and world.lines(file.file_id).mention(target.name):
                 left_out.append(file.path)
             continue
-        unit = world.unit(file.path)
-        if unit is None or file.file_id not in packed:
-            continue
-        for use, verdict in _judged(world, unit, packed[file.file_id], target.name):
-            meant = [symbol for symbol in verdict.symbols if symbol in target.found]
-            if meant:
-                usages.append((True, _usage(world, unit, use, meant[0], target.found[meant[0]])))
-            elif verdict.possible and is_local:
-                continue
-            elif verdict.possible and not target.others:
-                only = next(iter(target.found.items()), (None, None))
-                usages.append((False, _usage(world, unit, use, None, only[1])))
-            elif verdict.possible:
-                unattributed += 1
-    usages.sort(key=lambda pair: not pair[0])
-    return Found(tuple(usage for _, usage in usages), unattributed, tuple(left_out))
+        for reference, verdict in judged(world, file, target.name):
+            meant = next((symbol for symbol in verdict.symbols if symbol in target.found), None)
+            if meant is not None:
+                resolved.append(Use(file, reference, meant))
+            elif verdict.possible and not is_local:
+                if target.others:
+                    unattributed += 1
+                else:
+                    syntactic.append(Use(file, reference, None))
+    uses = (*resolved, *syntactic)
+    return Found(uses, unattributed, tuple(left_out), len(resolved), len({use.file.path for use in uses}))
+
+
+def _candidates(world: IndexWorld, target: Wanted) -> list[FileFacts]:
+    """Files that have the name, in a language that can mean it: in another one the same name is another name."""
+    families = {_spoken(world.graph.files[symbol.path].language) for symbol in target.found}
+    known = [world.by_id[file_id] for file_id in candidate_files(world, target.name) if file_id in world.by_id]
+    return [
+        file for file in known if file.language not in GRAMMARS or not families or _spoken(file.language) in families
+    ]
+
+
+def usages(world: IndexWorld, target: Wanted, uses: Sequence[Use]) -> tuple[Usage, ...]:
+    """Uses with their lines and edges, which only those that are shown need."""
+    only = next(iter(target.found.values()), None)
+    return tuple(_usage(world, use, target.found[use.meant] if use.meant else only) for use in uses)
 
 
 def _is_local(world: IndexWorld, symbol: SymbolId) -> bool:
@@ -191,33 +146,32 @@ def candidate_files(world: IndexWorld, name: str) -> list[int]:
     return world.facts.files_with(terms)
 
 
-def _mentions(world: IndexWorld, file: FileFacts, name: str) -> bool:
-    return any(name in line for line in world.lines(file.file_id).values())
-
-
-def _judged(world: IndexWorld, unit: Unit, packed: bytes, name: str) -> Iterator[tuple[Reference, Verdict]]:
+def judged(world: IndexWorld, file: FileFacts, name: str) -> Iterator[tuple[Reference, Verdict]]:
     """Every use of the name in a file, also under the other names that imports give it."""
-    aliases = {written.alias for written in unit.imports if written.alias and name in written.names} - {name}
+    text = world.uses(file.file_id)
+    unit = world.unit(file.path) if name in text else None  # most candidates have it in a comment or a string only
+    if unit is None:
+        return
+    aliases = {written.alias for written in unit.taking(name) if written.alias and name in written.names} - {name}
     seen: set[int] = set()
     for written_name in (*aliases, name):
-        for use in references_to(packed, written_name):
+        for use in references_to(text, written_name):
             if use.line not in seen:  # `import a as b` has both names
                 seen.add(use.line)
                 yield use, world.judge.verdict(unit, use)
 
 
-def _usage(
-    world: IndexWorld, unit: Unit, use: Reference, meant: SymbolId | None, definition: Definition | None
-) -> Usage:
-    text = world.lines(unit.facts.file_id).get(use.line, "")
+def _usage(world: IndexWorld, use: Use, definition: Definition | None) -> Usage:
+    unit, reference = world.unit(use.file.path), use.reference
+    text = world.lines(use.file.file_id).get(reference.line, "")
     return Usage(
-        file=unit.facts.path,
-        line=use.line,
+        file=use.file.path,
+        line=reference.line,
         preview=text.strip()[:_PREVIEW_CHARS],
-        edge=_edge(unit, use, text, definition),
-        confidence="resolved" if meant else "syntactic",
-        within=use.within,
-        definition=str(meant) if meant else "",
+        edge=_edge(unit, reference, text, definition) if unit else "REFERENCES",
+        confidence="resolved" if use.meant else "syntactic",
+        within=reference.within,
+        definition=str(use.meant) if use.meant else "",
     )
 
 
@@ -243,45 +197,6 @@ def _edge(unit: Unit, use: Reference, text: str, meant: Definition | None) -> st
 
 def _last_names(bases: Sequence[str]) -> set[str]:
     return {base.replace("::", ".").replace("\\", ".").rpartition(".")[2] for base in bases}
-
-
-# --- calls ---------------------------------------------------------------------------------------------------------
-
-
-def callers(world: IndexWorld, target: Wanted) -> list[CodeEdge]:
-    edges: dict[tuple[str, str], CodeEdge] = {}
-    for usage in find_uses(world, target).usages:
-        if usage.edge == "CALLS":
-            source = f"{usage.file}::{usage.within}" if usage.within else usage.file
-            meant = usage.definition or _only(target)
-            edge = CodeEdge(source, meant, "CALLS", usage.file, usage.line, usage.confidence)
-            edges.setdefault((source, meant), edge)
-    return list(edges.values())
-
-
-def _only(target: Wanted) -> str:
-    return str(next(iter(target.found))) if len(target.found) == 1 else target.name
-
-
-def callees(world: IndexWorld, symbol: SymbolId, definition: Definition) -> list[CodeEdge]:
-    """What a definition calls, and the types it names, as far as they are defined here."""
-    unit = world.unit(symbol.path)
-    if unit is None:
-        return []
-    packed = dict(world.facts.references([unit.facts.file_id]))
-    edges: dict[tuple[str, str], CodeEdge] = {}
-    for use in unpack_references(packed.get(unit.facts.file_id, b"")):
-        if not definition.start_line <= use.line <= definition.end_line:
-            continue
-        for meant in world.judge.verdict(unit, use).symbols:
-            target = world.judge.definition(meant)
-            if meant == symbol and use.role != "call":
-                continue
-            kind = "CALLS" if use.role == "call" else "REFERENCES_TYPE" if target and target.kind in TYPE_KINDS else ""
-            if kind:
-                edge = CodeEdge(str(symbol), str(meant), kind, symbol.path, use.line, "resolved")
-                edges.setdefault((str(meant), kind), edge)
-    return list(edges.values())
 
 
 def symbol_info(path: str, definition: Definition) -> SymbolInfo:

@@ -155,6 +155,7 @@ def _patterns(
         text = _text(keeper, change.path) if language and state.matcher.knows(language.name) else None
         if language is not None and text is not None:
             uses[change.path] = state.matcher.uses(text, language.name, change.path)
+    state.matcher.close()
     return against_the_grain(uses, changes, state.matcher.detectors, report.patterns)
 
 

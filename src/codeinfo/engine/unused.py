@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from codeinfo.engine.referencing import IndexWorld, symbol_info
+from codeinfo.engine.referencing import symbol_info
+from codeinfo.engine.world import IndexWorld
 from codeinfo.index.grammars import GRAMMARS
-from codeinfo.index.uses import used_names
+from codeinfo.index.uses import UsedNames
 from codeinfo.requests.code import UnusedReport, UnusedRequest, UnusedSymbol
 from codeinfo.types import Definition
 
@@ -19,7 +20,7 @@ def unused_exports(world: IndexWorld, request: UnusedRequest) -> UnusedReport:
     users: Counter[str] = Counter()  # name → files that use it
     own: dict[int, frozenset[str]] = {}
     for file_id, packed in world.facts.references(list(world.by_id)):
-        names = frozenset(used_names(packed))
+        names = frozenset(UsedNames(packed))
         own[file_id] = names
         users.update(names)
     found: list[UnusedSymbol] = []

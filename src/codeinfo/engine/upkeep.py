@@ -28,7 +28,7 @@ from codeinfo.types import ManifestRow, Skip, Walk
 if TYPE_CHECKING:
     from codeinfo.index.pool import ParsePool
 
-TOKENS_VERSION = 1  # raise when tokens.py or the field weights change what is stored
+TOKENS_VERSION = 2  # raise when tokens.py, the field weights or packed references change what is stored
 KEYWORD_ONLY = (
     "no embedding model is set up, so this is keyword search only: set embedding.provider to use meaning as well"
 )

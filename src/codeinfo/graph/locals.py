@@ -17,6 +17,7 @@ _KEYWORD_ARGUMENT = re.compile(r"\s*(?::[^=\n]+)?=(?!=)")
 _ASSIGNMENT = re.compile(r"\s*=(?!=)")
 _KEY = re.compile(r"\s*:(?!:)")
 _BEFORE_ARGUMENT = re.compile(r"[(,]\s*$")
+_PARENTHESIS = re.compile(r"[()]")
 _BEFORE_KEY = re.compile(r"[{,]\s*$")
 
 Lines = Mapping[int, str]
@@ -27,6 +28,8 @@ class Locals:
 
     def __init__(self) -> None:
         self._hidden: dict[tuple[int, str, str], bool] = {}
+        self._headers: dict[tuple[int, str], str] = {}
+        self._around: dict[tuple[int, str, str], bool] = {}
         self._typed: dict[tuple[int, str, str], tuple[list[int], list[str]]] = {}
 
     def hides(self, unit: Unit, use: Reference, before: str, after: str, lines: Lines) -> bool:
@@ -39,6 +42,13 @@ class Locals:
                 return True
         elif _KEY.match(after) and _BEFORE_KEY.search(before):
             return True  # the key of an object or of a named argument
+        key = (unit.facts.file_id, use.within, use.name)
+        known = self._around.get(key)
+        if known is None:
+            known = self._around[key] = self._bound_around(unit, use, lines)
+        return known
+
+    def _bound_around(self, unit: Unit, use: Reference, lines: Lines) -> bool:
         scope = use.within
         while scope:
             function = enclosing(unit, scope)
@@ -54,8 +64,15 @@ class Locals:
     def _binds(self, unit: Unit, function: Definition, name: str, lines: Lines) -> bool:
         key = (unit.facts.file_id, function.qualified, name)
         if key not in self._hidden:
-            self._hidden[key] = _has_parameter(function, name, lines) or _assigns(unit, function, name, lines)
+            has_parameter = _has_parameter(self._parameters(unit, function, lines), name)
+            self._hidden[key] = has_parameter or _assigns(unit, function, name, lines)
         return self._hidden[key]
+
+    def _parameters(self, unit: Unit, function: Definition, lines: Lines) -> str:
+        key = (unit.facts.file_id, function.qualified)
+        if key not in self._headers:
+            self._headers[key] = _header(function, lines)
+        return self._headers[key]
 
     def type_of(self, unit: Unit, name: str, use: Reference, lines: Lines) -> tuple[str, int]:
         """The written type of a local variable and its line: by the nearest assignment or annotation above."""
@@ -93,17 +110,22 @@ def _declares_global(function: Definition, name: str, lines: Lines) -> bool:
 
 def _header(function: Definition, lines: Lines) -> str:
     """The parameters, over as many lines as they take; the signature alone may be cut."""
-    text = " ".join(lines.get(number, "") for number in _span(function)[:_HEADER_LINES]).partition("(")[2]
-    depth = 1
-    for position, sign in enumerate(text):
-        depth += (sign == "(") - (sign == ")")
+    taken: list[str] = []
+    depth = 0
+    for number in _span(function)[:_HEADER_LINES]:
+        line = lines.get(number, "")
         if not depth:
-            return text[: position + 1]
-    return text
+            _, opened, line = line.partition("(")
+            depth = len(opened)
+        for match in _PARENTHESIS.finditer(line) if depth else ():
+            depth += 1 if match.group() == "(" else -1
+            if not depth:
+                return " ".join((*taken, line[: match.end()]))
+        taken += [line] if depth else []
+    return " ".join(taken)
 
 
-def _has_parameter(function: Definition, name: str, lines: Lines) -> bool:
-    parameters = _header(function, lines)
+def _has_parameter(parameters: str, name: str) -> bool:
     if name not in parameters:
         return False
     word = re.escape(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -17,7 +18,6 @@ IMPLICIT_SELF = frozenset({"java", "kotlin", "scala", "csharp", "cpp", "swift", 
 EXPLICIT = frozenset({"python", "javascript", "typescript", "tsx", "go", "rust", "java", "php"})
 # Members of a type may be written in other files than the type itself.
 OPEN_TYPES = frozenset({"go", "rust", "csharp", "swift", "cpp", "ruby"})
-_MAX_REEXPORTS = 8
 _MAX_BASES = 12
 
 
@@ -59,6 +59,22 @@ class Unit:
             known.setdefault(definition.name, []).append(definition)
         return known
 
+    def taking(self, name: str) -> list[Import]:
+        """The imports that may bring a name: those that name it, and those of everything."""
+        named = self._by_taken.get(name)
+        return named if named is not None else self._by_taken.get("*", [])
+
+    @cached_property
+    def _by_taken(self) -> dict[str, list[Import]]:
+        """Imports by the names they bring, those of everything with each of them, in the order of the file."""
+        names = {name for written in self.imports for name in (written.alias, *written.names)}
+        everything = [written for written in self.imports if written.names == ("*",)]
+        known: dict[str, list[Import]] = {name: [] for name in names} | {"*": everything}
+        for written in self.imports:
+            for name in names - {"*"} if written.names == ("*",) else {written.alias, *written.names}:
+                known[name].append(written)
+        return known
+
     @cached_property
     def namespaces(self) -> tuple[str, ...]:
         names = {d.qualified + "." for d in self.definitions if d.kind == "namespace"}
@@ -88,11 +104,28 @@ class World(Protocol):
 
 
 class Binder:
-    """Looks names up. An answer is a list of symbols: overloads and platform variants share a name."""
+    """Looks names up. An answer is a list of symbols: overloads and platform variants share a name.
+
+    A common name is asked for thousands of times in a few places, so answers are kept; nobody may change them.
+    """
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._bindings: dict[str, dict[str, list[SymbolId | ModuleId]]] = {}
+        self._bare: dict[tuple[str, str, str], list[SymbolId | ModuleId]] = {}
+        self._besides: dict[tuple[str, str], list[SymbolId | ModuleId]] = {}
+        self._offered: dict[tuple[str, str], list[SymbolId | ModuleId]] = {}
+        self._members: dict[tuple[SymbolId, str], list[SymbolId]] = {}
+        self._bases: dict[SymbolId, list[SymbolId]] = {}
+        self._unfinished = 0  # answers found inside of a circle may lack something and are not kept
+
+    @contextmanager
+    def _in_circle(self) -> Iterator[None]:
+        self._unfinished += 1
+        try:
+            yield
+        finally:
+            self._unfinished -= 1
 
     def unit(self, path: str) -> Unit | None:
         return self._world.unit(path)
@@ -106,6 +139,15 @@ class Binder:
 
     def bare(self, unit: Unit, name: str, within: str) -> list[SymbolId | ModuleId]:
         """What a name without a receiver means inside of `within`."""
+        key = (unit.facts.path, name, within)
+        found = self._bare.get(key)
+        if found is None:
+            found = self._look_up(unit, name, within)
+            if not self._unfinished:
+                self._bare[key] = found
+        return found
+
+    def _look_up(self, unit: Unit, name: str, within: str) -> list[SymbolId | ModuleId]:
         scope = unit.without_namespace(within)
         while scope:
             if found := self._in_scope(unit, scope, name):
@@ -122,6 +164,12 @@ class Binder:
 
     def _beside(self, unit: Unit, name: str) -> list[SymbolId | ModuleId]:
         """Names that need no qualification: those of the package, and of wildcard imports."""
+        key = (unit.facts.path, name)
+        if key not in self._besides:
+            self._besides[key] = self._look_beside(unit, name)
+        return self._besides[key]
+
+    def _look_beside(self, unit: Unit, name: str) -> list[SymbolId | ModuleId]:
         defining = self._world.defining(name)
         files = [path for path in self._world.visible(unit.facts) if path in defining] if defining else []
         found = [symbol for path in files for symbol in self.top_level(path, name)]
@@ -151,9 +199,10 @@ class Binder:
         if path not in self._bindings:
             self._bindings[path] = {}  # a file that imports itself in a circle ends here
             found: dict[str, list[SymbolId | ModuleId]] = {}
-            for written in unit.imports:
-                for name, meaning in self._bound(unit, written):
-                    found.setdefault(name, []).append(meaning)
+            with self._in_circle():
+                for written in unit.imports:
+                    for name, meaning in self._bound(unit, written):
+                        found.setdefault(name, []).append(meaning)
             self._bindings[path] = found
         return self._bindings[path]
 
@@ -188,29 +237,62 @@ class Binder:
             stem = target.rpartition("/")[0].rpartition("/")[2]
         return stem
 
-    def top_level(self, path: str, name: str, depth: int = 0) -> list[SymbolId | ModuleId]:
+    def top_level(self, path: str, name: str) -> list[SymbolId | ModuleId]:
         """A top-level name of a file, followed through what the file takes from others."""
-        unit = self._world.unit(path)
-        if unit is None or depth > _MAX_REEXPORTS:
-            return []
-        if name in unit.by_qualified:
-            return [SymbolId(path, name)]
-        for written in unit.imports:
-            if name in (written.alias, *written.names) or written.names == ("*",):
-                outcome = self._world.outcome(unit.facts, written)
-                for target in () if outcome.package else outcome.targets:  # a package is not passed on
-                    wanted = written.names[0] if written.alias == name and written.names else name
-                    if not target.names and written.names != ("*",):
-                        if self._module_name(unit, written, target.path) == name or written.alias == name:
-                            return [ModuleId((target.path,), written.module)]
-                    elif target.path != path and (found := self.top_level(target.path, wanted, depth + 1)):
-                        return found
-        return []
+        place = (path, name)
+        if place not in self._offered:
+            found, tried = self._follow(place)
+            self._offered[place] = found
+            if not found:  # nothing was left untried, so no file on the way offers it either
+                self._offered.update(dict.fromkeys(tried, found))
+        return self._offered[place]
+
+    def _follow(self, place: tuple[str, str]) -> tuple[list[SymbolId | ModuleId], set[tuple[str, str]]]:
+        """Where a name comes from, depth first in the order of the imports; and the places that were tried."""
+        waiting: list[tuple[str, str] | ModuleId] = [place]
+        tried: set[tuple[str, str]] = set()
+        while waiting:
+            current = waiting.pop()
+            if isinstance(current, ModuleId):
+                return [current], tried
+            if current in tried:
+                continue
+            tried.add(current)
+            if known := self._offered.get(current):
+                return known, tried
+            unit = self._world.unit(current[0])
+            if unit is not None and current[1] in unit.by_qualified:
+                return [SymbolId(*current)], tried
+            if unit is not None and known is None:
+                waiting += reversed(self._passed_on(unit, current[1]))
+        return [], tried
+
+    def _passed_on(self, unit: Unit, name: str) -> list[tuple[str, str] | ModuleId]:
+        """Where else a file may have a name from."""
+        found: list[tuple[str, str] | ModuleId] = []
+        for written in unit.taking(name):
+            outcome = self._world.outcome(unit.facts, written)
+            for target in () if outcome.package else outcome.targets:  # a package is not passed on
+                if not target.names and written.names != ("*",):
+                    if self._module_name(unit, written, target.path) == name or written.alias == name:
+                        found.append(ModuleId((target.path,), written.module))
+                elif target.path != unit.facts.path:
+                    found.append((target.path, written.names[0] if written.alias == name and written.names else name))
+        return found
 
     # --- types ---
 
     def member(self, owner: SymbolId, name: str) -> list[SymbolId]:
         """A member of a type, its own or the nearest inherited one."""
+        key = (owner, name)
+        found = self._members.get(key)
+        if found is None:
+            found = self._look_inside(owner, name)
+            if not self._unfinished:
+                self._members[key] = found
+        return found
+
+    def _look_inside(self, owner: SymbolId, name: str) -> list[SymbolId]:
         waiting, seen = [owner], set[SymbolId]()
         while waiting and len(seen) < _MAX_BASES:
             current = waiting.pop(0)
@@ -236,6 +318,18 @@ class Binder:
         return [SymbolId(one.facts.path, inner) for one in others if one and inner in one.by_qualified]
 
     def bases(self, owner: SymbolId) -> list[SymbolId]:
+        found = self._bases.get(owner)
+        if found is None:
+            self._bases[owner] = []  # a type that is its own base ends here
+            with self._in_circle():
+                found = self._look_for_bases(owner)
+            if self._unfinished:
+                del self._bases[owner]
+            else:
+                self._bases[owner] = found
+        return found
+
+    def _look_for_bases(self, owner: SymbolId) -> list[SymbolId]:
         definition, unit = self.definition(owner), self._world.unit(owner.path)
         if definition is None or unit is None:
             return []

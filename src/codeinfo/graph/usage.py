@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from codeinfo.graph.locals import Locals
-from codeinfo.graph.receivers import Receivers, links_of
+from codeinfo.graph.receivers import Meaning, Receivers, links_of
 from codeinfo.graph.scopes import EXPLICIT, IMPLICIT_SELF, Binder, ModuleId, SymbolId, Unit
 from codeinfo.types import Definition, Reference
 
 _RECEIVER = re.compile(r"((?:[\w$]+(?:\([^()]*\)|\[[^\[\]]*\])?[?!]?(?:\.|::|->|\\))+)\s*$")
+_RECEIVER_ENDS = (".", ":", ">", "\\")
 _OPEN_RECEIVER = re.compile(r"[\w)\]}\"'?!](?:\.|::|->|\?\.)\s*$|^\s*(?:\.|\?\.|->|::)\s*$")
 
 
@@ -37,6 +38,8 @@ class Judge:
         self._binder = binder
         self._locals = Locals()
         self._receivers = Receivers(binder, self._locals)
+        self._bare: dict[tuple[str, str, str], Verdict] = {}
+        self._received: dict[tuple[str, str, str, str, int], Verdict] = {}
 
     def definition(self, symbol: SymbolId) -> Definition | None:
         return self._binder.definition(symbol)
@@ -58,13 +61,21 @@ class Judge:
         return best
 
     def _occurrence(self, unit: Unit, use: Reference, before: str, after: str, lines: Mapping[int, str]) -> Verdict:
-        chain = _RECEIVER.search(before)
-        if chain:
-            return self._with_receiver(unit, use, chain.group(1))
-        if _OPEN_RECEIVER.search(before):
-            return _UNKNOWN
+        if before.rstrip()[-1:] in _RECEIVER_ENDS:  # spares most names two expressions
+            chain = _RECEIVER.search(before)
+            if chain:
+                return self._with_receiver(unit, use, chain.group(1))
+            if _OPEN_RECEIVER.search(before):
+                return _UNKNOWN
         if self._locals.hides(unit, use, before, after, lines):
             return _ELSE
+        key = (unit.facts.path, use.name, use.within)
+        known = self._bare.get(key)
+        if known is None:
+            known = self._bare[key] = self._without_receiver(unit, use)
+        return known
+
+    def _without_receiver(self, unit: Unit, use: Reference) -> Verdict:
         found = self._binder.bare(unit, use.name, use.within)
         symbols = tuple(one for one in found if isinstance(one, SymbolId))
         if symbols:
@@ -74,10 +85,19 @@ class Judge:
         return _UNKNOWN
 
     def _with_receiver(self, unit: Unit, use: Reference, chain: str) -> Verdict:
-        owners = self._receivers.evaluate(unit, links_of(chain), use)
+        """The same receiver in the same function means the same until its first name is given another type."""
+        links = links_of(chain)
+        typed_at = self._locals.type_of(unit, links[0][0], use, self._binder.lines(unit))[1]
+        key = (unit.facts.path, use.name, use.within, chain, typed_at)
+        known = self._received.get(key)
+        if known is None:
+            known = self._received[key] = self._received_by(self._receivers.evaluate(unit, links, use), use.name)
+        return known
+
+    def _received_by(self, owners: Meaning, name: str) -> Verdict:
         if not owners:
             return _UNKNOWN
-        found = [one for owner in owners for one in self._binder.attribute(owner, use.name)]
+        found = [one for owner in owners for one in self._binder.attribute(owner, name)]
         symbols = tuple(one for one in found if isinstance(one, SymbolId))
         if symbols:
             return Verdict(symbols)

@@ -12,18 +12,17 @@ import os
 import queue
 import select
 import subprocess
-import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from codeinfo.errors import CodeInfoError
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.protocol import HEADER, READY, time_limit_s
+from codeinfo.index.spawn import spawn_worker
 from codeinfo.types import Chunk, Definition, FileKind, Import, ParsedFile
 
 _AHEAD = 3  # files a worker has at hand: one in work, the others in its pipe
@@ -284,21 +283,11 @@ class _Feeder:
         return done, value
 
     def _start_process(self) -> None:
-        """A fresh worker with the settings and all jobs at hand; it gets no signals from the terminal.
+        """A fresh worker with the settings and all jobs at hand.
 
         Called in the feeder's thread only: a signal interrupts the main one, which could lose what it just started.
         """
-        # The path is appended, and -P keeps the current folder out: a repository's own modules are never imported.
-        package_root = str(Path(__file__).parents[2])
-        code = f"import sys; sys.path.append({package_root!r}); from codeinfo.index.worker import main; main()"
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-c", code],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            bufsize=0,
-            start_new_session=True,
-        )
+        process = spawn_worker()
         self._process = process
         assert process.stdin is not None
         assert process.stdout is not None

@@ -1,8 +1,9 @@
 """Uses of names in code, found line by line once comments, strings and the names of definitions are masked.
 
 References outnumber everything else in a file, so they travel and rest packed: one line of text for each line of code
-(distance to the line before, position of the enclosing definition, the names; a name with `(` behind it is called),
-under a first line with the qualified names of the enclosing definitions, compressed.
+(its number, position of the enclosing definition, the names; a name with `(` behind it is called), under a first line
+with the qualified names of the enclosing definitions, compressed. A row says everything by itself, so that one name can
+be looked up without reading the rows before it.
 """
 
 from __future__ import annotations
@@ -40,15 +41,13 @@ def pack_code(masked: str, language: str, within: Sequence[int], qualified: Sequ
     """The packed references of a file. `within[line - 1]` is a position in `qualified`, -1 outside of any."""
     find, ignored = _word(language).findall, _ignored(language)
     rows = [_header(qualified)]
-    previous = 0
     for number, line in enumerate(_SPACE_BEFORE_PAREN.sub("(", masked).split("\n"), 1):
         found = find(line)
         if not found:
             continue
         names = [name for name in dict.fromkeys(found) if name not in ignored]
         if names:
-            rows.append(f"{number - previous}\t{within[number - 1]}\t{' '.join(names[:_NAMES_PER_LINE])}")
-            previous = number
+            rows.append(f"{number}\t{within[number - 1]}\t{' '.join(names[:_NAMES_PER_LINE])}")
     return zlib.compress("\n".join(rows).encode("utf-8", "replace"), _FASTEST) if len(rows) > 1 else b""
 
 
@@ -61,10 +60,7 @@ def pack_references(references: Sequence[Reference]) -> bytes:
         _, names = by_line.setdefault(reference.line, (position, []))
         names.append(reference.name + "(" if reference.role == "call" else reference.name)
     rows = [_header(qualified)]
-    previous = 0
-    for line, (position, names) in sorted(by_line.items()):
-        rows.append(f"{line - previous}\t{position}\t{' '.join(names)}")
-        previous = line
+    rows += [f"{line}\t{position}\t{' '.join(names)}" for line, (position, names) in sorted(by_line.items())]
     return zlib.compress("\n".join(rows).encode("utf-8", "replace"), _FASTEST) if references else b""
 
 
@@ -75,13 +71,11 @@ def unpack_references(packed: bytes) -> tuple[Reference, ...]:
     header, *rows = zlib.decompress(packed).decode("utf-8").split("\n")
     qualified = header.split("\t")
     references: list[Reference] = []
-    line = 0
     for row in rows:
-        distance, position, names = row.split("\t")
-        line += int(distance)
+        line, position, names = row.split("\t")
         within = qualified[int(position)] if position != "-1" else ""
         written = names.split(" ")
         called = {name[:-1] for name in written if name.endswith("(")}
         for name in dict.fromkeys(name.rstrip("(") for name in written):
-            references.append(Reference(name, line, "call" if name in called else "use", within))
+            references.append(Reference(name, int(line), "call" if name in called else "use", within))
     return tuple(references)

@@ -3,44 +3,63 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator, Mapping
 
 from codeinfo.types import Reference
 
-
-def used_names(packed: bytes) -> dict[str, int]:
-    """Every name used in a file, with the first line that has it; much quicker than unpacking."""
-    names: dict[str, int] = {}
-    line = 0
-    for row in _rows(packed):
-        distance, _, written = row.split("\t")
-        line += int(distance)
-        for name in written.replace("(", "").split(" "):
-            names.setdefault(name, line)
-    return names
+_BEFORE, _AFTER = "\t ", (" ", "\n", "(", "")
 
 
-def references_to(packed: bytes, name: str) -> list[Reference]:
-    """The references to one name."""
+class UsedNames(Mapping[str, int]):
+    """Every name used in a file, with the first line that has it. Which names there are is known at once; a line is
+    looked up when somebody asks for it, which is rare."""
+
+    def __init__(self, packed: bytes) -> None:
+        self._text = unpacked(packed)
+        _, _, rows = self._text.partition("\n")
+        self._words = frozenset(rows.replace("(", " ").split())  # numbers of lines and positions among them
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._words
+
+    def __getitem__(self, name: str) -> int:
+        found = references_to(self._text, name) if name in self._words else []
+        if not found:
+            raise KeyError(name)
+        return found[0].line
+
+    def __iter__(self) -> Iterator[str]:
+        return (word for word in self._words if not word.lstrip("-").isdecimal())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __bool__(self) -> bool:
+        return bool(self._words)
+
+
+def unpacked(packed: bytes) -> str:
+    """The text of packed references; what looks into many files again and again keeps it."""
+    return zlib.decompress(packed).decode("utf-8") if packed else ""
+
+
+def references_to(text: str, name: str) -> list[Reference]:
+    """The references to one name in an unpacked text, one for each line. Only the rows that have it are read."""
     found: list[Reference] = []
-    if not packed:
-        return found
-    text = zlib.decompress(packed).decode("utf-8")
-    if name not in text:
-        return found
-    header, *rows = text.split("\n")
-    qualified = header.split("\t")
-    line = 0
-    for row in rows:
-        distance, position, written = row.split("\t")
-        line += int(distance)
-        if name in written:
-            names = written.split(" ")
-            called = f"{name}(" in names
-            if called or name in names:
-                within = qualified[int(position)] if position != "-1" else ""
-                found.append(Reference(name, line, "call" if called else "use", within))
+    body = text.find("\n")
+    at = text.find(name, body) if body >= 0 else -1
+    qualified: list[str] = []
+    while at >= 0:
+        end = at + len(name)
+        if text[at - 1] not in _BEFORE or text[end : end + 1] not in _AFTER:
+            at = text.find(name, end)
+            continue
+        stop = text.find("\n", end)
+        stop = len(text) if stop < 0 else stop
+        line, position, _ = text[text.rfind("\n", 0, at) + 1 : at].split("\t", 2)
+        qualified = qualified or text[:body].split("\t")
+        called = text.startswith("(", end) or text.find(f" {name}(", end, stop) >= 0
+        within = qualified[int(position)] if position != "-1" else ""
+        found.append(Reference(name, int(line), "call" if called else "use", within))
+        at = text.find(name, stop)
     return found
-
-
-def _rows(packed: bytes) -> list[str]:
-    return zlib.decompress(packed).decode("utf-8").split("\n")[1:] if packed else []

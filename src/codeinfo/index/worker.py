@@ -42,6 +42,10 @@ def _answer(request: Any, settings: ChunkSettings) -> tuple[bool, Any]:
     try:
         if isinstance(text, bytes):
             return _convert(path, text, settings)
+        if isinstance(syntax, tuple):
+            from codeinfo.index.queries import query_lines  # most runs have none
+
+            return True, query_lines(text, language, syntax)
         parsed, references = parse_packed(path, text, language, FileKind(kind), settings, syntax=syntax)
         return True, (*plain(parsed), references)
     except Exception as error:  # whatever a hostile file provokes is an answer, the parent goes on without syntax

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Sequence
 from functools import lru_cache
 
 # Possessive throughout: no part gives anything back, so that no text makes the pass slower than linear. What is not
@@ -12,6 +13,9 @@ _LINE_STRINGS = r"\"(?:\\.|[^\"\\\n]++)*+\"?|'(?:\\.|[^'\\\n]++)*+'?"
 _SLASHES = r"//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+(?:\*/|\Z)"
 _TRIPLE_DOUBLE = r"\"\"\"(?:\\.|[^\\\"]++|\"(?!\"\"))*+(?:\"\"\"|\\?\Z)"
 _TRIPLE_SINGLE = r"'''(?:\\.|[^\\']++|'(?!''))*+(?:'''|\\?\Z)"
+
+LINES_BEFORE = 2  # where what an expression finds may begin before its needle…
+CHARACTERS_BEHIND = 700  # …and how far it may reach behind it: no expression of ours takes more than 500 of anything
 
 _TEXT = {
     "python": rf"#[^\n]*+|[rRbBuUfF]{{0,2}}(?:{_TRIPLE_DOUBLE}|{_TRIPLE_SINGLE}|{_LINE_STRINGS})",
@@ -32,14 +36,15 @@ def _expression(family: str) -> re.Pattern[str]:
 class CodeText:
     """A file's text, able to say whether a place is code; the pass is made when first asked."""
 
-    __slots__ = ("_ends", "_family", "_line_starts", "_starts", "text")
+    __slots__ = ("_ends", "_family", "_last_line", "_starts", "_with", "text")
 
     def __init__(self, text: str, family: str) -> None:
         self.text = text
         self._family = family
         self._starts: list[int] | None = None
         self._ends: list[int] = []
-        self._line_starts: list[int] | None = None
+        self._last_line = 0, 1
+        self._with: dict[str, list[tuple[int, int]]] = {}
 
     def is_code(self, offset: int) -> bool:
         """The first character of a string still counts as code: a pattern may begin with it."""
@@ -55,6 +60,39 @@ class CodeText:
         return offset == start and self.text[start] not in "#/"
 
     def line_of(self, offset: int) -> int:
-        if self._line_starts is None:
-            self._line_starts = [0, *(match.end() for match in re.finditer("\n", self.text))]
-        return bisect_right(self._line_starts, offset)
+        """Counted on from the last place asked for, as places come in order mostly."""
+        last, line = self._last_line
+        if offset >= last:
+            line += self.text.count("\n", last, offset)
+        else:
+            line = 1 + self.text.count("\n", 0, offset)
+        self._last_line = offset, line
+        return line
+
+    def lines_with(self, word: str) -> list[tuple[int, int]]:
+        """Start and end of each line that has a word; several detectors ask for the same one."""
+        spans = self._with.get(word)
+        if spans is None:
+            spans, text = [], self.text
+            at = text.find(word)
+            while at >= 0:
+                end = text.find("\n", at)
+                end = len(text) if end < 0 else end
+                spans.append((text.rfind("\n", 0, at) + 1, end))
+                at = text.find(word, end)
+            self._with[word] = spans
+        return spans
+
+    def regions_with(self, words: Sequence[str]) -> list[tuple[int, int]]:
+        """Stretches of text around the lines that have one of the words, from two lines before to some way behind."""
+        text = self.text
+        merged: list[tuple[int, int]] = []
+        for start, end in sorted(span for word in words for span in self.lines_with(word)):
+            for _ in range(LINES_BEFORE):
+                start = text.rfind("\n", 0, max(0, start - 1)) + 1
+            end = min(len(text), end + CHARACTERS_BEHIND)
+            if merged and start <= merged[-1][1]:
+                merged[-1] = merged[-1][0], max(end, merged[-1][1])
+            else:
+                merged.append((start, end))
+        return merged

@@ -35,6 +35,8 @@ class Detector:
     in_text: bool = False  # templates stand in strings
     paths: tuple[str, ...] = ()  # globs; () for every file of the language
     own: bool = False  # written by the project: matched line by line, within a time limit
+    query: str = ""  # of the syntax, instead of an expression…
+    grammar: str = ""  # …for files of this language alone: what nodes are called differs even within a family
 
     @property
     def spans_lines(self) -> bool:

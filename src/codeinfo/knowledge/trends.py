@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from codeinfo.requests.knowledge import PatternHistory
@@ -36,10 +36,18 @@ def trend(newest: float, now: float) -> str:
     return DECLINING if age_days >= DECLINING_DAYS else STABLE
 
 
-def newest_use(uses: Mapping[str, Sequence[int]], changed: Mapping[str, float], dates: LineDates, now: float) -> float:
-    """When the newest of the lines was written. `changed` bounds what a file can bring, so most need not be dated."""
+def newest_use(
+    uses: Mapping[str, Sequence[int]],
+    changed: Mapping[str, float],
+    dates: LineDates,
+    now: float,
+    dated: Container[str] = (),
+) -> float:
+    """When the newest of the lines was written. `changed` bounds what a file can bring, so most need not be dated; of
+    those that changed last those that are `dated` already cost nothing."""
     newest = 0.0
-    candidates = sorted((path for path in uses if path in changed), key=lambda path: (-changed[path], path))
+    in_window = (path for path in uses if path in changed)
+    candidates = sorted(in_window, key=lambda path: (-changed[path], path not in dated, path))
     for number, path in enumerate(candidates):
         decided = number >= EXACT_FILES and trend(newest, now) == RISING
         if changed[path] <= newest or decided:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import apsw
 import numpy as np
 
-from codeinfo.ports import CodeFile
+from codeinfo.ports import CodeFile, FileLines
 from codeinfo.store.rows import definition_from_row, import_from_row
 from codeinfo.store.segments import decode_posting
 from codeinfo.store.sqlite import SqliteStore
@@ -72,12 +72,9 @@ class SqliteCodeFacts:
         found = set.intersection(*by_term.values()) if by_term else set()
         return sorted(row[0] for row in self._rows("SELECT id FROM files WHERE skip = ''", "id", sorted(found)))
 
-    def lines(self, file_id: int) -> Mapping[int, str]:
-        lines: dict[int, str] = {}
-        for start, text in self._db.execute("SELECT start_line, text FROM chunks WHERE file_id = ?", (file_id,)):
-            for number, line in enumerate(text.split("\n"), start):
-                lines.setdefault(number, line)
-        return lines
+    def lines(self, file_id: int) -> FileLines:
+        query = "SELECT start_line, text FROM chunks WHERE file_id = ? ORDER BY start_line, id"
+        return FileLines(self._db.execute(query, (file_id,)))
 
     def _rows(self, query: str, column: str, file_ids: Sequence[int] | None) -> Iterator[tuple[Any, ...]]:
         """Rows of some files, or of all: in the order they are stored in, a file's rows together."""

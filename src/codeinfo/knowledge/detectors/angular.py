@@ -90,7 +90,7 @@ _CODE = detectors(
         ("component style", "which Angular lifecycle is used"): (
             (
                 "lifecycle hooks",
-                "ng",
+                "ngOn ngDo ngAfter",
                 r"^\s*(?:public\s+)?ng(?:OnInit|OnChanges|OnDestroy|DoCheck|AfterViewInit|AfterContentInit|AfterViewChecked|AfterContentChecked)\(\)",
                 "  ngOnInit(): void {",
             ),
@@ -188,7 +188,7 @@ _TEMPLATES = detectors(
         ),
         ("async style", "how Angular templates read async values"): (
             ("async pipe", "async", r"\|\s*async\b", "{{ user$ | async }}"),
-            ("signal reads", "()", r"\{\{\s*\w+\(\)\s*\}\}", "{{ count() }}"),
+            ("signal reads", "{{", r"\{\{\s*\w+\(\)\s*\}\}", "{{ count() }}"),
         ),
     },
     in_text=True,

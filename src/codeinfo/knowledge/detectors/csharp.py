@@ -51,7 +51,7 @@ DETECTORS = detectors(
             ),
             (
                 "throw new ArgumentNullException",
-                "new ArgumentNullException",
+                "ArgumentNullException",
                 r"\bthrow new ArgumentNullException\(",
                 "throw new ArgumentNullException(nameof(a));",
             ),
@@ -64,8 +64,8 @@ DETECTORS = detectors(
                 r"\.Result\b(?!\w)|\.Wait\(\)|\.GetAwaiter\(\)\.GetResult\(",
                 "f().Wait()",
             ),
-            ("async void", "async void", r"\basync void\b", "async void OnClick()"),
-            ("raw threads", "new Thread(", r"\bnew Thread\(", "new Thread(f)"),
+            ("async void", "void", r"\basync void\b", "async void OnClick()"),
+            ("raw threads", "Thread(", r"\bnew Thread\(", "new Thread(f)"),
         ),
         ("testing", "test framework"): (
             ("xUnit", "Xunit", r"^\s*(?:global )?using Xunit\b", "using Xunit;"),
@@ -83,7 +83,7 @@ DETECTORS = detectors(
             ("Shouldly", ".ShouldBe", r"\.ShouldBe\w*\(", "a.ShouldBe(1)"),
         ),
         ("testing", "how test doubles are made"): (
-            ("Moq", "new Mock<", r"\bnew Mock<", "new Mock<IStore>()"),
+            ("Moq", "Mock<", r"\bnew Mock<", "new Mock<IStore>()"),
             ("NSubstitute", "Substitute.For", r"\bSubstitute\.For<", "Substitute.For<IStore>()"),
             ("FakeItEasy", "A.Fake", r"\bA\.Fake<", "A.Fake<IStore>()"),
         ),

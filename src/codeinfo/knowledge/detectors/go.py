@@ -42,7 +42,7 @@ DETECTORS = detectors(
         ("async style", "how work runs side by side"): (
             ("errgroup", "errgroup", r"\berrgroup\.\w+", "g, ctx := errgroup.WithContext(ctx)"),
             ("WaitGroup", "WaitGroup", r"\bsync\.WaitGroup\b", "var wg sync.WaitGroup"),
-            ("bare goroutines", "go func", r"^\s*go func\b", "go func() {"),
+            ("bare goroutines", "go", r"^\s*go func\b", "go func() {"),
         ),
         ("testing", "how results are checked"): (
             ("plain testing", "t.", r"\bt\.(?:Errorf|Fatalf|Error|Fatal)\(", 't.Errorf("a")'),
@@ -57,7 +57,7 @@ DETECTORS = detectors(
         ("testing", "how cases are listed"): (
             (
                 "table-driven tests",
-                "tests := cases :=",
+                "struct",
                 r"\b(?:tests|cases|testCases|tcs|tt) := (?:\[\]|map\[\w+\])struct",
                 "tests := []struct {",
             ),

@@ -10,7 +10,7 @@ DETECTORS = detectors(
         ("dependency injection", "how dependencies reach a class"): (
             (
                 "constructor injection",
-                "private final",
+                "final",
                 r"^\s*private final [A-Z]\w*(?:Service|Repository|Client|Gateway|Mapper|Factory|Dao|Provider)\b",
                 "private final UserService users;",
             ),
@@ -54,7 +54,7 @@ DETECTORS = detectors(
         ),
         ("error handling", "how absence is said"): (
             ("Optional", "Optional", r"\bOptional<", "Optional<User> find()"),
-            ("return null", "return null", r"\breturn null;", "return null;"),
+            ("return null", "null;", r"\breturn null;", "return null;"),
         ),
         ("async style", "how code waits"): (
             ("CompletableFuture", "CompletableFuture", r"\bCompletableFuture\b", "CompletableFuture<User> f"),
@@ -157,7 +157,7 @@ DETECTORS = detectors(
         ),
         ("component style", "how collections are walked"): (
             ("streams", ".stream()", r"\.(?:parallelS|s)tream\(\)", "a.stream().map(f)"),
-            ("for loops", "for (", r"\bfor \((?:final )?[\w<>\[\], ?]+ \w+ :", "for (User u : users) {"),
+            ("for loops", "for", r"\bfor \((?:final )?[\w<>\[\], ?]+ \w+ :", "for (User u : users) {"),
         ),
         ("component style", "how endpoints are declared"): (
             ("@RestController", "@RestController", r"@RestController\b", "@RestController"),

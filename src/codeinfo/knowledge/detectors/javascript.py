@@ -152,7 +152,7 @@ DETECTORS = detectors(
         ("component style", "how Vue components are written"): (
             ("<script setup>", "<script", r"<script\b[^>\n]*\bsetup\b", '<script setup lang="ts">'),
             ("defineComponent", "defineComponent(", r"\bdefineComponent\(", "export default defineComponent({})"),
-            ("options API", "export default {", r"^export default \{", "export default {\n  data() {} }"),
+            ("options API", "default", r"^export default \{", "export default {\n  data() {} }"),
         ),
         ("component style", "how modules are loaded"): (
             ("ES modules", "import", r"^\s*import\b[^\n;(]*?[\"'{*\w]", "import a from 'b'"),

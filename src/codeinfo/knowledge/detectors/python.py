@@ -38,13 +38,13 @@ DETECTORS = detectors(
             ("except: pass", "except", r"^\s*except\b[^\n]*:\s*\n\s+pass\b", "except OSError:\n    pass"),
         ),
         ("async style", "how code waits"): (
-            ("async/await", "async def", r"\basync def \w", "async def main():"),
+            ("async/await", "async", r"\basync def \w", "async def main():"),
             ("thread pool", "Executor(", r"\bThreadPoolExecutor\(", "with ThreadPoolExecutor() as pool:"),
             ("threads", "Thread(", r"\b(?:threading\.)?Thread\(", "threading.Thread(target=f)"),
             ("gevent", "gevent", r"^\s*(?:import|from) gevent\b", "import gevent"),
         ),
         ("testing", "test framework"): (
-            ("pytest functions", "def test_", r"^(?:async )?def test_\w+\(", "def test_adds():"),
+            ("pytest functions", "test_", r"^(?:async )?def test_\w+\(", "def test_adds():"),
             ("unittest.TestCase", "TestCase", r"^\s*class \w+\([^)\n]*TestCase\b", "class T(unittest.TestCase):"),
         ),
         ("testing", "how test doubles are made"): (
@@ -55,7 +55,7 @@ DETECTORS = detectors(
                 r"\b(?:mock\.)?patch(?:\.object)?\(|\bMagicMock\(|\bMock\(",
                 "patch('a.b')",
             ),
-            ("hand-written fakes", "class Fake", r"^\s*class _?(?:Fake|Stub)\w*", "class FakeStore:"),
+            ("hand-written fakes", "Fake Stub", r"^\s*class _?(?:Fake|Stub)\w*", "class FakeStore:"),
         ),
         ("testing", "how cases are listed"): (
             (
@@ -138,7 +138,7 @@ DETECTORS = detectors(
         ("component style", "how text is put together"): (
             ("f-strings", "f\" f'", r"(?<![\w\"'])[rR]?f[\"']", "f'a {b}'"),
             ("str.format", ".format(", r"(?<=[\"'])\.format\(", "x = 'a {}'.format(b)"),
-            ("% formatting", "% '% \"%", r"(?<=[\"']) % [\w(]", "x = 'a %s' % b"),
+            ("% formatting", "%", r"(?<=[\"']) % [\w(]", "x = 'a %s' % b"),
         ),
         ("component style", "how interfaces are declared"): (
             ("Protocol", "Protocol", r"^\s*class \w+\([^)\n]*\bProtocol\b", "class Store(Protocol):"),

@@ -80,8 +80,8 @@ DETECTORS = detectors(
             ("warp", "warp", r"\bwarp::\w+", "warp::path(p)"),
         ),
         ("component style", "how text is put together"): (
-            ("inlined arguments", "!(", r"\bformat!\(\s*\"[^\"\n]*\{\w+", 'format!("{name}")'),
-            ("positional arguments", "!(", r"\bformat!\(\s*\"[^\"\n{]*\{[:}]", 'format!("{}", name)'),
+            ("inlined arguments", "format!(", r"\bformat!\(\s*\"[^\"\n]*\{\w+", 'format!("{name}")'),
+            ("positional arguments", "format!(", r"\bformat!\(\s*\"[^\"\n{]*\{[:}]", 'format!("{}", name)'),
         ),
     },
 )

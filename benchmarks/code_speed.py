@@ -1,0 +1,139 @@
+"""What code intelligence costs: graph, patterns and card on top of indexing, an update after one edit, `refs`, context.
+
+    python benchmarks/code_speed.py TREES              # a folder with the projects
+    python benchmarks/code_speed.py TREES exposed      # one of them
+
+Times are wall clock: on a busy machine look at the shares, and run it again.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+from codeinfo.config import Config
+from codeinfo.engine import Engine
+from codeinfo.graph.model import Graph
+from codeinfo.index.uses import UsedNames
+from codeinfo.requests import SearchRequest
+from codeinfo.requests.code import CyclesRequest, RefsRequest
+from codeinfo.requests.knowledge import PatternsRequest
+from codeinfo.store.code import code_facts
+
+MIXED = ("vitest", "jackson-databind", "tokio", "aiohttp")  # 5,000 files in the languages that detectors speak
+QUERIES = ("open a connection", "parse header", "write result to file", "error handling", "load settings", "run tests")
+IDENTITY = ("-c", "user.name=bench", "-c", "user.email=bench@localhost")
+NO_USES = ("package", "namespace")  # what is imported, not used
+SEED = 11
+
+
+def measure_all(trees: Path, projects: Sequence[str] = ()) -> None:
+    print("speed: milliseconds")
+    chosen = [(project,) for project in projects] or [("exposed",), ("laravel-framework",), ("vitest",), MIXED]
+    for together in chosen:
+        with tempfile.TemporaryDirectory() as scratch:
+            measure(trees, together, Path(scratch))
+
+
+def measure(trees: Path, projects: Sequence[str], scratch: Path) -> None:
+    """Everything in a copy, with a history of one commit: dating the lines of patterns belongs to their cost."""
+    root = (scratch / "+".join(projects)).resolve()
+    for project in projects:
+        shutil.copytree(
+            trees / project, root / project, symlinks=True, ignore=shutil.ignore_patterns(".git", ".codeinfo*")
+        )
+    for arguments in (["init", "-q"], ["add", "-A"], [*IDENTITY, "commit", "-qm", "all of it"]):
+        subprocess.run(["git", *arguments], cwd=root, check=True)
+    config = Config.load({"paths.cache_dir": str(scratch / "cache")}, root)
+    with Engine(config) as engine:
+        _costs(engine, root)
+        _questions(engine, root)
+
+
+def _costs(engine: Engine, root: Path) -> None:
+    """What is paid once for each content, as a share of indexing, and what an edit costs."""
+    keeper = engine.upkeep(root)
+    indexing = _timed(lambda: keeper.refresh())
+    card = SearchRequest("open a connection", (str(root),), purpose="edit", refresh=False)
+    parts = {
+        "graph": _timed(lambda: engine.code.cycles(CyclesRequest(str(root), refresh=False))),
+        "patterns": _timed(lambda: engine.knowledge.patterns(PatternsRequest(str(root)))),
+        "card": _timed(lambda: engine.search(card)),
+    }
+    listed = ", ".join(f"{name} {cost:.0f}" for name, cost in parts.items())
+    share = sum(parts.values()) / indexing
+    print(f"  {root.name}: {len(_graph(engine, root).files)} files, {_graph(engine, root).edge_count} edges")
+    print(f"      index {indexing:.0f}; {listed}: {share:.1%} on top")
+    edited = root / random.Random(SEED).choice(
+        [p for p in _graph(engine, root).files if p.endswith((".ts", ".kt", ".php"))]
+    )
+    edited.write_text(edited.read_text(errors="replace") + "\n")
+    keeper.refresh()
+    again = _timed(lambda: engine.code.cycles(CyclesRequest(str(root), refresh=False)))
+    patterns = _timed(lambda: engine.knowledge.patterns(PatternsRequest(str(root))))
+    print(f"      after one edit: graph {again:.0f}, patterns {patterns:.0f}")
+
+
+def _questions(engine: Engine, root: Path) -> None:
+    """Names by chance and those used most; each is asked for twice, so that the second time it is warm."""
+    keeper, graph, chooser = engine.upkeep(root), _graph(engine, root), random.Random(SEED)
+    paths = [path for path in graph.files if graph.edges_to(path)]
+    names = {name for path in paths for name in graph.files[path].exports if len(name) > 3}
+    for label, asked in (("by chance", chooser.sample(sorted(names), 60)), ("most used", _most_used(engine, root, 20))):
+        first = sorted(_timed(lambda name=name: _ask(engine, root, name)) for name in asked)  # type: ignore[misc]
+        again = sorted(_timed(lambda name=name: _ask(engine, root, name)) for name in asked)  # type: ignore[misc]
+        for when, times in (("first", first), ("again", again)):
+            middle, high = statistics.median(times), times[int(0.95 * len(times))]
+            print(f"      refs, names {label}, {when}: median {middle:.1f}, p95 {high:.1f}, worst {times[-1]:.1f}")
+    searches = [SearchRequest(query, (str(root),), context=True, refresh=False) for query in QUERIES]
+    found = [engine.search(replace(search, context=False)) for search in searches]
+    around = [(search, result) for search, result in zip(searches, found, strict=True)]
+    first = [_timed(lambda pair=pair: engine.knowledge.around(*pair)) for pair in around]  # type: ignore[misc]
+    again = [_timed(lambda pair=pair: engine.knowledge.around(*pair)) for pair in around]  # type: ignore[misc]
+    shown = f"first {statistics.median(first[1:]):.1f}, again {statistics.median(again):.1f}"
+    print(f"      context of 10 results: {shown}")
+    ten = chooser.sample(paths, 10)
+    relating = statistics.median(_timed(lambda: engine.code.relations(keeper, ten)) for _ in range(20))
+    print(f"      relations of 10 files {relating:.2f}")
+
+
+def _graph(engine: Engine, root: Path) -> Graph:
+    store = engine.upkeep(root).live_store()
+    assert store is not None
+    return engine.code._graphs.graph(store, root)
+
+
+def _most_used(engine: Engine, root: Path, count: int) -> list[str]:
+    store = engine.upkeep(root).live_store()
+    assert store is not None
+    files: Counter[str] = Counter()
+    with code_facts(store) as facts:
+        for _, packed in facts.references([file.file_id for file in facts.files()]):
+            files.update(UsedNames(packed).keys())
+        named = ((name, facts.definitions_named(name)) for name, _ in files.most_common())
+        defined = (name for name, found in named if any(one.kind not in NO_USES for _, one in found))
+        return list(islice(defined, count))
+
+
+def _ask(engine: Engine, root: Path, name: str) -> None:
+    engine.code.references(RefsRequest(name, str(root), refresh=False))
+
+
+def _timed(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return 1000 * (time.perf_counter() - started)
+
+
+if __name__ == "__main__":
+    measure_all(Path(sys.argv[1]).resolve(), sys.argv[2:])

@@ -1,0 +1,124 @@
+"""Who calls a definition, and what it calls."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from codeinfo.engine.referencing import Wanted, find_uses, judged, usages
+from codeinfo.engine.world import IndexWorld
+from codeinfo.graph.scopes import TYPE_KINDS, SymbolId
+from codeinfo.index.references import unpack_references
+from codeinfo.requests.code import CodeEdge
+from codeinfo.types import Definition
+
+NEAR_FILES = 5  # that are looked into for the callers of a search result, the most important importers first
+
+
+def callers(world: IndexWorld, target: Wanted) -> list[CodeEdge]:
+    edges: dict[tuple[str, str], CodeEdge] = {}
+    called = [use for use in find_uses(world, target).uses if use.reference.role == "call"]
+    for usage in usages(world, target, called):
+        if usage.edge == "CALLS":
+            source = f"{usage.file}::{usage.within}" if usage.within else usage.file
+            meant = usage.definition or _only(target)
+            edge = CodeEdge(source, meant, "CALLS", usage.file, usage.line, usage.confidence)
+            edges.setdefault((source, meant), edge)
+    return list(edges.values())
+
+
+def _only(target: Wanted) -> str:
+    return str(next(iter(target.found))) if len(target.found) == 1 else target.name
+
+
+def callees(world: IndexWorld, symbol: SymbolId, definition: Definition) -> list[CodeEdge]:
+    """What a definition calls, and the types it names, as far as they are defined here."""
+    unit = world.unit(symbol.path)
+    if unit is None:
+        return []
+    packed = dict(world.facts.references([unit.facts.file_id]))
+    edges: dict[tuple[str, str], CodeEdge] = {}
+    for use in unpack_references(packed.get(unit.facts.file_id, b"")):
+        if not definition.start_line <= use.line <= definition.end_line:
+            continue
+        for meant in world.judge.verdict(unit, use).symbols:
+            target = world.judge.definition(meant)
+            if meant == symbol and use.role != "call":
+                continue
+            kind = "CALLS" if use.role == "call" else "REFERENCES_TYPE" if target and target.kind in TYPE_KINDS else ""
+            if kind:
+                edge = CodeEdge(str(symbol), str(meant), kind, symbol.path, use.line, "resolved")
+                edges.setdefault((str(meant), kind), edge)
+    return list(edges.values())
+
+
+# --- around a search result ----------------------------------------------------------------------------------------
+
+
+class Caller(NamedTuple):
+    """A definition that calls another one, by its first call; `within` is empty for the top of a file."""
+
+    path: str
+    line: int
+    within: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line} {self.within}".rstrip()
+
+
+class Effort:
+    """How many files may be read for one search: half a millisecond each, with those that they import."""
+
+    def __init__(self, world: IndexWorld, most: int = 6) -> None:
+        self._world, self._end = world, world.files_read + most
+        self.spent = False
+
+    def allows(self, path: str) -> bool:
+        if self._world.has_read(path) or self._world.files_read < self._end:
+            return True
+        self.spent = True
+        return False
+
+
+def near_callers(world: IndexWorld, path: str, qualified: str, effort: Effort) -> tuple[Caller, ...]:
+    """The callers of a definition in its own file and in those that import it; tests are none.
+
+    Resolved ones first, those that call most before others. A search waits for this, so few files are looked into, and
+    those that were not read before only as far as the effort allows.
+    """
+    key = ("callers", path, qualified)
+    if key not in world.answers:
+        found, is_whole = _near_callers(world, path, qualified, effort)
+        if not is_whole:
+            return found
+        world.keep(key, found)
+    kept: tuple[Caller, ...] = world.answers[key]
+    return kept
+
+
+def _near_callers(world: IndexWorld, path: str, qualified: str, effort: Effort) -> tuple[tuple[Caller, ...], bool]:
+    unit = world.unit(path) if effort.allows(path) else None
+    if unit is None:
+        return (), False
+    symbol = SymbolId(path, unit.without_namespace(qualified))
+    definition = world.judge.definition(symbol)
+    if definition is None:
+        return (), True
+    importers = [edge.source for edge in world.graph.edges_to(path)]
+    files = [world.graph.files[one] for one in dict.fromkeys((path, *importers))]
+    near = [file for file in files if not file.is_test][:NEAR_FILES]
+    only = len(world.facts.definitions_named(definition.name)) == 1
+    first: dict[tuple[bool, str, str], int] = {}
+    calls: Counter[tuple[bool, str, str]] = Counter()
+    for file in near:
+        if definition.name not in world.uses(file.file_id) or not effort.allows(file.path):
+            continue
+        for use, verdict in judged(world, file, definition.name):
+            resolved = symbol in verdict.symbols
+            if use.role == "call" and (resolved or (verdict.possible and only)):
+                key = (not resolved, file.path, use.within)
+                first.setdefault(key, use.line)
+                calls[key] += 1
+    ordered = sorted(first, key=lambda key: (key[0], -calls[key]))  # else by importance, the order they were found in
+    found = tuple(Caller(path, first[unsure, path, within], within) for unsure, path, within in ordered)
+    return found, not effort.spent

@@ -1,0 +1,120 @@
+"""The files of one index as questions about names see them: definitions, imports, uses and lines, kept in memory."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+from codeinfo.graph.facts import FileFacts, Outcome
+from codeinfo.graph.model import Graph
+from codeinfo.graph.resolve import Resolver
+from codeinfo.graph.scopes import Binder, Unit
+from codeinfo.graph.usage import Judge
+from codeinfo.index.uses import unpacked
+from codeinfo.ports import CodeFacts, FileLines
+from codeinfo.types import Import
+
+_KEPT_UNITS = 8000  # files whose definitions and imports stay in memory
+_KEPT_CHARACTERS = 64_000_000  # of the lines, and as many of the uses: those of some 5,000 files
+_KEPT_ANSWERS = 500
+
+Content = TypeVar("Content")
+
+
+class Kept(Generic[Content]):
+    """Contents by file id, the most recently loaded ones up to a size. An id never changes its content."""
+
+    def __init__(self, most: int, size: Callable[[Content], int]) -> None:
+        self._most, self._size = most, size
+        self._total = 0
+        self._by_id: OrderedDict[int, Content] = OrderedDict()
+
+    def get(self, file_id: int) -> Content | None:
+        return self._by_id.get(file_id)
+
+    def add(self, file_id: int, content: Content) -> Content:
+        self._by_id[file_id] = content
+        self._total += self._size(content)
+        while self._total > self._most and len(self._by_id) > 1:
+            self._total -= self._size(self._by_id.popitem(last=False)[1])
+        return content
+
+
+class Contents:
+    """What was read of the files of one index; it outlives the generations."""
+
+    def __init__(self) -> None:
+        self.units: Kept[Unit] = Kept(_KEPT_UNITS, lambda unit: 1)
+        self.lines: Kept[FileLines] = Kept(_KEPT_CHARACTERS, lambda lines: lines.characters)
+        self.uses: Kept[str] = Kept(_KEPT_CHARACTERS, len)
+
+
+class IndexWorld:
+    """The World that names are looked up in, over one generation of an index."""
+
+    def __init__(self, facts: CodeFacts, graph: Graph, resolver: Resolver, contents: Contents) -> None:
+        self.facts = facts
+        self.graph = graph
+        self._resolver = resolver
+        self._contents = contents
+        self._outcomes: dict[tuple[str, Import], Outcome] = {}
+        self._visible: dict[str, tuple[str, ...]] = {}
+        self._defining: dict[str, frozenset[str]] = {}
+        self.answers: OrderedDict[Hashable, Any] = OrderedDict()  # for whoever asks the same again
+        self.files_read = 0
+        self.by_id = {file.file_id: file for file in graph.files.values()}
+
+    def unit(self, path: str) -> Unit | None:
+        file = self.graph.files.get(path)
+        if file is None:
+            return None
+        unit = self._contents.units.get(file.file_id)
+        if unit is None:
+            imports = tuple(written for _, written in self.facts.imports([file.file_id]))
+            unit = Unit(file, tuple(self.facts.definitions(file.file_id)), imports)
+            self._contents.units.add(file.file_id, unit)
+            self.files_read += 1
+        return unit
+
+    def has_read(self, path: str) -> bool:
+        return path in self.graph.files and self._contents.units.get(self.graph.files[path].file_id) is not None
+
+    def outcome(self, source: FileFacts, written: Import) -> Outcome:
+        key = (source.path, written)
+        if key not in self._outcomes:
+            self._outcomes[key] = self._resolver.outcome(source, written)
+        return self._outcomes[key]
+
+    def visible(self, source: FileFacts) -> tuple[str, ...]:
+        if source.path not in self._visible:
+            self._visible[source.path] = self._resolver.visible(source)
+        return self._visible[source.path]
+
+    def defining(self, name: str) -> frozenset[str]:
+        if name not in self._defining:
+            rows = self.facts.definitions_named(name)
+            self._defining[name] = frozenset(self.by_id[file_id].path for file_id, _ in rows if file_id in self.by_id)
+        return self._defining[name]
+
+    def lines(self, file_id: int) -> FileLines:
+        known = self._contents.lines.get(file_id)
+        return known if known is not None else self._contents.lines.add(file_id, self.facts.lines(file_id))
+
+    def uses(self, file_id: int) -> str:
+        """The unpacked references of a file."""
+        known = self._contents.uses.get(file_id)
+        if known is None:
+            packed = dict(self.facts.references([file_id]))
+            known = self._contents.uses.add(file_id, unpacked(packed.get(file_id, b"")))
+        return known
+
+    def keep(self, question: Hashable, answer: object) -> None:
+        self.answers[question] = answer
+        while len(self.answers) > _KEPT_ANSWERS:
+            self.answers.popitem(last=False)
+
+    @cached_property
+    def judge(self) -> Judge:
+        return Judge(Binder(self))

@@ -1,0 +1,175 @@
+"""Syntax queries that a project wrote itself, run in a process that can be killed.
+
+Neither the query nor the code is to be trusted: a query may match in more ways than anyone can wait for, and the
+expressions of its predicates may never end.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import re
+import select
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import astuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from codeinfo.index.chunk import ChunkSettings
+from codeinfo.index.grammars import GRAMMARS, language, parser
+from codeinfo.index.protocol import HEADER, READY
+from codeinfo.index.spawn import spawn_worker
+
+if TYPE_CHECKING:
+    from tree_sitter import Query
+
+USE = "use"  # the capture whose line counts; the first of a match where none is called so
+MOST_CHARACTERS = 4000  # of a query
+MOST_MATCHES = 2000  # that are in progress at once: more ways to match mean a query that is not specific
+FILE_SECONDS = 2.0
+ALL_SECONDS = 20.0  # for one report: parsing 5,000 files takes about as long
+_START_SECONDS = 60.0
+_PREDICATE = re.compile(r"#([\w-]+[?!]?)|\"(?:\\.|[^\"\\])*\"|;[^\n]*")
+_KNOWN_PREDICATES = frozenset(
+    f"{start}{test}?" for test in ("eq", "match", "any-of") for start in ("", "not-", "any-", "any-not-")
+)
+_PLACE = re.compile(r"^(?:\w+Error: )?(.*?) at row (\d+), column (\d+)(: .*)?$", re.DOTALL)
+
+
+# --- inside of the worker ------------------------------------------------------------------------------------------
+
+
+def query_lines(text: str, name: str, queries: Sequence[str]) -> list[list[int]]:
+    """The lines where each query matches a text."""
+    from tree_sitter import QueryCursor
+
+    tree = parser(name).parse(text.encode("utf-8", "replace"))
+    found = []
+    for query in queries:
+        lines = set()
+        cursor = QueryCursor(_compiled(name, query), match_limit=MOST_MATCHES)
+        for _, captures in cursor.matches(tree.root_node):
+            nodes = captures.get(USE) or [node for some in captures.values() for node in some]
+            if nodes:
+                lines.add(1 + min(node.start_point.row for node in nodes))
+        found.append(sorted(lines))
+    return found
+
+
+@lru_cache(maxsize=256)
+def _compiled(name: str, text: str) -> Query:
+    from tree_sitter import Query
+
+    return Query(language(name), text)
+
+
+# --- outside of it -------------------------------------------------------------------------------------------------
+
+
+class SyntaxQueries:
+    """Runs queries, within a time for each file and for all of them together. The process starts when it is needed."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._left = ALL_SECONDS
+        self.gave_up = False
+
+    def begin(self) -> None:
+        """Time for another report."""
+        self._left = ALL_SECONDS
+        self.gave_up = False
+
+    def complaint(self, name: str, query: str) -> str:
+        """What is wrong with a query, and where; "" for one that can be run."""
+        if name not in GRAMMARS:
+            return f"there is no syntax tree for {name!r}, but for {', '.join(sorted(GRAMMARS))}"
+        if len(query) > MOST_CHARACTERS:
+            return f"longer than {MOST_CHARACTERS} characters"
+        for match in _PREDICATE.finditer(query):
+            if match.group(1) and match.group(1) not in _KNOWN_PREDICATES:
+                return f"{_where(query, match.start())}: #{match.group(1)} is no predicate that is known"
+        if not re.search(r"@[\w.-]", query):
+            return "nothing is captured: put @use behind what counts as a use"
+        reply = self._ask(("", "", name, "code", (query,)), FILE_SECONDS)
+        if reply is None:
+            return "it takes too long to prepare"
+        done, value = reply
+        return "" if done else _explained(str(value))
+
+    def lines(self, name: str, queries: Sequence[str], text: str) -> list[list[int]]:
+        """The lines that each query matches; none, and `gave_up`, where that took too long."""
+        if self._left > 0:
+            started = time.monotonic()
+            reply = self._ask(("", text, name, "code", tuple(queries)), min(FILE_SECONDS, self._left))
+            self._left -= time.monotonic() - started
+            if reply is not None and reply[0]:
+                found: list[list[int]] = reply[1]
+                return found
+        self.gave_up = True
+        return [[] for _ in queries]
+
+    def close(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()
+
+    def _ask(self, request: tuple[Any, ...], seconds: float) -> tuple[bool, Any] | None:
+        """The answer, or None when it did not come in time: the process is then lost."""
+        try:
+            if self._process is None:
+                self._process = spawn_worker()
+                self._send(astuple(ChunkSettings()))
+                if self._receive(1, time.monotonic() + _START_SECONDS) != READY:
+                    raise TimeoutError
+            deadline = time.monotonic() + seconds
+            self._send(request)
+            size = int.from_bytes(self._receive(HEADER, deadline), "little")
+            done, value = marshal.loads(self._receive(size, deadline))
+        except (OSError, EOFError):  # a timeout is an OSError, too
+            self.close()
+            return None
+        return done, value
+
+    def _send(self, values: tuple[Any, ...]) -> None:
+        """The worker reads all of it before it begins, so this does not wait for its work."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        message = marshal.dumps(values)
+        data = memoryview(len(message).to_bytes(HEADER, "little") + message)
+        while data:
+            data = data[os.write(self._process.stdin.fileno(), data) :]
+
+    def _receive(self, size: int, deadline: float) -> bytes:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        poll = select.poll()
+        poll.register(self._process.stdout, select.POLLIN)
+        data = bytearray()
+        while len(data) < size:
+            if not poll.poll(max(0.0, 1000 * (deadline - time.monotonic()))):
+                raise TimeoutError
+            part = os.read(self._process.stdout.fileno(), size - len(data))
+            if not part:
+                raise EOFError
+            data += part
+        return bytes(data)
+
+
+def _where(query: str, offset: int) -> str:
+    before = query[:offset]
+    return f"line {before.count(chr(10)) + 1}, column {offset - before.rfind(chr(10))}"
+
+
+def _explained(error: str) -> str:
+    """`Invalid node type at row 0, column 17: identifir`, counted as people count."""
+    match = _PLACE.match(error)
+    if match is None:
+        return error
+    what, row, column, rest = match.groups()
+    return f"line {int(row) + 1}, column {int(column) + 1}: {what}{rest or ''}"

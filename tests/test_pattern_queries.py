@@ -1,0 +1,116 @@
+"""A project's own patterns as queries of the syntax: what they find, how they are refused, and that they end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from team_tools import build_team, engine_of
+
+from codeinfo.errors import UsageError
+from codeinfo.index import queries
+from codeinfo.index.queries import SyntaxQueries, query_lines
+from codeinfo.knowledge.matching import Matcher
+from codeinfo.knowledge.own_patterns import own_detectors
+from codeinfo.requests.knowledge import PatternsRequest
+
+STORE_CALLS = """
+(call
+  function: (identifier) @use
+  (#eq? @use "Store"))
+"""
+TOML = f"""
+[[patterns]]
+name = "a store of its own"
+category = "data access"
+question = "how orders are kept"
+language = "python"
+query = '''{STORE_CALLS}'''
+
+[[patterns]]
+name = "a store that is handed in"
+category = "data access"
+question = "how orders are kept"
+language = "python"
+regex = "store: Store"
+"""
+
+
+@pytest.fixture
+def syntax() -> Iterator[SyntaxQueries]:
+    found = SyntaxQueries()
+    yield found
+    found.close()
+
+
+def table(query: str, language: str = "python") -> dict[str, str]:
+    return {"name": "a", "category": "logging", "language": language, "query": query}
+
+
+def test_a_project_asks_for_syntax(tmp_path: Path) -> None:
+    team = build_team(tmp_path / "team")
+    (team / ".codeinfo.toml").write_text(TOML)
+    (team / "shop" / "notes.py").write_text('# Store()\nTEXT = "Store()"\n\n\ndef keep(store: Store):\n    pass\n')
+    with engine_of(team) as engine:
+        report = engine.knowledge.patterns(PatternsRequest(str(team), category="data access"))
+        seen = {one.name: (one.files, one.uses, one.adoption, one.trend) for one in report.patterns}
+        # Calls stand in shipping.py, reports.py and the store's test; the comment and the string are none.
+        assert seen == {
+            "a store of its own": (3, 3, 75, "Rising"),
+            "a store that is handed in": (1, 1, 25, "Rising"),
+        }
+        assert engine.knowledge._project(team).patterns.matcher._syntax._process is None  # type: ignore[union-attr]
+
+
+def test_the_line_of_a_use_is_that_of_its_capture() -> None:
+    text = "def f():\n    try:\n        g()\n    except ValueError:\n        pass\n\n\nö = 1\n"
+    caught = "(try_statement (except_clause (identifier) @use (block (pass_statement)))) @whole"
+    assert query_lines(text, "python", [caught, "(try_statement) @a", "(identifier) @name"]) == [[4], [2], [1, 3, 4, 8]]
+
+
+@pytest.mark.parametrize(
+    ("query", "language", "says"),
+    [
+        ("(call function: (identifir) @use)", "python", "query: line 1, column 18: Invalid node type: identifir"),
+        ("(call\n  function: (identifier @use", "python", "query: line 2, column 2[0-9]: Invalid syntax"),
+        ("(call function: (identifier) @use)", "cobol", "no syntax tree for 'cobol'"),
+        ("(call function: (identifier))", "python", "nothing is captured"),
+        ('(call) @use\n(#evil? @use "a")', "python", "line 2, column 2: #evil\\? is no predicate"),
+        ("(identifier) @use " * 300, "python", "longer than 4000"),
+    ],
+)
+def test_a_wrong_query_is_refused_with_its_place(syntax: SyntaxQueries, query: str, language: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says) as refused:
+        own_detectors([table(query, language)], syntax.complaint)
+    assert refused.value.what.startswith("pattern 1 of .codeinfo.toml, query: ")
+
+
+def test_a_query_speaks_of_one_language(syntax: SyntaxQueries) -> None:
+    matcher = Matcher(own_detectors([table("(call_expression) @use", "typescript")], syntax.complaint), syntax)
+    assert matcher.uses("run()\n", "typescript", "a.ts") == [(0, 1)]
+    assert matcher.uses("run()\n", "javascript", "a.js") == []
+    assert matcher.knows("typescript")
+    assert not matcher.knows("javascript")
+
+
+def test_a_query_that_does_not_end_is_stopped(syntax: SyntaxQueries, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries, "FILE_SECONDS", 1.0)
+    endless = '((identifier) @use (#match? @use "^(a+)+$"))'
+    matcher = Matcher(own_detectors([table(endless)], syntax.complaint), syntax)
+    started = time.monotonic()
+    assert matcher.uses("a" * 60 + "b = 1\n", "python", "a.py") == []
+    assert time.monotonic() - started < 30
+    assert matcher.gave_up
+    matcher.begin()
+    assert matcher.uses("aaa = 1\n", "python", "b.py") == [(0, 1)]  # a fresh process takes over
+    assert not matcher.gave_up
+
+
+def test_all_files_together_have_a_limit(syntax: SyntaxQueries, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries, "ALL_SECONDS", 0.0)
+    matcher = Matcher(own_detectors([table("(identifier) @use")], syntax.complaint), syntax)
+    matcher.begin()
+    assert matcher.uses("a = 1\n", "python", "a.py") == []
+    assert matcher.gave_up
