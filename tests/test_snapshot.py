@@ -40,3 +40,8 @@ def test_what_is_derived_is_made_once_a_generation(tmp_path: Path) -> None:
     with store.snapshot() as view:
         assert view.derived("rows", lambda: made.append(2) or len(view.row_file)) == 0
     assert made == [1, 2]
+
+
+def test_a_broken_pipe_is_not_the_disks_fault(tmp_path: Path) -> None:
+    with pytest.raises(BrokenPipeError), stored(tmp_path / "index", np.eye(2, dtype=np.float32)).snapshot():
+        raise BrokenPipeError("the reader is gone")

@@ -92,6 +92,8 @@ def translated(folder: Path) -> Iterator[None]:
             next_step="Check the disk, or set CODEINFO_CACHE_DIR to a folder on another one",
             code="IO_FAILED",
         ) from error
+    except ConnectionError:
+        raise  # of a pipe or a socket that was used while reading: the disk is not to blame
     except OSError as error:
         if error.errno in _NO_ROOM:
             raise _no_room(folder) from error
