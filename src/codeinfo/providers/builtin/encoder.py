@@ -61,6 +61,9 @@ class BuiltinEmbedder:
     def embed_query(self, text: str) -> Floats:
         return self._encoder.query(text)
 
+    def embed_words(self, words: Sequence[tuple[str, float]]) -> Floats:
+        return self._encoder.weighed_query(words)
+
     def path_vectors(self, paths: Sequence[str]) -> Floats:
         """One unit row a path, from words weighted by how few of `paths` share them: pass all paths of an index."""
         return self._encoder.path_vectors(paths)
@@ -148,13 +151,22 @@ class Encoder:
 
     def queries(self, texts: Sequence[str]) -> Floats:
         """One row a text, without the table of floats that a whole index is worth."""
-        rows = [self._text_ids(text) for text in texts]
+        return self._asked([self._text_ids(text) for text in texts])
+
+    def weighed_query(self, words: Sequence[tuple[str, float]]) -> Floats:
+        """The query of these words, each worth what it is to the model times what the caller says."""
+        parts = [(i, weight) for word, weight in words for i in self._ids[word]]
+        found: Floats = self._asked([[i for i, _ in parts]], np.array([weight for _, weight in parts], np.float32))[0]
+        return found
+
+    def _asked(self, rows: Sequence[Sequence[int]], weights: Floats | None = None) -> Floats:
         lengths = np.array([len(row) for row in rows])
         out = np.tile(self._nothing(), (len(rows), 1))
         told = np.flatnonzero(lengths)
         if len(told):
             ids = np.fromiter(chain.from_iterable(rows), np.int64)
-            words = (self._query_weights[ids] * self._scales[ids])[:, None] * self._vectors[ids]
+            worth = self._query_weights[ids] * self._scales[ids]
+            words = (worth if weights is None else worth * weights)[:, None] * self._vectors[ids]
             sums = np.add.reduceat(words, (np.cumsum(lengths) - lengths)[told], axis=0)
             out[told] = sums / np.maximum(np.sqrt(np.einsum("ij,ij->i", sums, sums)), 1e-9)[:, None]
         return out
