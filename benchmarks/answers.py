@@ -2,8 +2,9 @@
 
     python benchmarks/answers.py QUERIES TREES [--trees requests,axios,gin] [--set KEY=VALUE]
 
-Tokens: what `ask` sends as evidence against two readers of whole files: one that greps for the question's words and
-reads the files with the most of them until the one that answers is among them, and an oracle that opens only that one.
+Tokens: the sources that `ask` sends, with the marks around them, against two readers of whole files: one that greps for
+the question's words and reads the files with the most of them until the one that answers is among them, and an oracle
+that opens only that one. What grading reads comes on top, and is told apart.
 Citations: a scripted model answers from its sources and cites wrongly in a third of the cases, in five ways by turns.
 Abstaining: 20 questions that none of the trees can answer, and the 50 that they can, both without a model.
 """
@@ -114,26 +115,29 @@ def engine_for(home: str, **settings: str) -> Engine:
 def tokens(questions: list[Question], roots: dict[str, Path], home: str) -> None:
     """A model that grades everything as good shows what a plain question sends; its reply is cut to nothing."""
     rows = []
-    with ScriptedServer(agreeable) as server, engine_for(home, **{"llm.base_url": server.url}) as engine:
+    listener = Listener()
+    with ScriptedServer(listener) as server, engine_for(home, **{"llm.base_url": server.url}) as engine:
         for question in questions:
             root = roots[question.tree]
+            listener.graded = listener.sources = 0
             answer = engine.answers.ask(AskRequest(question.text, (str(root),)))
             sent = {item.path for entry in answer.trace.rounds for item in entry.items if item.score != 0}
             found = bool(sent & set(question.targets))
             files = grepped(root, question.text)
             read, hit = files_read(root, files, question.targets)
             oracle = sum(estimated_tokens(text_of(root / path)) for path in question.targets)
-            rows.append((question.tree, answer.usage.evidence_tokens, found, read, hit, oracle))
-    heads = "tree, questions, evidence tokens, recall, grep-and-read tokens, recall, share, oracle tokens, share"
-    print("| " + heads.replace(", ", " | ") + " |\n" + "|---" * 9 + "|")
+            rows.append((question.tree, listener.sources, found, read, hit, oracle, listener.graded))
+    heads = "tree, questions, evidence tokens, recall, grep-and-read tokens, recall, share, oracle tokens, share, "
+    heads += "graded tokens, share with them"
+    print("| " + heads.replace(", ", " | ") + " |\n" + "|---" * 11 + "|")
     trees = list(dict.fromkeys(row[0] for row in rows))
     for name in [*trees, "all"]:
         own = [row for row in rows if name in (row[0], "all")]
-        ours, theirs, oracle = (statistics.mean(row[at] for row in own) for at in (1, 3, 5))
+        ours, theirs, oracle, graded = (statistics.mean(row[at] for row in own) for at in (1, 3, 5, 6))
         recall, hit = (statistics.mean(row[at] for row in own) for at in (2, 4))
         print(
             f"| {name} | {len(own)} | {ours:,.0f} | {recall:.2f} | {theirs:,.0f} | {hit:.2f} | {ours / theirs:.0%} "
-            f"| {oracle:,.0f} | {ours / oracle:.0%} |"
+            f"| {oracle:,.0f} | {ours / oracle:.0%} | {graded:,.0f} | {(ours + graded) / oracle:.0%} |"
         )
 
 
@@ -145,6 +149,24 @@ def agreeable(request: Request) -> Reply:
     if "query" in properties:
         return Reply(json.dumps({"query": "again", "missing": "nothing"}))
     return Reply("Yes [1].")
+
+
+class Listener:
+    """The agreeable model, counting what it is sent."""
+
+    MARKED = re.compile(r"<<<(source|passage) .*?<<<end \w+>>>", re.DOTALL)
+
+    def __init__(self) -> None:
+        self.sources = self.graded = 0
+
+    def __call__(self, request: Request) -> Reply:
+        for message in request.messages:
+            for block in self.MARKED.finditer(message.content):
+                if block[1] == "source":
+                    self.sources += estimated_tokens(block[0])
+                else:
+                    self.graded += estimated_tokens(block[0])
+        return agreeable(request)
 
 
 def grepped(root: Path, question: str) -> list[Path]:
@@ -175,7 +197,7 @@ def text_of(path: Path) -> str:
 
 # --- citations ------------------------------------------------------------------------------------------------------
 
-SOURCE = re.compile(r"<<<source (\d+) (\S+):(\d+)-(\d+) (\w+)>>>\n(.*?)\n<<<end \5>>>", re.DOTALL)
+SOURCE = re.compile(r"<<<source (\d+) (\S+):(\d+)-(\d+)(?: \([^\n]*\))? (\w+)>>>\n(.*?)\n<<<end \5>>>", re.DOTALL)
 FAULTS = ("invented number", "other source", "wrong file", "wrong lines", "wrong words")
 
 

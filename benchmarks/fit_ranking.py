@@ -22,7 +22,7 @@ from __future__ import annotations
 import argparse
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -55,8 +55,7 @@ WORDS = (
     "file_bm25",
     "exact_definition",
     "named_definition",
-    "stem_coverage",
-    "stem_precision",
+    "stem_match",
     "folder_match",
     "definition_coverage",
     "text_coverage",
@@ -280,7 +279,7 @@ def whole_line(
             trials = {f"{channel.name}, shipped": channel.shipped}
             for deal, unseen in zip(DEALS, deals, strict=True):
                 fitted = dict(zip(channel.signals, unseen[place.repo].tolist(), strict=True))
-                trials[f"{channel.name}, deal {deal}"] = replace(channel.shipped, **fitted)
+                trials[f"{channel.name}, deal {deal}"] = channel.shipped._replace(**fitted)
             for name, weights in trials.items():
                 embedder = place.embedder if channel.shipped is WITH_VECTORS else None
                 rows.setdefault(name, {}).update(searched(place, embedder, weights))

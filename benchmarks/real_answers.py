@@ -1,4 +1,4 @@
-"""`codeinfo ask` and `codeinfo chat` against a real model that a real program serves; see real_model.py for the server.
+"""`codeinfo ask`, `chat` and `docs ask` against a real model that a real program serves; see real_model.py for it.
 
     python benchmarks/real_answers.py PROJECT [--venv FOLDER]
 
@@ -18,13 +18,14 @@ from pathlib import Path
 from real_model import free_port, install, served
 
 QUESTIONS = ("How are redirects followed?", "Which exception is raised when there are too many?")
+DOCUMENT_QUESTION = "How is the timeout of a request set?"
 SETTINGS = ("answers.tool_calls=0", "answers.reply_tokens=120", "answers.items=3")
 LIMITS = tuple(part for setting in SETTINGS for part in ("--set", setting))
 
 
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("project", type=Path, help="a folder to ask about, best the source of `requests`")
+    arguments.add_argument("project", type=Path, help="a folder with documents in `docs`, best that of `requests`")
     arguments.add_argument("--venv", type=Path, help="a folder to keep the server's environment in")
     options = arguments.parse_args()
     with tempfile.TemporaryDirectory() as home:
@@ -34,6 +35,8 @@ def main() -> int:
             run(options.project, env, "providers")
             run(options.project, env, "ask", QUESTIONS[0], "--trace", *LIMITS)
             run(options.project, env, "chat", *LIMITS, text="\n".join(QUESTIONS) + "\n")
+            run(options.project, env, "docs", "add", "docs", "--name", "manual")
+            run(options.project, env, "docs", "ask", DOCUMENT_QUESTION, *LIMITS)
             run(options.project, env, "conversations", "list")
     return 0
 

@@ -11,6 +11,7 @@ import pytest
 
 from codeinfo.agent.budget import Budget, Metered
 from codeinfo.agent.evidence import Item, fence, shown
+from codeinfo.agent.gate import Gate
 from codeinfo.agent.grade import BATCH
 from codeinfo.agent.loop import Means, answer
 from codeinfo.agent.model import Model, filled
@@ -27,15 +28,15 @@ from codeinfo.settings import AnswerSettings
 from codeinfo.types import Distance, Hit, Intent, Quality, SearchResult
 
 
-def hit(number: int, distance: float = 0.5, text: str = "") -> Hit:
+def hit(number: int, distance: float = 0.5, text: str = "", score: float = 1.0) -> Hit:
     return Hit(
         root="/r",
         path=f"src/part{number}.py",
         start_line=1,
-        end_line=3,
+        end_line=max(3, text.count("\n") + 1),
         text=text or f"def part{number}(value):\n    total = value + {number}\n    return total",
         text_line=1,
-        score=1.0,
+        score=score,
         chunk_id=number,
         distance=Distance(distance),
     )
@@ -90,10 +91,18 @@ class World:
             model=Model(Metered(self.llm, self.budget), structured, ThinkFilter),
             budget=self.budget,
             tools=ToolFunctions(self.search, read_file, lambda path: f"{path}\n1-3 function part1"),
-            calibrate=lambda distance: distance,
-            policy=PolicySettings(),
+            gate=self.gate(),
             settings=self.settings,
             allowed_tools=("search", "read_file", "outline"),
+        )
+
+    def gate(self) -> Gate:
+        return Gate(
+            PolicySettings(),
+            lambda distance: distance,
+            lambda query: dict.fromkeys(query.split(), 1.0),
+            self.settings.least_score,
+            self.settings.passage_chars,
         )
 
     def ask(self, question: str = "how is the total computed?", **more: Any) -> Any:
@@ -203,21 +212,76 @@ def test_the_policy_is_applied_and_its_drops_are_in_the_trace() -> None:
     assert reply.trace.rounds[0].score_source == "distances"
 
 
+# --- what goes to the model ---------------------------------------------------------------------------------------
+
+
+def test_passages_far_below_the_best_stay_behind_and_that_is_told() -> None:
+    hits = [hit(n, score=score) for n, score in enumerate((1.0, 0.9, 0.2, 0.6, 0.59), 1)]
+    world = World([hits])
+    reply = world.ask()
+    (round_,) = reply.trace.rounds
+    # The first three go along whatever their score: with fewer there would be nothing to grade.
+    assert [item.path for item in round_.items] == [f"src/part{n}.py" for n in range(1, 5)]
+    (drop,) = round_.dropped
+    assert (drop.path, drop.rule, drop.detail) == ("src/part5.py", "least_score", "0.59 of the best score")
+    everything = World([hits], least_score=0.0).ask()
+    assert len(everything.trace.rounds[0].items) == 5
+
+
+def test_the_floor_counts_from_the_best_that_the_policy_lets_through() -> None:
+    hits = [hit(1, distance=3.0), *(hit(n, score=0.5) for n in range(2, 7))]
+    assert len(World([hits]).ask().trace.rounds[0].items) == 5
+
+
+def body(number: int, lines: int) -> str:
+    filler = [f"    step_{number}_{line} = {line}" for line in range(lines)]
+    filler[lines // 2] = f"    total = computed_{number}"
+    return "\n".join([f"def part{number}():", *filler])
+
+
+def test_the_best_passage_is_whole_and_the_others_cut_around_what_matches() -> None:
+    hits = [hit(1, text=body(1, 100)), hit(2, text=body(2, 100)), hit(3, text=body(3, 10))]
+    seen: list[str] = []
+
+    class Listener(World):
+        def _play(self, request: Request) -> Reply:
+            seen.append("\n".join(message.content for message in request.messages))
+            return super()._play(request)
+
+    world = Listener([hits], passage_chars=400)
+    reply = world.ask("how is computed total")
+    graded, written = seen[0], seen[-1]
+    assert "step_1_0 " in written
+    assert "step_1_99 " in written
+    assert "computed_2" in written
+    assert "step_2_99 " not in written
+    assert "def part3" in written
+    assert "step_3_9 " in written
+    first, second, third = reply.trace.rounds[0].items
+    assert (first.start_line, first.end_line) == (1, 101)
+    assert second.start_line > 1
+    assert second.end_line - second.start_line < 30
+    assert (third.start_line, third.end_line) == (1, 11)
+    assert "computed_1" in graded
+    assert "step_1_99 " not in graded
+
+
 # --- budgets ------------------------------------------------------------------------------------------------------
 
 
 def test_the_token_budget_ends_the_search_and_is_said() -> None:
     long = [hit(n, text="word " * 600) for n in range(1, 6)]
-    world = World([long, [hit(n) for n in range(6, 10)]], grades=[0.5], max_tokens=6_000, reply_tokens=100)
+    after = [hit(n) for n in range(6, 10)]
+    world = World([long, after], grades=[0.5], max_tokens=4_000, reply_tokens=100, passage_chars=5_000)
     reply = world.ask()
-    assert any("tokens for one answer (6,000) are used up" in note for note in reply.notes)
+    assert any("tokens for one answer (4,000) are used up" in note for note in reply.notes)
     assert reply.status == "partial"
     assert len(world.queries) == 1
 
 
 def test_the_evidence_is_cut_to_the_tokens_that_are_left() -> None:
     long = [hit(n, text=f"{n} word " * 500) for n in range(1, 3)]
-    world = World([long], max_tokens=2_000, reply_tokens=100)
+    world = World([long], max_tokens=2_000, reply_tokens=100, passage_chars=5_000)
     reply = world.ask()
     assert reply.usage.evidence_tokens < 2_000
     assert any(drop.rule == "max_chars" for drop in reply.trace.rounds[0].dropped)

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from codeinfo.ports import Embedder
-from codeinfo.providers.builtin.encoder import MODEL, RIGHT_UNTIL, BuiltinEmbedder, WordIds, read_safetensors
+from codeinfo.providers.builtin.embedder import MODEL, RIGHT_UNTIL, BuiltinEmbedder
+from codeinfo.providers.builtin.encoder import WordIds, read_safetensors
 
 CHUNKS = {
     "pool": "class ConnectionPool:\n    def acquire(self): return self._free.pop() if self._free else connect()",

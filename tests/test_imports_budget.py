@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,14 @@ def test_a_search_imports_only_what_it_needs(codeinfo: Any, tmp_path: Path) -> N
     foreign = {name for name in shipped if not name.startswith("_")} - {"cython_runtime"}  # numpy's, made in memory
     assert foreign <= ALLOWED
     assert not {name: REFUSED[name] for name in REFUSED if name in modules}
+
+
+def test_an_index_without_changes_needs_no_arrays(codeinfo: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("def parse_header(line):\n    return line\n")
+    assert codeinfo("index", cwd=tmp_path).returncode == 0
+    time.sleep(0.2)  # a file younger than a tenth of a second is looked at again
+    assert codeinfo("index", cwd=tmp_path).returncode == 0
+    assert not modules_of("index", "--json", cwd=tmp_path) & {"numpy", "codeinfo.index.build", "codeinfo.index.pool"}
 
 
 def test_importing_the_package_is_free(tmp_path: Path) -> None:

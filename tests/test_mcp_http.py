@@ -147,6 +147,7 @@ SAME = (
     ("docs add README.md --name readme", {"sources": ["README.md"], "name": "readme"}),
     ("docs sync", {}),
     ("docs search headers", {"queries": ["headers"]}),
+    ("docs ask What~is~used~for~headers?", {"question": "What is used for headers?"}),
     ("docs outline readme README.md", {"collection": "readme", "document": "README.md"}),
     ("docs section readme README.md", {"collection": "readme", "document": "README.md"}),
     ("docs related readme README.md", {"collection": "readme", "document": "README.md"}),

@@ -123,11 +123,12 @@ def test_a_query_that_meets_nothing() -> None:
 
 def test_a_files_best_chunks_each_weigh_less() -> None:
     rows = np.array([2, 4, 0, 1, 3], np.float32)
-    scores = file_scores(rows, np.array([0, 0, 0, 0, 1], np.int32), 3, W.chunk_decay)
+    scores = file_scores(rows, runs_of(np.array([0, 0, 0, 0, 1], np.int32)), 3, W.chunk_decay)
     assert scores.tolist() == pytest.approx([4 + 0.5 * 2 + 0.25 * 1, 3, 0])
-    many = file_scores(np.ones(9, np.float32), np.zeros(9, np.int32), 1, W.chunk_decay)
+    many = file_scores(np.ones(9, np.float32), runs_of(np.zeros(9, np.int32)), 1, W.chunk_decay)
     assert many.tolist() == pytest.approx([1.93]), "a long file is not better for being long"
-    assert file_scores(np.zeros(2, np.float32), np.zeros(2, np.int32), 1, W.chunk_decay).tolist() == [0]
+    assert file_scores(np.zeros(2, np.float32), runs_of(np.zeros(2, np.int32)), 1, W.chunk_decay).tolist() == [0]
+    assert file_scores(np.zeros(0, np.float32), runs_of(np.zeros(0, np.int32)), 2, W.chunk_decay).tolist() == [0, 0]
 
 
 # --- signals of names, folders and definitions ---------------------------------------------------------------------

@@ -16,7 +16,7 @@ from evaluate import Repo, best_per_file, load, path_vectors
 from numpy.typing import NDArray
 from tables import Table
 
-from codeinfo.providers.builtin.encoder import RIGHT_UNTIL
+from codeinfo.providers.builtin.embedder import RIGHT_UNTIL
 
 Floats = NDArray[np.float32]
 ALPHA = 0.5

@@ -9,22 +9,39 @@ from enum import Enum
 from os import PathLike, fspath
 from typing import Any
 
+PLAIN = frozenset({str, int, float, bool, type(None)})  # what JSON has itself: by far most of what is written
+
+_SHOWN: dict[type, tuple[str, ...]] = {}
+
 
 def jsonable(value: object) -> Any:
     """Dataclasses, enums, paths and containers of them as plain dicts, lists and scalars."""
+    if type(value) in PLAIN:
+        return value
     if isinstance(value, Enum):
         return value.value
-    if value is None or isinstance(value, str | bool | int | float):
+    if isinstance(value, str | int | float):
         return value
-    if is_dataclass(value) and not isinstance(value, type):
-        return {item.name: jsonable(getattr(value, item.name)) for item in fields(value) if item.repr}
+    if shown := shown_fields(type(value)):
+        return {name: jsonable(getattr(value, name)) for name in shown}
     if isinstance(value, Mapping):
         return {str(key): jsonable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [jsonable(item) for item in value]
     if isinstance(value, PathLike):
         return fspath(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {}
     raise TypeError(f"no JSON form for {type(value).__name__}")
+
+
+def shown_fields(kind: type) -> tuple[str, ...]:
+    """The fields of a dataclass that belong into its JSON; none for other types."""
+    known = _SHOWN.get(kind)
+    if known is None:
+        known = tuple(item.name for item in fields(kind) if item.repr) if is_dataclass(kind) else ()
+        _SHOWN[kind] = known
+    return known
 
 
 def dumps(value: object, *, indent: int | None = None) -> str:

@@ -22,6 +22,7 @@ from codeinfo.rank.keyword import (
     STEM,
     Floats,
     KeywordScores,
+    Runs,
     file_scores,
     norms_of,
     runs_of,
@@ -106,6 +107,7 @@ def search(text: str, view: Snapshot, embedder: Embedder | None, options: Search
 def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights) -> Evidence:
     """Candidates and signals from the keyword, vector and symbol channels."""
     files = len(view.paths)
+    runs = view.derived("runs", lambda: runs_of(view.row_file))
     norms = view.derived(("norms", w.k1, w.b), lambda: norms_of(view.row_file, view.row_length, files, w))
     postings = view.postings(list(query.terms)) if query.terms else {}
     keyword = score_keywords(query.terms, postings, view.row_file, norms, w)
@@ -115,29 +117,29 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights) 
     )
     evidence = Evidence(keyword, found)
     evidence.files = {
-        "chunks": relative(file_scores(keyword.rows, view.row_file, files, w.chunk_decay)),
+        "chunks": relative(file_scores(keyword.rows, runs, files, w.chunk_decay)),
         "file_bm25": relative(keyword.files),
         "exact_definition": relative(exact),
         "named_definition": relative(named),
-        "stem_coverage": relative(boost.coverage(keyword, STEM, files)),
-        "stem_precision": relative(boost.stem_precision(keyword, view.paths, files)),
+        "stem_match": boost.both(
+            relative(boost.coverage(keyword, STEM, files)), relative(boost.stem_precision(keyword, view.paths, files))
+        ),
         "folder_match": relative(boost.coverage(keyword, FOLDER, files)),
         "definition_coverage": relative(boost.coverage(keyword, DEFINED, files)),
         "text_coverage": boost.coverage(keyword, ANYWHERE, files),
         "path_mention": boost.path_mentions(query, view.paths),
     }
     if embedder is not None:
-        _add_meaning(evidence, query, view, embedder)
+        _add_meaning(evidence, query, view, embedder, runs)
     return evidence
 
 
-def _add_meaning(evidence: Evidence, query: Query, view: Snapshot, embedder: Embedder) -> None:
+def _add_meaning(evidence: Evidence, query: Query, view: Snapshot, embedder: Embedder, runs: Runs) -> None:
     asked = weighed = embedder.embed_query(query.text)
     if isinstance(embedder, WordEmbedder):
         weighed = embedder.embed_words(meaning.word_worths(query, evidence.keyword.idf))
     cosines = view.cosines(weighed)
     if cosines is not None:
-        runs = view.derived("runs", lambda: runs_of(view.row_file))
         evidence.files["meaning"], scale = meaning.file_meaning(cosines, runs, len(view.paths))
         evidence.meant = meaning.Meant(asked, weighed, cosines, scale)
 

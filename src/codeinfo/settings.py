@@ -147,6 +147,18 @@ class LlmSettings:
 class AnswerSettings:
     rounds: int = _row(3, "At most this many searches before the answer is written.", minimum=1, maximum=10)
     items: int = _row(10, "Chunks that one search brings.", minimum=1, maximum=100)
+    least_score: float = _row(
+        0.6,
+        "Beyond the first three, a passage is sent to the model from this share of the best one's score on.",
+        minimum=0,
+        maximum=1,
+    )
+    passage_chars: int = _row(
+        900,
+        "The best passage is sent whole, the others cut to this many characters around the lines that match.",
+        minimum=100,
+        maximum=100_000,
+    )
     tool_calls: int = _row(6, "Tool calls the model may make for one answer.", minimum=0, maximum=100)
     max_tokens: int = _row(60_000, "Tokens one answer may cost, prompts and replies together.", minimum=1000)
     reply_tokens: int = _row(1200, "Tokens the answer itself may have.", minimum=50, maximum=100_000)

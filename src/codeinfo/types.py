@@ -1,4 +1,4 @@
-"""Values that travel between rooms: frozen, slotted dataclasses and enums; standard library only."""
+"""Values that travel between rooms: frozen dataclasses and enums; standard library only."""
 
 from __future__ import annotations
 

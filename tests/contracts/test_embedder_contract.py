@@ -11,7 +11,7 @@ import pytest
 
 from codeinfo.ports import Embedder
 from codeinfo.providers import make_embedder
-from codeinfo.providers.builtin.encoder import BuiltinEmbedder
+from codeinfo.providers.builtin.embedder import BuiltinEmbedder
 from codeinfo.providers.endpoints import EmbeddingEndpoint, ScriptedModel
 from codeinfo.providers.testserver import EMBEDDING_MODEL, ScriptedServer
 

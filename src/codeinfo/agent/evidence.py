@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from codeinfo.rank.policy import PolicyItem, PolicyResult, PolicySettings, apply_policy
 from codeinfo.requests.answers import Citation
-from codeinfo.types import Distance, Dropped, Hit
+from codeinfo.types import Distance, Dropped
 
 CHARS_PER_TOKEN = 4  # a rule of thumb for English and code, used only where no endpoint counts
 
@@ -30,10 +30,12 @@ class Item:
     symbol: str = ""
     distance: Distance | None = None
     score: float | None = None
+    section: str = ""  # of a document: its page, sheet, slide or heading
 
     @property
     def place(self) -> str:
-        return f"{self.path}:{self.start_line}-{self.end_line}"
+        lines = f"{self.path}:{self.start_line}-{self.end_line}"
+        return f"{lines} ({self.section})" if self.section else lines
 
     def citation(self, problem: str = "") -> Citation:
         return Citation(
@@ -45,6 +47,7 @@ class Item:
             symbol=self.symbol,
             distance=self.distance,
             problem=problem,
+            section=self.section,
         )
 
 
@@ -77,32 +80,6 @@ def _key(item: Item) -> tuple[str, str, int, int]:
     return item.root, item.path, item.start_line, item.end_line
 
 
-Calibrate = Callable[[float], float]
-
-
-def admitted(
-    hits: Sequence[Hit], settings: PolicySettings, calibrate: Calibrate
-) -> tuple[tuple[Item, ...], tuple[Dropped, ...], PolicyResult]:
-    """The hits that the relevance policy lets through, not yet numbered, and what it dropped by which rule."""
-    result = apply_policy((_policy_item(hit) for hit in hits), settings, calibrate)
-    dropped = tuple(
-        Dropped(drop.item.rel_path, drop.item.payload.start_line, drop.item.payload.end_line, drop.rule, drop.detail)
-        for drop in result.dropped
-    )
-    return tuple(item_of(kept.payload, kept.text) for kept in result.kept), dropped, result
-
-
-def _policy_item(hit: Hit) -> PolicyItem:
-    distance = hit.distance.value if hit.distance is not None else None
-    return PolicyItem(hit.root, hit.path, hit.chunk_id, hit.text, distance, hit)
-
-
-def item_of(hit: Hit, text: str) -> Item:
-    """A hit as a passage, not yet numbered, with as much of its text as it may have."""
-    last = min(hit.end_line, hit.text_line + text.count("\n"))  # a cut text cites only the lines it has
-    return Item(0, hit.root, hit.path, hit.text_line, last, text, hit.symbol, hit.distance)
-
-
 def payload(
     evidence: Evidence, settings: PolicySettings, max_chars: int
 ) -> tuple[tuple[Item, ...], tuple[Dropped, ...]]:
@@ -115,11 +92,14 @@ def payload(
     ]
     limits = replace(settings, cutoff_disabled=True, max_chars=min(settings.max_chars, max_chars))
     result = apply_policy(entries, limits)
-    dropped = tuple(
+    return tuple(kept.payload for kept in result.kept), dropped_by(result)
+
+
+def dropped_by(result: PolicyResult) -> tuple[Dropped, ...]:
+    return tuple(
         Dropped(drop.item.rel_path, drop.item.payload.start_line, drop.item.payload.end_line, drop.rule, drop.detail)
         for drop in result.dropped
     )
-    return tuple(kept.payload for kept in result.kept), dropped
 
 
 def shown(items: Sequence[Item]) -> str:

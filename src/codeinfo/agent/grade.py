@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from codeinfo.agent.evidence import Item, fence
+from codeinfo.agent.gate import finder_of, focused
 from codeinfo.agent.model import Model, filled
+from codeinfo.rank.focus import Finder
 
 UNGRADED_UP_TO = 2  # so few are not worth a call
 BATCH = 8  # passages a call: small models lose count of more
-GRADED_CHARS = 1500  # of each passage: enough to tell what it is about
+GRADED_CHARS = 600  # of each passage, the lines that match: enough to tell what it is about
 REPLY_TOKENS = 400  # a batch of grades has about 150
 
 _SCHEMA: dict[str, Any] = {
@@ -34,11 +36,15 @@ _SCHEMA: dict[str, Any] = {
 }
 
 
-def grade(question: str, items: Sequence[Item], model: Model) -> tuple[Item, ...]:
-    """The same items, each with its score. A batch that the model could not grade keeps `score=None`."""
+def grade(question: str, items: Sequence[Item], model: Model, weights: Mapping[str, float]) -> tuple[Item, ...]:
+    """The same items, each with its score. A batch that the model could not grade keeps `score=None`.
+
+    `weights` are the question's words by rarity: they choose the lines that are shown.
+    """
     if len(items) <= UNGRADED_UP_TO:
         return tuple(items)
-    return tuple(graded for batch in batches(items) for graded in _grade_batch(question, batch, model))
+    finder = finder_of(weights)
+    return tuple(graded for batch in batches(items) for graded in _grade_batch(question, batch, model, finder))
 
 
 def batches(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
@@ -46,7 +52,7 @@ def batches(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
         yield items[start : start + BATCH]
 
 
-def _grade_batch(question: str, items: Sequence[Item], model: Model) -> list[Item]:
+def _grade_batch(question: str, items: Sequence[Item], model: Model, finder: Finder) -> list[Item]:
     wanted = list(range(1, len(items) + 1))
 
     def complete(reply: dict[str, Any]) -> Sequence[str]:
@@ -54,7 +60,7 @@ def _grade_batch(question: str, items: Sequence[Item], model: Model) -> list[Ite
         return () if found == wanted else (f"there must be one grade for each of the passages {wanted}",)
 
     reply = model.json(
-        filled("grade", question=json.dumps(question), passages=_shown(items), count=str(len(items))),
+        filled("grade", question=json.dumps(question), passages=_shown(items, finder), count=str(len(items))),
         _SCHEMA,
         complete,
         max_tokens=REPLY_TOKENS,
@@ -65,9 +71,10 @@ def _grade_batch(question: str, items: Sequence[Item], model: Model) -> list[Ite
     return [replace(item, score=scores[number]) for number, item in enumerate(items, 1)]
 
 
-def _shown(items: Sequence[Item]) -> str:
-    mark = fence(item.text for item in items)
+def _shown(items: Sequence[Item], finder: Finder) -> str:
+    parts = [focused(item, finder, GRADED_CHARS) for item in items]
+    mark = fence(part.text for part in parts)
     return "\n\n".join(
-        f"<<<passage {number} {item.place} {mark}>>>\n{item.text[:GRADED_CHARS]}\n<<<end {mark}>>>"
-        for number, item in enumerate(items, 1)
+        f"<<<passage {number} {part.place} {mark}>>>\n{part.text}\n<<<end {mark}>>>"
+        for number, part in enumerate(parts, 1)
     )

@@ -7,17 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from codeinfo.agent.budget import Budget, Spent
-from codeinfo.agent.evidence import Calibrate, Evidence, Item, admitted, estimated_tokens, payload
+from codeinfo.agent.evidence import Evidence, Item, estimated_tokens, payload
 from codeinfo.agent.extract import quoted
+from codeinfo.agent.follow_up import searched_for
+from codeinfo.agent.gate import Gate
 from codeinfo.agent.grade import UNGRADED_UP_TO, grade
 from codeinfo.agent.model import Model, filled
 from codeinfo.agent.tools import Toolbox, ToolFunctions
 from codeinfo.agent.write import Emit, Written, write
 from codeinfo.ports import Message
-from codeinfo.rank.policy import PolicySettings
 from codeinfo.requests.answers import Answer, GradedItem, Round, Trace
 from codeinfo.settings import AnswerSettings
-from codeinfo.types import Dropped
 
 ENOUGH = 0.7  # average grade from which the answer is written
 PROMISING = 0.3  # from here on what was found is kept and added to; below, the query was wrong
@@ -39,8 +39,7 @@ class Means:
     model: Model
     budget: Budget
     tools: ToolFunctions
-    calibrate: Calibrate
-    policy: PolicySettings
+    gate: Gate
     settings: AnswerSettings
     allowed_tools: tuple[str, ...]
 
@@ -91,15 +90,16 @@ def answer(
         query = standalone(question, history, means)
         for number in range(1, means.settings.rounds + 1):
             progress(Progress("search", query))
-            items, dropped, source = retrieve(query, found.evidence, means)
+            admitted = means.gate.admit(means.tools.search(query))
+            items = found.evidence.fresh(admitted.items)
             progress(Progress("grade", f"{len(items)} passages"))
-            graded = grade(question, items, means.model)
+            graded = grade(question, items, means.model, means.gate.weigh(question))
             kept = [item for item in graded if item.score != 0]
             found.evidence.kept += kept
             average, verdict = judge(graded, kept, number, means.settings.rounds)
             if any(item.score is None for item in graded) and len(graded) > UNGRADED_UP_TO:
                 found.notes.append("the model could not grade every passage: those are used as they are")
-            found.rounds.append(Round(query, _shown(graded), dropped, average, verdict, source))
+            found.rounds.append(Round(query, _shown(graded), admitted.dropped, average, verdict, admitted.score_source))
             if verdict not in ("refine", "rewrite"):
                 break
             _check_reserve(found.evidence, means)
@@ -108,14 +108,7 @@ def answer(
         found.limits.append(f"the search ended early: {limit}")
 
     sources = _payload(found, means)
-    toolbox = Toolbox(
-        means.tools,
-        found.evidence,
-        means.policy,
-        means.calibrate,
-        means.allowed_tools,
-        means.settings.tool_calls,
-    )
+    toolbox = Toolbox(means.tools, found.evidence, means.gate, means.allowed_tools, means.settings.tool_calls)
     if not sources:
         return _abstained(question, found, means)
     progress(Progress("write", f"{len(sources)} sources"))
@@ -146,13 +139,9 @@ def standalone(question: str, history: Sequence[Message], means: Means) -> str:
     reply = means.model.json(
         filled("standalone", history=told, question=json.dumps(question)), schema, max_tokens=QUERY_TOKENS
     )
-    return str(reply["query"]) if reply else question
-
-
-def retrieve(query: str, evidence: Evidence, means: Means) -> tuple[tuple[Item, ...], tuple[Dropped, ...], str]:
-    """The passages a search brings that are relevant and new, each an item of its own."""
-    items, dropped, result = admitted(means.tools.search(query).hits, means.policy, means.calibrate)
-    return evidence.fresh(items), dropped, result.score_source
+    if reply:
+        return str(reply["query"])
+    return searched_for(question, [message.content for message in history if message.role == "user"])
 
 
 def judge(graded: Sequence[Item], kept: Sequence[Item], number: int, rounds: int) -> tuple[float | None, str]:
@@ -196,7 +185,7 @@ def next_query(question: str, verdict: str, found: Research, means: Means) -> st
 
 def _check_reserve(evidence: Evidence, means: Means) -> None:
     """Searching on must leave enough tokens for the answer itself."""
-    chars = min(means.policy.max_chars, sum(len(item.text) for item in evidence.kept))
+    chars = min(means.gate.policy.max_chars, sum(len(item.text) for item in evidence.kept))
     means.budget.check(PROMPT_TOKENS + estimated_tokens("x" * chars) + means.settings.reply_tokens + QUERY_TOKENS)
 
 
@@ -205,7 +194,7 @@ def _payload(found: Research, means: Means) -> tuple[Item, ...]:
     if room < LEAST_EVIDENCE_TOKENS:
         found.limits.append("no tokens are left for an answer")
         return ()
-    items, dropped = payload(found.evidence, means.policy, 4 * room)
+    items, dropped = payload(found.evidence, means.gate.policy, 4 * room)
     if dropped and found.rounds:
         last = found.rounds[-1]
         found.rounds[-1] = Round(

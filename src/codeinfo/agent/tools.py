@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from codeinfo.agent.evidence import Calibrate, Evidence, Item, admitted, shown
+from codeinfo.agent.evidence import Evidence, Item, shown
+from codeinfo.agent.gate import Gate
 from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.ports import ToolCall, ToolSpec
-from codeinfo.rank.policy import PolicySettings
 from codeinfo.requests.answers import ToolUse
 from codeinfo.types import SearchResult
 
@@ -78,8 +78,7 @@ class Toolbox:
 
     functions: ToolFunctions
     evidence: Evidence
-    policy: PolicySettings
-    calibrate: Calibrate
+    gate: Gate
     allowed: tuple[str, ...]
     limit: int
     uses: list[ToolUse] = field(default_factory=list)
@@ -119,13 +118,13 @@ class Toolbox:
             case _:
                 (argument,) = values.values()
                 text = getattr(self.functions, call.name)(str(argument))
-                cut = text[: self.policy.chunk_max_chars]
+                cut = text[: self.gate.policy.chunk_max_chars]
                 return cut, f"{cut.count(chr(10)) + 1} lines"
 
     def _search(self, query: str) -> tuple[str, str]:
-        items, dropped, _ = admitted(self.functions.search(query).hits, self.policy, self.calibrate)
-        numbered = self.evidence.show(items)
-        outcome = f"{len(numbered)} passages, {len(dropped)} dropped by the relevance policy"
+        admitted = self.gate.admit(self.functions.search(query))
+        numbered = self.evidence.show(admitted.items)
+        outcome = f"{len(numbered)} passages, {len(admitted.dropped)} dropped by the relevance policy"
         return shown(numbered) or "Nothing relevant was found.", outcome
 
 

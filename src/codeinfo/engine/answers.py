@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 from codeinfo.agent.budget import Budget, Metered
 from codeinfo.agent.conversation import history_messages, title_of, to_markdown
-from codeinfo.agent.evidence import admitted, item_of
 from codeinfo.agent.extract import extract
+from codeinfo.agent.follow_up import searched_for
+from codeinfo.agent.gate import Gate
 from codeinfo.agent.loop import Means, Progress, answer
 from codeinfo.agent.model import Model
 from codeinfo.agent.profiles import ALL_TOOLS, BUNDLED, Profile, list_agents, load_agent
-from codeinfo.engine.lookup import Lookup
+from codeinfo.engine.lookup import CodeLookup, Lookup
 from codeinfo.engine.models import Chosen, choose, list_providers, unavailable
 from codeinfo.errors import CodeInfoError, ProviderError, UsageError
 from codeinfo.rank.policy import PolicySettings
@@ -42,11 +43,12 @@ from codeinfo.requests.answers import (
     Trace,
     Turn,
 )
+from codeinfo.requests.documents import DocsAskRequest
 from codeinfo.store.conversations import ConversationStore
 
 if TYPE_CHECKING:
     from codeinfo.engine.facade import Engine, ProgressSink
-    from codeinfo.ports import Llm
+    from codeinfo.ports import Llm, Message
 
 Emit = Callable[[str], None]
 Steps = Callable[[Progress], None]
@@ -79,7 +81,7 @@ class AnswerOperations:
 
     def ask(
         self,
-        request: AskRequest,
+        request: AskRequest | DocsAskRequest,
         *,
         progress: ProgressSink | None = None,
         emit: Emit = _silent,
@@ -118,15 +120,25 @@ class AnswerOperations:
                 emit(text)
 
             try:
-                lookup = Lookup(self._engine, request.paths, self._config.answers.items, progress, left_out)
+                lookup = self._lookup(request, progress, left_out)
                 reply = self._reply(request.question, lookup, chosen, earlier, agent, show, steps)
             except BaseException as error:
                 self._keep_failure(turn, "".join(heard), error)
                 raise (unavailable(error) if isinstance(error, ProviderError) else error) from None
             notes = tuple(dict.fromkeys((*reply.notes, *lookup.notes)))
-            reply = replace(reply, conversation_id=identity, provider=chosen.provider, notes=notes)
+            cited = tuple(lookup.cited(one) for one in reply.citations)
+            reply = replace(reply, conversation_id=identity, provider=chosen.provider, notes=notes, citations=cited)
             self._keep(turn, reply)
         return reply
+
+    def _lookup(
+        self, request: AskRequest | DocsAskRequest, progress: ProgressSink | None, left_out: Sequence[Path]
+    ) -> Lookup:
+        if isinstance(request, AskRequest):
+            return CodeLookup(self._engine, request.paths, self._config.answers.items, progress, left_out)
+        from codeinfo.engine.document_lookup import DocumentLookup
+
+        return DocumentLookup(self._engine, request, self._config.answers.items, progress)
 
     def _reply(
         self,
@@ -138,15 +150,16 @@ class AnswerOperations:
         show: Emit,
         steps: Steps,
     ) -> Answer:
+        history = history_messages(earlier, self._config.answers.history_turns)
         if chosen.llm is None:
-            reply = self._extracted(question, lookup, chosen)
+            reply = self._extracted(question, lookup, chosen, history)
             show(reply.text)
             return reply
-        history = history_messages(earlier, self._config.answers.history_turns)
         system = agent.system_prompt if agent else ""
         means = self._means(chosen.llm, lookup, agent)
         # A model that calls no tools must know the card all the same.
-        card = lookup.decision_card(question) if agent and "decision_card" in agent.tools else ""
+        look_up_card = means.tools.decision_card
+        card = look_up_card(question) if look_up_card and agent and "decision_card" in agent.tools else ""
         return answer(question, means, history=history, system=system, briefing=card, emit=show, progress=steps)
 
     def refuse_chat(self) -> NoReturn:
@@ -162,31 +175,32 @@ class AnswerOperations:
             model=Model(Metered(llm, budget), structured, ThinkFilter),
             budget=budget,
             tools=lookup.functions(),
-            calibrate=lookup.calibrate,
-            policy=self._policy(),
+            gate=self._gate(lookup),
             settings=settings,
             allowed_tools=agent.tools if agent else ALL_TOOLS,
         )
 
-    def _extracted(self, question: str, lookup: Lookup, chosen: Chosen) -> Answer:
+    def _extracted(self, question: str, lookup: Lookup, chosen: Chosen, history: Sequence[Message]) -> Answer:
         budget = Budget(self._config.answers.max_tokens, self._config.answers.timeout_s)
-        found = lookup.search(question)
-        items, dropped, result = admitted(found.hits, self._policy(), lookup.calibrate)
-        best = [item_of(hit, hit.text) for hit in found.hits]
-        reply = extract(question, best, items, lookup.word_weights(question))
-        seen = Round(question, (), dropped, None, reply.status, result.score_source)
-        notes = (chosen.note,) if chosen.note else ()
+        query = searched_for(question, [message.content for message in history if message.role == "user"])
+        found = lookup.search(query)
+        relevant = self._gate(lookup).relevant(found)
+        reply = extract(question, found, relevant.items, lookup.word_weights(query))
+        seen = Round(query, (), relevant.dropped, None, reply.status, relevant.score_source)
+        followed = f'taken as a follow-up: searched for "{query}"' if query != question else ""
+        notes = tuple(note for note in (chosen.note, followed) if note)
         return replace(reply, notes=notes, took_ms=budget.elapsed_ms, trace=Trace((seen,)))
 
-    def _policy(self) -> PolicySettings:
-        retrieval = self._config.retrieval
-        return PolicySettings(
+    def _gate(self, lookup: Lookup) -> Gate:
+        retrieval, settings = self._config.retrieval, self._config.answers
+        policy = PolicySettings(
             retrieval.distance_cutoff,
             retrieval.cutoff_disabled,
             retrieval.fallback_chunks,
             retrieval.chunk_max_chars,
             retrieval.max_chars,
         )
+        return Gate(policy, lookup.calibrate, lookup.word_weights, settings.least_score, settings.passage_chars)
 
     # --- keeping ---
 
@@ -202,15 +216,16 @@ class AnswerOperations:
         return known
 
     def _new_conversation(
-        self, request: AskRequest, chosen: Chosen, model_id: str, source: str, agent: Profile | None
+        self, request: AskRequest | DocsAskRequest, chosen: Chosen, model_id: str, source: str, agent: Profile | None
     ) -> str:
+        paths = request.paths if isinstance(request, AskRequest) else (request.path,)
         return self.store.create(
             title=title_of(request.question),
             provider=chosen.provider,
             model=model_id,
             source=source,
             agent_name=agent.name if agent else "",
-            paths=[str(Path(path).absolute()) for path in request.paths],
+            paths=[str(Path(path).absolute()) for path in paths],
         )
 
     def _keep(self, turn: int, reply: Answer) -> None:

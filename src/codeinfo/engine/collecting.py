@@ -52,7 +52,7 @@ class CollectionUpkeep(Upkeep):
             walked = _of_package(self.root, walked, {} if self.thorough else self._known())
         return _chosen(walked, self.collection.globs, "glob", "the collection's patterns leave it out")
 
-    def _known(self) -> dict[str, ManifestRow]:
+    def _known(self) -> Mapping[str, ManifestRow]:
         store = self.live_store()
         return store.manifest() if store is not None else {}
 

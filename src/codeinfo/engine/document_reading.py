@@ -34,19 +34,16 @@ WORDS_FOR_RELATED = 40  # of a document's beginning, where there are no vectors 
 def outline(keeper: CollectionUpkeep, notes: tuple[str, ...], request: DocsOutlineRequest) -> DocsOutlineResponse:
     store = _store(keeper)
     path = _document(store, request.document)
-    found = store.symbols(path)
-    entries = [_entry(definition) for definition in found.definitions] if found else []
-    return DocsOutlineResponse(keeper.collection.id, path, tuple(entries), notes)
+    return DocsOutlineResponse(keeper.collection.id, path, tuple(headings(store, path)), notes)
 
 
 def section(keeper: CollectionUpkeep, notes: tuple[str, ...], request: DocsSectionRequest) -> DocsSectionResponse:
     store = _store(keeper)
     path = _document(store, request.document)
-    lines = _lines(store, path)
+    lines = document_lines(store, path)
     first, last, title = 1, max(lines, default=0), path
     if request.section:
-        found = store.symbols(path)
-        entry = _named(request.section, [_entry(definition) for definition in found.definitions] if found else [])
+        entry = _named(request.section, headings(store, path))
         first, last, title = entry.start_line, entry.end_line, entry.title
     content = "\n".join(lines.get(number, "") for number in range(first, last + 1)).strip("\n")
     return DocsSectionResponse(keeper.collection.id, path, title, content, first, last)
@@ -83,6 +80,26 @@ def _store(keeper: CollectionUpkeep) -> SqliteStore:
     return store
 
 
+def document_lines(store: SqliteStore, path: str) -> dict[int, str]:
+    """A document's text by line, from its passages; the header that parts of a table repeat is not counted twice."""
+    lines: dict[int, str] = {}
+    pieces: dict[int, list[str]] = {}
+    with store.snapshot() as view:
+        joined = Joined([("", view)])
+        for chunk in joined.chunks(joined.rows_of(path)):
+            texts = chunk.text.split("\n")[-(chunk.end_line - chunk.start_line + 1) :]
+            if chunk.start_line == chunk.end_line:  # one giant line comes in several pieces
+                pieces.setdefault(chunk.start_line, []).extend(texts)
+            else:
+                lines.update(zip(range(chunk.start_line, chunk.end_line + 1), texts, strict=False))
+    return {number: "".join(texts) for number, texts in pieces.items()} | lines
+
+
+def headings(store: SqliteStore, path: str) -> list[OutlineEntry]:
+    found = store.symbols(path)
+    return [_entry(definition) for definition in found.definitions] if found else []
+
+
 def _document(store: SqliteStore, name: str) -> str:
     paths = [path for path, row in store.manifest().items() if row.language]
     if name in paths:
@@ -110,21 +127,6 @@ def _named(wanted: str, entries: list[OutlineEntry]) -> OutlineEntry:
     near = difflib.get_close_matches(key, [entry.title.lower() for entry in entries], n=3, cutoff=0.3)
     hint = f"Did you mean {', '.join(near)}?" if near else "`codeinfo docs outline` shows its headings"
     raise NotFound(f"there is no section {wanted!r}", next_step=hint)
-
-
-def _lines(store: SqliteStore, path: str) -> dict[int, str]:
-    """A document's text by line, from its passages; the header that parts of a table repeat is not counted twice."""
-    lines: dict[int, str] = {}
-    pieces: dict[int, list[str]] = {}
-    with store.snapshot() as view:
-        joined = Joined([("", view)])
-        for chunk in joined.chunks(joined.rows_of(path)):
-            texts = chunk.text.split("\n")[-(chunk.end_line - chunk.start_line + 1) :]
-            if chunk.start_line == chunk.end_line:  # one giant line comes in several pieces
-                pieces.setdefault(chunk.start_line, []).extend(texts)
-            else:
-                lines.update(zip(range(chunk.start_line, chunk.end_line + 1), texts, strict=False))
-    return {number: "".join(texts) for number, texts in pieces.items()} | lines
 
 
 def _edges(store: SqliteStore) -> set[tuple[str, str]]:

@@ -30,7 +30,7 @@ from codeinfo.requests.documents import (
 )
 from codeinfo.search import SearchOptions, search
 from codeinfo.tokens import terms, words
-from codeinfo.types import Hit
+from codeinfo.types import Hit, Quality
 
 if TYPE_CHECKING:
     from codeinfo.engine.facade import Engine
@@ -117,12 +117,13 @@ class _Searcher:
         started = time.perf_counter()
         asked = _AskedOnce(self._embedder) if self._embedder is not None else None
         cosines = self._view.cosines(asked.embed_query(query)) if asked is not None else None
+        quality = None
         if cosines is not None and not self._request.hybrid:
             results = self._by_meaning(cosines)
         else:
-            results = self._by_search(query, asked, cosines)
+            results, quality = self._by_search(query, asked, cosines)
         took = round(1000 * (time.perf_counter() - started), 2)
-        return DocumentSearch(query, tuple(results), took)
+        return DocumentSearch(query, tuple(results), took, quality)
 
     def _by_meaning(self, cosines: NDArray[np.float32]) -> list[DocumentHit]:
         near = np.flatnonzero(1 - cosines <= self._request.max_distance)
@@ -136,7 +137,7 @@ class _Searcher:
 
     def _by_search(
         self, query: str, embedder: Embedder | None, cosines: NDArray[np.float32] | None
-    ) -> list[DocumentHit]:
+    ) -> tuple[list[DocumentHit], Quality]:
         """The best passage of each document, then, as far as there is room, the next best of those found."""
         allowed = self._near_files(cosines) if cosines is not None else None
         options = SearchOptions(limit=self._request.limit, allowed=allowed, weights=DOCUMENTS)
@@ -149,7 +150,7 @@ class _Searcher:
             for chunk, distance in more:
                 if wanted.intersection(terms(chunk.text)):
                     seconds.append(self._result(chunk, distance, hit.score * SECOND))
-        return [*firsts, *seconds][: self._request.limit]
+        return [*firsts, *seconds][: self._request.limit], found.quality
 
     def _near_files(self, cosines: NDArray[np.float32]) -> NDArray[np.bool_]:
         closest = np.full(len(self._view.paths), -1.0, np.float32)
@@ -184,7 +185,7 @@ class _Searcher:
             place=place,
             start_line=chunk.start_line,
             end_line=chunk.end_line,
-            opens=_opens(str(part.root / path), chunk, section, place),
+            opens=opening(str(part.root / path), chunk.language, section, place, _line(chunk, section)),
         )
 
 
@@ -218,13 +219,14 @@ def place_of(language: str, section: str) -> str:
     return ""
 
 
-def _opens(path: str, chunk: ChunkRow, section: str, place: str) -> str:
+def opening(path: str, language: str, section: str, place: str, line: int) -> str:
+    """Where a passage is opened: the file, at its page, sheet, slide, heading or line."""
     if place:
         return f"{path}#{place.replace(' ', '=', 1)}"
-    if chunk.language in ("docx", "html") and section:
+    if language in ("docx", "html") and section:
         return f"{path}#{_slug(section.rpartition(CRUMB)[2])}"
-    converted = chunk.language in ("docx", "html", "notebook", "csv", "email")
-    return path if converted else f"{path}:{_line(chunk, section)}"
+    converted = language in ("docx", "html", "notebook", "csv", "email")
+    return path if converted else f"{path}:{line}"
 
 
 def _line(chunk: ChunkRow, section: str) -> int:

@@ -199,9 +199,14 @@ class DocumentOperations:
     def search(self, request: DocsSearchRequest, progress: ProgressSink | None = None) -> DocsSearchResponse:
         from codeinfo.engine.document_search import search_documents
 
-        chosen, notes = self.shelf.named(Path(request.path), request.collections)
-        response = search_documents(self._engine, [self.keeper(item) for item in chosen], request, progress)
+        keepers, notes = self.chosen(request.path, request.collections)
+        response = search_documents(self._engine, keepers, request, progress)
         return replace(response, notes=(*notes, *response.notes))
+
+    def chosen(self, project: str, names: tuple[str, ...]) -> tuple[tuple[CollectionUpkeep, ...], tuple[str, ...]]:
+        """The collections of these names, all unless named, and what must be said about their list."""
+        found, notes = self.shelf.named(Path(project), names)
+        return tuple(self.keeper(item) for item in found), tuple(notes)
 
     def outline(self, request: DocsOutlineRequest) -> DocsOutlineResponse:
         from codeinfo.engine.document_reading import outline

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from codeinfo.engine.upkeep import Upkeep
@@ -52,7 +52,7 @@ def project_of(target: Path) -> Path:
     return resolved_parent
 
 
-def _manifest(keeper: Upkeep) -> dict[str, ManifestRow]:
+def _manifest(keeper: Upkeep) -> Mapping[str, ManifestRow]:
     try:
         store = keeper.live_store()
         return store.manifest() if store is not None else {}

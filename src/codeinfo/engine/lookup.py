@@ -1,9 +1,10 @@
-"""What answers are looked up in: the roots of one question, searched and read, and nothing outside them."""
+"""What answers are looked up in: the folders of one question, searched and read, and nothing outside them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from codeinfo.errors import NotFound, UsageError
 from codeinfo.jsonable import dumps
 from codeinfo.rank.query import read_query
 from codeinfo.requests import SearchRequest
+from codeinfo.requests.answers import Citation
 from codeinfo.requests.code import RefsRequest
 from codeinfo.sources.read import read_text
 from codeinfo.store.sqlite import SqliteStore
@@ -28,8 +30,76 @@ USES = 30  # of a name that are listed
 READ_LINES = 200  # at once: a model that wants more reads on
 
 
-class Lookup:
+class Lookup(ABC):
     """Searches and reads for one answer. Files are brought up to date once, by the first search."""
+
+    def __init__(self, engine: Engine, limit: int, progress: ProgressSink | None) -> None:
+        self._engine = engine
+        self._limit = limit
+        self._progress = progress
+        self._fresh = False
+        self.notes: tuple[str, ...] = ()
+
+    @abstractmethod
+    def functions(self) -> ToolFunctions:
+        """The tools that a model may use."""
+
+    @abstractmethod
+    def cited(self, citation: Citation) -> Citation:
+        """A citation with what is known of its place."""
+
+    @abstractmethod
+    def _search(self, query: str) -> SearchResult: ...
+
+    @abstractmethod
+    def _keepers(self) -> Iterator[Upkeep]: ...
+
+    def search(self, query: str) -> SearchResult:
+        if not query.strip():
+            raise UsageError("the query is empty", next_step="Say what to look for")
+        found = self._search(query)
+        self._fresh = True
+        self.notes = tuple(dict.fromkeys((*self.notes, *found.notes)))
+        return found
+
+    def calibrate(self, distance: float) -> float:
+        """A distance on the scale of the relevance cutoff."""
+        embedder = next(self._keepers()).embedder
+        return embedder.calibrate(distance) if embedder is not None else distance
+
+    def word_weights(self, question: str) -> dict[str, float]:
+        """The question's content words by their rarity in the tree; the project's own name says nothing.
+
+        The square root keeps a verb that no code happens to use from outweighing everything that was found.
+        """
+        words = {word: spellings(word) for word in read_query(question).words}
+        rows, having, names = 0, dict.fromkeys(words, 0), set[str]()
+        for keeper in self._keepers():
+            names.update(self._own_names(keeper))
+            with self._store(keeper).snapshot() as view:
+                rows += len(view.row_file)
+                postings = view.postings(sorted(set().union(*words.values())))
+                for word, forms in words.items():
+                    uses = (postings[form] for form in forms & postings.keys())
+                    having[word] += len(set().union(*(one.rows[one.tenths > 0].tolist() for one in uses)))
+        return {
+            word: math.sqrt(math.log1p((rows - count + 0.5) / (count + 0.5)))
+            for word, count in having.items()
+            if stem(word) not in names
+        }
+
+    def _own_names(self, keeper: Upkeep) -> Iterable[str]:
+        return terms(keeper.root.name)
+
+    def _store(self, keeper: Upkeep) -> SqliteStore:
+        store = keeper.live_store()
+        if store is None:
+            raise NotFound(f"{keeper.root} is not indexed yet", next_step="Run `codeinfo index`")
+        return store
+
+
+class CodeLookup(Lookup):
+    """Folders, as `ask` and agents look things up."""
 
     def __init__(
         self,
@@ -39,32 +109,21 @@ class Lookup:
         progress: ProgressSink | None = None,
         left_out: Sequence[Path] = (),
     ) -> None:
-        self._engine = engine
+        super().__init__(engine, limit, progress)
         self._paths = tuple(dict.fromkeys(paths))
-        self._limit = limit
-        self._progress = progress
         self._left_out = tuple(path.resolve() for path in left_out)  # files that must not answer
-        self._fresh = False
-        self.notes: tuple[str, ...] = ()
 
     def functions(self) -> ToolFunctions:
         return ToolFunctions(self.search, self.read_file, self.outline, self.references, self.decision_card)
 
-    def search(self, query: str) -> SearchResult:
-        if not query.strip():
-            raise UsageError("the query is empty", next_step="Say what to look for")
+    def cited(self, citation: Citation) -> Citation:
+        return citation
+
+    def _search(self, query: str) -> SearchResult:
         request = SearchRequest(
             query, self._paths, limit=self._limit, globs=self._globs(), full_text=True, refresh=not self._fresh
         )
-        found = self._engine.search(request, self._progress)
-        self._fresh = True
-        self.notes = tuple(dict.fromkeys((*self.notes, *found.notes)))
-        return found
-
-    def calibrate(self, distance: float) -> float:
-        """A distance on the scale of the relevance cutoff."""
-        embedder = next(self._keepers()).embedder
-        return embedder.calibrate(distance) if embedder is not None else distance
+        return self._engine.search(request, self._progress)
 
     def read_file(self, path: str, start_line: int, end_line: int) -> Item:
         """Lines of a file that is in the index, secrets masked. Whatever is not indexed cannot be read."""
@@ -114,27 +173,6 @@ class Lookup:
             raise NotFound("there is no card for this change")
         return dumps(card)
 
-    def word_weights(self, question: str) -> dict[str, float]:
-        """The question's content words by their rarity in the tree; the project's own name says nothing.
-
-        The square root keeps a verb that no code happens to use from outweighing everything that was found.
-        """
-        words = {word: spellings(word) for word in read_query(question).words}
-        rows, having, names = 0, dict.fromkeys(words, 0), set[str]()
-        for keeper in self._keepers():
-            names.update(terms(keeper.root.name))
-            with self._store(keeper).snapshot() as view:
-                rows += len(view.row_file)
-                postings = view.postings(sorted(set().union(*words.values())))
-                for word, forms in words.items():
-                    uses = (postings[form] for form in forms & postings.keys())
-                    having[word] += len(set().union(*(one.rows[one.tenths > 0].tolist() for one in uses)))
-        return {
-            word: math.sqrt(math.log1p((rows - count + 0.5) / (count + 0.5)))
-            for word, count in having.items()
-            if stem(word) not in names
-        }
-
     def _globs(self) -> tuple[str, ...]:
         inside = [(path, keeper.root) for path in self._left_out for keeper in self._keepers()]
         return tuple(f"!/{path.relative_to(root).as_posix()}" for path, root in inside if path.is_relative_to(root))
@@ -142,12 +180,6 @@ class Lookup:
     def _keepers(self) -> Iterator[Upkeep]:
         for path in self._paths:
             yield self._engine.upkeep(path)
-
-    def _store(self, keeper: Upkeep) -> SqliteStore:
-        store = keeper.live_store()
-        if store is None:
-            raise NotFound(f"{keeper.root} is not indexed yet", next_step="Run `codeinfo index`")
-        return store
 
     def _find(self, path: str) -> tuple[Upkeep, str]:
         """The indexed file of that path, relative to a root or absolute."""

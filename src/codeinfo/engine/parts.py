@@ -28,7 +28,7 @@ class Parts:
     def _make_embedder(self) -> Embedder:
         settings = self._config.embedding
         if settings.provider == "builtin":
-            from codeinfo.providers.builtin.encoder import BuiltinEmbedder
+            from codeinfo.providers.builtin.embedder import BuiltinEmbedder
 
             return BuiltinEmbedder()
         from codeinfo.providers import make_embedder

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codeinfo.config import Config
 from codeinfo.frozen import frozen
@@ -23,6 +24,9 @@ from codeinfo.store.faults import BuildDamaged, Replaced
 from codeinfo.store.layout import IndexFolder
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.types import ManifestRow, Skip, Walk
+
+if TYPE_CHECKING:
+    from codeinfo.index.pool import ParsePool
 
 TOKENS_VERSION = 1  # raise when tokens.py or the field weights change what is stored
 KEYWORD_ONLY = (
@@ -165,21 +169,19 @@ class Upkeep:
         started: float,
         notes: list[str],
     ) -> Fresh:
-        from codeinfo.index.build import build  # a search that finds nothing changed does not need the parser
-
         if self._store is None:
             self.folder.promote(store.folder)  # a first search may then already read what is there
         changes = self.changes(store.manifest(), walked)
-        outcome = build(
-            self.root,
-            store,
-            changes,
-            chunk_settings(self.config.index),
-            self._embedder,
-            workers=self.config.index.workers or available_processors(),
-            documents=self.documents,
-            progress=progress,
-        )
+        with self._parsers() as pool:
+            if changes.added or changes.suspects:
+                pool.warm_up()
+                store.warm_up()
+            # A search that finds nothing changed does not need these; otherwise they load while a parser starts.
+            from codeinfo.index.build import build
+
+            outcome = build(
+                self.root, store, changes, pool, self._embedder, documents=self.documents, progress=progress
+            )
         store.finish(self._meta())
         if store is not self._store:
             self.folder.promote(store.folder)
@@ -201,6 +203,12 @@ class Upkeep:
             ),
             (*notes, *self.standing_notes()),
         )
+
+    def _parsers(self) -> ParsePool:
+        from codeinfo.index.pool import ParsePool
+
+        workers = self.config.index.workers or available_processors()
+        return ParsePool(chunk_settings(self.config.index), workers)
 
     def _is_settled(self, store: SqliteStore) -> bool:
         return is_complete(store) and not self.folder.is_unfinished()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.diff import Changes
 from codeinfo.index.documents import PASSAGE, passage_text
 from codeinfo.index.pool import Parsed, ParsePool, ParseTask
@@ -53,10 +52,9 @@ def build(
     root: Path,
     store: Store,
     changes: Changes,
-    settings: ChunkSettings,
+    pool: ParsePool,
     embedder: Embedder | None,
     *,
-    workers: int = 2,
     documents: bool = False,
     progress: ProgressSink | None = None,
 ) -> Outcome:
@@ -67,11 +65,10 @@ def build(
     outcome = Outcome()
     manifest = store.manifest()
     reader = _Reader(root, manifest, outcome, documents)
-    with ParsePool(settings, workers=workers) as pool:
-        parsed = pool.run(reader.tasks((*changes.suspects, *changes.added)))
-        reported = _report(parsed, len(changes.added) + len(changes.suspects), outcome, progress)
-        for batch in _batches(_embedded(reader.assembled(reported), store, embedder)):
-            store.apply(batch, (), ())
+    parsed = pool.run(reader.tasks((*changes.suspects, *changes.added)))
+    reported = _report(parsed, len(changes.added) + len(changes.suspects), outcome, progress)
+    for batch in _batches(_embedded(reader.assembled(reported), store, embedder)):
+        store.apply(batch, (), ())
     store.apply(reader.left_out, (*changes.removed, *reader.lost), reader.touched)
     outcome.renamed = len(reader.new_content & {manifest[path].sha256 for path in changes.removed})
     return outcome
@@ -80,7 +77,7 @@ def build(
 class _Reader:
     """Reads candidates, drops those whose content did not change, and joins parses with what was read."""
 
-    def __init__(self, root: Path, manifest: dict[str, ManifestRow], outcome: Outcome, documents: bool) -> None:
+    def __init__(self, root: Path, manifest: Mapping[str, ManifestRow], outcome: Outcome, documents: bool) -> None:
         self._root = root
         self._documents = documents
         self._manifest = manifest

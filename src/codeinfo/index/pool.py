@@ -82,6 +82,10 @@ class ParsePool:
     def __exit__(self, *raised: object) -> None:
         self.close()
 
+    def warm_up(self) -> None:
+        """Let a worker start while the caller still has other things to do."""
+        self._grow(0)
+
     def run(self, tasks: Iterable[ParseTask]) -> Iterator[Parsed]:
         """Parse all of `tasks`; they are taken from the iterable in the calling thread, only as fast as results are."""
         source = iter(tasks)
@@ -158,6 +162,7 @@ class _Feeder:
 
     def _work(self) -> None:
         try:
+            self._start_process()
             while not self._stopping:
                 self._take_jobs()
                 if not self._at_hand:

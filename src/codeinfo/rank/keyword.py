@@ -25,10 +25,11 @@ ANYWHERE = 0
 
 
 class Runs(NamedTuple):
-    """Rows of one file lie next to each other: where each run starts, and whose it is."""
+    """Rows of one file lie next to each other: where each run starts, whose it is, and which run a row is in."""
 
     starts: Ints
     owners: Ints
+    run_of_row: Ints
 
 
 class Norms(NamedTuple):
@@ -53,7 +54,8 @@ class KeywordScores:
 
 def runs_of(row_file: Ints) -> Runs:
     starts = first_of_runs(row_file)
-    return Runs(starts, row_file[starts])
+    lengths = np.diff(starts, append=len(row_file))
+    return Runs(starts, row_file[starts], np.repeat(np.arange(len(starts)), lengths))
 
 
 def norms_of(row_file: Ints, row_length: Floats, files: int, w: Weights) -> Norms:
@@ -76,15 +78,16 @@ def score_keywords(
     weights = np.array([weight for _, weight, _ in found])
     counts = [len(posting.rows) for _, _, posting in found]
     idf = [_idf(count, rows_in_all) for count in counts]
-    which = np.repeat(np.arange(len(found)), counts)
-    whole = Posting(*map(np.concatenate, zip(*(posting for _, _, posting in found), strict=True)))
-    uses = _uses(whole, w)
     worth = weights * idf
-    row_scores = np.bincount(whole.rows, worth[which] * (uses / (uses + norms.rows[whole.rows])), rows_in_all)
+    whole = Posting(*map(np.concatenate, zip(*(posting for _, _, posting in found), strict=True)))
+    rows = whole.rows.astype(np.intp)  # once: every look-up by rows would do it again
+    uses = _uses(whole, w)
+    gains = np.repeat(worth.astype(np.float32), counts) * (uses / (uses + norms.rows.take(rows)))
+    row_scores = np.bincount(rows, gains, rows_in_all)
 
-    owners = row_file[whole.rows]
-    starts = first_of_runs(owners, which)
-    met_term, met_file = which[starts], owners[starts]
+    firsts = np.cumsum([0, *counts[:-1]])
+    starts = first_of_runs(row_file.take(rows), firsts)
+    met_term, met_file = np.searchsorted(firsts, starts, side="right") - 1, row_file[rows[starts]]
     in_file = np.add.reduceat(uses, starts)
     file_idf = np.array([_idf(count, files) for count in np.bincount(met_term, minlength=len(found)).tolist()])
     saturated = in_file / (in_file + norms.files[met_file])
@@ -128,28 +131,28 @@ def _idf(having: int, total: int) -> float:
     return math.log1p((total - having + 0.5) / (having + 0.5))
 
 
-def first_of_runs(*columns: Ints) -> NDArray[np.intp]:
-    """Where neighbours differ in any column, the start included."""
-    changes = np.ones(len(columns[0]), bool)
-    if len(changes):
-        changes[1:] = columns[0][1:] != columns[0][:-1]
-        for column in columns[1:]:
-            changes[1:] |= column[1:] != column[:-1]
+def first_of_runs(values: Ints, also: Ints | None = None) -> NDArray[np.intp]:
+    """Where neighbours differ, the start included; `also` are places where a run starts in any case."""
+    changes = np.ones(len(values), bool)
+    np.not_equal(values[1:], values[:-1], out=changes[1:])
+    if also is not None:
+        changes[also] = True
     return np.flatnonzero(changes)
 
 
-def file_scores(rows: Floats, row_file: Ints, files: int, decay: tuple[float, ...]) -> Floats:
+def file_scores(rows: Floats, runs: Runs, files: int, decay: tuple[float, ...]) -> Floats:
     """A file's score: its best chunks, each next one weighing less."""
-    hit = np.flatnonzero(rows)
-    if not len(hit):
-        return np.zeros(files, np.float32)
-    best_first = hit[np.argsort(-rows[hit])]
-    owners = row_file[best_first]
-    if files <= np.iinfo(np.uint16).max:
-        owners = owners.astype(np.uint16)  # small integers are sorted by counting them
-    order = np.argsort(owners, kind="stable")
-    owners = owners[order]
-    starts = first_of_runs(owners)
-    place = np.arange(len(owners)) - np.repeat(starts, np.diff(starts, append=len(owners)))
-    weights = np.array([*decay, 0.0], np.float32)[np.minimum(place, len(decay))]
-    return np.bincount(owners, rows[best_first[order]] * weights, files).astype(np.float32)
+    result = np.zeros(files, np.float32)
+    if not len(runs.starts):
+        return result
+    left = rows.copy()
+    total = np.zeros(len(runs.starts), np.float32)
+    for weight in decay:
+        best = np.maximum.reduceat(left, runs.starts)
+        if not best.any():
+            break
+        total += np.float32(weight) * best
+        taken = np.flatnonzero((left == best.take(runs.run_of_row)) & (left > 0))
+        left[taken[first_of_runs(runs.run_of_row.take(taken))]] = 0  # of equals one at a time
+    result[runs.owners] = total
+    return result

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from codeinfo.frozen import frozen
+from typing import NamedTuple
 
 
-@frozen
-class Weights:
+class Weights(NamedTuple):
     # BM25 over chunks. Long saturation (k1) because path and definition fields weigh heavily.
     k1: float = 5.0
     b: float = 0.85
@@ -21,8 +20,7 @@ class Weights:
     file_bm25: float = 0.4
     exact_definition: float = 1.0  # the query is a bare name, and the file defines it
     named_definition: float = 0.25  # a sentence mentions a name that the file defines
-    stem_coverage: float = 0.2  # share of the query (by rarity) found in the file's name
-    stem_precision: float = 0.4  # share of the file's name found in the query
+    stem_match: float = 0.6  # the query found in the file's name, and the name in the query
     folder_match: float = 0.4
     definition_coverage: float = 0.25  # share of the query found in the names the file defines
     text_coverage: float = 0.3  # share of the query found anywhere in the file
@@ -49,7 +47,7 @@ WITHOUT_VECTORS = Weights(
     chunks=0.75,
     file_bm25=0.37,
     named_definition=0.27,
-    stem_precision=0.43,
+    stem_match=0.6,
     definition_coverage=0.14,
     text_coverage=0.25,
     path_mention=0.3,

@@ -21,8 +21,8 @@ def _required(help: str) -> Any:
 
 
 _PATHS = "Folders to ask about; the current one unless named."
-_PROVIDER = "Ask this server, by a name that `codeinfo providers` shows; none quotes passages and asks no model."
-_MODEL = "Ask this model."
+PROVIDER = "Ask this server, by a name that `codeinfo providers` shows; none quotes passages and asks no model."
+MODEL = "Ask this model."
 
 
 # --- asking --------------------------------------------------------------------------------------------------------
@@ -33,8 +33,8 @@ class AskRequest:
     question: str = _required("The question, in plain words.")
     paths: tuple[str, ...] = _arg((".",), _PATHS)
     conversation: str = _opt("", "Go on with this conversation.", short="c", metavar="ID")
-    provider: str = _opt("", _PROVIDER, metavar="NAME")
-    model: str = _opt("", _MODEL, short="m", metavar="NAME")
+    provider: str = _opt("", PROVIDER, metavar="NAME")
+    model: str = _opt("", MODEL, short="m", metavar="NAME")
     trace: bool = _opt(False, "Show rounds, grades, what was dropped and why, and tokens.", short="t")
 
 
@@ -42,14 +42,17 @@ class AskRequest:
 class ChatRequest:
     paths: tuple[str, ...] = _arg((".",), _PATHS)
     conversation: str = _opt("", "Go on with this conversation.", short="c", metavar="ID")
-    provider: str = _opt("", _PROVIDER, metavar="NAME")
-    model: str = _opt("", _MODEL, short="m", metavar="NAME")
+    provider: str = _opt("", PROVIDER, metavar="NAME")
+    model: str = _opt("", MODEL, short="m", metavar="NAME")
     agent: str = _opt("", "Talk to this agent.", short="a", metavar="NAME")
 
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """A passage that the answer cites as `[number]`. `problem` says why the claim it stands for is not verified."""
+    """A passage that the answer cites as `[number]`. `problem` says why the claim it stands for is not verified.
+
+    Of a document, `section` is its page, sheet, slide or heading; of one in a collection, `opens` is where to read it.
+    """
 
     number: int
     root: str
@@ -59,6 +62,9 @@ class Citation:
     symbol: str = ""
     distance: Distance | None = None
     problem: str = ""
+    section: str = ""
+    collection: str = ""
+    opens: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +143,14 @@ class Answer:
     took_ms: float = 0.0
     trace: Trace = field(default_factory=Trace)
 
+    @property
+    def confidence(self) -> str:
+        """high: written by a model from enough evidence, every claim verified; low: refused, broken off or thin."""
+        if self.status != "ok" or self.missing or not self.citations:
+            return "low"
+        verified = not any(one.problem for one in self.citations)
+        return "high" if self.kind == "generated" and verified else "medium"
+
 
 # --- providers -----------------------------------------------------------------------------------------------------
 
@@ -205,8 +219,8 @@ class AgentRunRequest:
     )
     command: str = _opt("", "Run this command's steps, each with the instruction.", metavar="NAME")
     conversation: str = _opt("", "Go on with this conversation of the same agent.", short="c", metavar="ID")
-    provider: str = _opt("", _PROVIDER, metavar="NAME")
-    model: str = _opt("", _MODEL, short="m", metavar="NAME")
+    provider: str = _opt("", PROVIDER, metavar="NAME")
+    model: str = _opt("", MODEL, short="m", metavar="NAME")
     trace: bool = _opt(False, "Show rounds, grades, what was dropped and why, and tokens.", short="t")
 
 
@@ -325,8 +339,8 @@ class ConversationExport:
 class AnswerEvalRequest:
     suites: tuple[str, ...] = _arg((), "YAML files with questions and what their answers must have.")
     paths: tuple[str, ...] = _opt((".",), "The folders the questions are about.", metavar="DIR")
-    provider: str = _opt("", _PROVIDER, metavar="NAME")
-    model: str = _opt("", _MODEL, short="m", metavar="NAME")
+    provider: str = _opt("", PROVIDER, metavar="NAME")
+    model: str = _opt("", MODEL, short="m", metavar="NAME")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from codeinfo.requests import _arg, _opt, _required
-from codeinfo.types import Skip
+from codeinfo.requests.answers import MODEL, PROVIDER
+from codeinfo.types import Quality, Skip
 
 _COLLECTION = "A collection, by its name or id."
 _PROJECT = "The project whose context.json counts beside your own collections."
@@ -173,15 +174,32 @@ class DocumentHit:
 
 @dataclass(frozen=True, slots=True)
 class DocumentSearch:
+    """`quality` says how likely the answer is among the first results; None for a search by meaning alone."""
+
     query: str
     results: tuple[DocumentHit, ...]
     took_ms: float = 0.0
+    quality: Quality | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DocsSearchResponse:
     searches: tuple[DocumentSearch, ...]
     notes: tuple[str, ...] = ()
+
+
+# --- asking --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DocsAskRequest:
+    question: str = _required("The question, in plain words.")
+    collections: tuple[str, ...] = _opt((), "Only these collections, by name or id; all unless named.", short="c")
+    conversation: str = _opt("", "Go on with this conversation.", metavar="ID")
+    provider: str = _opt("", PROVIDER, metavar="NAME")
+    model: str = _opt("", MODEL, short="m", metavar="NAME")
+    trace: bool = _opt(False, "Show rounds, grades, what was dropped and why, and tokens.", short="t")
+    path: str = _opt(".", _PROJECT, metavar="DIR")
 
 
 # --- one document --------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Answers on a terminal, written while they come: `ask`, `chat` and `agents run`."""
+"""Answers on a terminal, written while they come: `ask`, `docs ask`, `chat` and `agents run`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from codeinfo.errors import CodeInfoError
 from codeinfo.requests.answers import AgentRunRequest, AskRequest, ChatRequest
+from codeinfo.requests.documents import DocsAskRequest
 from codeinfo.shells import progress, render_answers
 from codeinfo.shells.paper import Paper, clean
 
@@ -19,7 +20,7 @@ PROMPT = "? "
 EXIT_STOPPED = 130
 
 
-def ask(engine: Engine, request: AskRequest, paper: Paper) -> int:
+def ask(engine: Engine, request: AskRequest | DocsAskRequest, paper: Paper) -> int:
     with progress.shown(sys.stderr) as sink:
         answer = engine.answers.ask(request, progress=sink, emit=_write, steps=_steps())
     _end_line()

@@ -50,10 +50,10 @@ class CallView:
 
 def preview_of(engine: Engine, root: str, path: str, start: int, end: int) -> str:
     """The first lines of a passage, from the indexed file; "" where they cannot be had."""
-    from codeinfo.engine.lookup import Lookup
+    from codeinfo.engine.lookup import CodeLookup
 
     try:
-        return Lookup(engine, (root,), 1).read_file(path, start, max(start, end)).text
+        return CodeLookup(engine, (root,), 1).read_file(path, start, max(start, end)).text
     except (CodeInfoError, OSError, ValueError):
         return ""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from codeinfo.jsonable import jsonable
+from codeinfo.jsonable import PLAIN, jsonable, shown_fields
 
 if TYPE_CHECKING:
     from codeinfo.requests import IndexResponse, StatusReport
@@ -20,8 +20,10 @@ Reply = dict[str, Any]
 
 def without_none(value: Any) -> Any:
     """A dataclass as JSON without the fields that are None."""
-    if is_dataclass(value) and not isinstance(value, type):
-        pairs = ((item.name, getattr(value, item.name)) for item in fields(value))
+    if type(value) in PLAIN:
+        return value
+    if shown := shown_fields(type(value)):
+        pairs = ((name, getattr(value, name)) for name in shown)
         return {name: without_none(one) for name, one in pairs if one is not None}
     if isinstance(value, tuple | list):
         return [without_none(one) for one in value]
@@ -340,6 +342,42 @@ class AnswerOnly:
 
 def answer_only(answer: Answer, values: dict[str, Any]) -> Reply:
     return shaped(AnswerOnly(answer.conversation_id, answer.model_id, (Segment("answer", answer.text),)))
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentSource:
+    """`number` is the [n] of the answer; `section` is a page, sheet, slide or heading; `opens` is where to read it."""
+
+    number: int
+    collection: str
+    document: str
+    opens: str
+    section: str | None = None
+    problem: str | None = None  # why the claim it stands for is not verified
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentAnswer:
+    """`confidence` is high, medium or low."""
+
+    answer: str
+    sources: tuple[DocumentSource, ...]
+    confidence: str
+    conversationId: str
+    modelId: str
+    note: str | None = None
+
+
+def document_answer(answer: Answer, values: dict[str, Any]) -> Reply:
+    sources = tuple(
+        DocumentSource(
+            one.number, one.collection, one.path, one.opens, section=one.section or None, problem=one.problem or None
+        )
+        for one in answer.citations
+    )
+    note = "; ".join(answer.notes) or None
+    found = DocumentAnswer(answer.text, sources, answer.confidence, answer.conversation_id, answer.model_id, note=note)
+    return shaped(found)
 
 
 @dataclass(frozen=True, slots=True)

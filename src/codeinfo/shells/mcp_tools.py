@@ -127,7 +127,7 @@ def direct(
 _TABLES = {
     "tools": ("search",),
     "tools_edit": ("edit",),
-    "tools_answers": ("answers", "agents"),
+    "tools_answers": ("docs", "answers", "agents"),
     "tools_compat": ("docs", "compat"),
 }
 

@@ -99,6 +99,7 @@ TABLES: dict[str, tuple[str, ...]] = {
         "docs sync",
         "docs remove",
         "docs search",
+        "docs ask",
         "docs outline",
         "docs section",
         "docs related",

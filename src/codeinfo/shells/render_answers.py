@@ -34,7 +34,12 @@ def after(answer: answers.Answer, paper: Paper, *, trace: bool = False) -> None:
         for one in answer.citations:
             place = f"{_near(one.root, one.path)}:{one.start_line}-{one.end_line}"
             rows.append(
-                ((f"[{one.number}]", "dim"), (place, "cyan"), (one.problem and f"unverified: {one.problem}", "yellow"))
+                (
+                    (f"[{one.number}]", "dim"),
+                    (_near("", one.opens) if one.opens else place, "cyan"),
+                    (one.section, "magenta"),
+                    (one.problem and f"unverified: {one.problem}", "yellow"),
+                )
             )
         paper.table(rows)
     for note in answer.notes:

@@ -49,6 +49,7 @@ _IN = {
     },
     "requests.answers": {
         "ask": "Answer",
+        "docs ask": "Answer",
         "providers": "ProviderList",
         "agents list": "AgentList",
         "agents run": "AgentRun",

@@ -11,11 +11,12 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from codeinfo.store.faults import ODD
+from codeinfo.store.connections import load_meta
+from codeinfo.store.faults import ODD, Damage
 from codeinfo.store.rows import chunk_checksum, symbols_checksum
 from codeinfo.store.schema import TABLES
-from codeinfo.store.segments import Damage, decode_posting, rows_checksum
-from codeinfo.store.snapshot import Arrays, SqliteSnapshot, load_meta, map_vectors
+from codeinfo.store.segments import decode_posting, rows_checksum
+from codeinfo.store.snapshot import Arrays, SqliteSnapshot, map_vectors
 from codeinfo.types import FileKind
 
 _TERMS_AT_ONCE = 500

@@ -11,8 +11,7 @@ from typing import Any
 
 import apsw
 
-from codeinfo.store.faults import ODD, BuildDamaged, is_writable, mark_damaged, translated
-from codeinfo.store.segments import Damage
+from codeinfo.store.faults import ODD, BuildDamaged, Damage, is_writable, mark_damaged, translated
 
 BUSY_MS = 10_000  # how long a statement waits for another process's short transaction
 _SHARED_BYTES = 65_536  # what SQLite needs beside a database to open it, at the least
@@ -158,6 +157,15 @@ def library_version() -> str:
 def one(db: apsw.Connection, query: str, values: tuple[Any, ...] = ()) -> tuple[Any, ...]:
     """The only row of a query. All rows are fetched, so that no statement stays open."""
     return db.execute(query, values).fetchall()[0]
+
+
+def load_meta(db: apsw.Connection) -> dict[str, str]:
+    """What the index says about itself, as far as whoever reads it relies on it."""
+    meta = dict(db.execute("SELECT key, value FROM meta"))
+    numbers = (meta.get("generation", ""), meta.get("dimension", "0"))
+    if not all(number.isdecimal() for number in numbers) or "recipe" not in meta:
+        raise Damage("what it says about itself makes no sense")
+    return meta
 
 
 @contextmanager

@@ -11,7 +11,15 @@ from pathlib import Path
 import apsw
 
 from codeinfo.errors import Busy, IndexDamaged, OutOfSpace, UsageError
-from codeinfo.store.segments import Damage
+
+
+class Damage(Exception):
+    """Stored bytes that do not match their checksum or size: a flipped bit, a truncated file."""
+
+
+class VectorsGone(Damage):
+    """A vector file that the database lists is not there."""
+
 
 # What reading damaged rows can end in, besides what SQLite itself notices: another type, another length, no UTF-8.
 ODD: tuple[type[Exception], ...] = (

@@ -13,20 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codeinfo.ports import IN_FOLDER, IN_STEM, Posting
+from codeinfo.store.faults import Damage
 from codeinfo.tokens import FOLDER_MARK, NAME_MARK, STEM_MARK, TYPE_MARK
 
 _BYTES_PER_POSTING = 9
 _MARK_LENGTH = len(STEM_MARK)
 _TEXT, _TYPE, _NAME, _STEM, _FOLDER = range(5)
 _FIELDS = {TYPE_MARK: _TYPE, NAME_MARK: _NAME, STEM_MARK: _STEM, FOLDER_MARK: _FOLDER}
-
-
-class Damage(Exception):
-    """Stored bytes that do not match their checksum or size: a flipped bit, a truncated file."""
-
-
-class VectorsGone(Damage):
-    """A vector file that the database lists is not there."""
 
 
 def rows_checksum(*columns: bytes) -> int:

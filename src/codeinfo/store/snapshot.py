@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
@@ -14,16 +15,11 @@ from numpy.typing import NDArray
 from codeinfo.frozen import frozen
 from codeinfo.ports import ChunkRow, Made, Posting, StoredSymbol
 from codeinfo.rank.boost import usual_depths
+from codeinfo.store.faults import Damage, VectorsGone
 from codeinfo.store.rows import chunk_checksum, definition_from_row
-from codeinfo.store.segments import (
-    Damage,
-    VectorsGone,
-    decode_posting,
-    joined_posting,
-    live_row_map,
-    moved_posting,
-    rows_checksum,
-)
+from codeinfo.store.segments import decode_posting, joined_posting, live_row_map, moved_posting, rows_checksum
+
+_MANY_ROWS = 50_000  # vectors that are worth a second thread
 
 
 @frozen
@@ -54,15 +50,6 @@ class Arrays:
     row_length: NDArray[np.float32]
     segments: tuple[Segment, ...]
     derived: dict[Hashable, Any] = field(default_factory=dict)  # what ranking made of the above
-
-
-def load_meta(db: apsw.Connection) -> dict[str, str]:
-    """What the index says about itself, as far as whoever reads it relies on it."""
-    meta = dict(db.execute("SELECT key, value FROM meta"))
-    numbers = (meta.get("generation", ""), meta.get("dimension", "0"))
-    if not all(number.isdecimal() for number in numbers) or "recipe" not in meta:
-        raise Damage("what it says about itself makes no sense")
-    return meta
 
 
 def load_arrays(db: apsw.Connection, folder: Path, generation: int, complete: bool) -> Arrays:
@@ -119,6 +106,15 @@ def map_vectors(path: Path, rows: int, dimension: int) -> NDArray[np.float32]:
         raise VectorsGone(f"{path.name} is gone") from error
 
 
+def vectors_of_file(db: apsw.Connection, folder: Path, file_id: int) -> NDArray[np.float32] | None:
+    query = "SELECT row_count, file_ids, vector_file, dimension FROM segments WHERE vector_file != ''"
+    for count, owners, vector_file, dimension in db.execute(query):
+        rows = np.flatnonzero(np.frombuffer(owners, np.int32, count) == file_id)
+        if len(rows):
+            return np.array(map_vectors(folder / vector_file, count, dimension)[rows])
+    return None
+
+
 class SqliteSnapshot:
     """The Snapshot port over SQLite; valid while its read transaction is open."""
 
@@ -162,7 +158,7 @@ class SqliteSnapshot:
         for segment in segments:
             if segment.vectors is None:
                 continue
-            scores = segment.vectors @ query
+            scores = _products(segment.vectors, query)
             if segment.row_map is not None:
                 scores = scores[segment.row_map >= 0]
             result[segment.first_row : segment.first_row + segment.live_rows] = scores
@@ -215,3 +211,16 @@ class SqliteSnapshot:
                     d.exported, d.bases FROM definitions d JOIN files f ON f.id = d.file_id
                     WHERE d.name_key IN ({marks}) ORDER BY f.path, d.ordinal"""
         return [StoredSymbol(path, definition_from_row(*rest)) for path, *rest in self._db.execute(query, keys)]
+
+
+def _products(vectors: NDArray[np.float32], query: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Of every row with the query; many rows in two threads, since one would wait for the memory most of the time."""
+    result = np.empty(len(vectors), np.float32)
+    middle = len(vectors) // 2 if len(vectors) >= _MANY_ROWS else 0
+    other = threading.Thread(target=np.dot, args=(vectors[:middle], query, result[:middle]))
+    if middle:
+        other.start()
+    np.dot(vectors[middle:], query, result[middle:])
+    if middle:
+        other.join()
+    return result

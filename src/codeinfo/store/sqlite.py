@@ -2,6 +2,9 @@
 
 A vector file is written and synced before the transaction that lists it; one that no transaction lists is an orphan
 of a crash and is removed by the next writer. So the database alone says what the index contains.
+
+What works on arrays is loaded when it is first needed: whether anything changed is told without it, and a parser can
+start meanwhile.
 """
 
 from __future__ import annotations
@@ -13,22 +16,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
-from zlib import crc32
+from typing import TYPE_CHECKING, NamedTuple
 
 import apsw
-import numpy as np
-from numpy.typing import NDArray
 
 from codeinfo.ports import FileSymbols
-from codeinfo.store.connections import Connections, one
-from codeinfo.store.faults import Replaced, refuse_marked, translated
+from codeinfo.store.connections import Connections, load_meta, one
+from codeinfo.store.faults import Damage, Replaced, VectorsGone, refuse_marked, translated
 from codeinfo.store.rows import definition_from_row, import_from_row
 from codeinfo.store.schema import SCHEMA_VERSION, TABLES
-from codeinfo.store.segments import Damage, SegmentBuilder, VectorsGone, live_row_map, segments_to_merge
-from codeinfo.store.snapshot import Arrays, SqliteSnapshot, load_arrays, load_meta, map_vectors
-from codeinfo.store.writing import NO_VECTORS, VectorFile, delete_file, insert_file, insert_segment, merge_segments
 from codeinfo.types import FileKind, IndexedFile, ManifestRow, Skip, SourceFile
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from codeinfo.store.snapshot import Arrays, SqliteSnapshot
 
 _SNAPSHOT_TRIES = 5  # a merge may unlink a vector file between our reading its name and opening it
 
@@ -47,6 +50,7 @@ class SqliteStore:
         self.folder = folder
         self._lock = threading.Lock()
         self._arrays: Arrays | None = None
+        self._manifest: tuple[str, Mapping[str, ManifestRow]] | None = None
         self._connections = Connections(folder / "index.db", SCHEMA_VERSION)
         if recipe is not None:
             with translated(folder):
@@ -62,7 +66,7 @@ class SqliteStore:
     def close(self) -> None:
         self._connections.close()
         with self._lock:
-            self._arrays = None
+            self._arrays = self._manifest = None
 
     @property
     def damaged(self) -> bool:
@@ -91,13 +95,23 @@ class SqliteStore:
         with self._connections.reading() as db:
             return load_meta(db)
 
-    def manifest(self) -> dict[str, ManifestRow]:
+    def manifest(self) -> Mapping[str, ManifestRow]:
+        """Read once a generation: a refresh looks at it several times."""
         query = "SELECT id, path, size, mtime_ns, sha256, language, kind, chunk_count FROM files"
         with self._connections.reading() as db:
-            return {
-                row[1]: ManifestRow(row[0], row[1], row[2], row[3], row[4], row[5], FileKind(row[6]), row[7])
-                for row in db.execute(query)
-            }
+            generation = load_meta(db)["generation"]
+            with self._lock:
+                known = self._manifest
+            if known is None or known[0] != generation:
+                kinds = {kind.value: kind for kind in FileKind}
+                rows = (
+                    ManifestRow(file_id, path, size, mtime_ns, sha256, language, kinds[kind], chunks)
+                    for file_id, path, size, mtime_ns, sha256, language, kind, chunks in db.execute(query)
+                )
+                known = (generation, {row.path: row for row in rows})
+                with self._lock:
+                    self._manifest = known
+            return known[1]
 
     def counts(self) -> Counts:
         with self._connections.reading() as db:
@@ -108,6 +122,8 @@ class SqliteStore:
 
     @contextmanager
     def snapshot(self) -> Iterator[SqliteSnapshot]:
+        from codeinfo.store.snapshot import SqliteSnapshot
+
         for attempt in range(_SNAPSHOT_TRIES):
             with self._connections.reading() as db:
                 try:
@@ -120,6 +136,8 @@ class SqliteStore:
                 return
 
     def _arrays_of(self, db: apsw.Connection) -> Arrays:
+        from codeinfo.store.snapshot import load_arrays
+
         meta = load_meta(db)
         generation = int(meta["generation"])
         with self._lock:
@@ -150,13 +168,13 @@ class SqliteStore:
             return FileSymbols(defined, tuple(import_from_row(*row) for row in imports), references)
 
     def vectors_by_hash(self, sha256: str) -> NDArray[np.float32] | None:
+        from codeinfo.store.snapshot import vectors_of_file
+
         with self._connections.reading() as db:
             for (file_id,) in db.execute("SELECT id FROM files WHERE sha256 = ?", (sha256,)):
-                query = "SELECT row_count, file_ids, vector_file, dimension FROM segments WHERE vector_file != ''"
-                for count, owners, vector_file, dimension in db.execute(query):
-                    rows = np.flatnonzero(np.frombuffer(owners, np.int32, count) == file_id)
-                    if len(rows):
-                        return np.array(map_vectors(self.folder / vector_file, count, dimension)[rows])
+                found = vectors_of_file(db, self.folder, file_id)
+                if found is not None:
+                    return found
         return None
 
     def digest(self) -> str:
@@ -175,20 +193,22 @@ class SqliteStore:
 
     # --- writing ---
 
+    def warm_up(self) -> None:
+        """Load what writing needs, while the caller waits for something else."""
+        import codeinfo.store.writing  # noqa: F401
+
     def apply(self, files: Sequence[IndexedFile], removed: Sequence[str], touched: Sequence[SourceFile]) -> None:
-        vectors = self._write_vectors(files)
+        from codeinfo.store.writing import insert_files, remove_files, write_vectors
+
+        with translated(self.folder):
+            vectors = write_vectors(self.folder, [file.vectors for file in files if file.vectors is not None])
         with self._writing() as db:
-            for path in (*removed, *(file.source.path for file in files)):
-                delete_file(db, path)
+            remove_files(db, (*removed, *(file.source.path for file in files)))
             db.executemany(
                 "UPDATE files SET size = ?, mtime_ns = ? WHERE path = ?",
                 ((source.size, source.mtime_ns, source.path) for source in touched),
             )
-            if files:
-                builder = SegmentBuilder()
-                for file in files:
-                    insert_file(db, file, builder)
-                insert_segment(db, builder, vectors)
+            insert_files(db, files, vectors)
 
     def finish(self, meta: Mapping[str, str]) -> None:
         with self._writing() as db:
@@ -197,58 +217,19 @@ class SqliteStore:
             pass
         self._remove_orphans()
 
-    def _write_vectors(self, files: Sequence[IndexedFile]) -> VectorFile:
-        return self._write_vector_file([file.vectors for file in files if file.vectors is not None])
-
-    def _write_vector_file(self, blocks: Sequence[NDArray[np.float32]]) -> VectorFile:
-        """Block after block, since all of an index's vectors at once would take its size in memory again."""
-        blocks = [block for block in blocks if len(block)]
-        if not blocks:
-            return NO_VECTORS
-        name, checksum = f"vectors-{os.getpid()}-{os.urandom(6).hex()}.f32", 0
-        with translated(self.folder):
-            try:
-                with open(self.folder / name, "xb") as sink:
-                    for block in blocks:
-                        data = np.ascontiguousarray(block, np.float32).data.cast("B")
-                        checksum = crc32(data, checksum)
-                        sink.write(data)
-                    sink.flush()
-                    os.fsync(sink.fileno())
-            except OSError:
-                (self.folder / name).unlink(missing_ok=True)  # half a file would only keep a full disk full
-                raise
-        return VectorFile(name, blocks[0].shape[1], checksum)
-
     def _merge_once(self) -> bool:
         """Fold one crowd of segments into one. The caller holds the index lock, so no other writer interferes."""
-        with self._connections.reading() as db:
-            live = np.array([row[0] for row in db.execute("SELECT id FROM files ORDER BY id")], np.int32)
-            shapes, maps = {}, {}
-            for segment, count, owners in db.execute("SELECT id, row_count, file_ids FROM segments ORDER BY id"):
-                shapes[segment] = count
-                maps[segment] = live_row_map(np.frombuffer(owners, np.int32, count), live)
-        alive = {s: shapes[s] if (m := maps[s]) is None else int((m >= 0).sum()) for s in shapes}
-        chosen = segments_to_merge(shapes, alive)
-        if not chosen:
-            return False
-        vectors = self._merged_vectors(chosen, maps)
-        with self._writing() as db:
-            merge_segments(db, chosen, maps, alive, vectors)
-        return True
+        from codeinfo.store.writing import merge_segments, planned_merge, write_vectors
 
-    def _merged_vectors(self, chosen: list[int], maps: Mapping[int, NDArray[np.int32] | None]) -> VectorFile:
-        parts = []
         with self._connections.reading() as db:
-            for segment in chosen:
-                query = "SELECT row_count, vector_file, dimension FROM segments WHERE id = ?"
-                count, vector_file, dimension = one(db, query, (segment,))
-                if not vector_file:
-                    return NO_VECTORS
-                row_map = maps[segment]
-                block = map_vectors(self.folder / vector_file, count, dimension)
-                parts.append(block if row_map is None else block[row_map >= 0])
-        return self._write_vector_file(parts)
+            plan = planned_merge(db)
+            if plan is None:
+                return False
+            with translated(self.folder):
+                vectors = write_vectors(self.folder, plan.vectors(db, self.folder))
+        with self._writing() as db:
+            merge_segments(db, plan, vectors)
+        return True
 
     def _remove_orphans(self) -> None:
         with self._connections.reading() as db:

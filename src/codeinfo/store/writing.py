@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import apsw
 import numpy as np
@@ -11,7 +14,8 @@ from numpy.typing import NDArray
 
 from codeinfo.store.connections import one
 from codeinfo.store.rows import chunk_row, definition_rows, import_rows, symbols_checksum
-from codeinfo.store.segments import SegmentBuilder, merge_postings, rows_checksum
+from codeinfo.store.segments import SegmentBuilder, live_row_map, merge_postings, rows_checksum, segments_to_merge
+from codeinfo.store.snapshot import map_vectors
 from codeinfo.types import IndexedFile
 
 
@@ -24,7 +28,40 @@ class VectorFile(NamedTuple):
 NO_VECTORS = VectorFile("", 0, 0)
 
 
-def delete_file(db: apsw.Connection, path: str) -> None:
+def write_vectors(folder: Path, blocks: Iterable[NDArray[np.float32]]) -> VectorFile:
+    """Block after block, since all of an index's vectors at once would take its size in memory again."""
+    blocks = [block for block in blocks if len(block)]
+    if not blocks:
+        return NO_VECTORS
+    name, checksum = f"vectors-{os.getpid()}-{os.urandom(6).hex()}.f32", 0
+    try:
+        with open(folder / name, "xb") as sink:
+            for block in blocks:
+                data = np.ascontiguousarray(block, np.float32).data.cast("B")
+                checksum = crc32(data, checksum)
+                sink.write(data)
+            sink.flush()
+            os.fsync(sink.fileno())
+    except OSError:
+        (folder / name).unlink(missing_ok=True)  # half a file would only keep a full disk full
+        raise
+    return VectorFile(name, blocks[0].shape[1], checksum)
+
+
+def remove_files(db: apsw.Connection, paths: Iterable[str]) -> None:
+    for path in paths:
+        _remove_file(db, path)
+
+
+def insert_files(db: apsw.Connection, files: Sequence[IndexedFile], vectors: VectorFile) -> None:
+    if files:
+        builder = SegmentBuilder()
+        for file in files:
+            _insert_file(db, file, builder)
+        _insert_segment(db, builder, vectors)
+
+
+def _remove_file(db: apsw.Connection, path: str) -> None:
     for (file_id,) in list(db.execute("SELECT id FROM files WHERE path = ?", (path,))):
         for table, column in (
             ("files", "id"),
@@ -35,7 +72,7 @@ def delete_file(db: apsw.Connection, path: str) -> None:
             db.execute(f"DELETE FROM {table} WHERE {column} = ?", (file_id,))
 
 
-def insert_file(db: apsw.Connection, file: IndexedFile, builder: SegmentBuilder) -> None:
+def _insert_file(db: apsw.Connection, file: IndexedFile, builder: SegmentBuilder) -> None:
     source, parsed = file.source, file.parsed
     definitions, imports = list(definition_rows(parsed.definitions)), list(import_rows(parsed.imports))
     db.execute(
@@ -67,7 +104,7 @@ def insert_file(db: apsw.Connection, file: IndexedFile, builder: SegmentBuilder)
     db.executemany("INSERT INTO imports VALUES(?,?,?,?,?,?,?)", ((file_id, *row) for row in imports))
 
 
-def insert_segment(db: apsw.Connection, builder: SegmentBuilder, vectors: VectorFile) -> None:
+def _insert_segment(db: apsw.Connection, builder: SegmentBuilder, vectors: VectorFile) -> None:
     if not builder.chunk_ids:
         return
     segment = _insert_segment_row(
@@ -93,13 +130,47 @@ def _insert_segment_row(
     return int(db.last_insert_rowid())
 
 
-def merge_segments(
-    db: apsw.Connection,
-    chosen: list[int],
-    maps: Mapping[int, NDArray[np.int32] | None],
-    alive: Mapping[int, int],
-    vectors: VectorFile,
-) -> None:
+class Merge(NamedTuple):
+    """Segments to fold into one, each with the map of its rows and how many of them are alive."""
+
+    chosen: list[int]
+    maps: Mapping[int, NDArray[np.int32] | None]
+    alive: Mapping[int, int]
+
+    def vectors(self, db: apsw.Connection, folder: Path) -> list[NDArray[np.float32]]:
+        parts = []
+        for segment in self.chosen:
+            query = "SELECT row_count, vector_file, dimension FROM segments WHERE id = ?"
+            count, vector_file, dimension = one(db, query, (segment,))
+            if not vector_file:
+                return []
+            row_map = self.maps[segment]
+            block = map_vectors(folder / vector_file, count, dimension)
+            parts.append(block if row_map is None else block[row_map >= 0])
+        return parts
+
+
+def planned_merge(db: apsw.Connection) -> Merge | None:
+    live = np.array([row[0] for row in db.execute("SELECT id FROM files ORDER BY id")], np.int32)
+    shapes, maps = {}, {}
+    for segment, count, owners in db.execute("SELECT id, row_count, file_ids FROM segments ORDER BY id"):
+        shapes[segment] = count
+        maps[segment] = live_row_map(np.frombuffer(owners, np.int32, count), live)
+    alive = {s: shapes[s] if (m := maps[s]) is None else int((m >= 0).sum()) for s in shapes}
+    chosen = segments_to_merge(shapes, alive)
+    return Merge(chosen, maps, alive) if chosen else None
+
+
+def merge_segments(db: apsw.Connection, plan: Merge, vectors: VectorFile) -> None:
+    if any(plan.alive[segment] for segment in plan.chosen):  # those of edited files are often dead altogether
+        _insert_merged(db, plan, vectors)
+    for segment in plan.chosen:
+        db.execute("DELETE FROM postings WHERE segment = ?", (segment,))
+        db.execute("DELETE FROM segments WHERE id = ?", (segment,))
+
+
+def _insert_merged(db: apsw.Connection, plan: Merge, vectors: VectorFile) -> None:
+    chosen, maps, alive = plan
     columns: tuple[list[bytes], list[bytes], list[bytes]] = ([], [], [])
     for segment in chosen:
         row = one(db, "SELECT chunk_ids, file_ids, lengths FROM segments WHERE id = ?", (segment,))
@@ -115,6 +186,3 @@ def merge_segments(
     sources = [db.execute(query, (segment,)) for segment in chosen]
     postings = merge_postings(sources, [maps[s] for s in chosen], offsets)
     db.executemany("INSERT INTO postings VALUES(?, ?, ?)", ((merged, term, data) for term, data in postings))
-    for segment in chosen:
-        db.execute("DELETE FROM postings WHERE segment = ?", (segment,))
-        db.execute("DELETE FROM segments WHERE id = ?", (segment,))

@@ -7,10 +7,8 @@ that a renamed file keeps its vectors.
 
 from __future__ import annotations
 
-import json
 import math
 import mmap
-import struct
 from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
@@ -20,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from codeinfo.providers.builtin.embedder import read_head
 from codeinfo.tokens import identifiers, split_identifier, words
 
 Floats = NDArray[np.float32]
@@ -28,61 +27,6 @@ Ints = NDArray[np.int64]
 MAX_PIECES = 4  # of an unknown word; more of them are noise
 REMEMBERED = 300_000  # identifiers; a stream of random names must not fill the memory
 BATCH = 256  # rows gathered at once: 256 chunks × 80 words × 1 KB stay within a few tens of megabytes
-
-
-MODEL = Path(__file__).parent / "model.safetensors"
-# Raw distances of this model up to which right chunks reach, onto the scale of the default cutoff: see docs/model.md.
-RIGHT_UNTIL = 1.43
-MAX_PATHS = 20_000  # remembered path vectors, 1 KB each
-CUTOFF = 1.4
-FARTHEST = 4.0
-
-
-class BuiltinEmbedder:
-    """The port `Embedder` over the table that ships with the package. Loading maps the file and reads its words."""
-
-    def __init__(self, path: Path = MODEL) -> None:
-        tensors, metadata = read_safetensors(path)
-        self._encoder = Encoder.of(tensors)
-        self._paths: dict[str, Floats] = {}
-        self._model_id = f"{metadata['id']}-{self._encoder.dimension}"
-
-    @property
-    def model_id(self) -> str:
-        return self._model_id
-
-    @property
-    def dimension(self) -> int:
-        return self._encoder.dimension
-
-    def embed_documents(self, texts: Sequence[str]) -> Floats:
-        return self._encoder.documents(texts)
-
-    def embed_query(self, text: str) -> Floats:
-        return self._encoder.query(text)
-
-    def embed_words(self, words: Sequence[tuple[str, float]]) -> Floats:
-        return self._encoder.weighed_query(words)
-
-    def path_vectors(self, paths: Sequence[str]) -> Floats:
-        """One unit row a path, from words weighted by how few of `paths` share them: pass all paths of an index."""
-        return self._encoder.path_vectors(paths)
-
-    def embed_paths(self, paths: Sequence[str]) -> Floats:
-        """What each path says, its words weighted as those of a query: the same whatever else an index holds."""
-        known = self._paths
-        if len(known) >= MAX_PATHS:
-            known.clear()
-        new = [path for path in paths if path not in known]
-        if new:
-            known.update(zip(new, self._encoder.queries([_without_extension(path) for path in new]), strict=True))
-        return np.array([known[path] for path in paths], np.float32)
-
-    def calibrate(self, distance: float) -> float:
-        """Stretch the scale so that the default cutoff falls where right chunks end; order and both ends are kept."""
-        if distance <= RIGHT_UNTIL:
-            return distance * CUTOFF / RIGHT_UNTIL
-        return CUTOFF + (distance - RIGHT_UNTIL) * (FARTHEST - CUTOFF) / (FARTHEST - RIGHT_UNTIL)
 
 
 class WordIds(dict[str, tuple[int, ...]]):
@@ -171,6 +115,13 @@ class Encoder:
             out[told] = sums / np.maximum(np.sqrt(np.einsum("ij,ij->i", sums, sums)), 1e-9)[:, None]
         return out
 
+    def of_paths(self, paths: Sequence[str]) -> Floats:
+        """What each path says by itself, its words weighted as those of a query."""
+        return self.queries([_without_extension(path) for path in paths])
+
+    def stacked(self, rows: Sequence[Floats]) -> Floats:
+        return np.array(rows, np.float32).reshape(len(rows), self.dimension)
+
     def weighted(self, rows: Sequence[Sequence[tuple[str, float]]]) -> Floats:
         """Unit-length sums of words with weights of the caller's choosing."""
         parts = [[(i, weight) for word, weight in row for i in self._ids[word]] for row in rows]
@@ -197,9 +148,7 @@ class Encoder:
     def _sums(self, ids: Ints, weights: Floats, lengths: Ints) -> Floats:
         """Weighted sums of table rows, `lengths[i]` ids for row i, scaled to unit length."""
         out = np.empty((len(lengths), self.dimension), np.float32)
-        if self._floats is None:
-            self._floats = self._vectors.astype(np.float32) * self._scales[:, None]
-        table = self._floats
+        table, ids = self._table(ids)
         start = 0
         for row, length in enumerate(lengths.tolist()):
             end = start + length
@@ -212,6 +161,14 @@ class Encoder:
         out /= np.maximum(norms, 1e-9)[:, None]
         return out
 
+    def _table(self, ids: Ints) -> tuple[Floats, Ints]:
+        """Words as floats, and where `ids` are among them: all of them once a whole index asks, else only these."""
+        if self._floats is None and len(ids) < len(self._vectors):
+            return self._vectors[ids].astype(np.float32) * self._scales[ids][:, None], np.arange(len(ids))
+        if self._floats is None:
+            self._floats = self._vectors.astype(np.float32) * self._scales[:, None]
+        return self._floats, ids
+
 
 def _without_extension(path: str) -> str:
     folder, slash, name = path.rpartition("/")
@@ -222,16 +179,15 @@ _TYPES = {"I8": np.int8, "U8": np.uint8, "F32": np.float32}
 
 
 def read_safetensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """Tensors as views of the mapped file, and its metadata. The format: a length, a JSON head, the bytes."""
+    """Tensors as views of the mapped file, and its metadata."""
     with open(path, "rb") as file:
+        head, start = read_head(file)
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    size = struct.unpack_from("<Q", mapped)[0]
-    head = json.loads(mapped[8 : 8 + size])
     metadata: dict[str, str] = head.pop("__metadata__", {})
     tensors: dict[str, NDArray[Any]] = {}
     for name, about in head.items():
-        start, end = about["data_offsets"]
+        first, end = about["data_offsets"]
         kind = np.dtype(_TYPES[about["dtype"]])
-        flat = np.frombuffer(mapped, kind, (end - start) // kind.itemsize, 8 + size + start)
+        flat = np.frombuffer(mapped, kind, (end - first) // kind.itemsize, start + first)
         tensors[name] = flat.reshape(about["shape"])
     return tensors, metadata

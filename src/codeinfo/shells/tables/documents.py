@@ -68,6 +68,17 @@ OPERATIONS = (
         renderer=_RENDER,
     ),
     Operation(
+        name="docs ask",
+        request=requests.DocsAskRequest,
+        handler=lambda engine, request, progress: engine.answers.ask(request, progress=progress),
+        summary="Answer a question from collections of documents, with citations that were checked.",
+        help="As `codeinfo ask` does from code. Each source says where it opens: page, sheet, slide, heading or line.",
+        read_only=False,
+        group="answers",
+        renderer="codeinfo.shells.render_answers:render",
+        live="codeinfo.shells.chat:ask",
+    ),
+    Operation(
         name="docs outline",
         request=requests.DocsOutlineRequest,
         handler=lambda engine, request, progress: engine.documents.outline(request),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codeinfo.requests import answers
+from codeinfo.requests import answers, documents
 from codeinfo.shells import mcp_shapes as shapes
 from codeinfo.shells.mcp_schema import Input
 from codeinfo.shells.mcp_tools import Tool, Values, placed
@@ -24,7 +24,9 @@ _ANSWER_CODES = {
     "CODE_INFO_LLM_UNAVAILABLE": -32001,
     "": -32002,  # any other failure
 }
+_QUESTION = Input("question", "The question, in plain words.", required=True)
 _CONVERSATION = Input("conversationId", "Go on with this conversation.")
+_WHOM = (Input("provider", "Ask this server of those set up."), Input("model", "Ask this model."))
 
 
 def _ask_request(values: Values, project: str) -> answers.AskRequest:
@@ -37,6 +39,17 @@ def _ask_request(values: Values, project: str) -> answers.AskRequest:
     )
 
 
+def _documents_request(values: Values, project: str) -> documents.DocsAskRequest:
+    return documents.DocsAskRequest(
+        values["question"],
+        collections=values.get("collections", ()),
+        conversation=values.get("conversationId", ""),
+        provider=values.get("provider", ""),
+        model=values.get("model", ""),
+        **placed(documents.DocsAskRequest, "path", project),
+    )
+
+
 def _agent_request(values: Values, project: str) -> answers.AgentRunRequest:
     return answers.AgentRunRequest(
         values["agentName"],
@@ -46,7 +59,7 @@ def _agent_request(values: Values, project: str) -> answers.AgentRunRequest:
     )
 
 
-def _ask(engine: Engine, request: answers.AskRequest, call: Call) -> answers.Answer:
+def _ask(engine: Engine, request: answers.AskRequest | documents.DocsAskRequest, call: Call) -> answers.Answer:
     return engine.answers.ask(
         request, progress=call.progress, emit=call.check, steps=call.check, source="MCP", wrap=call.stoppable
     )
@@ -66,14 +79,33 @@ TOOLS: tuple[Tool, ...] = (
         description="A question about the codebase answered in prose, with citations that were checked. Slower than "
         "search_codebase: a chat model is asked where one is set up, otherwise the best passages are quoted.",
         inputs=(
-            Input("question", "The question, in plain words.", required=True),
+            _QUESTION,
             _CONVERSATION,
-            Input("provider", "Ask this server of those set up."),
-            Input("model", "Ask this model."),
+            *_WHOM,
         ),
         request=_ask_request,
         result=shapes.AnswerOnly,
         shape=shapes.answer_only,
+        perform=_ask,
+        codes=_ANSWER_CODES,
+        open_world=True,
+    ),
+    Tool(
+        name="ask_documents",
+        operation="docs ask",
+        sets=("docs", "answers"),
+        description="A question answered in prose from collections of documents, with the page, sheet, slide or "
+        "heading of every source, each checked. Slower than documents_search: a chat model is asked where one is set "
+        "up, otherwise the best passages are quoted.",
+        inputs=(
+            _QUESTION,
+            Input("collections", "Only these collections, by name or id; all unless named.", "tuple[str, ...]"),
+            _CONVERSATION,
+            *_WHOM,
+        ),
+        request=_documents_request,
+        result=shapes.DocumentAnswer,
+        shape=shapes.document_answer,
         perform=_ask,
         codes=_ANSWER_CODES,
         open_world=True,
