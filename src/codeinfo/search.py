@@ -254,8 +254,8 @@ def choose(
 
 def _candidates(
     query: Query, evidence: Evidence, view: Snapshot, ranked: Sequence[Ranked], options: SearchOptions
-) -> Iterator[tuple[Ranked, list[tuple[ChunkRow, Distance | None]]]]:
-    """Files in order with their best chunks and how far these are, read a page at a time: a plain search needs one."""
+) -> Iterator[tuple[Ranked, list[tuple[ChunkRow, float | None]]]]:
+    """Files in order with their best chunks and their cosines, read a page at a time: a plain search needs one."""
     most = None if options.symbol_kinds else ROWS_PER_FILE
     page = max(options.limit, 1)
     last = len(ranked) if options.symbol_kinds or options.explain else options.limit
@@ -263,16 +263,17 @@ def _candidates(
         items = ranked[start : start + page]
         rows = best_rows(query, evidence, view, [item.file for item in items], most)
         flat = [row for own in rows for row in own]
-        found = zip(view.chunks(flat), _distances(evidence, view, flat), strict=True)
+        found = zip(view.chunks(flat), _cosines_of(evidence, view, flat), strict=True)
         for item, own in zip(items, rows, strict=True):
             yield item, list(islice(found, len(own)))
 
 
-def _distances(evidence: Evidence, view: Snapshot, rows: Sequence[int]) -> list[Distance | None]:
+def _cosines_of(evidence: Evidence, view: Snapshot, rows: Sequence[int]) -> Sequence[float | None]:
+    """With the query as it was asked, whatever its words are worth here: distances are on the model's own scale."""
     if evidence.meant is None or not rows:
         return [None] * len(rows)
-    cosines: list[float] = (view.vectors(rows) @ evidence.meant.asked).tolist()
-    return [Distance(round(meaning.squared_l2(cosine), 4)) for cosine in cosines]
+    cosines: list[float | None] = (view.vectors(rows) @ evidence.meant.asked).tolist()
+    return cosines
 
 
 def _budget(options: SearchOptions, hits: Sequence[Hit]) -> int:
@@ -347,11 +348,11 @@ def _ranks(file: int, evidence: Evidence) -> dict[str, int]:
 def _hit(
     finder: Finder,
     score: float,
-    best: list[tuple[ChunkRow, Distance | None]],
+    best: list[tuple[ChunkRow, float | None]],
     budget: int,
     root: str,
 ) -> Hit:
-    chunk, distance = best[0]
+    chunk, cosine = best[0]
     first, last = focus(chunk.text, finder, budget)
     return Hit(
         root=root,
@@ -367,7 +368,7 @@ def _hit(
         symbol=chunk.symbol,
         symbol_kind=chunk.kind,
         breadcrumb=chunk.breadcrumb,
-        distance=distance,
+        distance=None if cosine is None else Distance(round(meaning.squared_l2(cosine), 4)),
         more=tuple((other.start_line, other.end_line) for other, _ in best[1:2]),
     )
 
