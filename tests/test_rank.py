@@ -25,10 +25,11 @@ from codeinfo.rank.keyword import (
     runs_of,
     score_keywords,
 )
-from codeinfo.rank.meaning import file_meaning, squared_l2
+from codeinfo.rank.meaning import PATH_SHARE, file_meaning, squared_l2, with_paths, word_worths
 from codeinfo.rank.quality import Grounds, assess, grounds
 from codeinfo.rank.query import read_query
 from codeinfo.rank.weights import WITH_VECTORS, WITHOUT_VECTORS
+from codeinfo.tokens import stem
 
 W = WITH_VECTORS
 
@@ -169,6 +170,11 @@ def test_stem_precision_is_the_share_of_the_name() -> None:
     assert boost.stem_precision(whole, paths, 3).tolist() == pytest.approx([1, 1, 0])
 
 
+def test_a_name_matches_as_well_as_its_worse_half() -> None:
+    both = boost.both(np.array([1, 1, 0.2, 0], np.float32), np.array([1, 0.2, 1, 0], np.float32))
+    assert both.tolist() == pytest.approx([1, 1 / 3, 1 / 3, 0])
+
+
 def test_definitions_of_a_bare_name() -> None:
     found = [
         (0, "Session", "class"),
@@ -274,13 +280,40 @@ def test_who_asks_for_them_gets_them(text: str, path: str) -> None:
 
 def test_a_file_means_what_its_best_chunk_means() -> None:
     cosines = np.array([0.9, 0.1, 0.5, 0.5], np.float32)
-    meaning = file_meaning(cosines, runs_of(np.array([0, 0, 1, 2], np.int32)), 4)  # the fourth file has no chunks
+    meaning, _ = file_meaning(cosines, runs_of(np.array([0, 0, 1, 2], np.int32)), 4)  # the fourth file has no chunks
     assert meaning.tolist() == pytest.approx([math.sqrt(2) / 4, 0, 0, 0], abs=1e-5)
 
 
 def test_files_of_equal_meaning_are_not_told_apart() -> None:
-    assert not file_meaning(np.full(3, 0.4, np.float32), runs_of(np.arange(3, dtype=np.int32)), 3).any()
-    assert not file_meaning(np.zeros(0, np.float32), runs_of(np.zeros(0, np.int32)), 2).any()
+    assert not file_meaning(np.full(3, 0.4, np.float32), runs_of(np.arange(3, dtype=np.int32)), 3)[0].any()
+    assert not file_meaning(np.zeros(0, np.float32), runs_of(np.zeros(0, np.int32)), 2)[0].any()
+
+
+def test_one_file_is_told_on_the_scale_of_all() -> None:
+    values, scale = file_meaning(np.array([0.9, 0.1, 0.2], np.float32), runs_of(np.arange(3, dtype=np.int32)), 3)
+    assert scale(np.array([0.9, 0.1, 0.2], np.float32)).tolist() == values.tolist()
+    assert scale(np.array([2.0], np.float32))[0] > values[0]
+
+
+def test_words_are_worth_what_they_tell_here() -> None:
+    """By their place and the root of their rarity; what the index does not know counts as its words do on average."""
+    query = read_query("how are sockets closed quietly")
+    worths = dict(word_worths(query, {"socket": 4.0, stem("closed"): 1.0}))
+    assert list(worths) == ["how", "are", "sockets", "closed", "quietly"]
+    assert worths["sockets"] == pytest.approx(2 * query.terms["socket"])
+    assert worths["closed"] == pytest.approx(1 * query.terms[stem("closed")])
+    assert worths["how"] == pytest.approx(math.sqrt(2.5))
+    assert worths["quietly"] == pytest.approx(math.sqrt(2.5) * query.terms[stem("quietly")])
+    assert dict(word_worths(read_query("closed"), {})) == {"closed": 1.0}
+
+
+def test_a_chunk_and_its_path_are_one_vector() -> None:
+    chunks, paths, query = (
+        np.array(rows, np.float32) for rows in ([[1, 0, 0], [0, 1, 0]], [[0, 1, 0], [0, 1, 0]], [0.6, 0.8, 0])
+    )
+    together = chunks + PATH_SHARE * paths
+    together /= np.linalg.norm(together, axis=1, keepdims=True)
+    assert with_paths(chunks @ query, chunks, paths, query).tolist() == pytest.approx((together @ query).tolist())
 
 
 def test_distances_of_unit_vectors() -> None:
@@ -371,7 +404,7 @@ DOCUMENTED = re.compile(r"^\| `(\w+)` \|.*\| ([\d.]+) \| ([\d.]+|–) \|$", re.M
 
 def test_the_documented_weights_are_the_shipped_ones() -> None:
     rows = DOCUMENTED.findall((Path(__file__).parent.parent / "docs" / "ranking.md").read_text())
-    assert len(rows) == 12
+    assert len(rows) == 10
     for name, with_vectors, without in rows:
         assert float(with_vectors) == getattr(WITH_VECTORS, name), name
         assert without == "–" or float(without) == getattr(WITHOUT_VECTORS, name), name

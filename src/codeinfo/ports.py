@@ -41,8 +41,12 @@ class Embedder(Protocol):
 
 
 @runtime_checkable
-class PathEmbedder(Protocol):
-    """An embedder that can also say, at no cost worth mentioning, what paths mean."""
+class WordEmbedder(Protocol):
+    """An embedder that reads word by word: it can weigh them, and what paths mean costs nothing worth mentioning."""
+
+    def embed_words(self, words: Sequence[tuple[str, float]]) -> Vectors:
+        """The row of a query, each of its words counting as much more or less as is said."""
+        ...
 
     def embed_paths(self, paths: Sequence[str]) -> Vectors:
         """One unit-length row a path."""
@@ -178,6 +182,10 @@ class Snapshot(Protocol):
 
     def cosines(self, query: Vectors) -> NDArray[np.float32] | None:
         """The cosine of every row with a unit-length query, or None for a keyword-only index."""
+        ...
+
+    def vectors(self, rows: Sequence[int]) -> Vectors:
+        """The stored vectors of some rows, in their order; only of an index that has `cosines`."""
         ...
 
     def chunks(self, rows: Sequence[int]) -> list[ChunkRow]: ...

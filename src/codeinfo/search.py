@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codeinfo.frozen import frozen
-from codeinfo.ports import ChunkRow, Embedder, PathEmbedder, Snapshot, StoredSymbol
+from codeinfo.ports import ChunkRow, Embedder, Snapshot, StoredSymbol, WordEmbedder
 from codeinfo.rank import boost, meaning
 from codeinfo.rank.focus import Finder, budget_for, excerpt, focus
 from codeinfo.rank.keyword import (
@@ -21,6 +22,7 @@ from codeinfo.rank.keyword import (
     STEM,
     Floats,
     KeywordScores,
+    Runs,
     file_scores,
     norms_of,
     runs_of,
@@ -33,7 +35,7 @@ from codeinfo.types import Definition, Distance, Dropped, FileKind, Hit, Intent,
 
 CANDIDATES = 80  # files that get the per-path signals, at least
 CANDIDATES_PER_RESULT = 2  # the factors that follow may halve a score, so a long list needs files to choose from
-PATHS_READ = 30  # of them, those whose paths are embedded: a right file is hardly ever farther down
+PATHS_READ = 30  # of them, those whose paths are read for their meaning: a right file is hardly ever farther down
 ROWS_PER_FILE = 2  # fetched for each file: the best and its second
 MEANING_IN_FILE = 0.5  # a cosine's worth beside the relative keyword score when chunks of one file compete
 DEFINED_HERE = 3.0  # the chunk where a bare name is defined wins over any that uses it
@@ -65,8 +67,8 @@ class Evidence:
     """What the channels say about every file and row, by name, before anything is decided."""
 
     keyword: KeywordScores
-    cosines: Floats | None
     definitions: Sequence[StoredSymbol]
+    meant: meaning.Meant | None = None
     files: dict[str, Floats] = field(default_factory=dict)  # signal → value of every file, 0..1 or so
 
 
@@ -76,20 +78,19 @@ class Ranked(NamedTuple):
     file: int
     score: float
     factor: float
-    path_cosine: float = 0.0
+    meaning: float | None = None  # with its path, where that was read
+    closest: float | None = None  # cosine of its best chunk, of a model whose scale is known
 
 
 def search(text: str, view: Snapshot, embedder: Embedder | None, options: SearchOptions) -> SearchResult:
     started = time.perf_counter()
     query = read_query(text, project_words=options.project_words, intent=options.intent)
-    vector = embedder.embed_query(text) if embedder is not None else None
-    weights = options.weights or (WITHOUT_VECTORS if vector is None else WITH_VECTORS)
-    evidence = gather(query, view, vector, weights)
+    weights = options.weights or (WITHOUT_VECTORS if embedder is None else WITH_VECTORS)
+    evidence = gather(query, view, embedder, weights)
     scores = fuse(evidence, weights)
     ranked = boosted(query, filtered(scores, options), view, weights, candidates_for(options))
-    reads_paths = embedder if isinstance(embedder, PathEmbedder) else None
-    if vector is not None and reads_paths is not None:
-        ranked = told_by_path(ranked, vector, view, reads_paths, weights)
+    if isinstance(embedder, WordEmbedder):
+        ranked = told_by_path(ranked, evidence, view, embedder, weights)
     hits, dropped = choose(query, evidence, view, ranked, options, weights)
     if options.explain and options.allowed is not None:
         dropped += _filtered_out(scores, view, options)
@@ -97,40 +98,50 @@ def search(text: str, view: Snapshot, embedder: Embedder | None, options: Search
         query=text,
         intent=query.intent,
         hits=tuple(hits),
-        quality=quality_of(query, evidence, view, ranked, reads_paths is not None),
+        quality=quality_of(query, evidence, view, ranked),
         dropped=tuple(dropped[:EXPLAINED_DROPS]) if options.explain else (),
         took_ms=round(1000 * (time.perf_counter() - started), 2),
     )
 
 
-def gather(query: Query, view: Snapshot, vector: Floats | None, w: Weights) -> Evidence:
+def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights) -> Evidence:
     """Candidates and signals from the keyword, vector and symbol channels."""
     files = len(view.paths)
     runs = view.derived("runs", lambda: runs_of(view.row_file))
     norms = view.derived(("norms", w.k1, w.b), lambda: norms_of(view.row_file, view.row_length, files, w))
     postings = view.postings(list(query.terms)) if query.terms else {}
     keyword = score_keywords(query.terms, postings, view.row_file, norms, w)
-    cosines = view.cosines(vector) if vector is not None else None
     found = view.definitions(query.names) if query.names else []
     exact, named = boost.definition_scores(
         query, [(_position(view, s.path), s.definition.name, s.definition.kind) for s in found], files
     )
-    evidence = Evidence(keyword, cosines, found)
+    evidence = Evidence(keyword, found)
     evidence.files = {
         "chunks": relative(file_scores(keyword.rows, runs, files, w.chunk_decay)),
         "file_bm25": relative(keyword.files),
         "exact_definition": relative(exact),
         "named_definition": relative(named),
-        "stem_coverage": relative(boost.coverage(keyword, STEM, files)),
-        "stem_precision": relative(boost.stem_precision(keyword, view.paths, files)),
+        "stem_match": boost.both(
+            relative(boost.coverage(keyword, STEM, files)), relative(boost.stem_precision(keyword, view.paths, files))
+        ),
         "folder_match": relative(boost.coverage(keyword, FOLDER, files)),
         "definition_coverage": relative(boost.coverage(keyword, DEFINED, files)),
         "text_coverage": boost.coverage(keyword, ANYWHERE, files),
         "path_mention": boost.path_mentions(query, view.paths),
     }
-    if cosines is not None:
-        evidence.files["meaning"] = meaning.file_meaning(cosines, runs, files)
+    if embedder is not None:
+        _add_meaning(evidence, query, view, embedder, runs)
     return evidence
+
+
+def _add_meaning(evidence: Evidence, query: Query, view: Snapshot, embedder: Embedder, runs: Runs) -> None:
+    asked = weighed = embedder.embed_query(query.text)
+    if isinstance(embedder, WordEmbedder):
+        weighed = embedder.embed_words(meaning.word_worths(query, evidence.keyword.idf))
+    cosines = view.cosines(weighed)
+    if cosines is not None:
+        evidence.files["meaning"], scale = meaning.file_meaning(cosines, runs, len(view.paths))
+        evidence.meant = meaning.Meant(asked, weighed, cosines, scale)
 
 
 def _position(view: Snapshot, path: str) -> int:
@@ -190,18 +201,27 @@ def _relative_lengths(view: Snapshot) -> Floats:
 
 
 def told_by_path(
-    ranked: list[Ranked], vector: Floats, view: Snapshot, embedder: PathEmbedder, w: Weights
+    ranked: list[Ranked], evidence: Evidence, view: Snapshot, embedder: WordEmbedder, w: Weights, most: int = PATHS_READ
 ) -> list[Ranked]:
     """The first files once more, with what their paths mean: "running work later" is near `background.py`."""
-    first = ranked[:PATHS_READ]
-    if not first:
+    first, meant = ranked[:most], evidence.meant
+    if not first or meant is None:
         return ranked
-    cosines = np.maximum(embedder.embed_paths([view.paths[item.file] for item in first]) @ vector, 0).tolist()
+    rows = [_closest_row(view, meant.cosines, item.file) for item in first]
+    vectors, paths = view.vectors(rows), embedder.embed_paths([view.paths[item.file] for item in first])
+    values = meant.scale(meaning.with_paths(meant.cosines[rows], vectors, paths, meant.weighed)).tolist()
+    before = evidence.files["meaning"]
     moved = [
-        Ranked(item.file, item.score + w.path_meaning * cosine * item.factor, item.factor, cosine)
-        for item, cosine in zip(first, cosines, strict=True)
+        Ranked(
+            item.file,
+            item.score + w.meaning * (value - float(before[item.file])) * item.factor,
+            item.factor,
+            value,
+            near,
+        )
+        for item, value, near in zip(first, values, (vectors @ meant.asked).tolist(), strict=True)
     ]
-    return best_first(moved, view) + ranked[PATHS_READ:]
+    return best_first(moved, view) + ranked[most:]
 
 
 def choose(
@@ -212,11 +232,12 @@ def choose(
     dropped: list[Dropped] = []
     idf = evidence.keyword.idf
     finder = Finder({term: weight * idf[term] for term, weight in query.terms.items() if term in idf})
+    highest = (ranked[0].score if ranked else 0.0) or 1.0
     for item, best in _candidates(query, evidence, view, ranked, options):
         if len(hits) == options.limit:
             if not options.explain or len(dropped) >= EXPLAINED_DROPS:
                 break
-            dropped.append(_dropped(best[0][0], "limit", f"score {item.score / ranked[0].score:.3f}"))
+            dropped.append(_dropped(best[0][0], "limit", f"score {item.score / highest:.3f}"))
             continue
         kept = [one for one in best if one[0].kind in options.symbol_kinds] if options.symbol_kinds else best
         if not kept:
@@ -226,24 +247,33 @@ def choose(
         if budget < SMALLEST_EXCERPT:
             dropped.append(_dropped(best[0][0], "max_tokens", "the token budget is used up"))
             break
-        hit = _hit(finder, item.score / ranked[0].score, kept, evidence, budget, options.root)
+        hit = _hit(finder, item.score / highest, kept, budget, options.root)
         hits.append(_explained(hit, item, query, evidence, view, w) if options.explain else hit)
     return hits, dropped
 
 
 def _candidates(
     query: Query, evidence: Evidence, view: Snapshot, ranked: Sequence[Ranked], options: SearchOptions
-) -> Iterator[tuple[Ranked, list[tuple[ChunkRow, int]]]]:
-    """Files in order with their best chunks and rows, read a page at a time: a plain search needs one."""
+) -> Iterator[tuple[Ranked, list[tuple[ChunkRow, float | None]]]]:
+    """Files in order with their best chunks and their cosines, read a page at a time: a plain search needs one."""
     most = None if options.symbol_kinds else ROWS_PER_FILE
     page = max(options.limit, 1)
     last = len(ranked) if options.symbol_kinds or options.explain else options.limit
     for start in range(0, min(last, len(ranked)), page):
         items = ranked[start : start + page]
         rows = best_rows(query, evidence, view, [item.file for item in items], most)
-        chunks = iter(view.chunks([row for own in rows for row in own]))
+        flat = [row for own in rows for row in own]
+        found = zip(view.chunks(flat), _cosines_of(evidence, view, flat), strict=True)
         for item, own in zip(items, rows, strict=True):
-            yield item, [(next(chunks), row) for row in own]
+            yield item, list(islice(found, len(own)))
+
+
+def _cosines_of(evidence: Evidence, view: Snapshot, rows: Sequence[int]) -> Sequence[float | None]:
+    """With the query as it was asked, whatever its words are worth here: distances are on the model's own scale."""
+    if evidence.meant is None or not rows:
+        return [None] * len(rows)
+    cosines: list[float | None] = (view.vectors(rows) @ evidence.meant.asked).tolist()
+    return cosines
 
 
 def _budget(options: SearchOptions, hits: Sequence[Hit]) -> int:
@@ -265,8 +295,8 @@ def best_rows(
     rows = np.repeat(view.file_first[files] - starts, counts) + np.arange(ends[-1])
     words = evidence.keyword.rows[rows]
     score = words / np.repeat(np.maximum(np.maximum.reduceat(words, starts), 1e-6), counts)
-    if evidence.cosines is not None:
-        score = score + MEANING_IN_FILE * evidence.cosines[rows]
+    if evidence.meant is not None:
+        score = score + MEANING_IN_FILE * evidence.meant.cosines[rows]
     for row, worth in _definition_rows(query, evidence, view, files).items():
         score[rows == row] += worth
     order = rows[np.lexsort((-score, np.repeat(np.arange(len(files)), counts)))].tolist()
@@ -294,14 +324,10 @@ def _worth_of_definition(query: Query, definition: Definition) -> float:
 
 
 def _explained(hit: Hit, item: Ranked, query: Query, evidence: Evidence, view: Snapshot, w: Weights) -> Hit:
-    added = [
-        Signal(name, round(float(values[item.file]), 4), round(float(values[item.file]) * getattr(w, name), 4))
-        for name, values in evidence.files.items()
-        if values[item.file]
-    ]
-    if item.path_cosine:
-        worth = w.path_meaning * item.path_cosine
-        added.append(Signal("path_meaning", round(item.path_cosine, 4), round(worth, 4)))
+    told = {name: float(values[item.file]) for name, values in evidence.files.items()}
+    if item.meaning is not None:
+        told["meaning"] = item.meaning
+    added = [Signal(name, round(value, 4), round(value * getattr(w, name), 4)) for name, value in told.items() if value]
     named = boost.multipliers(query, view.paths[item.file], view.kinds[item.file], view.usual_depth, w)
     named["length"] = 1 + w.length * float(_relative_lengths(view)[item.file])
     factors = [Signal(name, round(value, 4), round(value, 4), factor=True) for name, value in named.items()]
@@ -322,16 +348,12 @@ def _ranks(file: int, evidence: Evidence) -> dict[str, int]:
 def _hit(
     finder: Finder,
     score: float,
-    best: list[tuple[ChunkRow, int]],
-    evidence: Evidence,
+    best: list[tuple[ChunkRow, float | None]],
     budget: int,
     root: str,
 ) -> Hit:
-    chunk, row = best[0]
+    chunk, cosine = best[0]
     first, last = focus(chunk.text, finder, budget)
-    distance = None
-    if evidence.cosines is not None:
-        distance = Distance(round(meaning.squared_l2(float(evidence.cosines[row])), 4))
     return Hit(
         root=root,
         path=chunk.path,
@@ -346,25 +368,20 @@ def _hit(
         symbol=chunk.symbol,
         symbol_kind=chunk.kind,
         breadcrumb=chunk.breadcrumb,
-        distance=distance,
+        distance=None if cosine is None else Distance(round(meaning.squared_l2(cosine), 4)),
         more=tuple((other.start_line, other.end_line) for other, _ in best[1:2]),
     )
 
 
-def quality_of(
-    query: Query, evidence: Evidence, view: Snapshot, ranked: Sequence[Ranked], scale_known: bool
-) -> Quality:
-    """`scale_known`: the cosines are those of the built-in model, on which the confidence was fitted."""
+def quality_of(query: Query, evidence: Evidence, view: Snapshot, ranked: Sequence[Ranked]) -> Quality:
     best = [item.file for item in ranked[:JUDGED]]
-    closest = None
-    if evidence.cosines is not None and best and scale_known:
-        closest = max(float(evidence.cosines[_rows_of(view, file)].max()) for file in best)
+    closest = max((item.closest for item in ranked[:JUDGED] if item.closest is not None), default=None)
     return assess(grounds(query, evidence.keyword, best, len(view.row_file), closest), query)
 
 
-def _rows_of(view: Snapshot, file: int) -> slice:
+def _closest_row(view: Snapshot, cosines: Floats, file: int) -> int:
     first = int(view.file_first[file])
-    return slice(first, first + int(view.file_rows[file]))
+    return first + int(cosines[first : first + int(view.file_rows[file])].argmax())
 
 
 def _dropped(chunk: ChunkRow, rule: str, detail: str) -> Dropped:

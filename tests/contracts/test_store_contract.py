@@ -132,6 +132,9 @@ def test_vectors_follow_their_chunks_through_replacement_and_merging(reopen: Fac
         cosines = view.cosines(np.eye(12, dtype=np.float32)[7])
         assert cosines is not None
         by_path = {view.paths[view.row_file[row]]: float(cosine) for row, cosine in enumerate(cosines)}
+        backwards = range(len(cosines) - 1, -1, -1)
+        assert view.vectors(backwards)[:, 7].tolist() == cosines[::-1].tolist()
+        assert view.vectors([]).shape[0] == 0
     assert by_path["f7.py"] == 1.0
     assert by_path["f3.py"] == pytest.approx(12**-0.5)
     assert by_path["f8.py"] == 0.0

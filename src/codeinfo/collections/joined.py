@@ -79,6 +79,10 @@ class Joined:
             self._scanned = (query, np.concatenate(whole) if whole and len(whole) == len(pieces) else None)
         return self._scanned[1]
 
+    def vectors(self, rows: Sequence[int]) -> NDArray[np.float32]:
+        places = [(part := self._part(row, self._first_row), row - self._first_row[part]) for row in rows]
+        return np.concatenate([self._views[part].vectors([row]) for part, row in places])
+
     def chunks(self, rows: Sequence[int]) -> list[ChunkRow]:
         found: dict[int, ChunkRow] = {}
         for part, view in enumerate(self._views):

@@ -60,6 +60,12 @@ def stem_precision(keyword: KeywordScores, paths: Sequence[str], files: int) -> 
     return result
 
 
+def both(one: Floats, other: Floats) -> Floats:
+    """The harmonic mean: as good as the worse of the two, nearly."""
+    mean: Floats = 2 * one * other / np.maximum(one + other, np.float32(1e-9))
+    return mean
+
+
 def definition_scores(query: Query, found: Iterable[tuple[int, str, str]], files: int) -> tuple[Floats, Floats]:
     """(exact, named): files that define the bare name asked for, and files that define a name a sentence mentions.
 

@@ -16,21 +16,18 @@ class Weights(NamedTuple):
     chunk_decay: tuple[float, ...] = (1.0, 0.5, 0.25, 0.12, 0.06)  # a file's best chunks, best first
 
     # Added, each relative to the best file of the query.
-    chunks: float = 0.46
-    file_bm25: float = 0.35
-    exact_definition: float = 1.02  # the query is a bare name, and the file defines it
-    named_definition: float = 0.24  # a sentence mentions a name that the file defines
-    stem_coverage: float = 0.18  # share of the query (by rarity) found in the file's name
-    stem_precision: float = 0.3  # share of the file's name found in the query
-    folder_match: float = 0.43
-    definition_coverage: float = 0.14  # share of the query found in the names the file defines
-    text_coverage: float = 0.18  # share of the query found anywhere in the file
-    path_mention: float = 0.3  # the text names the file or its module
+    chunks: float = 0.3
+    file_bm25: float = 0.4
+    exact_definition: float = 1.0  # the query is a bare name, and the file defines it
+    named_definition: float = 0.25  # a sentence mentions a name that the file defines
+    stem_match: float = 0.6  # the query found in the file's name, and the name in the query
+    folder_match: float = 0.4
+    definition_coverage: float = 0.25  # share of the query found in the names the file defines
+    text_coverage: float = 0.3  # share of the query found anywhere in the file
+    path_mention: float = 0.4  # the text names the file or its module
 
-    path_meaning: float = 0.3  # cosine of the query and the words of the path, for the first files only
-
-    # Meaning: z-score of a file's best cosine, cut at 0, divided by 4.
-    meaning: float = 0.6
+    # Meaning: z-score of a file's best cosine, cut at 0, divided by 4; of the first files with what their paths mean.
+    meaning: float = 1.0
 
     # Multipliers.
     length: float = 0.4  # × (1 + this × relative log length)
@@ -49,10 +46,9 @@ WITH_VECTORS = Weights()
 WITHOUT_VECTORS = Weights(
     chunks=0.75,
     file_bm25=0.37,
-    exact_definition=1.0,
     named_definition=0.27,
-    stem_coverage=0.2,
-    stem_precision=0.43,
-    folder_match=0.4,
+    stem_match=0.6,
+    definition_coverage=0.14,
     text_coverage=0.25,
+    path_mention=0.3,
 )

@@ -164,6 +164,22 @@ class SqliteSnapshot:
             result[segment.first_row : segment.first_row + segment.live_rows] = scores
         return result
 
+    def vectors(self, rows: Sequence[int]) -> NDArray[np.float32]:
+        wanted = np.asarray(rows, np.int64)
+        pieces: list[tuple[NDArray[np.bool_], NDArray[np.float32]]] = []
+        for segment in self._arrays.segments:
+            inside = (wanted >= segment.first_row) & (wanted < segment.first_row + segment.live_rows)
+            if segment.vectors is None or not inside.any():
+                continue
+            own = wanted[inside] - segment.first_row
+            if segment.row_map is not None:
+                own = np.flatnonzero(segment.row_map >= 0)[own]
+            pieces.append((inside, segment.vectors[own]))
+        result = np.empty((len(wanted), pieces[0][1].shape[1] if pieces else 0), np.float32)
+        for inside, found in pieces:
+            result[inside] = found
+        return result
+
     def chunks(self, rows: Sequence[int]) -> list[ChunkRow]:
         query = "SELECT id, start_line, end_line, kind, symbol, breadcrumb, text, checksum FROM chunks WHERE id = ?"
         ids = self._arrays.chunk_ids[list(rows)].tolist() if rows else []

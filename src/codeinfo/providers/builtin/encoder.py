@@ -90,8 +90,19 @@ class Encoder:
 
     def query(self, text: str) -> Floats:
         """One unit-length vector; repeated words count each time, as in training."""
-        found: Floats = self.queries([text])[0]
-        return found
+        return self._asked(self._text_ids(text))
+
+    def weighed_query(self, words: Sequence[tuple[str, float]]) -> Floats:
+        """The query of these words, each worth what it is to the model times what the caller says."""
+        parts = [(i, weight) for word, weight in words for i in self._ids[word]]
+        return self._asked([i for i, _ in parts], np.array([weight for _, weight in parts], np.float32))
+
+    def _asked(self, ids: list[int], weights: Floats | float = 1.0) -> Floats:
+        if not ids:
+            return self._nothing()
+        worth = self._query_weights[ids] * self._scales[ids] * weights
+        total: Floats = worth @ self._vectors[ids].astype(np.float32)
+        return total / np.float32(max(math.sqrt(float(total @ total)), 1e-9))
 
     def queries(self, texts: Sequence[str]) -> Floats:
         """One row a text, without the table of floats that a whole index is worth."""
