@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from codeinfo.config import Config
+from codeinfo.engine import Engine
 from codeinfo.errors import RootRefused, UsageError
 from codeinfo.sources.walk import check_root
 
@@ -27,3 +29,19 @@ def test_roots_that_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         check_root(tmp_path / "loop")
     (home / "project").mkdir()
     assert check_root(home / "project") == (home / "project").resolve()
+
+
+def test_a_path_that_leads_elsewhere_by_now_is_followed(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.py").write_text(f"def {name}():\n    pass\n")
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "one")
+    with Engine(Config.load({"paths.cache_dir": str(tmp_path / "cache")}, tmp_path)) as engine:
+        assert engine.upkeep(link).root == tmp_path / "one"
+        link.unlink()
+        link.symlink_to(tmp_path / "two")
+        assert engine.upkeep(link).root == tmp_path / "two"
+        link.unlink()
+        with pytest.raises(UsageError, match="does not exist"):
+            engine.upkeep(link)

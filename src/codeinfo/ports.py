@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 from codeinfo.frozen import frozen
 from codeinfo.types import Definition, Import, IndexedFile, ManifestRow, SourceFile
@@ -51,6 +51,17 @@ class WordEmbedder(Protocol):
     def embed_paths(self, paths: Sequence[str]) -> Vectors:
         """One unit-length row a path."""
         ...
+
+
+def reads_words(embedder: object) -> TypeGuard[WordEmbedder]:
+    """Whether it is a WordEmbedder: what `isinstance` says, which takes its time to look at protocols."""
+    kind = type(embedder)
+    if kind not in _WORD_EMBEDDERS:
+        _WORD_EMBEDDERS[kind] = isinstance(embedder, WordEmbedder)
+    return _WORD_EMBEDDERS[kind]
+
+
+_WORD_EMBEDDERS: dict[type, bool] = {}
 
 
 @frozen

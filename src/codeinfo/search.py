@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codeinfo.frozen import frozen
-from codeinfo.ports import ChunkRow, Embedder, Snapshot, StoredSymbol, WordEmbedder
+from codeinfo.ports import ChunkRow, Embedder, Snapshot, StoredSymbol, WordEmbedder, reads_words
 from codeinfo.rank import boost, meaning
 from codeinfo.rank.focus import Finder, budget_for, excerpt, focus
 from codeinfo.rank.keyword import (
@@ -33,9 +33,9 @@ from codeinfo.rank.query import Query, read_query
 from codeinfo.rank.weights import WITH_VECTORS, WITHOUT_VECTORS, Weights
 from codeinfo.types import Definition, Distance, Dropped, FileKind, Hit, Intent, Quality, SearchResult, Signal
 
-CANDIDATES = 80  # files that get the per-path signals, at least
+CANDIDATES = 60  # files that get the per-path signals, at least
 CANDIDATES_PER_RESULT = 2  # the factors that follow may halve a score, so a long list needs files to choose from
-PATHS_READ = 30  # of them, those whose paths are read for their meaning: a right file is hardly ever farther down
+PATHS_READ = 20  # of them, those whose paths are read for their meaning: a right file is hardly ever farther down
 ROWS_PER_FILE = 2  # fetched for each file: the best and its second
 MEANING_IN_FILE = 0.5  # a cosine's worth beside the relative keyword score when chunks of one file compete
 DEFINED_HERE = 3.0  # the chunk where a bare name is defined wins over any that uses it
@@ -89,7 +89,7 @@ def search(text: str, view: Snapshot, embedder: Embedder | None, options: Search
     evidence = gather(query, view, embedder, weights)
     scores = fuse(evidence, weights)
     ranked = boosted(query, filtered(scores, options), view, weights, candidates_for(options))
-    if isinstance(embedder, WordEmbedder):
+    if reads_words(embedder):
         ranked = told_by_path(ranked, evidence, view, embedder, weights)
     hits, dropped = choose(query, evidence, view, ranked, options, weights)
     if options.explain and options.allowed is not None:
@@ -136,7 +136,7 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights) 
 
 def _add_meaning(evidence: Evidence, query: Query, view: Snapshot, embedder: Embedder, runs: Runs) -> None:
     asked = weighed = embedder.embed_query(query.text)
-    if isinstance(embedder, WordEmbedder):
+    if reads_words(embedder):
         weighed = embedder.embed_words(meaning.word_worths(query, evidence.keyword.idf))
     cosines = view.cosines(weighed)
     if cosines is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from codeinfo.requests.vectors import ProjectsRequest, ProjectsResult, VectorSearchRequest, VectorSearchResult
 
 ProgressSink = Callable[[Progress], None]
+MAX_NAMED = 1000  # ways to call folders, remembered
 
 
 class Engine:
@@ -58,6 +60,7 @@ class Engine:
         self._parts = Parts(config)
         self._lock = threading.RLock()
         self._upkeeps: dict[str, Upkeep] = {}
+        self._named: dict[str | Path, tuple[tuple[int, int] | None, Upkeep]] = {}  # as callers call them
         self._answers: AnswerOperations | None = None
         self._code: CodeOperations | None = None
         self._knowledge: KnowledgeOperations | None = None
@@ -77,6 +80,7 @@ class Engine:
             for upkeep in self._upkeeps.values():
                 upkeep.close()
             self._upkeeps.clear()
+            self._named.clear()
 
     def __enter__(self) -> Engine:
         return self
@@ -86,7 +90,16 @@ class Engine:
 
     def upkeep(self, path: str | Path) -> Upkeep:
         """The keeper of one root's index, made once."""
-        resolved = resolved_root(path)
+        known, identity = self._named.get(path), _identity(path)
+        if known is not None and identity is not None and known[0] == identity:
+            return known[1]
+        keeper = self._keeper(resolved_root(path))
+        if len(self._named) >= MAX_NAMED:
+            self._named.clear()
+        self._named[path] = identity, keeper
+        return keeper
+
+    def _keeper(self, resolved: str) -> Upkeep:
         with self._lock:
             if resolved not in self._upkeeps:
                 root = Path(resolved)
@@ -246,6 +259,15 @@ class Engine:
         from codeinfo.engine.doctor import examine
 
         return examine(self.config, self._parts, [self.upkeep(path) for path in request.paths])
+
+
+def _identity(path: str | Path) -> tuple[int, int] | None:
+    """The folder itself, whatever it is called: a path that leads to another one by now is looked at anew."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _lasting(config: Config) -> Lasting:

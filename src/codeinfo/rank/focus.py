@@ -20,6 +20,17 @@ def budget_for(place: int) -> int:
     return BUDGETS[place] if place < len(BUDGETS) else LATER_BUDGET
 
 
+class FoundLine:
+    """A line by its offset, the terms it has in their order, and what the different ones weigh."""
+
+    __slots__ = ("offset", "terms", "weight")
+
+    def __init__(self, offset: int) -> None:
+        self.offset = offset
+        self.terms: list[str] = []
+        self.weight = 0.0
+
+
 class Finder:
     """Finds a query's terms in a text, line by line; made once a query.
 
@@ -36,20 +47,22 @@ class Finder:
                 self.weights[beginning] = max(weight, self.weights.get(beginning, 0.0))
         self.total = sum(self.weights.values())
 
-    def found_by_line(self, text: str, ends: list[int]) -> list[tuple[int, list[str]]]:
-        """Lines, by their offset, that have beginnings of the query's terms, with these. `ends`: of the lines."""
-        found: list[tuple[int, list[str]]] = []
-        latest, line_end, seen_to = list[str](), -1, 0
+    def found_by_line(self, text: str, ends: list[int]) -> list[FoundLine]:
+        """The lines that have beginnings of the query's terms. `ends`: of all lines."""
+        found: list[FoundLine] = []
+        line_end, seen_to = -1, 0
         for start, minus_length, term in self._places(text):
             if start < seen_to:
                 continue  # part of a longer one
             seen_to = start - minus_length
             if start >= line_end:
-                line = bisect_right(ends, start)
-                line_end = ends[line]
-                latest = []
-                found.append((line, latest))
-            latest.append(term)
+                offset = bisect_right(ends, start)
+                line_end = ends[offset]
+                latest = FoundLine(offset)
+                found.append(latest)
+            if term not in latest.terms:
+                latest.weight += self.weights[term]
+            latest.terms.append(term)
         return found
 
     def _places(self, text: str) -> list[tuple[int, int, str]]:
@@ -83,7 +96,7 @@ def focus(text: str, finder: Finder, budget: int) -> tuple[int, int]:
     ends = list(accumulate([len(line) + 1 for line in text.split("\n")]))
     found = finder.found_by_line(text, ends)
     best, best_worth = (0, _last_line(0, ends, budget)), -1.0
-    for first, start in ((0, 0), *_heaviest(found, finder.weights)):
+    for first, start in ((0, 0), *_heaviest(found)):
         last = _last_line(first, ends, budget)
         worth = _worth(found, start, last, finder.weights)
         if first == 0:
@@ -93,13 +106,12 @@ def focus(text: str, finder: Finder, budget: int) -> tuple[int, int]:
     return best
 
 
-def _heaviest(found: Sequence[tuple[int, list[str]]], weights: Mapping[str, float]) -> list[tuple[int, int]]:
+def _heaviest(found: Sequence[FoundLine]) -> list[tuple[int, int]]:
     """The lines worth starting at, each with its place in `found`: the best runs start at one of the heaviest."""
-    starts = [(line, at) for at, (line, _) in enumerate(found)]
-    if len(starts) <= STARTS_TRIED:
-        return starts
-    heaviness = [sum([weights[term] for term in set(terms)]) for _, terms in found]
-    return sorted(starts, key=lambda start: -heaviness[start[1]])[:STARTS_TRIED]
+    starts = [(line.offset, at) for at, line in enumerate(found)]
+    if len(starts) > STARTS_TRIED:
+        starts.sort(key=lambda start: -found[start[1]].weight)
+    return starts[:STARTS_TRIED]
 
 
 def _last_line(first: int, ends: list[int], budget: int) -> int:
@@ -108,16 +120,20 @@ def _last_line(first: int, ends: list[int], budget: int) -> int:
     return max(first, bisect_right(ends, start + budget + 1) - 1)
 
 
-def _worth(found: Sequence[tuple[int, list[str]]], start: int, last: int, weights: Mapping[str, float]) -> float:
+def _worth(found: Sequence[FoundLine], start: int, last: int, weights: Mapping[str, float]) -> float:
     """Of the lines from the one at `start` to line `last`."""
     seen: set[str] = set()
     worth = 0.0
-    for line, here in found[start:]:
-        if line > last:
+    for at in range(start, len(found)):
+        line = found[at]
+        if line.offset > last:
             break
-        for term in here:
-            worth += weights[term] * (REPEATED if term in seen else 1.0)
-            seen.add(term)
+        for term in line.terms:
+            if term in seen:
+                worth += REPEATED * weights[term]
+            else:
+                worth += weights[term]
+                seen.add(term)
     return worth
 
 

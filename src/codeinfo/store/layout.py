@@ -38,18 +38,19 @@ class IndexFolder:
         readable = re.sub(r"[^A-Za-z0-9._-]", "_", root.name)[:40] or "root"
         self.path = cache / "indexes" / f"{readable}-{digest}"
         self._current = str(self.path / "current")
-        self._seen: tuple[bytes, Path | None] = (b"", None)  # what it said last, and the build it names
+        self._seen: tuple[tuple[int, int], Path | None] = ((0, 0), None)  # the file read last, and the build it named
 
     def current(self) -> Path | None:
         """The live build, or None where there is none (any more)."""
         with translated(self.path):
             try:
-                with open(self._current, "rb") as file:
-                    named = file.read()
+                status = os.stat(self._current)
+                written = (status.st_ino, status.st_mtime_ns)
+                if written != self._seen[0]:  # it is only ever replaced as a whole, so another file says another name
+                    named = Path(self._current).read_bytes()
+                    self._seen = (written, self._build(named.decode("utf-8", "replace").strip()))
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 return None
-        if named != self._seen[0]:
-            self._seen = (named, self._build(named.decode("utf-8", "replace").strip()))
         build = self._seen[1]
         return build if build is not None and os.path.exists(f"{build}/index.db") else None
 

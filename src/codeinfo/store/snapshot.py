@@ -101,7 +101,8 @@ def map_vectors(path: Path, rows: int, dimension: int) -> NDArray[np.float32]:
     try:
         if path.stat().st_size != rows * dimension * 4:
             raise Damage(f"{path.name} has the wrong size")
-        return np.memmap(path, np.float32, "r", shape=(rows, dimension))
+        # A plain view: numpy's class for mapped files does in Python what every look at a row does.
+        return np.memmap(path, np.float32, "r", shape=(rows, dimension)).view(np.ndarray)
     except FileNotFoundError as error:
         raise VectorsGone(f"{path.name} is gone") from error
 
