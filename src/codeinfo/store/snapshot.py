@@ -19,6 +19,7 @@ from codeinfo.store.faults import Damage, VectorsGone
 from codeinfo.store.rows import chunk_checksum, definition_from_row
 from codeinfo.store.segments import decode_posting, joined_posting, live_row_map, moved_posting, rows_checksum
 
+_AT_ONCE = 500  # chunks read by one statement
 _MANY_ROWS = 50_000  # vectors that are worth a second thread
 
 
@@ -182,10 +183,15 @@ class SqliteSnapshot:
         return result
 
     def chunks(self, rows: Sequence[int]) -> list[ChunkRow]:
-        query = "SELECT id, start_line, end_line, kind, symbol, breadcrumb, text, checksum FROM chunks WHERE id = ?"
-        ids = self._arrays.chunk_ids[list(rows)].tolist() if rows else []
-        found = {row[0]: row for row in self._db.executemany(query, ((chunk_id,) for chunk_id in ids))}
-        files = self.row_file[list(rows)].tolist() if rows else []
+        if not rows:
+            return []
+        ids, files = self._arrays.chunk_ids[list(rows)].tolist(), self.row_file[list(rows)].tolist()
+        found: dict[int, tuple[Any, ...]] = {}
+        for start in range(0, len(ids), _AT_ONCE):
+            some = ids[start : start + _AT_ONCE]
+            query = f"""SELECT id, start_line, end_line, kind, symbol, breadcrumb, text, checksum
+                        FROM chunks WHERE id IN ({",".join("?" * len(some))})"""
+            found.update((row[0], row) for row in self._db.execute(query, some))
         return [self._chunk(file, found.get(chunk_id)) for chunk_id, file in zip(ids, files, strict=True)]
 
     def _chunk(self, file: int, row: tuple[Any, ...] | None) -> ChunkRow:

@@ -108,8 +108,9 @@ class Encoder:
         """One row a text, without the table of floats that a whole index is worth."""
         rows = [self._text_ids(text) for text in texts]
         lengths = np.array([len(row) for row in rows])
-        out = np.tile(self._nothing(), (len(rows), 1))
-        told = np.flatnonzero(lengths)
+        out = np.zeros((len(rows), self.dimension), np.float32)
+        out[:, -1] = lengths == 0  # as `_nothing` says it
+        told = lengths.nonzero()[0]
         if len(told):
             ids = np.fromiter(chain.from_iterable(rows), np.int64)
             words = (self._query_weights[ids] * self._scales[ids])[:, None] * self._vectors[ids]
