@@ -99,7 +99,7 @@ class SqliteStore:
         """Read once a generation: a refresh looks at it several times."""
         query = "SELECT id, path, size, mtime_ns, sha256, language, kind, chunk_count FROM files"
         with self._connections.reading() as db:
-            generation = load_meta(db)["generation"]
+            generation = _generation(db)
             with self._lock:
                 known = self._manifest
             if known is None or known[0] != generation:
@@ -138,13 +138,12 @@ class SqliteStore:
     def _arrays_of(self, db: apsw.Connection) -> Arrays:
         from codeinfo.store.snapshot import load_arrays
 
-        meta = load_meta(db)
-        generation = int(meta["generation"])
         with self._lock:
             known = self._arrays
-        if known is not None and known.generation == generation:
+        if known is not None and _generation(db) == str(known.generation):
             return known
-        arrays = load_arrays(db, self.folder, generation, meta.get("complete") == "1")
+        meta = load_meta(db)
+        arrays = load_arrays(db, self.folder, int(meta["generation"]), meta.get("complete") == "1")
         with self._lock:
             self._arrays = arrays
         return arrays
@@ -237,6 +236,11 @@ class SqliteStore:
         for path in self.folder.glob("vectors-*.f32"):
             if path.name not in listed:
                 path.unlink(missing_ok=True)
+
+
+def _generation(db: apsw.Connection) -> str:
+    found: list[tuple[str]] = db.execute("SELECT value FROM meta WHERE key = 'generation'").fetchall()
+    return found[0][0] if found else ""
 
 
 class Hold:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import mmap
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,20 @@ class WordIds(dict[str, tuple[int, ...]]):
         return tuple(found)
 
 
+class PartIds(dict[str, tuple[int, ...]]):
+    """Parts of paths → ids of their words, remembered: files share most of their folders."""
+
+    def __init__(self, read: Callable[[str], Sequence[int]]) -> None:
+        super().__init__()
+        self._read = read
+
+    def __missing__(self, part: str) -> tuple[int, ...]:
+        ids = tuple(self._read(part))
+        if len(self) < REMEMBERED:
+            self[part] = ids
+        return ids
+
+
 class Encoder:
     """The table and the arithmetic; knows nothing of files, indexes or cutoffs."""
 
@@ -68,6 +82,7 @@ class Encoder:
         self, vocabulary: Sequence[str], vectors: NDArray[np.int8], scales: Floats, query_weights: Floats
     ) -> None:
         self._ids = WordIds(vocabulary)
+        self._part_ids = PartIds(self._text_ids)
         self._vectors, self._scales, self._query_weights = vectors, scales, query_weights
         self._floats: Floats | None = None
         self.dimension = int(vectors.shape[1])
@@ -104,9 +119,10 @@ class Encoder:
         total: Floats = worth @ self._vectors[ids].astype(np.float32)
         return total / np.float32(max(math.sqrt(float(total @ total)), 1e-9))
 
-    def queries(self, texts: Sequence[str]) -> Floats:
-        """One row a text, without the table of floats that a whole index is worth."""
-        rows = [self._text_ids(text) for text in texts]
+    def of_paths(self, paths: Sequence[str]) -> Floats:
+        """What each path says by itself, its words weighted as those of a query; one row a path."""
+        parts = self._part_ids
+        rows = [[i for part in _without_extension(path).split("/") for i in parts[part]] for path in paths]
         lengths = np.array([len(row) for row in rows])
         out = np.zeros((len(rows), self.dimension), np.float32)
         out[:, -1] = lengths == 0  # as `_nothing` says it
@@ -117,10 +133,6 @@ class Encoder:
             sums = np.add.reduceat(words, (np.cumsum(lengths) - lengths)[told], axis=0)
             out[told] = sums / np.maximum(np.sqrt(np.einsum("ij,ij->i", sums, sums)), 1e-9)[:, None]
         return out
-
-    def of_paths(self, paths: Sequence[str]) -> Floats:
-        """What each path says by itself, its words weighted as those of a query."""
-        return self.queries([_without_extension(path) for path in paths])
 
     def stacked(self, rows: Sequence[Floats]) -> Floats:
         return np.array(rows, np.float32).reshape(len(rows), self.dimension)
