@@ -239,8 +239,8 @@ class SqliteStore:
 
 
 def _generation(db: apsw.Connection) -> str:
-    found: list[tuple[str]] = db.execute("SELECT value FROM meta WHERE key = 'generation'").fetchall()
-    return found[0][0] if found else ""
+    found = db.execute("SELECT value FROM meta WHERE key = 'generation'").fetchall()
+    return str(found[0][0]) if found else ""
 
 
 class Hold:
