@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from codeinfo.ports import IN_STEM, Posting
 from codeinfo.rank import boost
-from codeinfo.rank.focus import BUDGETS, LATER_BUDGET, Finder, budget_for, excerpt, focus
+from codeinfo.rank.focus import BUDGETS, LATER_BUDGET, Finder, budget_for, focus
 from codeinfo.rank.keyword import (
     ANYWHERE,
     DEFINED,
@@ -331,18 +331,18 @@ def test_budgets_fall_with_the_place() -> None:
 
 def test_the_lines_that_answer_are_shown() -> None:
     text = "\n".join([*FILLER, "def retry():", *FILLER])
-    assert "def retry():" in excerpt(text, *focus(text, Finder({"retri": 1.0}), 100), 100)
+    assert "def retry():" in focus(text, Finder({"retri": 1.0}), 100).text
 
 
 def test_the_head_wins_over_a_minor_match_only() -> None:
     text = "\n".join(["class Policy:", *FILLER, "retry", *FILLER])
-    assert focus(text, Finder({"retri": 0.3, "polici": 0.7}), 100)[0] == 0
-    assert focus(text, Finder({"retri": 0.6, "polici": 0.4}), 100)[0] == 0, "its own .4 and .35 for being the head"
-    assert focus(text, Finder({"retri": 0.8, "polici": 0.2}), 100)[0] == 41
+    assert focus(text, Finder({"retri": 0.3, "polici": 0.7}), 100).first == 0
+    assert focus(text, Finder({"retri": 0.6, "polici": 0.4}), 100).first == 0, "its own .4 and .35 for being the head"
+    assert focus(text, Finder({"retri": 0.8, "polici": 0.2}), 100).first == 41
 
 
 def test_a_line_longer_than_the_budget_is_cut() -> None:
-    assert excerpt("x" * 50, 0, 0, 10) == "x" * 9 + "…"
+    assert focus("x" * 50, Finder({}), 10) == (0, 0, "x" * 9 + "…")
 
 
 LINES = st.lists(st.text(alphabet="ab _retryPool\té", max_size=60), min_size=1, max_size=40)
@@ -352,8 +352,7 @@ LINES = st.lists(st.text(alphabet="ab _retryPool\té", max_size=60), min_size=1,
 @given(LINES, st.integers(1, 400))
 def test_an_excerpt_is_whole_lines_within_its_budget(lines: list[str], budget: int) -> None:
     text = "\n".join(lines)
-    first, last = focus(text, Finder({"retri": 2.0, "pool": 1.0}), budget)
-    shown = excerpt(text, first, last, budget)
+    first, last, shown = focus(text, Finder({"retri": 2.0, "pool": 1.0}), budget)
     assert 0 <= first <= last < len(lines)
     assert len(shown) <= budget
     assert shown == "\n".join(lines[first : last + 1]) or (first == last and shown.endswith("…"))

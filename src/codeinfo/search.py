@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from codeinfo.frozen import frozen
 from codeinfo.ports import ChunkRow, Embedder, Snapshot, StoredSymbol, WordEmbedder, reads_words
 from codeinfo.rank import boost, meaning
-from codeinfo.rank.focus import Finder, budget_for, excerpt, focus
+from codeinfo.rank.focus import Finder, budget_for, focus
 from codeinfo.rank.keyword import (
     ANYWHERE,
     DEFINED,
@@ -353,14 +353,14 @@ def _hit(
     root: str,
 ) -> Hit:
     chunk, cosine = best[0]
-    first, last = focus(chunk.text, finder, budget)
+    shown = focus(chunk.text, finder, budget)
     return Hit(
         root=root,
         path=chunk.path,
         start_line=chunk.start_line,
         end_line=chunk.end_line,
-        text=excerpt(chunk.text, first, last, budget),
-        text_line=chunk.start_line + first,
+        text=shown.text,
+        text_line=chunk.start_line + shown.first,
         score=round(score, 4),
         chunk_id=chunk.chunk_id,
         language=chunk.language,

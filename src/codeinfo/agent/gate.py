@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from codeinfo.agent.evidence import Item, dropped_by
-from codeinfo.rank.focus import Finder, excerpt, focus
+from codeinfo.rank.focus import Finder, focus
 from codeinfo.rank.policy import PolicyItem, PolicyResult, PolicySettings, apply_policy
 from codeinfo.tokens import stem
 from codeinfo.types import Dropped, FileKind, Hit, SearchResult
@@ -67,11 +67,10 @@ def finder_of(weights: Mapping[str, float]) -> Finder:
 
 def focused(item: Item, finder: Finder, chars: int) -> Item:
     """The lines of a passage that match best; all of them where they fit."""
-    first, last = focus(item.text, finder, chars)
-    text = excerpt(item.text, first, last, chars)
+    shown = focus(item.text, finder, chars)
     # A part of a table repeats its header above its own lines, so the text may have more lines than the passage.
-    start, end = (min(item.end_line, item.start_line + offset) for offset in (first, last))
-    return replace(item, start_line=start, end_line=end, text=text)
+    start, end = (min(item.end_line, item.start_line + offset) for offset in (shown.first, shown.last))
+    return replace(item, start_line=start, end_line=end, text=shown.text)
 
 
 def item_of(hit: Hit, text: str) -> Item:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
+from typing import NamedTuple
 
 # The first result is read, the last ones are glanced at: characters by place, 3,300 for ten results.
 BUDGETS = (900, 500, 350, 300)
@@ -20,13 +19,21 @@ def budget_for(place: int) -> int:
     return BUDGETS[place] if place < len(BUDGETS) else LATER_BUDGET
 
 
+class Shown(NamedTuple):
+    """The part of a text that is shown: its first and last line, by offset, and what they say."""
+
+    first: int
+    last: int
+    text: str
+
+
 class FoundLine:
-    """A line by its offset, the terms it has in their order, and what the different ones weigh."""
+    """A line by where it starts, the terms it has in their order, and what the different ones weigh."""
 
-    __slots__ = ("offset", "terms", "weight")
+    __slots__ = ("start", "terms", "weight")
 
-    def __init__(self, offset: int) -> None:
-        self.offset = offset
+    def __init__(self, start: int) -> None:
+        self.start = start
         self.terms: list[str] = []
         self.weight = 0.0
 
@@ -47,18 +54,17 @@ class Finder:
                 self.weights[beginning] = max(weight, self.weights.get(beginning, 0.0))
         self.total = sum(self.weights.values())
 
-    def found_by_line(self, text: str, ends: list[int]) -> list[FoundLine]:
-        """The lines that have beginnings of the query's terms. `ends`: of all lines."""
+    def found_by_line(self, text: str) -> list[FoundLine]:
+        """The lines that have beginnings of the query's terms."""
         found: list[FoundLine] = []
-        line_end, seen_to = -1, 0
+        line_end = seen_to = -1
         for start, minus_length, term in self._places(text):
             if start < seen_to:
                 continue  # part of a longer one
             seen_to = start - minus_length
-            if start >= line_end:
-                offset = bisect_right(ends, start)
-                line_end = ends[offset]
-                latest = FoundLine(offset)
+            if start > line_end:
+                latest = FoundLine(text.rfind("\n", 0, start) + 1)
+                line_end = _line_end(text, start)
                 found.append(latest)
             if term not in latest.terms:
                 latest.weight += self.weights[term]
@@ -85,48 +91,57 @@ def _beginning(term: str) -> str:
     return term.removesuffix("i")[:PREFIX] or term
 
 
-def focus(text: str, finder: Finder, budget: int) -> tuple[int, int]:
-    """The best run of whole lines within `budget`, as (first, last) offsets; at least one line.
+def focus(text: str, finder: Finder, budget: int) -> Shown:
+    """The best run of whole lines within `budget`; at least one line, which is cut where it is longer.
 
     A run is worth the weights of the query's terms in it, a repeated term a tenth of its first occurrence; the run at
     the head of the chunk gets a bonus, since a signature explains more than the middle of a body.
     """
     if len(text) <= budget:
-        return 0, text.count("\n")
-    ends = list(accumulate([len(line) + 1 for line in text.split("\n")]))
-    found = finder.found_by_line(text, ends)
-    best, best_worth = (0, _last_line(0, ends, budget)), -1.0
-    for first, start in ((0, 0), *_heaviest(found)):
-        last = _last_line(first, ends, budget)
-        worth = _worth(found, start, last, finder.weights)
-        if first == 0:
+        return Shown(0, text.count("\n"), text)
+    found = finder.found_by_line(text)
+    best, best_end, best_worth = 0, 0, -1.0
+    for start, at in ((0, 0), *_heaviest(found)):
+        end = _run_end(text, start, budget)
+        worth = _worth(found, at, end, finder.weights)
+        if start == 0:
             worth += HEAD_SHARE * finder.total
         if worth > best_worth:
-            best, best_worth = (first, last), worth
-    return best
+            best, best_end, best_worth = start, end, worth
+    first = text.count("\n", 0, best)
+    chosen = text[best:best_end]
+    shown = chosen if len(chosen) <= budget else chosen[: max(budget - 1, 0)] + "…"
+    return Shown(first, first + chosen.count("\n"), shown)
 
 
 def _heaviest(found: Sequence[FoundLine]) -> list[tuple[int, int]]:
-    """The lines worth starting at, each with its place in `found`: the best runs start at one of the heaviest."""
-    starts = [(line.offset, at) for at, line in enumerate(found)]
+    """Where to start, with the line's place in `found`: the best runs start at one of the heaviest lines."""
+    starts = [(line.start, at) for at, line in enumerate(found)]
     if len(starts) > STARTS_TRIED:
         starts.sort(key=lambda start: -found[start[1]].weight)
     return starts[:STARTS_TRIED]
 
 
-def _last_line(first: int, ends: list[int], budget: int) -> int:
-    """The last line that still fits when showing starts at `first`."""
-    start = ends[first - 1] if first else 0
-    return max(first, bisect_right(ends, start + budget + 1) - 1)
+def _line_end(text: str, start: int) -> int:
+    end = text.find("\n", start)
+    return end if end >= 0 else len(text)
 
 
-def _worth(found: Sequence[FoundLine], start: int, last: int, weights: Mapping[str, float]) -> float:
-    """Of the lines from the one at `start` to line `last`."""
+def _run_end(text: str, start: int, budget: int) -> int:
+    """Where the last whole line ends that still fits when showing starts at `start`."""
+    if start + budget >= len(text):
+        return len(text)
+    end = text.rfind("\n", start, start + budget + 1)
+    return end if end >= 0 else _line_end(text, start)
+
+
+def _worth(found: Sequence[FoundLine], first: int, end: int, weights: Mapping[str, float]) -> float:
+    """Of the lines from the one at place `first` on that start before `end`."""
     seen: set[str] = set()
     worth = 0.0
-    for at in range(start, len(found)):
+    for at in range(first, len(found)):
         line = found[at]
-        if line.offset > last:
+        if line.start >= end:
             break
         for term in line.terms:
             if term in seen:
@@ -135,9 +150,3 @@ def _worth(found: Sequence[FoundLine], start: int, last: int, weights: Mapping[s
                 worth += weights[term]
                 seen.add(term)
     return worth
-
-
-def excerpt(text: str, first: int, last: int, budget: int) -> str:
-    """The chosen lines; a single line longer than the budget is cut."""
-    chosen = "\n".join(text.split("\n")[first : last + 1])
-    return chosen if len(chosen) <= budget else chosen[: max(budget - 1, 0)] + "…"
