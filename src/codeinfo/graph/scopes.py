@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
 from codeinfo.graph.facts import FileFacts, Outcome
+from codeinfo.ports import FileLines
 from codeinfo.types import Definition, Import
 
 TYPE_KINDS = frozenset("class interface struct enum trait protocol type object impl extension module".split())
@@ -96,7 +97,7 @@ class World(Protocol):
 
     def visible(self, source: FileFacts) -> tuple[str, ...]: ...
 
-    def lines(self, file_id: int) -> Mapping[int, str]: ...
+    def lines(self, file_id: int) -> FileLines: ...
 
     def defining(self, name: str) -> frozenset[str]:
         """Files that define something of this name."""
@@ -130,7 +131,7 @@ class Binder:
     def unit(self, path: str) -> Unit | None:
         return self._world.unit(path)
 
-    def lines(self, unit: Unit) -> Mapping[int, str]:
+    def lines(self, unit: Unit) -> FileLines:
         return self._world.lines(unit.facts.file_id)
 
     def definition(self, symbol: SymbolId) -> Definition | None:
