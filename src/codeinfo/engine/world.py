@@ -59,7 +59,7 @@ class IndexWorld:
         self.graph = graph
         self._resolver = resolver
         self._contents = contents
-        self._outcomes: dict[tuple[str, Import], Outcome] = {}
+        self._outcomes: dict[Hashable, Outcome] = {}
         self._visible: dict[str, tuple[str, ...]] = {}
         self._defining: dict[str, frozenset[str]] = {}
         self.answers: OrderedDict[Hashable, Any] = OrderedDict()  # for whoever asks the same again
@@ -82,7 +82,7 @@ class IndexWorld:
         return path in self.graph.files and self._contents.units.get(self.graph.files[path].file_id) is not None
 
     def outcome(self, source: FileFacts, written: Import) -> Outcome:
-        key = (source.path, written)
+        key = (source.path, written.module, written.line, written.names, written.alias)
         if key not in self._outcomes:
             self._outcomes[key] = self._resolver.outcome(source, written)
         return self._outcomes[key]

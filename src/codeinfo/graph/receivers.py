@@ -39,7 +39,7 @@ class Receivers:
     def evaluate(self, unit: Unit, links: Links, use: Reference, steps: int = 0) -> Meaning:
         """The modules or types that a receiver stands for; nothing when it cannot be followed."""
         (first, call), *rest = links
-        if bound := self._binder.bindings(unit).get(".".join(name for name, _ in links)):
+        if bound := self._binder.bound(unit, ".".join([name for name, _ in links])):
             return bound
         if first in _SELF:
             current: Meaning = list(self._own_type(unit, use.within, first))

@@ -15,6 +15,7 @@ _TYPE_FIRST = re.compile(r"\b([A-Z]\w*)(?:<[^<>]*>)?[&*\s]\s*\$?\Z")
 _DECLARED = re.compile(r"\s*[=;,):]")
 _TYPE_FIRST_LANGUAGES = frozenset({"java", "csharp", "cpp", "c", "php"})
 _COPIED = re.compile(r"\s*=\s*(\w+)\s*;?\s*(?:#.*|//.*)?\Z")
+_FAR = 400  # characters before a name: looking further would take for ever in a giant line
 
 Place = tuple[int, str]  # where the statement begins, and the type
 
@@ -46,10 +47,18 @@ def _places(line: str, name: str, language: str) -> Iterator[Place]:
         if not inside_word and before != "." and (match := _BEHIND.match(line, end)):
             yield start, match.group(1) or match.group(2)
         if language == "python":
-            if before.isspace() and not _is_word(line[end : end + 1]) and (match := _WITH.search(line[:start])):
+            if (
+                before.isspace()
+                and not _is_word(line[end : end + 1])
+                and (match := _WITH.search(line, max(0, start - _FAR), start))
+            ):
                 yield match.start(), match.group(1)
         elif language in _TYPE_FIRST_LANGUAGES:
-            if not inside_word and _DECLARED.match(line, end) and (match := _TYPE_FIRST.search(line[:start])):
+            if (
+                not inside_word
+                and _DECLARED.match(line, end)
+                and (match := _TYPE_FIRST.search(line, max(0, start - _FAR), start))
+            ):
                 yield match.start(), match.group(1)
         elif language == "go" and not inside_word and (match := _GO_PARAMETER.match(line, end)):
             yield start, match.group(1)
