@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from codeinfo.engine.uncollected import uncollected
 from codeinfo.engine.world import IndexWorld
 from codeinfo.graph.facts import FileFacts
 from codeinfo.graph.scopes import TYPE_KINDS, SymbolId, Unit
@@ -81,7 +82,8 @@ def find_uses(world: IndexWorld, target: Wanted) -> Found:
     """Every use. A name like `get` has thousands, which take a while: what was found is kept for the generation."""
     key = ("uses", target.name, frozenset(target.found))
     if key not in world.answers:
-        world.keep(key, _find_uses(world, target))
+        with uncollected():
+            world.keep(key, _find_uses(world, target))
     found: Found = world.answers[key]
     return found
 
@@ -92,7 +94,9 @@ def _find_uses(world: IndexWorld, target: Wanted) -> Found:
     syntactic: list[Use] = []
     left_out: list[str] = []
     unattributed = 0
-    for file in _candidates(world, target):
+    candidates = _candidates(world, target)
+    world.read_uses([file.file_id for file in candidates if file.language in GRAMMARS])
+    for file in candidates:
         if file.language not in GRAMMARS:
             if file.kind in ("code", "tests") and world.lines(file.file_id).mention(target.name):
                 left_out.append(file.path)

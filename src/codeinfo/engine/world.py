@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
@@ -109,6 +109,12 @@ class IndexWorld:
             packed = dict(self.facts.references([file_id]))
             known = self._contents.uses.add(file_id, unpacked(packed.get(file_id, b"")))
         return known
+
+    def read_uses(self, file_ids: Sequence[int]) -> None:
+        """Read the uses of many files at once, which is quicker than one after another."""
+        missing = [file_id for file_id in file_ids if self._contents.uses.get(file_id) is None]
+        for file_id, packed in self.facts.references(missing):
+            self._contents.uses.add(file_id, unpacked(packed))
 
     def keep(self, question: Hashable, answer: object) -> None:
         self.answers[question] = answer
