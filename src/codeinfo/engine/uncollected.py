@@ -15,7 +15,7 @@ _was_on = False
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """For work of seconds at most. Several threads may be inside at once; the last one out turns the collector on again."""
+    """For work of seconds at most. Of several threads inside, the last one out turns the collector on again."""
     global _inside, _was_on
     with _lock:
         if not _inside:
