@@ -21,7 +21,7 @@ from codeinfo.types import Definition, Reference
 _PREVIEW_CHARS = 160
 _IMPORT_WORDS = ("import", "from", "export", "use ", "using ", "require", "pub use", "#include", "const {")
 _INTERFACES = frozenset({"interface", "trait", "protocol"})
-_LOCAL_KINDS = frozenset({"package", "namespace"})
+_NO_USES = frozenset({"package", "namespace", "heading"})  # code is in them or they speak of it; it does not use them
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def wanted(world: IndexWorld, written: str) -> Wanted:
     for file_id, definition in world.facts.definitions_named(name):
         file = world.by_id.get(file_id)
         unit = world.unit(file.path) if file else None
-        if file and unit and definition.kind not in _LOCAL_KINDS:
+        if file and unit and definition.kind not in _NO_USES:
             every.setdefault(SymbolId(file.path, unit.without_namespace(definition.qualified)), definition)
     found = {
         symbol: definition
