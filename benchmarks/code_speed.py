@@ -33,7 +33,7 @@ from codeinfo.store.code import code_facts
 MIXED = ("vitest", "jackson-databind", "tokio", "aiohttp")  # 5,000 files in the languages that detectors speak
 QUERIES = ("open a connection", "parse header", "write result to file", "error handling", "load settings", "run tests")
 IDENTITY = ("-c", "user.name=bench", "-c", "user.email=bench@localhost")
-NO_USES = ("package", "namespace")  # what is imported, not used
+NO_USES = ("package", "namespace", "heading")  # what is imported or read, not used
 SEED = 11
 
 

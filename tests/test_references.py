@@ -244,3 +244,13 @@ def test_packed_references_are_read_in_part() -> None:
     assert dict(names) == {"get": 7}
     assert "f" not in names
     assert not UsedNames(b"")
+
+
+def test_a_heading_of_the_same_name_takes_no_uses_away(tmp_path: Path) -> None:
+    """A name from outside that a document has a section about is used all the same."""
+    (tmp_path / "Check.java").write_text("class Check {\n  void run() {\n    Assertions.assertTrue(true);\n  }\n}\n")
+    (tmp_path / "guide.md").write_text("# Guide\n\n## Assertions\n\nHow to write them.\n")
+    config = Config.load({"paths.cache_dir": str(tmp_path / ".cache")}, tmp_path)
+    with Engine(config) as engine:
+        report = engine.code.references(RefsRequest("Assertions", str(tmp_path)))
+    assert [(use.file, use.line) for use in report.usages] == [("Check.java", 3)]

@@ -33,6 +33,14 @@ def frozen(cls: type[T]) -> type[T]:
     return cls
 
 
+def instance(cls: type[T], values: dict[str, Any]) -> T:
+    """An instance from the values of all its fields, twice as quick as calling the class: for many rows."""
+    getattr(cls, _FIELDS)  # makes the class if nobody has
+    made = object.__new__(cls)
+    object.__setattr__(made, "__dict__", values)
+    return made
+
+
 class _ToBeMade:
     """Stands for the fields of a class until somebody asks for them."""
 

@@ -269,15 +269,18 @@ class FileLines(Mapping[int, str]):
 
     def __getitem__(self, line: int) -> str:
         at = bisect_right(self._starts, line) - 1
-        lines = self._split.get(at)
-        if lines is None:
-            if at < 0:
-                raise KeyError(line)
-            lines = self._split[at] = self._pieces[at][1].split("\n")
+        if at < 0:
+            raise KeyError(line)
         try:
-            return lines[line - self._starts[at]]
+            return self._lines_of(at)[line - self._starts[at]]
         except IndexError:
             raise KeyError(line) from None
+
+    def _lines_of(self, at: int) -> list[str]:
+        lines = self._split.get(at)
+        if lines is None:
+            lines = self._split[at] = self._pieces[at][1].split("\n")
+        return lines
 
     def __iter__(self) -> Iterator[int]:
         return (n for start, text in self._pieces for n in range(start, start + text.count("\n") + 1))
@@ -299,6 +302,18 @@ class FileLines(Mapping[int, str]):
             line = max(line, start) + text.count("\n") + 1
             parts.append(text)
         return "\n".join(parts)
+
+    def having(self, word: str, first: int, last: int) -> Iterator[tuple[int, str]]:
+        """The lines from `first` to `last` that have a word, with their numbers."""
+        for at in range(max(0, bisect_right(self._starts, first) - 1), bisect_right(self._starts, last)):
+            start, text = self._pieces[at]
+            if word not in text:
+                continue
+            lines = self._lines_of(at)
+            end = min(last + 1, start + len(lines), *self._starts[at + 1 : at + 2])
+            for number in range(max(first, start), end):
+                if word in lines[number - start]:
+                    yield number, lines[number - start]
 
     def mention(self, word: str) -> bool:
         return any(word in text for _, text in self._pieces)

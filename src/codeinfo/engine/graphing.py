@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from codeinfo.engine.uncollected import uncollected
 from codeinfo.graph.facts import FileFacts, FileImports, Links
 from codeinfo.graph.model import Graph, dumps, loads
 from codeinfo.graph.resolve import BY_NAME, Resolver
@@ -59,8 +60,9 @@ class Graphs:
             data = read_beside(store, CACHE_NAME)
             known = loads(data) if data else None
         if known is None or known.generation != facts.generation:
-            known = refreshed(known, facts, _config_reader(root))
-            write_beside(store, CACHE_NAME, dumps(known))
+            with uncollected():
+                known = refreshed(known, facts, _config_reader(root))
+                write_beside(store, CACHE_NAME, dumps(known))
         self._known[store.folder] = known
         return known
 

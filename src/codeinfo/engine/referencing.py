@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from codeinfo.engine.uncollected import uncollected
 from codeinfo.engine.world import IndexWorld
 from codeinfo.graph.facts import FileFacts
 from codeinfo.graph.scopes import TYPE_KINDS, SymbolId, Unit
@@ -20,7 +21,7 @@ from codeinfo.types import Definition, Reference
 _PREVIEW_CHARS = 160
 _IMPORT_WORDS = ("import", "from", "export", "use ", "using ", "require", "pub use", "#include", "const {")
 _INTERFACES = frozenset({"interface", "trait", "protocol"})
-_LOCAL_KINDS = frozenset({"package", "namespace"})
+_NO_USES = frozenset({"package", "namespace", "heading"})  # code is in them or they speak of it; it does not use them
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ def wanted(world: IndexWorld, written: str) -> Wanted:
     for file_id, definition in world.facts.definitions_named(name):
         file = world.by_id.get(file_id)
         unit = world.unit(file.path) if file else None
-        if file and unit and definition.kind not in _LOCAL_KINDS:
+        if file and unit and definition.kind not in _NO_USES:
             every.setdefault(SymbolId(file.path, unit.without_namespace(definition.qualified)), definition)
     found = {
         symbol: definition
@@ -81,7 +82,8 @@ def find_uses(world: IndexWorld, target: Wanted) -> Found:
     """Every use. A name like `get` has thousands, which take a while: what was found is kept for the generation."""
     key = ("uses", target.name, frozenset(target.found))
     if key not in world.answers:
-        world.keep(key, _find_uses(world, target))
+        with uncollected():
+            world.keep(key, _find_uses(world, target))
     found: Found = world.answers[key]
     return found
 
@@ -92,7 +94,9 @@ def _find_uses(world: IndexWorld, target: Wanted) -> Found:
     syntactic: list[Use] = []
     left_out: list[str] = []
     unattributed = 0
-    for file in _candidates(world, target):
+    candidates = _candidates(world, target)
+    world.read_uses([file.file_id for file in candidates if file.language in GRAMMARS])
+    for file in candidates:
         if file.language not in GRAMMARS:
             if file.kind in ("code", "tests") and world.lines(file.file_id).mention(target.name):
                 left_out.append(file.path)

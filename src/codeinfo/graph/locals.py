@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterator
 from functools import lru_cache
 
 from codeinfo.graph.scopes import Unit
+from codeinfo.graph.typed import written_type
+from codeinfo.ports import FileLines as Lines
 from codeinfo.types import Definition, Reference
 
 CALLABLE_KINDS = frozenset({"function", "method"})
@@ -19,8 +21,6 @@ _KEY = re.compile(r"\s*:(?!:)")
 _BEFORE_ARGUMENT = re.compile(r"[(,]\s*$")
 _PARENTHESIS = re.compile(r"[()]")
 _BEFORE_KEY = re.compile(r"[{,]\s*$")
-
-Lines = Mapping[int, str]
 
 
 class Locals:
@@ -103,9 +103,13 @@ def _span(function: Definition) -> range:
     return range(function.start_line, min(function.end_line, function.start_line + _SCAN_LINES) + 1)
 
 
+def _naming(function: Definition, name: str, lines: Lines) -> Iterator[tuple[int, str]]:
+    return lines.having(name, function.start_line, min(function.end_line, function.start_line + _SCAN_LINES))
+
+
 def _declares_global(function: Definition, name: str, lines: Lines) -> bool:
     pattern = re.compile(rf"\b(?:global|nonlocal)\b.*\b{re.escape(name)}\b")
-    return any(name in (line := lines.get(number, "")) and pattern.search(line) for number in _span(function))
+    return any(pattern.search(line) for _, line in _naming(function, name, lines))
 
 
 def _header(function: Definition, lines: Lines) -> str:
@@ -137,7 +141,7 @@ def _assigns(unit: Unit, function: Definition, name: str, lines: Lines) -> bool:
     pattern = _binding(name, unit.facts.language)
     if pattern is None:
         return False
-    bound = any(name in (line := lines.get(number, "")) and pattern.search(line) for number in _span(function))
+    bound = any(pattern.search(line) for _, line in _naming(function, name, lines))
     return bound and not _declares_global(function, name, lines)
 
 
@@ -156,31 +160,10 @@ def _binding(name: str, language: str) -> re.Pattern[str] | None:
     return re.compile(rf"\blet\s+(?:mut\s+)?{word}\b") if language == "rust" else None
 
 
-@lru_cache(maxsize=512)
-def typing(target: str, language: str) -> re.Pattern[str]:
-    """How a variable gets its type, written or assigned; one group of the match has it."""
-    kind = r"['\"]?(?:(?:\w+\.)?(?:Optional|Awaitable)\[|&|\*|mut\s|dyn\s|const\s)*['\"]?([A-Z_a-z][\w.:]*)"
-    made = r"(?:await\s+|new\s+|&)?([A-Z_a-z][\w.:]*)\s*[({]"
-    forms = [rf"(?<![\w.]){target}\s*:\s*{kind}", rf"(?<![\w.]){target}\s*:?=\s*{made}"]
-    if language == "python":
-        forms.append(rf"\bwith\s+([A-Z_a-z][\w.]*)\(.*\)\s+as\s+{target}\b")
-    if language in {"java", "csharp", "cpp", "c", "php"}:
-        forms.append(rf"\b([A-Z]\w*)(?:<[^<>]*>)?[&*\s]\s*\$?{target}\s*[=;,):]")
-    if language == "go":
-        forms.append(rf"\b{target}\s+\*?([A-Za-z_][\w.]*)\s*[,)]")
-    return re.compile("|".join(forms))
-
-
-def written_type(match: re.Match[str]) -> str:
-    return next((group for group in match.groups() if group), "")
-
-
 def _typed_lines(unit: Unit, function: Definition, name: str, lines: Lines) -> tuple[list[int], list[str]]:
-    pattern = typing(re.escape(name), unit.facts.language)
     numbers, types = [], []
-    for number in _span(function):
-        line = lines.get(number, "")
-        if name in line and (match := pattern.search(line)):
+    for number, line in _naming(function, name, lines):
+        if written := written_type(line, name, unit.facts.language):
             numbers.append(number)
-            types.append(written_type(match))
+            types.append(written)
     return numbers, types

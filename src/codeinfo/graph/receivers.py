@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from codeinfo.graph.locals import Locals, typing, written_type
+from codeinfo.graph.locals import Locals
 from codeinfo.graph.scopes import TYPE_KINDS, Binder, ModuleId, SymbolId, Unit
+from codeinfo.graph.typed import copied_name, field_type
 from codeinfo.types import Definition, Reference
 
 Meaning = list[SymbolId | ModuleId]
@@ -38,7 +39,7 @@ class Receivers:
     def evaluate(self, unit: Unit, links: Links, use: Reference, steps: int = 0) -> Meaning:
         """The modules or types that a receiver stands for; nothing when it cannot be followed."""
         (first, call), *rest = links
-        if bound := self._binder.bindings(unit).get(".".join(name for name, _ in links)):
+        if bound := self._binder.bound(unit, ".".join([name for name, _ in links])):
             return bound
         if first in _SELF:
             current: Meaning = list(self._own_type(unit, use.within, first))
@@ -157,19 +158,17 @@ class Receivers:
         definition, unit = self._binder.definition(owner), self._binder.unit(owner.path)
         if definition is None or unit is None:
             return []
-        lines = self._binder.lines(unit)
-        field = rf"(?:self|this)\.{re.escape(name)}"
-        pattern, copied = typing(field, unit.facts.language), re.compile(rf"{field}\s*=\s*(\w+)\s*;?\s*(?:#.*|//.*)?$")
-        for number in range(definition.start_line, definition.end_line + 1):
-            line = lines.get(number, "")
-            match = (pattern.search(line) or copied.search(line)) if name in line else None
-            if match is None:
+        lines = self._binder.lines(unit).having(f".{name}", definition.start_line, definition.end_line)
+        for number, line in lines:
+            written = field_type(line, name, unit.facts.language)
+            copied = "" if written else copied_name(line, name)
+            if not written and not copied:
                 continue
             inside = [d for d in unit.definitions if d.start_line <= number <= d.end_line and d.kind == "method"]
             use = Reference(name, number, "use", inside[-1].qualified if inside else owner.qualified)
-            if match.re is copied:
-                return self.evaluate(unit, [(match.group(1), "")], use, 1)
-            return self._expression(unit, written_type(match), use, 1)
+            if copied:
+                return self.evaluate(unit, [(copied, "")], use, 1)
+            return self._expression(unit, written, use, 1)
         return []
 
 

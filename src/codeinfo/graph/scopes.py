@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple, Protocol
 
 from codeinfo.graph.facts import FileFacts, Outcome
+from codeinfo.ports import FileLines
 from codeinfo.types import Definition, Import
 
 TYPE_KINDS = frozenset("class interface struct enum trait protocol type object impl extension module".split())
@@ -34,6 +35,9 @@ class ModuleId(NamedTuple):
 
     paths: tuple[str, ...]
     written: str = ""
+
+
+Source = ModuleId | Callable[[], Sequence[SymbolId | ModuleId]]  # a callable reads the file that a name comes from
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,7 @@ class World(Protocol):
 
     def visible(self, source: FileFacts) -> tuple[str, ...]: ...
 
-    def lines(self, file_id: int) -> Mapping[int, str]: ...
+    def lines(self, file_id: int) -> FileLines: ...
 
     def defining(self, name: str) -> frozenset[str]:
         """Files that define something of this name."""
@@ -111,7 +115,8 @@ class Binder:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._bindings: dict[str, dict[str, list[SymbolId | ModuleId]]] = {}
+        self._brought: dict[str, dict[str, list[Source]]] = {}
+        self._bound: dict[tuple[str, str], list[SymbolId | ModuleId]] = {}
         self._bare: dict[tuple[str, str, str], list[SymbolId | ModuleId]] = {}
         self._besides: dict[tuple[str, str], list[SymbolId | ModuleId]] = {}
         self._offered: dict[tuple[str, str], list[SymbolId | ModuleId]] = {}
@@ -130,7 +135,7 @@ class Binder:
     def unit(self, path: str) -> Unit | None:
         return self._world.unit(path)
 
-    def lines(self, unit: Unit) -> Mapping[int, str]:
+    def lines(self, unit: Unit) -> FileLines:
         return self._world.lines(unit.facts.file_id)
 
     def definition(self, symbol: SymbolId) -> Definition | None:
@@ -153,7 +158,7 @@ class Binder:
             if found := self._in_scope(unit, scope, name):
                 return found
             scope = scope.rpartition(".")[0]
-        bound = self.bindings(unit).get(name, [])
+        bound = self.bound(unit, name)
         if own := unit.by_qualified.get(name):
             # `try: from a import b` / `except ImportError: b = None` gives a name two meanings.
             also = bound if own.kind in {"variable", "constant"} else []
@@ -193,20 +198,28 @@ class Binder:
 
     # --- imports ---
 
-    def bindings(self, unit: Unit) -> dict[str, list[SymbolId | ModuleId]]:
-        """The names that imports bind in a file."""
-        path = unit.facts.path
-        if path not in self._bindings:
-            self._bindings[path] = {}  # a file that imports itself in a circle ends here
-            found: dict[str, list[SymbolId | ModuleId]] = {}
+    def bound(self, unit: Unit, name: str) -> list[SymbolId | ModuleId]:
+        """What imports bind a name to in a file. Only this name is followed: no file is read for the others."""
+        key = (unit.facts.path, name)
+        if key not in self._bound:
+            brought = self._brought_into(unit).get(name, ())
+            self._bound[key] = []  # a file that imports itself in a circle ends here
             with self._in_circle():
-                for written in unit.imports:
-                    for name, meaning in self._bound(unit, written):
-                        found.setdefault(name, []).append(meaning)
-            self._bindings[path] = found
-        return self._bindings[path]
+                found = [one for source in brought for one in (source() if callable(source) else (source,))]
+            self._bound[key] = found
+        return self._bound[key]
 
-    def _bound(self, unit: Unit, written: Import) -> Iterator[tuple[str, SymbolId | ModuleId]]:
+    def _brought_into(self, unit: Unit) -> Mapping[str, list[Source]]:
+        """The names that imports bring into a file, and where from."""
+        path = unit.facts.path
+        if path not in self._brought:
+            brought = self._brought[path] = {}
+            for written in unit.imports:
+                for name, source in self._sources(unit, written):
+                    brought.setdefault(name, []).append(source)
+        return self._brought[path]
+
+    def _sources(self, unit: Unit, written: Import) -> Iterator[tuple[str, Source]]:
         outcome = self._world.outcome(unit.facts, written)
         if outcome.package:
             name = written.alias or written.module.replace("\\", "/").rpartition("/")[2]
@@ -217,16 +230,15 @@ class Binder:
                 name = written.alias or self._module_name(unit, written, target.path)
                 yield name, ModuleId((target.path,), written.module)
             for name in target.names:
-                bound = written.alias or name
-                meaning = self.top_level(target.path, name)
                 if written.names and name not in written.names:  # Java's static import: a member of the class
                     for member in written.names:
-                        owner = SymbolId(target.path, name)
-                        yield from ((written.alias or member, one) for one in self.member(owner, member))
-                elif meaning:
-                    yield from ((bound, symbol) for symbol in meaning)
-                elif name == "default" and written.alias:
-                    yield from ((bound, symbol) for symbol in self.top_level(target.path, written.alias))
+                        yield written.alias or member, partial(self.member, SymbolId(target.path, name), member)
+                else:
+                    yield written.alias or name, partial(self._offered_as, target.path, name, written.alias)
+
+    def _offered_as(self, path: str, name: str, alias: str) -> list[SymbolId | ModuleId]:
+        found = self.top_level(path, name)
+        return self.top_level(path, alias) if not found and name == "default" and alias else found
 
     def _module_name(self, unit: Unit, written: Import, target: str) -> str:
         """`import a.b` binds a path to be written out; `from a import b` with a module b binds b."""
@@ -339,9 +351,8 @@ class Binder:
     def dotted(self, unit: Unit, written: str, within: str) -> list[SymbolId | ModuleId]:
         """A path of names: `module.Class`, `pkg.sub.func`, `Outer.Inner`."""
         parts = [part for part in written.replace("::", ".").replace("\\", ".").split(".") if part]
-        bindings = self.bindings(unit)
         for length in range(len(parts), 1, -1):
-            if whole := bindings.get(".".join(parts[:length])):
+            if whole := self.bound(unit, ".".join(parts[:length])):
                 return self._descend(whole, parts[length:])
         return self._descend(self.bare(unit, parts[0], within), parts[1:]) if parts else []
 

@@ -7,13 +7,13 @@ same function or class. What cannot be followed is neither claimed nor denied: i
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 from codeinfo.graph.locals import Locals
 from codeinfo.graph.receivers import Meaning, Receivers, links_of
 from codeinfo.graph.scopes import EXPLICIT, IMPLICIT_SELF, Binder, ModuleId, SymbolId, Unit
+from codeinfo.ports import FileLines
 from codeinfo.types import Definition, Reference
 
 _RECEIVER = re.compile(r"((?:[\w$]+(?:\([^()]*\)|\[[^\[\]]*\])?[?!]?(?:\.|::|->|\\))+)\s*$")
@@ -60,7 +60,7 @@ class Judge:
                 best = verdict
         return best
 
-    def _occurrence(self, unit: Unit, use: Reference, before: str, after: str, lines: Mapping[int, str]) -> Verdict:
+    def _occurrence(self, unit: Unit, use: Reference, before: str, after: str, lines: FileLines) -> Verdict:
         if before.rstrip()[-1:] in _RECEIVER_ENDS:  # spares most names two expressions
             chain = _RECEIVER.search(before)
             if chain:

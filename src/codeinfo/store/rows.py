@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from zlib import crc32
 
+from codeinfo.frozen import instance
 from codeinfo.types import Chunk, Definition, Import
 
 Row = tuple[str | int, ...]
@@ -70,7 +71,18 @@ def definition_from_row(
     exported: int,
     bases: str,
 ) -> Definition:
-    return Definition(name, qualified, kind, signature, doc, start_line, end_line, bool(exported), _parted(bases))
+    values = {
+        "name": name,
+        "qualified": qualified,
+        "kind": kind,
+        "signature": signature,
+        "doc": doc,
+        "start_line": start_line,
+        "end_line": end_line,
+        "exported": bool(exported),
+        "bases": _parted(bases),
+    }
+    return instance(Definition, values)
 
 
 def import_rows(imports: tuple[Import, ...]) -> Iterator[Row]:
