@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gc
 import os
 import signal
 import sys
@@ -354,6 +355,9 @@ def main() -> NoReturn:
 def run(argv: Sequence[str]) -> int:
     """The whole program: returns the exit code, never raises."""
     use_one_blas_thread()
+    gc.set_threshold(
+        50_000, 20, 20
+    )  # loading makes objects that stay: looking them through again and again finds nothing
     options = set(argv[: argv.index("--")] if "--" in argv else argv)
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
