@@ -7,24 +7,25 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
 
-# Possessive throughout: no part gives anything back, so that no text makes the pass slower than linear. What is not
-# closed ends with its line, or with the file.
-_LINE_STRINGS = r"\"(?:\\.|[^\"\\\n]++)*+\"?|'(?:\\.|[^'\\\n]++)*+'?"
-_SLASHES = r"//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+(?:\*/|\Z)"
-_TRIPLE_DOUBLE = r"\"\"\"(?:\\.|[^\\\"]++|\"(?!\"\"))*+(?:\"\"\"|\\?\Z)"
-_TRIPLE_SINGLE = r"'''(?:\\.|[^\\']++|'(?!''))*+(?:'''|\\?\Z)"
+# No part gives anything back, so that no text makes the pass slower than linear: characters are taken possessively, and
+# groups end where what follows them always matches. (Possessive groups fail in early releases of Python 3.11.) What is
+# not closed ends with its line, or with the file.
+_LINE_STRINGS = r"\"(?:\\.|[^\"\\\n]++)*\"?|'(?:\\.|[^'\\\n]++)*'?"
+_SLASHES = r"//[^\n]*+|/\*(?:[^*]++|\*(?!/))*(?:\*/|\Z)"
+_TRIPLE_DOUBLE = r"\"\"\"(?:\\.|[^\\\"]++|\"(?!\"\"))*(?:\"\"\"|\\?\Z)"
+_TRIPLE_SINGLE = r"'''(?:\\.|[^\\']++|'(?!''))*(?:'''|\\?\Z)"
 
 LINES_BEFORE = 2  # where what an expression finds may begin before its needle…
 CHARACTERS_BEHIND = 700  # …and how far it may reach behind it: no expression of ours takes more than 500 of anything
 
 _TEXT = {
     "python": rf"#[^\n]*+|[rRbBuUfF]{{0,2}}(?:{_TRIPLE_DOUBLE}|{_TRIPLE_SINGLE}|{_LINE_STRINGS})",
-    "javascript": rf"{_SLASHES}|{_LINE_STRINGS}|`(?:\\.|[^`\\]++)*+(?:`|\\?\Z)",
+    "javascript": rf"{_SLASHES}|{_LINE_STRINGS}|`(?:\\.|[^`\\]++)*(?:`|\\?\Z)",
     "go": rf"{_SLASHES}|{_LINE_STRINGS}|`[^`]*+(?:`|\Z)",
     "java": rf"{_SLASHES}|{_TRIPLE_DOUBLE}|{_LINE_STRINGS}",
-    "csharp": rf"{_SLASHES}|@\"(?:[^\"]++|\"\")*+(?:\"|\Z)|{_LINE_STRINGS}",
+    "csharp": rf"{_SLASHES}|@\"(?:[^\"]++|\"\")*(?:\"|\Z)|{_LINE_STRINGS}",
     # A quote may begin a lifetime: only a closed character counts.
-    "rust": rf"{_SLASHES}|r#+\"(?:[^\"]++|\"(?!#))*+(?:\"#+|\Z)|\"(?:\\.|[^\"\\]++)*+(?:\"|\\?\Z)|'(?:\\.|[^'\\\n])'",
+    "rust": rf"{_SLASHES}|r#+\"(?:[^\"]++|\"(?!#))*(?:\"#+|\Z)|\"(?:\\.|[^\"\\]++)*(?:\"|\\?\Z)|'(?:\\.|[^'\\\n])'",
 }
 
 

@@ -22,7 +22,7 @@ EXPANSION_WEIGHT = 0.25
 
 _TOKEN = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#|/)[A-Za-z_$][\w$]*)*|\d+|[^\W\d_]+")
 # Starts only where a run starts, and gives nothing back: reading stays linear in a line of 100,000 letters.
-_PATH = re.compile(r"(?<![\w.-])[\w.-]++(?:/[\w.-]++)*+")
+_PATH = re.compile(r"(?<![\w.-])[\w.-]++(?:/[\w.-]++)*")
 _FROM_HERE = re.compile(r"\A(?:\.{1,2}/)+")
 _EXTENSION = re.compile(r"[^.]\.[A-Za-z]{1,5}\Z")
 _QUALIFIER = re.compile(r"\.|::|->|#|/")
