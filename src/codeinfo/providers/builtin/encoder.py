@@ -85,6 +85,7 @@ class Encoder:
         self._part_ids = PartIds(self._text_ids)
         self._vectors, self._scales, self._query_weights = vectors, scales, query_weights
         self._floats: Floats | None = None
+        self._looked_up = 0
         self.dimension = int(vectors.shape[1])
 
     @classmethod
@@ -177,8 +178,9 @@ class Encoder:
         return out
 
     def _table(self, ids: Ints) -> tuple[Floats, Ints]:
-        """Words as floats, and where `ids` are among them: all of them once a whole index asks, else only these."""
-        if self._floats is None and len(ids) < len(self._vectors):
+        """Words as floats, and where `ids` are among them: only these at first, all of them once that would pay."""
+        self._looked_up += len(ids)
+        if self._floats is None and self._looked_up < len(self._vectors):
             return self._vectors[ids].astype(np.float32) * self._scales[ids][:, None], np.arange(len(ids))
         if self._floats is None:
             self._floats = self._vectors.astype(np.float32) * self._scales[:, None]
