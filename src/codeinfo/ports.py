@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checkable
 
@@ -215,7 +216,19 @@ class Store(Protocol):
 
     def manifest(self) -> Mapping[str, ManifestRow]: ...
 
+    def sources(self) -> AbstractSet[SourceFile]:
+        """Every file as it was when it was indexed: enough to tell whether it may have changed."""
+        ...
+
+    def hashes(self, paths: Sequence[str]) -> Mapping[str, str]:
+        """The content hashes of those of `paths` that are in the index."""
+        ...
+
     def meta(self) -> dict[str, str]: ...
+
+    def warm_up(self) -> None:
+        """Load what writing needs, while the caller waits for something else."""
+        ...
 
     def apply(self, files: Sequence[IndexedFile], removed: Sequence[str], touched: Sequence[SourceFile]) -> None:
         """One transaction: replace `files`, delete the paths in `removed`, refresh size and mtime of `touched`."""

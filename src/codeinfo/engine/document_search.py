@@ -18,6 +18,7 @@ from codeinfo.collections.weights import DOCUMENTS
 from codeinfo.engine.collecting import CollectionUpkeep
 from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import NotFound, UsageError
+from codeinfo.index.passages import CRUMB
 from codeinfo.ports import ChunkRow, Embedder
 from codeinfo.rank.words import STOP_WORDS
 from codeinfo.requests import Progress
@@ -35,7 +36,6 @@ from codeinfo.types import Hit, Quality
 if TYPE_CHECKING:
     from codeinfo.engine.facade import Engine
 
-CRUMB = " > "
 FARTHEST = 2.0
 SECOND = 0.5  # the score of a document's second passage, beside its first
 NO_RERANKER = "no reranking model is set up, so the order is the search's own"
