@@ -217,9 +217,10 @@ def test_remembered_factors_are_the_products_of_the_named_ones(text: str) -> Non
     usual = boost.usual_depths(paths, kinds)
     remembered, query = boost.Factors(paths, kinds, usual), read_query(text)
     for _ in range(2):
-        for file, (path, kind) in enumerate(zip(paths, kinds, strict=True)):
-            named = boost.multipliers(query, path, kind, usual, W)
-            assert remembered.of(file, query, W) == pytest.approx(math.prod(named.values()))
+        named = [boost.multipliers(query, *file, usual, W) for file in zip(paths, kinds, strict=True)]
+        products = [math.prod(factors.values()) for factors in named]
+        assert remembered.of(np.arange(len(paths)), query, W).tolist() == pytest.approx(products)
+        assert remembered.of(np.array([2, 0]), query, W).tolist() == pytest.approx([products[2], products[0]])
 
 
 def test_depth_counts_beyond_what_is_usual_for_the_kind() -> None:

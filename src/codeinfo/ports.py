@@ -119,8 +119,7 @@ class Llm(Protocol):
     ) -> Iterator[Delta]: ...
 
 
-@frozen
-class ChunkRow:
+class ChunkRow(NamedTuple):
     """A stored chunk, with the file it belongs to."""
 
     chunk_id: int

@@ -21,6 +21,7 @@ from codeinfo.rank.keyword import (
     FOLDER,
     STEM,
     Floats,
+    Ints,
     KeywordScores,
     Runs,
     file_scores,
@@ -85,7 +86,7 @@ class Ranked(NamedTuple):
 def search(text: str, view: Snapshot, embedder: Embedder | None, options: SearchOptions) -> SearchResult:
     started = time.perf_counter()
     query = read_query(text, project_words=options.project_words, intent=options.intent)
-    weights = options.weights or (WITHOUT_VECTORS if embedder is None else WITH_VECTORS)
+    weights = options.weights or weights_for(embedder)
     evidence = gather(query, view, embedder, weights)
     scores = fuse(evidence, weights)
     ranked = boosted(query, filtered(scores, options), view, weights, candidates_for(options))
@@ -102,6 +103,10 @@ def search(text: str, view: Snapshot, embedder: Embedder | None, options: Search
         dropped=tuple(dropped[:EXPLAINED_DROPS]) if options.explain else (),
         took_ms=round(1000 * (time.perf_counter() - started), 2),
     )
+
+
+def weights_for(embedder: Embedder | None) -> Weights:
+    return WITHOUT_VECTORS if embedder is None else WITH_VECTORS
 
 
 def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights) -> Evidence:
@@ -179,15 +184,16 @@ def boosted(query: Query, scores: Floats, view: Snapshot, w: Weights, most: int 
     candidates = np.flatnonzero((scores > 0) & (view.file_rows > 0))
     if most is not None and len(candidates) > most:
         candidates = candidates[np.argpartition(-scores[candidates], most)[:most]]
-    factors = view.derived(
+    factors = (1 + w.length * _relative_lengths(view)[candidates]) * factors_of(query, view, w).of(candidates, query, w)
+    boosted_scores = (scores[candidates] * factors).tolist()
+    ranked = list(map(Ranked, candidates.tolist(), boosted_scores, factors.tolist()))
+    return best_first(ranked, view)
+
+
+def factors_of(query: Query, view: Snapshot, w: Weights) -> boost.Factors:
+    return view.derived(
         boost.Factors.variant(query, w), lambda: boost.Factors(view.paths, view.kinds, view.usual_depth)
     )
-    lengths = (1 + w.length * _relative_lengths(view)[candidates]).tolist()
-    ranked = []
-    for file, score, length in zip(candidates.tolist(), scores[candidates].tolist(), lengths, strict=True):
-        factor = length * factors.of(file, query, w)
-        ranked.append(Ranked(file, score * factor, factor))
-    return best_first(ranked, view)
 
 
 def best_first(ranked: list[Ranked], view: Snapshot) -> list[Ranked]:
@@ -207,8 +213,8 @@ def told_by_path(
     first, meant = ranked[:most], evidence.meant
     if not first or meant is None:
         return ranked
-    rows = [_closest_row(view, meant.cosines, item.file) for item in first]
-    vectors, paths = view.vectors(rows), embedder.embed_paths([view.paths[item.file] for item in first])
+    rows = _closest_rows(view, meant.cosines, [item.file for item in first])
+    vectors, paths = view.vectors(rows.tolist()), embedder.embed_paths([view.paths[item.file] for item in first])
     values = meant.scale(meaning.with_paths(meant.cosines[rows], vectors, paths, meant.weighed)).tolist()
     before = evidence.files["meaning"]
     moved = [
@@ -289,10 +295,7 @@ def best_rows(
     query: Query, evidence: Evidence, view: Snapshot, files: Sequence[int], most: int | None = ROWS_PER_FILE
 ) -> list[list[int]]:
     """Each file's best rows, best first: by words and meaning, and by where a name asked for is defined."""
-    counts = view.file_rows[files]
-    ends = np.cumsum(counts)
-    starts = ends - counts
-    rows = np.repeat(view.file_first[files] - starts, counts) + np.arange(ends[-1])
+    rows, starts, counts = _rows_of(view, files)
     words = evidence.keyword.rows[rows]
     score = words / np.repeat(np.maximum(np.maximum.reduceat(words, starts), 1e-6), counts)
     if evidence.meant is not None:
@@ -300,7 +303,7 @@ def best_rows(
     for row, worth in _definition_rows(query, evidence, view, files).items():
         score[rows == row] += worth
     order = rows[np.lexsort((-score, np.repeat(np.arange(len(files)), counts)))].tolist()
-    spans = zip(starts.tolist(), ends.tolist(), strict=True)
+    spans = zip(starts.tolist(), (starts + counts).tolist(), strict=True)
     return [order[start : end if most is None else min(end, start + most)] for start, end in spans]
 
 
@@ -379,9 +382,20 @@ def quality_of(query: Query, evidence: Evidence, view: Snapshot, ranked: Sequenc
     return assess(grounds(query, evidence.keyword, best, len(view.row_file), closest), query)
 
 
-def _closest_row(view: Snapshot, cosines: Floats, file: int) -> int:
-    first = int(view.file_first[file])
-    return first + int(cosines[first : first + int(view.file_rows[file])].argmax())
+def _closest_rows(view: Snapshot, cosines: Floats, files: Sequence[int]) -> Ints:
+    """Of each file, which has some, the first row that is nearest."""
+    rows, starts, counts = _rows_of(view, files)
+    near = cosines[rows]
+    nearest = np.flatnonzero(near == np.repeat(np.maximum.reduceat(near, starts), counts))
+    return rows[nearest[np.searchsorted(nearest, starts)]]
+
+
+def _rows_of(view: Snapshot, files: Sequence[int]) -> tuple[Ints, Ints, Ints]:
+    """The rows of these files end to end, where each file's start in that, and how many they are."""
+    counts = view.file_rows[files]
+    ends = np.cumsum(counts)
+    starts = ends - counts
+    return np.repeat(view.file_first[files] - starts, counts) + np.arange(ends[-1]), starts, counts
 
 
 def _dropped(chunk: ChunkRow, rule: str, detail: str) -> Dropped:

@@ -64,6 +64,8 @@ def _search_root(
         )
         found = search(request.query, view, keeper.embedder, options)
         notes = (*notes, *_remarks(request, max_chars, view))
+    if request.snippets and not notes:
+        return found
     hits = found.hits if request.snippets else tuple(replace(hit, text="") for hit in found.hits)
     return replace(found, hits=hits, notes=(*found.notes, *notes))
 

@@ -43,7 +43,8 @@ def grounds(query: Query, keyword: KeywordScores, best: Sequence[int], rows: int
     worth = {term: weight * keyword.idf.get(term, unknown) for term, weight in core.items()}
     total = sum(worth.values()) or 1.0
     known = sum(value for term, value in worth.items() if term in keyword.idf)
-    found = [_met(keyword, file, [worth.get(term, 0.0) for term in keyword.idf]) for file in best]
+    by_term = [worth.get(term, 0.0) for term in keyword.idf]
+    found = [_met(keyword, file, by_term) for file in best]
     covered = max((anywhere for anywhere, _ in found), default=0.0)
     named = max((in_names for _, in_names in found), default=0.0)
     return Grounds(known / total, covered / total, named / total, closest)

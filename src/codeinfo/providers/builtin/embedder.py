@@ -60,11 +60,12 @@ class BuiltinEmbedder:
 
     def embed_paths(self, paths: Sequence[str]) -> Floats:
         """What each path says, its words weighted as those of a query: the same whatever else an index holds."""
-        known = {path: row for path in paths if (row := self._paths.get(path)) is not None}
+        known = self._paths
         new = [path for path in paths if path not in known]
         if new:
+            if len(known) > MAX_PATHS:  # another dictionary: another thread may be looking into this one
+                known = self._paths = {path: known[path] for path in paths if path in known}
             known.update(zip(new, self._encoder.of_paths(new), strict=True))
-            self._paths = known if len(self._paths) > MAX_PATHS else {**self._paths, **known}
         return self._encoder.stacked([known[path] for path in paths])
 
     def calibrate(self, distance: float) -> float:
