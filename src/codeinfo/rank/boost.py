@@ -56,7 +56,7 @@ def stem_precision(keyword: KeywordScores, paths: Sequence[str], files: int) -> 
     """Share of the file's name that the query has: `background.py` for "background tasks" is all of it."""
     matched = np.bincount(keyword.met_file[(keyword.met_fields & np.uint8(STEM)) > 0], minlength=files)
     result = np.zeros(files, np.float32)
-    for file in np.flatnonzero(matched).tolist():
+    for file in matched.nonzero()[0].tolist():
         result[file] = matched[file] / len(stem_terms(paths[file]))
     return result
 
@@ -139,7 +139,7 @@ class Factors:
 
     def of(self, files: NDArray[np.intp], query: Query, w: Weights) -> NDArray[np.float64]:
         factors = self._known[files]
-        for at in np.flatnonzero(np.isnan(factors)).tolist():
+        for at in np.isnan(factors).nonzero()[0].tolist():
             file = files[at]
             path, kind = self._paths[file], self._kinds[file]
             factors[at] = math.prod(multipliers(query, path, kind, self._usual_depth, w).values())

@@ -51,8 +51,8 @@ class BuiltinEmbedder:
     def embed_query(self, text: str) -> Floats:
         return self._encoder.query(text)
 
-    def embed_words(self, words: Sequence[tuple[str, float]]) -> Floats:
-        return self._encoder.weighed_query(words)
+    def embed_words(self, words: Sequence[tuple[str, float]]) -> tuple[Floats, Floats]:
+        return self._encoder.asked_and_weighed(words)
 
     def path_vectors(self, paths: Sequence[str]) -> Floats:
         """One unit row a path, from words weighted by how few of `paths` share them: pass all paths of an index."""

@@ -106,19 +106,22 @@ class Encoder:
 
     def query(self, text: str) -> Floats:
         """One unit-length vector; repeated words count each time, as in training."""
-        return self._asked(self._text_ids(text))
+        ids = self._text_ids(text)
+        return _unit(*self._of_query(ids)) if ids else self._nothing()
 
-    def weighed_query(self, words: Sequence[tuple[str, float]]) -> Floats:
-        """The query of these words, each worth what it is to the model times what the caller says."""
+    def asked_and_weighed(self, words: Sequence[tuple[str, float]]) -> tuple[Floats, Floats]:
+        """The query of these words, and the same with each worth what it is to the model times what the caller says."""
         parts = [(i, weight) for word, weight in words for i in self._ids[word]]
-        return self._asked([i for i, _ in parts], np.array([weight for _, weight in parts], np.float32))
+        if not parts:
+            return self._nothing(), self._nothing()
+        worth, vectors = self._of_query([i for i, _ in parts])
+        weights = np.array([weight for _, weight in parts], np.float32)
+        return _unit(worth, vectors), _unit(worth * weights, vectors)
 
-    def _asked(self, ids: list[int], weights: Floats | float = 1.0) -> Floats:
-        if not ids:
-            return self._nothing()
-        worth = self._query_weights[ids] * self._scales[ids] * weights
-        total: Floats = worth @ self._vectors[ids].astype(np.float32)
-        return total / np.float32(max(math.sqrt(float(total @ total)), 1e-9))
+    def _of_query(self, ids: list[int]) -> tuple[Floats, Floats]:
+        """What each of these words is worth in a query, and its vector."""
+        wanted = np.array(ids)
+        return self._query_weights[wanted] * self._scales[wanted], self._vectors[wanted].astype(np.float32)
 
     def of_paths(self, paths: Sequence[str]) -> Floats:
         """What each path says by itself, its words weighted as those of a query; one row a path."""
@@ -185,6 +188,11 @@ class Encoder:
         if self._floats is None:
             self._floats = self._vectors.astype(np.float32) * self._scales[:, None]
         return self._floats, ids
+
+
+def _unit(worth: Floats, vectors: Floats) -> Floats:
+    total: Floats = worth @ vectors
+    return total / np.float32(max(math.sqrt(float(total @ total)), 1e-9))
 
 
 def _without_extension(path: str) -> str:
