@@ -43,19 +43,14 @@ def grounds(query: Query, keyword: KeywordScores, best: Sequence[int], rows: int
     worth = {term: weight * keyword.idf.get(term, unknown) for term, weight in core.items()}
     total = sum(worth.values()) or 1.0
     known = sum(value for term, value in worth.items() if term in keyword.idf)
-    by_term = [worth.get(term, 0.0) for term in keyword.idf]
-    found = [_met(keyword, file, by_term) for file in best]
-    covered = max((anywhere for anywhere, _ in found), default=0.0)
-    named = max((in_names for _, in_names in found), default=0.0)
+    if not best or not keyword.idf:
+        return Grounds(known / total, 0.0, 0.0, closest)
+    met = np.array([worth.get(term, 0.0) for term in keyword.idf])[keyword.met_term]
+    in_names = (keyword.met_fields & np.uint8(NAMES)) > 0
+    covered, named = (
+        float(np.bincount(keyword.met_file, values, len(keyword.files))[best].max()) for values in (met, met * in_names)
+    )
     return Grounds(known / total, covered / total, named / total, closest)
-
-
-def _met(keyword: KeywordScores, file: int, worth: Sequence[float]) -> tuple[float, float]:
-    """What a file has of the query's worth: anywhere, and in its own name or the names it defines."""
-    at = np.flatnonzero(keyword.met_file == file)
-    values = [worth[term] for term in keyword.met_term[at].tolist()]
-    named = (value for value, fields in zip(values, keyword.met_fields[at].tolist(), strict=True) if fields & NAMES)
-    return sum(values), sum(named)
 
 
 def assess(found: Grounds, query: Query) -> Quality:
