@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from codeinfo.engine import Engine
 
 PROMPT = "? "
-EXIT_STOPPED = 130
 
 
 def ask(engine: Engine, request: AskRequest | DocsAskRequest, paper: Paper) -> int:
