@@ -7,7 +7,6 @@ command that was typed is built. Everything heavier is imported where it is used
 from __future__ import annotations
 
 import contextlib
-import errno
 import gc
 import os
 import signal
@@ -21,7 +20,7 @@ import click
 
 from codeinfo import __version__
 from codeinfo.config import Config, colour_refused, table, use_one_blas_thread
-from codeinfo.errors import CodeInfoError, Interrupted, OutOfSpace, UsageError
+from codeinfo.errors import Interrupted, UsageError
 from codeinfo.shells.operations import Operation, Parameter, operation, operation_names, parameters
 
 EPILOG = "Exit codes: 0 ok, 2 usage, 3 done but something was skipped, 4 busy, 5 index damaged, 6 provider, 7 disk or "
@@ -382,37 +381,9 @@ def _interrupt(number: int, frame: object) -> NoReturn:
 
 
 def _fail(error: Exception, options: set[str]) -> int:
-    """Say what happened and what to do; a traceback only when asked for."""
-    if "--debug" in options:
-        import traceback
+    from codeinfo.shells.cli_errors import tell
 
-        traceback.print_exception(error)
-    known = _known(error)
-    if "--json" in options:
-        from codeinfo.jsonable import dumps
-
-        print(dumps({"error": {"code": known.code, "message": known.what, "next": known.next_step}}), file=sys.stderr)
-    else:
-        from codeinfo.shells.paper import clean
-
-        plain = False if colour_refused() else None
-        click.secho("error: ", fg="red", bold=True, nl=False, err=True, color=plain)
-        click.echo(clean(known.what), err=True)
-        if known.next_step:
-            click.echo(f"  {clean(known.next_step)}", err=True)
-    return known.exit_code
-
-
-def _known(error: Exception) -> CodeInfoError:
-    """The error as one of ours."""
-    if isinstance(error, CodeInfoError):
-        return error
-    if isinstance(error, MemoryError):
-        return OutOfSpace("out of memory", next_step="Lower index.workers or index.max_file_bytes.")
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return OutOfSpace(f"the disk is full: {error}", next_step="Free some space, or move paths.cache_dir.")
-    what = f"{type(error).__name__}: {error}"
-    return CodeInfoError(what, next_step="This is a fault of CodeInfo; --debug shows where.")
+    return tell(error, as_json="--json" in options, debug="--debug" in options)
 
 
 if __name__ == "__main__":
