@@ -299,6 +299,8 @@ def test_conversations_from_the_command_line(plain: Any, tree: Path) -> None:
     assert refused.returncode == 2
     assert "must be restored before use" in refused.stderr
     assert plain("conversations", "restore", identity, cwd=tree).returncode == 0
+    refused = plain("conversations", "delete", identity[:1], "--yes", cwd=tree)
+    assert (refused.returncode, "at least the first 6 characters" in refused.stderr) == (2, True)
     assert "deleted" in plain("conversations", "delete", identity, "--yes", cwd=tree).stdout
     assert "No conversations." in plain("conversations", "list", cwd=tree).stdout
 

@@ -293,7 +293,7 @@ class ConversationPage:
 
 @dataclass(frozen=True, slots=True)
 class ConversationRequest:
-    id: str = _required("The conversation; the beginning of its id is enough when it is the only one.")
+    id: str = _required("The conversation, by its id or the first six characters of it or more.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +322,7 @@ class ConversationMatches:
 
 @dataclass(frozen=True, slots=True)
 class ConversationIdsRequest:
-    ids: tuple[str, ...] = _arg((), "The conversations, by id.")
+    ids: tuple[str, ...] = _arg((), "The conversations, each by its id or the first six characters of it or more.")
 
 
 @dataclass(frozen=True, slots=True)
