@@ -104,4 +104,4 @@ def _tried(name: str, subject: str, look: Callable[[], str]) -> Check:
     except CodeInfoError as error:
         return Check(name, "fail", f"{subject}: {error.what}", error.next_step)
     except OSError as error:
-        return Check(name, "fail", f"{subject}: {os.strerror(error.errno or 0)}", "Run it again with --debug")
+        return Check(name, "fail", f"{subject}: {os.strerror(error.errno or 0)}", "Run `codeinfo doctor --debug`")
