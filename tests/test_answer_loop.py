@@ -13,7 +13,7 @@ from codeinfo.agent.budget import Budget, Metered
 from codeinfo.agent.evidence import Item, fence, shown
 from codeinfo.agent.gate import Gate
 from codeinfo.agent.grade import BATCH
-from codeinfo.agent.loop import Means, answer
+from codeinfo.agent.loop import UNJUDGED, Means, Research, answer
 from codeinfo.agent.model import Model, filled
 from codeinfo.agent.stats import stats_block, strip_stats
 from codeinfo.agent.tools import ToolFunctions
@@ -305,7 +305,28 @@ def test_the_time_budget_keeps_the_partial_answer() -> None:
     assert reply.text.startswith("word word")
 
 
+def interrupt(request: Request) -> Reply:
+    raise KeyboardInterrupt
+
+
+def test_a_run_stopped_while_it_grades_leaves_its_search() -> None:
+    world, found = World([FIVE]), Research()
+    world.llm = ScriptedLlm(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        world.ask("how?", found=found)
+    assert [(entry.query, len(entry.items), entry.verdict) for entry in found.rounds] == [("how?", 5, UNJUDGED)]
+
+
 # --- tools --------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_stopped_while_it_writes_leaves_its_tool_calls() -> None:
+    world, found = World([FIVE[:2]], replies=[call("outline", path="src/part1.py")]), Research()
+    world.llm = ScriptedLlm(lambda request: world._play(request) if len(request.messages) < 3 else interrupt(request))
+    with pytest.raises(KeyboardInterrupt):
+        world.ask(found=found)
+    assert [use.name for use in found.tools] == ["outline"]
+    assert [entry.verdict for entry in found.rounds] == ["answer"]
 
 
 def call(name: str, **arguments: Any) -> Reply:

@@ -331,6 +331,8 @@ def test_ctrl_c_leaves_a_stopped_turn(tree: Path, monkeypatch: pytest.MonkeyPatc
         (conversation,) = engine.answers.conversations(ConversationsRequest()).conversations
         turns = engine.answers.conversation(ConversationRequest(conversation.id)).turns
     assert turns[1].status == "stopped"
+    (searched,) = turns[1].rounds
+    assert (searched.query, searched.items[0].path) == (QUESTION, "bank.py")
 
 
 SUITE = """
