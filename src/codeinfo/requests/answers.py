@@ -3,22 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
+from codeinfo.requests import _arg, _opt, _required
 from codeinfo.types import Distance, Dropped
-
-
-def _arg(default: Any, help: str, **more: Any) -> Any:
-    return field(default=default, metadata={"help": help, "argument": True, **more})
-
-
-def _opt(default: Any, help: str, **more: Any) -> Any:
-    return field(default=default, metadata={"help": help, **more})
-
-
-def _required(help: str) -> Any:
-    return field(metadata={"help": help, "argument": True})
-
 
 _PATHS = "Folders to ask about; the current one unless named."
 PROVIDER = "Ask this server, by a name that `codeinfo providers` shows; none quotes passages and asks no model."

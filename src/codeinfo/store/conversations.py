@@ -26,6 +26,7 @@ import apsw
 from codeinfo.errors import Busy, CodeInfoError, IndexDamaged, IndexTooNew, NotFound, OutOfSpace, UsageError
 from codeinfo.jsonable import jsonable
 from codeinfo.requests.answers import Conversation, ConversationMatch, ConversationPage, Round, Turn
+from codeinfo.store.connections import transaction
 from codeinfo.store.conversation_rows import COLUMNS, MIGRATIONS, conversation_of, excerpt_around
 from codeinfo.store.turn_rows import turn_of, within_bounds
 
@@ -307,14 +308,8 @@ class ConversationStore:
             if self._db.in_transaction:  # a step of a larger change
                 yield self._db
                 return
-            self._db.execute(begin)
-            try:
+            with transaction(self._db, begin):
                 yield self._db
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
