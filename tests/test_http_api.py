@@ -21,13 +21,6 @@ TIMES = ("took_ms", "indexed_at", "generation", "bytes")
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = make_project(tmp_path / "bank")
-    monkeypatch.chdir(folder)
-    return folder
-
-
-@pytest.fixture
 def web(project: Path) -> Iterator[TestClient]:
     with client(project) as made:
         assert index(made, project)["state"] == "done"
