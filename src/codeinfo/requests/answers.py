@@ -309,7 +309,7 @@ class ConversationMatches:
 
 @dataclass(frozen=True, slots=True)
 class ConversationIdsRequest:
-    ids: tuple[str, ...] = _arg((), "The conversations, each by its id or the first six characters of it or more.")
+    ids: tuple[str, ...] = _required("The conversations, each by its id or the first six characters of it or more.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +329,7 @@ class ConversationExport:
 
 @dataclass(frozen=True, slots=True)
 class AnswerEvalRequest:
-    suites: tuple[str, ...] = _arg((), "YAML files with questions and what their answers must have.")
+    suites: tuple[str, ...] = _required("YAML files with questions and what their answers must have.")
     paths: tuple[str, ...] = _opt((".",), "The folders the questions are about.", metavar="DIR")
     provider: str = _opt("", PROVIDER, metavar="NAME")
     model: str = _opt("", MODEL, short="m", metavar="NAME")
