@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import types
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -308,6 +309,16 @@ def test_a_terminal_gets_colour_and_the_same_words(monkeypatch: pytest.MonkeyPat
     render(FOUND, Paper(piped), explain=True)
     assert "\x1b[" in coloured.getvalue()
     assert plain.getvalue() == piped.getvalue()
+
+
+def test_headings_fit_a_terminal_and_are_whole_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    long = replace(FOUND.hits[0], breadcrumb="ConnectionPool, acquire, release, close_idle, resize")
+    narrow, piped = Terminal(), io.StringIO()
+    for stream in (narrow, piped):
+        render(replace(FOUND, hits=(long,)), Paper(stream, colour=False))
+    assert len(narrow.getvalue().splitlines()[0]) == 60
+    assert "resize" in piped.getvalue().splitlines()[0]
 
 
 def test_control_characters_are_shown_not_obeyed() -> None:

@@ -20,7 +20,7 @@ from codeinfo.errors import NotFound
 from codeinfo.ports import ToolCall
 from codeinfo.providers.scripted import Reply, Request
 from codeinfo.providers.testserver import ScriptedServer
-from codeinfo.requests.answers import Answer, ConversationRequest
+from codeinfo.requests.answers import Answer, ConversationRequest, ConversationsRequest
 from codeinfo.requests.documents import DocsAskRequest
 
 FOAM = "who keeps the key to the foam cabinet"
@@ -86,8 +86,10 @@ def test_only_the_collections_named_answer(facade: Engine, tmp_path: Path) -> No
 
 
 def test_a_question_without_any_collection_says_how_to_add_one() -> None:
-    with engine() as facade, pytest.raises(NotFound, match="no collection yet"):
-        ask(facade, "anything")
+    with engine() as facade:
+        with pytest.raises(NotFound, match="no collection yet"):
+            ask(facade, "anything")
+        assert not facade.answers.conversations(ConversationsRequest()).conversations
 
 
 def test_a_collection_that_is_gone_does_not_hide_the_others(facade: Engine, tmp_path: Path) -> None:

@@ -109,6 +109,7 @@ class AnswerOperations:
         if wrap is not None and chosen.llm is not None:
             chosen = replace(chosen, llm=wrap(chosen.llm))
         model_id = chosen.llm.model_id if chosen.llm else ""
+        lookup = self._lookup(request, progress, left_out)  # what it refuses leaves no conversation behind
         identity = known.id if known else self._new_conversation(request, chosen, model_id, source, agent)
         with self.store.run(identity):
             earlier = self.store.turns(identity)
@@ -121,7 +122,6 @@ class AnswerOperations:
                 emit(text)
 
             try:
-                lookup = self._lookup(request, progress, left_out)
                 reply = self._reply(request.question, lookup, chosen, earlier, agent, show, steps, found)
             except BaseException as error:
                 self._keep_failure(turn, "".join(heard), found, error)

@@ -81,6 +81,8 @@ def _reasons(found: Grounds) -> tuple[str, ...]:
 
 
 def _hint(found: Grounds, query: Query) -> str:
+    if query.bare_name and found.named > 0.5:
+        return "The name is here: add a word or two about what you look for"
     if query.bare_name:
         return "Nothing here has that name: try a part of it, or describe what it does"
     if found.known < 0.7:

@@ -62,9 +62,11 @@ def _knowledge(result: SearchResult, paper: Paper, explain: bool) -> None:
 
 
 def _heading(number: int, hit: Hit, paper: Paper) -> None:
-    spans: list[Span] = [(f"{number:>2}  ", "dim"), (f"{_shown(hit)}:{hit.start_line}-{hit.end_line}", "bold cyan")]
+    place = f"{_shown(hit)}:{hit.start_line}-{hit.end_line}"
+    spans: list[Span] = [(f"{number:>2}  ", "dim"), (place, "bold cyan")]
     if label := hit.breadcrumb or hit.symbol:
-        spans += ["  ", (label if len(label) <= LABEL_CHARS else label[:LABEL_CHARS] + "…", "magenta")]
+        label = label if len(label) <= LABEL_CHARS else label[:LABEL_CHARS] + "…"
+        spans += ["  ", (paper.fitted(label, len(place) + 6), "magenta")]
     paper.line(*spans)
     details = []
     if hit.distance is not None:

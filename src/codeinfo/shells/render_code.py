@@ -10,6 +10,7 @@ from codeinfo.shells.paper import Paper, Span
 
 SEVERITIES = {"high": "bold red", "medium": "yellow", "low": ""}
 BAR = 12  # characters
+KIND = 11  # characters; "interface " and the like
 
 
 def render(result: Any, paper: Paper, *, explain: bool = False) -> None:
@@ -36,10 +37,11 @@ def _symbols(result: requests.SymbolList, paper: Paper) -> None:
         if symbol.path != path:
             path = symbol.path
             paper.line((path, "bold cyan"))
-        depth = symbol.qualified.count(".")
+        written = "  " * symbol.qualified.count(".") + (symbol.signature or symbol.name)
         mark: Span = " " if symbol.exported else ("·", "dim")
-        spans: list[Span] = [(f"{symbol.start_line:>6} ", "dim"), mark, "  " * depth, (f"{symbol.kind} ", "magenta")]
-        paper.line(*spans, symbol.signature or symbol.name, (f"  {symbol.doc}" if symbol.doc else "", "dim"))
+        paper.line((f"{symbol.start_line:>6} ", "dim"), mark, (f"{symbol.kind:<{KIND}}", "magenta"), written)
+        if symbol.doc:
+            paper.line(" " * (8 + KIND), (paper.fitted(symbol.doc, 8 + KIND), "dim"))
     _more(len(result.symbols), result.total, paper)
     if not result.total:
         paper.line(("Nothing is defined there.", "bold"))
@@ -190,7 +192,8 @@ def _layers(areas: Sequence[requests.MapArea], paper: Paper) -> None:
         for area in (area for area in areas if area.layer == layer):
             needs = ", ".join(list(area.needs)[:4]) + ("…" if len(area.needs) > 4 else "")
             style = "red" if area.in_cycle else "cyan"
-            spans: list[Span] = [(f"  {layer:>2}  ", "dim"), (area.name, style), f"  {area.files} files"]
+            files = f"  {area.files} file" + "s" * (area.files != 1)
+            spans: list[Span] = [(f"  {layer:>2}  ", "dim"), (area.name, style), files]
             paper.line(*spans, ("  circular" if area.in_cycle else "", "red"), (f"  → {needs}" if needs else "", "dim"))
 
 
