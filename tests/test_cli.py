@@ -346,6 +346,22 @@ def test_progress_is_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None
     assert "120/480 files, 310/s, 3 skipped" in screen.getvalue()
 
 
+def test_progress_makes_way_for_what_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "PATIENCE_S", 0)
+    monkeypatch.setattr(progress, "REDRAW_S", 0)
+    screen = Terminal()
+    with progress.shown(screen) as drawing:
+        assert drawing is not None
+        drawing(requests.Progress("walk", 7, 0))
+        drawing.stop()
+        assert screen.getvalue().endswith("\x1b[2K")  # the line is gone
+        before = len(screen.getvalue())
+        drawing.stop()
+        assert len(screen.getvalue()) == before
+        drawing(requests.Progress("index", 8, 0))
+        assert "index" in screen.getvalue()[before:]
+
+
 # --- as a process --------------------------------------------------------------------------------------------------
 
 

@@ -166,7 +166,7 @@ def _map(result: requests.CodeMap, paper: Paper) -> None:
         return
     languages = ", ".join(f"{name} {count}" for name, count in list(result.languages.items())[:6])
     paper.line((result.root, "bold cyan"), f"  {result.files} files, {result.edges} edges, {result.cycles} cycles")
-    paper.line(("  " + languages, "dim"))
+    paper.line(("  " + (languages or "no code"), "dim"))
     _section("Starts at", [(f.path, f"imports {f.imports}") for f in result.entry_points], paper)
     rows = [
         (f"{'█' * max(1, round(BAR * f.centrality)):<{BAR}} {f.path}", f"{f.imported_by} need it") for f in result.hubs
@@ -187,6 +187,8 @@ def _section(title: str, rows: Sequence[tuple[str, str]], paper: Paper) -> None:
 
 
 def _layers(areas: Sequence[requests.MapArea], paper: Paper) -> None:
+    if not areas:
+        return
     paper.line(("Layers", "bold"), ("  the upper ones need the lower ones", "dim"))
     for layer in sorted({area.layer for area in areas}, reverse=True):
         for area in (area for area in areas if area.layer == layer):
