@@ -102,9 +102,9 @@ def test_a_query_can_weigh_its_words(model: BuiltinEmbedder) -> None:
     assert [np.linalg.norm(row) for row in model.embed_words([])] == pytest.approx([1, 1])
 
 
-def test_path_vectors_weigh_rare_words_more(model: BuiltinEmbedder) -> None:
+def test_a_path_is_near_a_query_about_its_words(model: BuiltinEmbedder) -> None:
     paths = ["src/http/client.py", "src/http/server.py", "src/http/cookies.py"]
-    rows = model.path_vectors(paths)
+    rows = model.embed_paths(paths)
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-5)
     cosines = rows @ model.embed_query("cookies")
     assert int(cosines.argmax()) == 2

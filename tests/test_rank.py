@@ -376,11 +376,13 @@ def test_low_confidence_says_why_and_what_to_do() -> None:
     nothing = assess(Grounds(0, 0, 0, None), read_query("retry policy of requests"))
     assert nothing.status == "low_confidence"
     assert len(nothing.reasons) == 3
-    assert "codeinfo status" in nothing.hint
+    assert "right folder" in nothing.hint
     assert "has that name" in assess(Grounds(0, 0, 0, None), read_query("RetryPolicy")).hint
+    assert "name is here" in assess(Grounds(1, 1, 1, 0.1), read_query("reserve")).hint
     vague = assess(Grounds(1, 0.6, 0.2, 0.2), read_query("handling of many things"))
     assert (vague.status, len(vague.reasons)) == ("low_confidence", 1)
-    assert "--glob" in vague.hint
+    assert "to some paths" in vague.hint
+    assert not re.search("--|codeinfo", vague.hint + nothing.hint)  # pages and agents read it too
 
 
 @given(*[st.floats(0, 1)] * 4)

@@ -94,7 +94,11 @@ def _check(request: DocsSearchRequest, keepers: Sequence[CollectionUpkeep]) -> N
     if not 1 <= len(request.queries) <= MAX_QUERIES or not all(query.strip() for query in request.queries):
         raise UsageError(f"1 to {MAX_QUERIES} queries that say something are needed", next_step="Quote each question")
     if not keepers and not request.code:
-        raise NotFound("there is no collection yet", next_step="Add one with `codeinfo docs add FOLDER`")
+        raise no_collection()
+
+
+def no_collection() -> NotFound:
+    return NotFound("there is no collection yet", next_step="Add one with `codeinfo docs add FOLDER`")
 
 
 class _Searcher:

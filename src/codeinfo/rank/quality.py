@@ -77,8 +77,10 @@ def _reasons(found: Grounds) -> tuple[str, ...]:
 
 
 def _hint(found: Grounds, query: Query) -> str:
+    if query.bare_name and found.named > 0.5:
+        return "The name is here: add a word or two about what you look for"
     if query.bare_name:
         return "Nothing here has that name: try a part of it, or describe what it does"
     if found.known < 0.7:
-        return "Try the words this code would use, or check with `codeinfo status` that the right folder is indexed"
-    return "Name a class, function or file if you can, or narrow the search with --glob or --language"
+        return "Try the words this code would use, or check that the right folder is indexed"
+    return "Name a class, function or file if you can, or narrow the search to a language or to some paths"

@@ -54,10 +54,6 @@ class BuiltinEmbedder:
     def embed_words(self, words: Sequence[tuple[str, float]]) -> tuple[Floats, Floats]:
         return self._encoder.asked_and_weighed(words)
 
-    def path_vectors(self, paths: Sequence[str]) -> Floats:
-        """One unit row a path, from words weighted by how few of `paths` share them: pass all paths of an index."""
-        return self._encoder.path_vectors(paths)
-
     def embed_paths(self, paths: Sequence[str]) -> Floats:
         """What each path says, its words weighted as those of a query: the same whatever else an index holds."""
         known = self._paths

@@ -1,7 +1,7 @@
 """Texts → vectors by a table of words, with numpy alone.
 
 A document is Σ √count · vector over its words, a query Σ weight · vector, both of unit length. The stored vector of a
-chunk depends on its content only; what the path says is a vector of its own (`path_vectors`), joined when searching, so
+chunk depends on its content only; what the path says is a vector of its own (`of_paths`), joined when searching, so
 that a renamed file keeps its vectors.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codeinfo.providers.builtin.embedder import read_head
-from codeinfo.tokens import identifiers, split_identifier, words
+from codeinfo.tokens import identifiers, split_identifier
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -147,13 +147,6 @@ class Encoder:
         ids = np.fromiter((i for row in parts for i, _ in row), np.int64)
         weights = np.fromiter((w for row in parts for _, w in row), np.float32)
         return self._sums(ids, weights, np.fromiter(map(len, parts), np.int64, len(parts)))
-
-    def path_vectors(self, paths: Sequence[str]) -> Floats:
-        """What each path says, every word weighted by how few of these paths share it."""
-        rows = [tuple(dict.fromkeys(words(_without_extension(path)))) for path in paths]
-        shared = Counter(word for row in rows for word in row)
-        rarity = {word: math.log(1 + len(rows) / count) for word, count in shared.items()}
-        return self.weighted([[(word, rarity[word]) for word in row] for row in rows])
 
     def _nothing(self) -> Floats:
         """A text without words: the last axis, which the words use least, since every row must have unit length."""
