@@ -378,7 +378,10 @@ def test_low_confidence_says_why_and_what_to_do() -> None:
     assert len(nothing.reasons) == 3
     assert "right folder" in nothing.hint
     assert "has that name" in assess(Grounds(0, 0, 0, None), read_query("RetryPolicy")).hint
-    assert "name is here" in assess(Grounds(1, 1, 1, 0.1), read_query("reserve")).hint
+    assert "name is here" in assess(Grounds(1, 0.8, 0.6, 0.1), read_query("reserve")).hint
+    assert assess(Grounds(1, 1, 1, 0.1), read_query("reserve")).status == "ok", (
+        "a name that is there, whatever it means"
+    )
     vague = assess(Grounds(1, 0.6, 0.2, 0.2), read_query("handling of many things"))
     assert (vague.status, len(vague.reasons)) == ("low_confidence", 1)
     assert "to some paths" in vague.hint
