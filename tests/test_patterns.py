@@ -30,9 +30,19 @@ def name(detector: Detector) -> str:
 
 @pytest.mark.parametrize("detector", BUILT_IN, ids=name)
 def test_a_detector_finds_its_example(detector: Detector) -> None:
-    found = Matcher([detector]).uses(detector.example, LANGUAGE.get(detector.language, detector.language), "a")
-    assert found, detector.expression
+    language = LANGUAGE.get(detector.language, detector.language)
+    text = "\n".join([detector.example, *(f'import {{ a }} from "{word}core"' for word in detector.within[:1])])
+    assert Matcher([detector]).uses(text, language, "a"), detector.expression
     assert detector.category in PATTERN_CATEGORIES
+
+
+def test_a_frameworks_words_count_only_where_it_is_used() -> None:
+    text = "class Shop {\n  constructor(private stock: Stock) {}\n}\n"
+    matcher = Matcher(BUILT_IN)
+    assert not [use for use in matcher.uses(text, "typescript", "a.ts") if matcher.detectors[use[0]].within]
+    angular = f'import {{ Injectable }} from "@angular/core";\n{text}'
+    found = [matcher.detectors[use[0]].name for use in matcher.uses(angular, "typescript", "a.ts")]
+    assert "constructor parameters" in found
 
 
 def test_a_question_has_at_least_two_answers() -> None:

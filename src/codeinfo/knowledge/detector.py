@@ -33,6 +33,7 @@ class Detector:
     needles: tuple[str, ...] = ()
     example: str = ""
     in_text: bool = False  # templates stand in strings
+    within: tuple[str, ...] = ()  # the file holds one of these as well: a framework's words are others' words too
     paths: tuple[str, ...] = ()  # globs; () for every file of the language
     own: bool = False  # written by the project: matched line by line, within a time limit
     query: str = ""  # of the syntax, instead of an expression…
@@ -49,11 +50,15 @@ Row = tuple[str, str, str, str]  # name, needles with spaces between them, expre
 
 
 def detectors(
-    language: str, questions: Mapping[tuple[str, str], Sequence[Row]], *, in_text: bool = False
+    language: str,
+    questions: Mapping[tuple[str, str], Sequence[Row]],
+    *,
+    in_text: bool = False,
+    within: tuple[str, ...] = (),
 ) -> tuple[Detector, ...]:
     """Rows grouped by (category, question)."""
     return tuple(
-        Detector(name, category, question, language, expression, tuple(needles.split()), example, in_text)
+        Detector(name, category, question, language, expression, tuple(needles.split()), example, in_text, within)
         for (category, question), rows in questions.items()
         for name, needles, expression, example in rows
     )

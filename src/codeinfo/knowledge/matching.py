@@ -90,7 +90,7 @@ class Matcher:
         found: list[Use] = []
         for position in self._possible(TEMPLATES if language == TEMPLATES else family, text):
             detector = self.detectors[position]
-            if _is_there(detector, path):
+            if _is_there(detector, path) and _is_within(detector, text):
                 found += [(position, line) for line in self._lines(position, detector, code)]
         return found + self._queried(text, language, path)
 
@@ -139,6 +139,10 @@ class Matcher:
 
 def _is_there(detector: Detector, path: str) -> bool:
     return not detector.paths or any(fnmatch.fnmatchcase(path, glob) for glob in detector.paths)
+
+
+def _is_within(detector: Detector, text: str) -> bool:
+    return not detector.within or any(word in text for word in detector.within)
 
 
 def _matches(

@@ -162,6 +162,7 @@ _CODE = detectors(
             ("Spectator", "spectator", r"from\s+[\"']@ngneat/spectator", "import { x } from '@ngneat/spectator'"),
         ),
     },
+    within=("@angular/", "@ngrx/"),  # others say `computed(` too, and any class may keep its parameters
 )
 
 # Templates stand in files of their own or in strings, so a match may start inside one.
