@@ -268,13 +268,19 @@ class FileLines(Mapping[int, str]):
         self.characters = sum(len(text) for _, text in self._pieces)
 
     def __getitem__(self, line: int) -> str:
+        found = self.get(line)
+        if found is None:
+            raise KeyError(line)
+        return found
+
+    def get(self, line: int, default: Any = None) -> Any:
+        """Asked for every use of a name, of which there may be thousands."""
         at = bisect_right(self._starts, line) - 1
         if at < 0:
-            raise KeyError(line)
-        try:
-            return self._lines_of(at)[line - self._starts[at]]
-        except IndexError:
-            raise KeyError(line) from None
+            return default
+        lines = self._lines_of(at)
+        inside = line - self._starts[at]
+        return lines[inside] if inside < len(lines) else default
 
     def _lines_of(self, at: int) -> list[str]:
         lines = self._split.get(at)

@@ -16,9 +16,10 @@ from codeinfo.graph.scopes import EXPLICIT, IMPLICIT_SELF, Binder, ModuleId, Sym
 from codeinfo.ports import FileLines
 from codeinfo.types import Definition, Reference
 
-_RECEIVER = re.compile(r"((?:[\w$]+(?:\([^()]*\)|\[[^\[\]]*\])?[?!]?(?:\.|::|->|\\))+)\s*$")
+# What stands before a name, read backwards from it: searching for an end takes a try at every character of the line.
+_RECEIVER = re.compile(r"\s*((?:(?:\.|::|>-|\\)[?!]?(?:\)[^()]*\(|\][^\[\]]*\[)?[\w$]+)+)")
 _RECEIVER_ENDS = (".", ":", ">", "\\")
-_OPEN_RECEIVER = re.compile(r"[\w)\]}\"'?!](?:\.|::|->|\?\.)\s*$|^\s*(?:\.|\?\.|->|::)\s*$")
+_OPEN_RECEIVER = re.compile(r"\s*(?:(?:\.|::|>-)[\w)\]}\"'?!]|(?:\.\??|>-|::)\s*\Z)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +63,11 @@ class Judge:
 
     def _occurrence(self, unit: Unit, use: Reference, before: str, after: str, lines: FileLines) -> Verdict:
         if before.rstrip()[-1:] in _RECEIVER_ENDS:  # spares most names two expressions
-            chain = _RECEIVER.search(before)
+            backwards = before[::-1]
+            chain = _RECEIVER.match(backwards)
             if chain:
-                return self._with_receiver(unit, use, chain.group(1))
-            if _OPEN_RECEIVER.search(before):
+                return self._with_receiver(unit, use, chain.group(1)[::-1], lines)
+            if _OPEN_RECEIVER.match(backwards):
                 return _UNKNOWN
         if self._locals.hides(unit, use, before, after, lines):
             return _ELSE
@@ -84,10 +86,10 @@ class Judge:
             return _ELSE
         return _UNKNOWN
 
-    def _with_receiver(self, unit: Unit, use: Reference, chain: str) -> Verdict:
+    def _with_receiver(self, unit: Unit, use: Reference, chain: str, lines: FileLines) -> Verdict:
         """The same receiver in the same function means the same until its first name is given another type."""
         links = links_of(chain)
-        typed_at = self._locals.type_of(unit, links[0][0], use, self._binder.lines(unit))[1]
+        typed_at = self._locals.type_of(unit, links[0][0], use, lines)[1]
         key = (unit.facts.path, use.name, use.within, chain, typed_at)
         known = self._received.get(key)
         if known is None:
