@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard, TypeVar, overload, runtime_checkable
 
 from codeinfo.frozen import frozen
 from codeinfo.types import Definition, Import, IndexedFile, ManifestRow, SourceFile
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
 
 Made = TypeVar("Made")
+Other = TypeVar("Other")
 
 
 @runtime_checkable
@@ -273,7 +274,11 @@ class FileLines(Mapping[int, str]):
             raise KeyError(line)
         return found
 
-    def get(self, line: int, default: Any = None) -> Any:
+    @overload
+    def get(self, line: int) -> str | None: ...
+    @overload
+    def get(self, line: int, default: str | Other) -> str | Other: ...
+    def get(self, line: int, default: str | Other | None = None) -> str | Other | None:
         """Asked for every use of a name, of which there may be thousands."""
         at = bisect_right(self._starts, line) - 1
         if at < 0:
@@ -347,7 +352,7 @@ class CodeFacts(Protocol):
         ...
 
     def files_with(self, terms: Sequence[str]) -> list[int]:
-        """Files whose text has all of these index terms."""
+        """Files whose text has all of these index terms; among them may be some that are no more."""
         ...
 
     def lines(self, file_id: int) -> FileLines:
