@@ -14,7 +14,7 @@ from codeinfo.index.references import unpack_references
 from codeinfo.requests.code import CodeEdge
 from codeinfo.types import Definition
 
-MOST_SECONDS = 0.004  # for the callers of all results of a search
+MOST_SECONDS = 0.003  # for the callers of all results of a search
 NEAR_FILES = 5  # that are looked into for the callers of a search result, the most important importers first
 
 

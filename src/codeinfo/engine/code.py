@@ -16,6 +16,7 @@ from codeinfo.engine.calling import Effort, near_callers
 from codeinfo.engine.graphing import Graphs, Relations, relations
 from codeinfo.engine.inspect import project_of
 from codeinfo.engine.reading_ahead import CommonNames, ReadingAhead
+from codeinfo.engine.uncollected import uncollected
 from codeinfo.engine.world import Contents, IndexWorld
 from codeinfo.errors import NotFound
 from codeinfo.graph.model import Graph
@@ -68,7 +69,7 @@ class CodeOperations:
     def _opened(self, folder: str | Path, refresh: bool, progress: ProgressSink | None) -> Iterator[Opened]:
         keeper = self._engine.upkeep(folder)
         store, _ = self._engine.searchable(keeper, refresh=refresh, progress=progress)
-        with self._lock, code_facts(store) as facts:
+        with self._lock, uncollected(), code_facts(store) as facts:
             graph = self._graphs.graph_of(facts, store, keeper.root)
             resolver = self._graphs.resolver(graph, store, keeper.root)
             common = self._common.setdefault(store.folder, CommonNames(store))
@@ -111,6 +112,11 @@ class CodeOperations:
             return {}
         graph = self._graphs.graph(store, keeper.root)
         return {path: relations(graph, path) for path in paths if path in graph.files}
+
+    def tests(self, keeper: Upkeep) -> frozenset[str]:
+        """The test files of the index as it is."""
+        store = keeper.live_store()
+        return self._graphs.graph(store, keeper.root).tests if store is not None else frozenset()
 
     def callers(self, keeper: Upkeep, places: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[str]]:
         """Who calls the definitions of a result, by path and qualified name, from the index as it is."""

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from codeinfo.engine import ahead_file
 from codeinfo.engine.ahead import Ahead
-from codeinfo.engine.uncollected import uncollected
 from codeinfo.engine.world import Contents, IndexWorld
 from codeinfo.graph.model import Graph
 from codeinfo.graph.resolve import Resolver
@@ -55,12 +54,12 @@ class CommonNames:
             self._steps = ahead.steps(self._world)
         self._world.facts = facts
         end = time.perf_counter() + seconds
-        with uncollected():
-            for _ in self._steps:
-                if time.perf_counter() > end:
-                    return False
+        for _ in self._steps:
+            if time.perf_counter() > end:
+                return False
         self._world, self._contents = None, Contents(_KEPT_UNITS, _KEPT_CHARACTERS)
-        write_beside(self._store, ahead_file.NAME, ahead_file.dumps(ahead))
+        if ahead.rows:
+            write_beside(self._store, ahead_file.NAME, ahead_file.dumps(ahead))
         return True
 
 

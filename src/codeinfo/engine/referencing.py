@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 
 from codeinfo.engine.judging import UNKNOWN, Column, judged_uses, spoken, uses_by_line
-from codeinfo.engine.uncollected import uncollected
 from codeinfo.engine.world import IndexWorld
 from codeinfo.graph.facts import FileFacts
 from codeinfo.graph.scopes import TYPE_KINDS, SymbolId, Unit
@@ -84,9 +83,8 @@ def wanted(world: IndexWorld, written: str) -> Wanted:
     every: dict[SymbolId, Definition] = {}
     for file_id, definition in world.facts.definitions_named(name):
         file = world.by_id.get(file_id)
-        unit = world.unit(file.path) if file else None
-        if file and unit and definition.kind not in _NO_USES:
-            every.setdefault(SymbolId(file.path, unit.without_namespace(definition.qualified)), definition)
+        if file and definition.kind not in _NO_USES:
+            every.setdefault(_symbol(world, file, definition.qualified), definition)
     found = {
         symbol: definition
         for symbol, definition in every.items()
@@ -100,14 +98,18 @@ def wanted(world: IndexWorld, written: str) -> Wanted:
     return Wanted(name, found, others=len(found) < len(every))
 
 
+def _symbol(world: IndexWorld, file: FileFacts, qualified: str) -> SymbolId:
+    """Hundreds of files may define a name: one is read only where a namespace may have to be taken off."""
+    inside = any(qualified.startswith(f"{package}.") for package in file.packages)
+    unit = world.unit(file.path) if inside else None
+    return SymbolId(file.path, unit.without_namespace(qualified) if unit else qualified)
+
+
 def find_uses(world: IndexWorld, target: Wanted) -> Found:
     """Every use. A name like `get` has thousands, which take a while: what was found is kept for the generation."""
     key = ("uses", target.name, frozenset(target.found))
     found: Found | None = world.answers.get(key)
-    if found is None:
-        with uncollected():
-            found = world.answers.add(key, _find_uses(world, target))
-    return found
+    return found if found is not None else world.answers.add(key, _find_uses(world, target))
 
 
 def _find_uses(world: IndexWorld, target: Wanted) -> Found:

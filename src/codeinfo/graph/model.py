@@ -40,6 +40,11 @@ class Graph:
         return centrality(list(self.files), [edge for links in self.links.values() for edge in links.edges])
 
     @cached_property
+    def tests(self) -> frozenset[str]:
+        """The paths of test files."""
+        return frozenset(path for path, facts in self.files.items() if facts.is_test)
+
+    @cached_property
     def tests_by_stem(self) -> Mapping[str, list[str]]:
         """Test files by what they are called after, in lower case: `test_pool.py`, `pool_test.go`, `PoolTests.java`."""
         found: dict[str, list[str]] = {}

@@ -83,20 +83,14 @@ class Unit:
                 known[name].append(written)
         return known
 
-    def showing(self, name: str) -> list[Import]:
-        """The imports in which a name is written, as itself or as part of the module."""
-        return self._by_shown.get(name, [])
-
     @cached_property
-    def _by_shown(self) -> dict[str, list[Import]]:
+    def by_shown(self) -> dict[str, list[Import]]:
+        """Imports by the names that are written in them, also as a part of the module."""
         known: dict[str, list[Import]] = {}
         for written in self.imports:
-            tails = (
-                written.module,
-                written.module.rpartition("::")[2],
-                written.module.replace("\\", "/").rpartition("/")[2],
-            )
-            for name in {written.alias, *written.names, *tails, *_PARTS.split(written.module)}:
+            module = written.module
+            shown = (module, module.rpartition("::")[2], module.replace("\\", "/").rpartition("/")[2])
+            for name in {written.alias, *written.names, *shown, *_PARTS.split(module)}:
                 known.setdefault(name, []).append(written)
         return known
 
@@ -234,7 +228,7 @@ class Binder:
         """Where imports bring a name from. Where that can only be one that shows it, the others are not resolved."""
         if unit.facts.language not in SHOWING:
             return self._brought_into(unit).get(name, ())
-        found = (pair for written in unit.showing(name) for pair in self._sources(unit, written))
+        found = (pair for written in unit.by_shown.get(name, ()) for pair in self._sources(unit, written))
         return [source for brought, source in found if brought == name]
 
     def _brought_into(self, unit: Unit) -> Mapping[str, list[Source]]:
