@@ -34,6 +34,7 @@ class Ahead:
         self.rows: dict[str, Rows] = {}
         self.read: set[int] = set()  # file ids
         self.is_chosen = False
+        self._is_littered = False  # whether there are rows of files that do not count
 
     def covers(self, name: str, file: FileFacts) -> bool:
         return file.file_id in self.read and spoken(file.language) in self.families[name]
@@ -41,7 +42,7 @@ class Ahead:
     def rows_of(self, name: str, files: Sequence[FileFacts]) -> Rows | None:
         """The uses in those of the files that were read, or None for a name that is not common."""
         rows = self.rows.get(name)
-        return rows.among([f.file_id for f in files if self.covers(name, f)]) if rows is not None else None
+        return rows.among({f.file_id for f in files if self.covers(name, f)}) if rows is not None else None
 
     def missing(self, graph: Graph) -> list[FileFacts]:
         """The files that remain to be read."""
@@ -49,13 +50,12 @@ class Ahead:
         return sorted(files, key=lambda file: file.file_id)
 
     def follow(self, graph: Graph, visible: Visible) -> None:
-        """Go on with the graph of another generation: what may mean something else there is forgotten."""
+        """Go on with the graph of another generation: what may mean something else there does not count any more."""
         stale = affected(self.graph, graph, visible)
         holds = {file.file_id for path, file in graph.files.items() if path not in stale}
         self.graph = graph
-        if not self.read <= holds:
-            self.read &= holds
-            self.rows = {name: rows.among(self.read) for name, rows in self.rows.items()}
+        self._is_littered |= not self.read <= holds
+        self.read &= holds
 
     # --- reading, in small steps: each `yield` is a chance to let others do something ---
 
@@ -63,6 +63,8 @@ class Ahead:
         """Read what is missing. `world.facts` may be another transaction after each step, of the same generation."""
         if not self.is_chosen:
             yield from self._choose(world)
+        if self._is_littered:
+            yield from self._clean()
         common: dict[str, set[str]] = {}
         for name, families in self.families.items():
             for one in families:
@@ -91,6 +93,13 @@ class Ahead:
                 left -= count
             yield
         self.is_chosen = True
+
+    def _clean(self) -> Iterator[None]:
+        """Files that do not count are about to be read again, so what was known of them must go."""
+        for name, rows in self.rows.items():
+            self.rows[name] = rows.among(self.read)
+            yield
+        self._is_littered = False
 
     def _read(self, world: IndexWorld, file: FileFacts, common: set[str]) -> Iterator[None]:
         text = world.uses(file.file_id)

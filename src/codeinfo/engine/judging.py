@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 import numpy as np
@@ -64,10 +65,10 @@ class Rows:
         self.lines.append(line)
         self.meanings.append(meaning)
 
-    def among(self, file_ids: Collection[int]) -> Rows:
+    def among(self, file_ids: AbstractSet[int]) -> Rows:
         """Those in some files."""
         files, lines, meanings, symbols = self.columns()
-        chosen = np.isin(files, np.fromiter(file_ids, np.int32, len(file_ids)))
+        chosen = np.fromiter((file_id in file_ids for file_id in files.tolist()), bool, len(files))
         return Rows.of(Judged(files[chosen], lines[chosen], meanings[chosen], symbols))
 
     def columns(self) -> Judged:
