@@ -34,6 +34,7 @@ class CommonNames:
         self._contents = Contents(_KEPT_UNITS, _KEPT_CHARACTERS)
         self._steps: Iterator[None] = iter(())
         self._world: IndexWorld | None = None  # that the steps read
+        self._resolver: Resolver | None = None  # that is prepared for all languages
 
     def known(self, graph: Graph, resolver: Resolver) -> Ahead:
         """What holds in this generation."""
@@ -46,6 +47,7 @@ class CommonNames:
 
     def read(self, facts: CodeFacts, graph: Graph, resolver: Resolver, seconds: float) -> bool:
         """Read on for so long. Says whether nothing is missing any more; then what is known was written down."""
+        self._prepare(graph, resolver)
         ahead = self.known(graph, resolver)
         if self._world is None or self._world.graph is not graph:
             if ahead.is_chosen and not ahead.missing(graph):
@@ -61,6 +63,13 @@ class CommonNames:
         if ahead.rows:
             write_beside(self._store, ahead_file.NAME, ahead_file.dumps(ahead))
         return True
+
+    def _prepare(self, graph: Graph, resolver: Resolver) -> None:
+        """What resolves the imports of a language is made with its first file: no search should wait for that."""
+        if resolver is not self._resolver:
+            for file in {file.language: file for file in graph.files.values()}.values():
+                resolver.visible(file)
+            self._resolver = resolver
 
 
 class ReadingAhead:
