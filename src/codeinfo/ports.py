@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard, TypeVar, overload, runtime_checkable
 
 from codeinfo.frozen import frozen
 from codeinfo.types import Definition, Import, IndexedFile, ManifestRow, SourceFile
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
 
 Made = TypeVar("Made")
+Other = TypeVar("Other")
 
 
 @runtime_checkable
@@ -280,13 +281,23 @@ class FileLines(Mapping[int, str]):
         self.characters = sum(len(text) for _, text in self._pieces)
 
     def __getitem__(self, line: int) -> str:
+        found = self.get(line)
+        if found is None:
+            raise KeyError(line)
+        return found
+
+    @overload
+    def get(self, line: int) -> str | None: ...
+    @overload
+    def get(self, line: int, default: str | Other) -> str | Other: ...
+    def get(self, line: int, default: str | Other | None = None) -> str | Other | None:
+        """Asked for every use of a name, of which there may be thousands."""
         at = bisect_right(self._starts, line) - 1
         if at < 0:
-            raise KeyError(line)
-        try:
-            return self._lines_of(at)[line - self._starts[at]]
-        except IndexError:
-            raise KeyError(line) from None
+            return default
+        lines = self._lines_of(at)
+        inside = line - self._starts[at]
+        return lines[inside] if inside < len(lines) else default
 
     def _lines_of(self, at: int) -> list[str]:
         lines = self._split.get(at)
@@ -353,7 +364,7 @@ class CodeFacts(Protocol):
         ...
 
     def files_with(self, terms: Sequence[str]) -> list[int]:
-        """Files whose text has all of these index terms."""
+        """Files whose text has all of these index terms; among them may be some that are no more."""
         ...
 
     def lines(self, file_id: int) -> FileLines:

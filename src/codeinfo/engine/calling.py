@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import NamedTuple
 
-from codeinfo.engine.referencing import Wanted, find_uses, judged, usages
+from codeinfo.engine.judging import judged
+from codeinfo.engine.referencing import Wanted, find_uses, usages
 from codeinfo.engine.world import IndexWorld
 from codeinfo.graph.scopes import TYPE_KINDS, SymbolId
 from codeinfo.index.references import unpack_references
 from codeinfo.requests.code import CodeEdge
 from codeinfo.types import Definition
 
+MOST_SECONDS = 0.003  # for the callers of all results of a search
 NEAR_FILES = 5  # that are looked into for the callers of a search result, the most important importers first
 
 
 def callers(world: IndexWorld, target: Wanted) -> list[CodeEdge]:
     edges: dict[tuple[str, str], CodeEdge] = {}
-    called = [use for use in find_uses(world, target).uses if use.reference.role == "call"]
+    called = [use for use in find_uses(world, target).uses(world) if use.reference.role == "call"]
     for usage in usages(world, target, called):
         if usage.edge == "CALLS":
             source = f"{usage.file}::{usage.within}" if usage.within else usage.file
@@ -67,14 +70,17 @@ class Caller(NamedTuple):
 
 
 class Effort:
-    """How many files may be read for one search: half a millisecond each, with those that they import."""
+    """How much may be looked into for one search, which waits for it: so many files that were not read before, half a
+    millisecond each with those that they import, and no longer than a few milliseconds however slow the machine is."""
 
-    def __init__(self, world: IndexWorld, most: int = 6) -> None:
+    def __init__(self, world: IndexWorld, most: int = 6, seconds: float | None = None) -> None:
         self._world, self._end = world, world.files_read + most
+        self._deadline = time.perf_counter() + (MOST_SECONDS if seconds is None else seconds)
         self.spent = False
 
     def allows(self, path: str) -> bool:
-        if self._world.has_read(path) or self._world.files_read < self._end:
+        fresh = self._world.files_read < self._end or self._world.has_read(path)
+        if fresh and time.perf_counter() < self._deadline:
             return True
         self.spent = True
         return False
@@ -87,12 +93,11 @@ def near_callers(world: IndexWorld, path: str, qualified: str, effort: Effort) -
     those that were not read before only as far as the effort allows.
     """
     key = ("callers", path, qualified)
-    if key not in world.answers:
-        found, is_whole = _near_callers(world, path, qualified, effort)
-        if not is_whole:
-            return found
-        world.keep(key, found)
-    kept: tuple[Caller, ...] = world.answers[key]
+    kept: tuple[Caller, ...] | None = world.answers.get(key)
+    if kept is None:
+        kept, is_whole = _near_callers(world, path, qualified, effort)
+        if is_whole:
+            world.answers.add(key, kept)
     return kept
 
 
@@ -107,7 +112,7 @@ def _near_callers(world: IndexWorld, path: str, qualified: str, effort: Effort) 
     importers = [edge.source for edge in world.graph.edges_to(path)]
     files = [world.graph.files[one] for one in dict.fromkeys((path, *importers))]
     near = [file for file in files if not file.is_test][:NEAR_FILES]
-    only = len(world.facts.definitions_named(definition.name)) == 1
+    world.read_uses([file.file_id for file in near])
     first: dict[tuple[bool, str, str], int] = {}
     calls: Counter[tuple[bool, str, str]] = Counter()
     for file in near:
@@ -115,10 +120,17 @@ def _near_callers(world: IndexWorld, path: str, qualified: str, effort: Effort) 
             continue
         for use, verdict in judged(world, file, definition.name):
             resolved = symbol in verdict.symbols
-            if use.role == "call" and (resolved or (verdict.possible and only)):
+            if use.role == "call" and (resolved or (verdict.possible and _is_only(world, definition.name))):
                 key = (not resolved, file.path, use.within)
                 first.setdefault(key, use.line)
                 calls[key] += 1
     ordered = sorted(first, key=lambda key: (key[0], -calls[key]))  # else by importance, the order they were found in
     found = tuple(Caller(path, first[unsure, path, within], within) for unsure, path, within in ordered)
     return found, not effort.spent
+
+
+def _is_only(world: IndexWorld, name: str) -> bool:
+    """Whether nothing else here has the name."""
+    key = ("only", name)
+    known: tuple[bool] | None = world.answers.get(key)
+    return (known or world.answers.add(key, (len(world.facts.definitions_named(name)) == 1,)))[0]

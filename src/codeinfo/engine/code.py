@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +15,12 @@ from codeinfo.engine import code_reports as reports
 from codeinfo.engine.calling import Effort, near_callers
 from codeinfo.engine.graphing import Graphs, Relations, relations
 from codeinfo.engine.inspect import project_of
+from codeinfo.engine.reading_ahead import CommonNames, ReadingAhead
+from codeinfo.engine.uncollected import uncollected
 from codeinfo.engine.world import Contents, IndexWorld
 from codeinfo.errors import NotFound
 from codeinfo.graph.model import Graph
+from codeinfo.graph.resolve import Resolver
 from codeinfo.ports import CodeFacts
 from codeinfo.requests import Progress
 from codeinfo.requests import code as requests
@@ -37,31 +42,58 @@ class Opened:
     facts: CodeFacts
     graph: Graph
     world: IndexWorld
+    resolver: Resolver
+    common: CommonNames
 
 
 class CodeOperations:
-    """`Engine.code`: one method an operation."""
+    """`Engine.code`: one method an operation. One that lasts reads ahead once it is asked something."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, lasting: bool = False) -> None:
         self._engine = engine
         self._graphs = Graphs()
         self._contents: dict[Path, Contents] = {}
         self._worlds: dict[Path, IndexWorld] = {}
+        self._common: dict[Path, CommonNames] = {}
+        self._reading = ReadingAhead(self.read_ahead) if lasting else None
         self._lock = threading.RLock()
 
     @contextmanager
     def _open(self, folder: str | Path, refresh: bool, progress: ProgressSink | None) -> Iterator[Opened]:
+        with self._opened(folder, refresh, progress) as opened:
+            yield opened
+        if self._reading is not None and not opened.world.is_read_ahead:
+            self._reading.notice(opened.root)
+
+    @contextmanager
+    def _opened(self, folder: str | Path, refresh: bool, progress: ProgressSink | None) -> Iterator[Opened]:
         keeper = self._engine.upkeep(folder)
         store, _ = self._engine.searchable(keeper, refresh=refresh, progress=progress)
-        with self._lock, code_facts(store) as facts:
+        with self._lock, uncollected(), code_facts(store) as facts:
             graph = self._graphs.graph_of(facts, store, keeper.root)
+            resolver = self._graphs.resolver(graph, store, keeper.root)
+            common = self._common.setdefault(store.folder, CommonNames(store))
             world = self._worlds.get(store.folder)
             if world is None or world.graph.generation != graph.generation:
                 contents = self._contents.setdefault(store.folder, Contents())
-                world = IndexWorld(facts, graph, self._graphs.resolver(graph, store, keeper.root), contents)
+                world = IndexWorld(facts, graph, resolver, contents, partial(common.known, graph, resolver))
                 self._worlds[store.folder] = world
             world.facts = facts
-            yield Opened(keeper.root, facts, graph, world)
+            try:
+                yield Opened(keeper.root, facts, graph, world, resolver, common)
+            finally:
+                world.rest()
+
+    def read_ahead(self, folder: str | Path, seconds: float = math.inf) -> bool:
+        """Judge the uses of common names before somebody asks for them, for so long; says whether all are judged."""
+        with self._opened(folder, False, None) as opened:
+            done = opened.common.read(opened.facts, opened.graph, opened.resolver, seconds)
+            opened.world.is_read_ahead = done
+            return done
+
+    def close(self) -> None:
+        if self._reading is not None:
+            self._reading.close()
 
     @contextmanager
     def _open_file(self, request: FileRequest, progress: ProgressSink | None) -> Iterator[tuple[Opened, str]]:
@@ -80,6 +112,11 @@ class CodeOperations:
             return {}
         graph = self._graphs.graph(store, keeper.root)
         return {path: relations(graph, path) for path in paths if path in graph.files}
+
+    def tests(self, keeper: Upkeep) -> frozenset[str]:
+        """The test files of the index as it is."""
+        store = keeper.live_store()
+        return self._graphs.graph(store, keeper.root).tests if store is not None else frozenset()
 
     def callers(self, keeper: Upkeep, places: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[str]]:
         """Who calls the definitions of a result, by path and qualified name, from the index as it is."""

@@ -61,7 +61,7 @@ def _definitions(target: Wanted) -> list[requests.SymbolInfo]:
 def references(world: IndexWorld, request: requests.RefsRequest) -> requests.ReferenceReport:
     target = wanted(world, request.name)
     found = find_uses(world, target)
-    if not target.found and not found.uses:
+    if not target.found and not len(found):
         raise NotFound(
             f"no code here uses the name {request.name}", next_step=f'Try `codeinfo search "{request.name}"`'
         )
@@ -70,10 +70,10 @@ def references(world: IndexWorld, request: requests.RefsRequest) -> requests.Ref
         notes.append(f"{found.unattributed} more uses of the name cannot be told from those of other definitions")
     return requests.ReferenceReport(
         symbol=request.name,
-        usage_count=len(found.uses),
-        usages=usages(world, target, found.uses[: request.limit]),
-        confidence="resolved" if found.resolved == len(found.uses) else "syntactic",
-        is_complete=len(found.uses) <= request.limit and not found.left_out,
+        usage_count=len(found),
+        usages=usages(world, target, found.uses(world, request.limit)),
+        confidence="resolved" if found.resolved == len(found) else "syntactic",
+        is_complete=len(found) <= request.limit and not found.left_out,
         definitions=tuple(_definitions(target)),
         resolved_count=found.resolved,
         unattributed=found.unattributed,

@@ -70,6 +70,8 @@ class Engine:
     def close(self) -> None:
         if self._lasting is not None:
             self._lasting.close()
+        if self._code is not None:
+            self._code.close()
         with self._lock:
             if self._answers is not None:
                 self._answers.close()
@@ -126,7 +128,7 @@ class Engine:
 
         with self._lock:
             if self._code is None:
-                self._code = CodeOperations(self)
+                self._code = CodeOperations(self, lasting=self._lasting is not None)
             return self._code
 
     @property

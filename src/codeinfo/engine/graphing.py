@@ -47,7 +47,7 @@ class Graphs:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[Path, Graph] = {}
-        self._resolvers: dict[Path, tuple[int, Resolver]] = {}
+        self._resolvers: dict[Path, tuple[Graph, Resolver]] = {}
 
     def graph(self, store: SqliteStore, root: Path) -> Graph:
         with self._lock, code_facts(store) as facts:
@@ -67,11 +67,12 @@ class Graphs:
         return known
 
     def resolver(self, graph: Graph, store: SqliteStore, root: Path) -> Resolver:
-        """What resolves imports in this graph's generation, kept since preparing it takes a while."""
+        """What resolves imports in this graph, kept since preparing it takes a while, also over edits that leave what
+        files offer to others as it was."""
         known = self._resolvers.get(store.folder)
-        if known is None or known[0] != graph.generation:
-            known = graph.generation, Resolver(_tree(graph.files, _config_reader(root)))
-            self._resolvers[store.folder] = known
+        if known is None or (known[0] is not graph and not _offer_the_same(known[0].files, graph.files)):
+            known = graph, Resolver(_tree(graph.files, _config_reader(root)))
+        self._resolvers[store.folder] = graph, known[1]
         return known[1]
 
     def relations(self, store: SqliteStore, root: Path, paths: Iterable[str]) -> Mapping[str, Relations]:
@@ -113,6 +114,16 @@ def refreshed(known: Graph | None, facts: CodeFacts, read_config: Callable[[str]
     links = {path: one for path, one in links.items() if path not in stale}
     links.update(_links([files[path] for path in stale], tree, facts))
     return Graph(facts.generation, files, links)
+
+
+def _offer_the_same(before: Mapping[str, FileFacts], now: Mapping[str, FileFacts]) -> bool:
+    """Whether imports lead to the same places: no file came or went, and none offers other names or configures."""
+    if before.keys() != now.keys():
+        return False
+    changed = [path for path, facts in now.items() if facts is not before[path]]
+    return all(
+        not is_config(path) and now[path] == replace(before[path], file_id=now[path].file_id) for path in changed
+    )
 
 
 def _tree(files: Mapping[str, FileFacts], read_config: Callable[[str], str]) -> Tree:
@@ -167,11 +178,11 @@ def _stale(known: Graph | None, files: Mapping[str, FileFacts], changed: Sequenc
         now, before = files[path], known.files[path]
         if now.language in BY_NAME and (now.exports, now.packages) != (before.exports, before.packages):
             moved.add(family(now.language))
-    moved = {_resolved_with(language) for language in moved}
-    return {p for p, one in files.items() if p in reread or _resolved_with(family(one.language)) in moved}
+    moved = {resolved_with(language) for language in moved}
+    return {p for p, one in files.items() if p in reread or resolved_with(family(one.language)) in moved}
 
 
-def _resolved_with(language: str) -> str:
+def resolved_with(language: str) -> str:
     """Languages that import each other's files change together."""
     if language in {"javascript", "typescript", "tsx", "vue", "svelte", "json"}:
         return "ecmascript"

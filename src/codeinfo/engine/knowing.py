@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,6 @@ from codeinfo.errors import NotFound
 from codeinfo.knowledge.memory import described
 from codeinfo.requests import Progress, SearchRequest
 from codeinfo.sources.files import read_regular
-from codeinfo.sources.languages import kind_of, language_of
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.types import Card, FileKind, Hit, RelatedMemory, SearchResult, Skip
 
@@ -191,10 +189,10 @@ class KnowledgeOperations:
         relations = self._engine.code.relations(project.keeper, [hit.path for hit in hits])
         callers = {path for own in relations.values() for path, _ in own.imported_by[:MOST_LISTED]} - set(relations)
         relations |= self._engine.code.relations(project.keeper, sorted(callers))
-        involved = {path for own in relations.values() for path, _ in own.imported_by}
         asked = [hit for hit in hits if hit.symbol and hit.path in relations and hit.kind is not FileKind.TEST]
         calls = self._engine.code.callers(project.keeper, dict.fromkeys((hit.path, hit.symbol) for hit in asked))
-        return enriched(hits, relations, project.hints(store) or {}, frozenset(filter(_is_test, involved)), calls)
+        tests = self._engine.code.tests(project.keeper)
+        return enriched(hits, relations, project.hints(store) or {}, tests, calls)
 
     def _card(self, request: SearchRequest, result: SearchResult, root: str, now: float) -> Card | None:
         from codeinfo.knowledge.card import Evidence, decide
@@ -206,8 +204,9 @@ class KnowledgeOperations:
         own = [hit for hit in result.hits if hit.root == root]
         report = project.patterns.report(store, now)
         relations: dict[str, Relations] = self._engine.code.relations(project.keeper, [hit.path for hit in own])
+        tests = self._engine.code.tests(project.keeper)
         importers = {
-            path: [(importer, line) for importer, line in one.imported_by if not _is_test(importer)]
+            path: [(importer, line) for importer, line in one.imported_by if importer not in tests]
             for path, one in relations.items()
         }
         return decide(
@@ -240,8 +239,3 @@ def _changed_since_index(keeper: Upkeep, store: SqliteStore) -> int:
     read = [(file.path, load(keeper.root, file)) for file in changes.suspects]
     edited = [path for path, found in read if isinstance(found, Skip) or found.sha256 != known[path].sha256]
     return len(changes.added) + len(changes.removed) + len(edited)
-
-
-@lru_cache(maxsize=50_000)
-def _is_test(path: str) -> bool:
-    return kind_of(path, language_of(path)) is FileKind.TEST

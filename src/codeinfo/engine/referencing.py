@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from codeinfo.engine.uncollected import uncollected
+import numpy as np
+
+from codeinfo.engine.judging import UNKNOWN, Column, judged_uses, spoken, uses_by_line
 from codeinfo.engine.world import IndexWorld
 from codeinfo.graph.facts import FileFacts
 from codeinfo.graph.scopes import TYPE_KINDS, SymbolId, Unit
-from codeinfo.graph.tree import family
-from codeinfo.graph.usage import Verdict
 from codeinfo.index.grammars import GRAMMARS
-from codeinfo.index.uses import references_to
 from codeinfo.requests.code import SymbolInfo, Usage
 from codeinfo.tokens import identifier_terms, identifiers
 from codeinfo.types import Definition, Reference
@@ -43,11 +42,33 @@ class Use(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    uses: tuple[Use, ...]  # resolved ones first
+    """Every use, resolved ones first, as columns: only those that are shown are looked at more closely."""
+
+    name: str
+    files: Column
+    lines: Column
+    meant: tuple[SymbolId | None, ...]  # of the resolved ones
     unattributed: int
     left_out: tuple[str, ...]  # files with the name whose syntax is not known
-    resolved: int
     file_count: int
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    @property
+    def resolved(self) -> int:
+        return len(self.meant)
+
+    def uses(self, world: IndexWorld, most: int | None = None) -> list[Use]:
+        """The first ones as they are written."""
+        written: dict[int, dict[int, Reference]] = {}
+        found = []
+        for at, (file_id, line) in enumerate(zip(self.files[:most].tolist(), self.lines[:most].tolist(), strict=True)):
+            file = world.by_id[file_id]
+            if file_id not in written:
+                written[file_id] = uses_by_line(world, file, self.name)
+            found.append(Use(file, written[file_id][line], self.meant[at] if at < self.resolved else None))
+        return found
 
 
 def wanted(world: IndexWorld, written: str) -> Wanted:
@@ -62,9 +83,8 @@ def wanted(world: IndexWorld, written: str) -> Wanted:
     every: dict[SymbolId, Definition] = {}
     for file_id, definition in world.facts.definitions_named(name):
         file = world.by_id.get(file_id)
-        unit = world.unit(file.path) if file else None
-        if file and unit and definition.kind not in _NO_USES:
-            every.setdefault(SymbolId(file.path, unit.without_namespace(definition.qualified)), definition)
+        if file and definition.kind not in _NO_USES:
+            every.setdefault(_symbol(world, file, definition.qualified), definition)
     found = {
         symbol: definition
         for symbol, definition in every.items()
@@ -78,49 +98,62 @@ def wanted(world: IndexWorld, written: str) -> Wanted:
     return Wanted(name, found, others=len(found) < len(every))
 
 
+def _symbol(world: IndexWorld, file: FileFacts, qualified: str) -> SymbolId:
+    """Hundreds of files may define a name: one is read only where a namespace may have to be taken off."""
+    inside = any(qualified.startswith(f"{package}.") for package in file.packages)
+    unit = world.unit(file.path) if inside else None
+    return SymbolId(file.path, unit.without_namespace(qualified) if unit else qualified)
+
+
 def find_uses(world: IndexWorld, target: Wanted) -> Found:
     """Every use. A name like `get` has thousands, which take a while: what was found is kept for the generation."""
     key = ("uses", target.name, frozenset(target.found))
-    if key not in world.answers:
-        with uncollected():
-            world.keep(key, _find_uses(world, target))
-    found: Found = world.answers[key]
-    return found
+    found: Found | None = world.answers.get(key)
+    return found if found is not None else world.answers.add(key, _find_uses(world, target))
 
 
 def _find_uses(world: IndexWorld, target: Wanted) -> Found:
-    is_local = bool(target.found) and all(_is_local(world, symbol) for symbol in target.found)
-    resolved: list[Use] = []
-    syntactic: list[Use] = []
-    left_out: list[str] = []
-    unattributed = 0
     candidates = _candidates(world, target)
-    world.read_uses([file.file_id for file in candidates if file.language in GRAMMARS])
-    for file in candidates:
-        if file.language not in GRAMMARS:
-            if file.kind in ("code", "tests") and world.lines(file.file_id).mention(target.name):
-                left_out.append(file.path)
-            continue
-        for reference, verdict in judged(world, file, target.name):
-            meant = next((symbol for symbol in verdict.symbols if symbol in target.found), None)
-            if meant is not None:
-                resolved.append(Use(file, reference, meant))
-            elif verdict.possible and not is_local:
-                if target.others:
-                    unattributed += 1
-                else:
-                    syntactic.append(Use(file, reference, None))
-    uses = (*resolved, *syntactic)
-    return Found(uses, unattributed, tuple(left_out), len(resolved), len({use.file.path for use in uses}))
+    judged = judged_uses(world, target.name, [file for file in candidates if file.language in GRAMMARS])
+    chosen = [next((one for one in meaning if one in target.found), None) for meaning in judged.symbols]
+    is_meant = np.array([*(one is not None for one in chosen), False], bool)[judged.meanings]  # UNKNOWN is the last
+    is_local = bool(target.found) and all(_is_local(world, symbol) for symbol in target.found)
+    possible = np.flatnonzero((judged.meanings == UNKNOWN) & (not is_local))
+    resolved = np.flatnonzero(is_meant)
+    shown = np.concatenate((resolved, possible[:0] if target.others else possible))
+    files = judged.files[shown]
+    return Found(
+        name=target.name,
+        files=files,
+        lines=judged.lines[shown],
+        meant=tuple(chosen[position] for position in judged.meanings[resolved].tolist()),
+        unattributed=len(possible) if target.others else 0,
+        left_out=tuple(file.path for file in candidates if _cannot_be_read(world, file, target.name)),
+        file_count=len(np.unique(files)),
+    )
+
+
+def _cannot_be_read(world: IndexWorld, file: FileFacts, name: str) -> bool:
+    """Code that has the name, in a language whose syntax is not known."""
+    is_unknown = file.language not in GRAMMARS and file.kind in ("code", "tests")
+    return is_unknown and world.lines(file.file_id).mention(name)
 
 
 def _candidates(world: IndexWorld, target: Wanted) -> list[FileFacts]:
     """Files that have the name, in a language that can mean it: in another one the same name is another name."""
-    families = {_spoken(world.graph.files[symbol.path].language) for symbol in target.found}
-    known = [world.by_id[file_id] for file_id in candidate_files(world, target.name) if file_id in world.by_id]
+    families = {spoken(world.graph.files[symbol.path].language) for symbol in target.found}
+    known = [world.by_id[file_id] for file_id in _candidate_ids(world, target.name) if file_id in world.by_id]
     return [
-        file for file in known if file.language not in GRAMMARS or not families or _spoken(file.language) in families
+        file for file in known if file.language not in GRAMMARS or not families or spoken(file.language) in families
     ]
+
+
+def _candidate_ids(world: IndexWorld, name: str) -> list[int]:
+    """Files that may use a name: those that have its index term."""
+    terms = [identifier_terms(part)[-1] for part in identifiers(name) if identifier_terms(part)]
+    if not terms:  # a name the keyword index does not keep: too long, or made of signs
+        return list(world.by_id)
+    return world.facts.files_with(terms)
 
 
 def usages(world: IndexWorld, target: Wanted, uses: Sequence[Use]) -> tuple[Usage, ...]:
@@ -133,36 +166,6 @@ def _is_local(world: IndexWorld, symbol: SymbolId) -> bool:
     """Defined inside of a function: nothing outside of it can mean it."""
     owner = world.judge.definition(SymbolId(symbol.path, symbol.qualified.rpartition(".")[0]))
     return owner is not None and owner.kind in ("function", "method")
-
-
-def _spoken(language: str) -> str:
-    """Languages that use each other's definitions."""
-    if language in {"javascript", "typescript", "tsx"}:
-        return "ecmascript"
-    return "c" if language in {"c", "cpp"} else family(language)
-
-
-def candidate_files(world: IndexWorld, name: str) -> list[int]:
-    """Files that may use a name: those that have its index term."""
-    terms = [identifier_terms(part)[-1] for part in identifiers(name) if identifier_terms(part)]
-    if not terms:  # a name the keyword index does not keep: too long, or made of signs
-        return list(world.by_id)
-    return world.facts.files_with(terms)
-
-
-def judged(world: IndexWorld, file: FileFacts, name: str) -> Iterator[tuple[Reference, Verdict]]:
-    """Every use of the name in a file, also under the other names that imports give it."""
-    text = world.uses(file.file_id)
-    unit = world.unit(file.path) if name in text else None  # most candidates have it in a comment or a string only
-    if unit is None:
-        return
-    aliases = {written.alias for written in unit.taking(name) if written.alias and name in written.names} - {name}
-    seen: set[int] = set()
-    for written_name in (*aliases, name):
-        for use in references_to(text, written_name):
-            if use.line not in seen:  # `import a as b` has both names
-                seen.add(use.line)
-                yield use, world.judge.verdict(unit, use)
 
 
 def _usage(world: IndexWorld, use: Use, definition: Definition | None) -> Usage:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from codeinfo.graph.facts import FileFacts, Outcome
 from codeinfo.graph.model import Graph
@@ -16,45 +16,57 @@ from codeinfo.index.uses import unpacked
 from codeinfo.ports import CodeFacts, FileLines
 from codeinfo.types import Import
 
+if TYPE_CHECKING:
+    from codeinfo.engine.ahead import Ahead
+
 _KEPT_UNITS = 8000  # files whose definitions and imports stay in memory
 _KEPT_CHARACTERS = 64_000_000  # of the lines, and as many of the uses: those of some 5,000 files
-_KEPT_ANSWERS = 500
+_KEPT_ANSWERS = 1_000_000  # their uses, and as if each had a thousand more: some megabytes
+_KEPT_VERDICTS = 400_000  # that the judge remembers; beyond that it starts afresh with the next question
 
+Key = TypeVar("Key", bound=Hashable)
 Content = TypeVar("Content")
 
 
-class Kept(Generic[Content]):
-    """Contents by file id, the most recently loaded ones up to a size. An id never changes its content."""
+class Kept(Generic[Key, Content]):
+    """Contents by a key that never changes its content, the most recently loaded ones up to a size."""
 
     def __init__(self, most: int, size: Callable[[Content], int]) -> None:
         self._most, self._size = most, size
         self._total = 0
-        self._by_id: OrderedDict[int, Content] = OrderedDict()
+        self._known: OrderedDict[Key, Content] = OrderedDict()
 
-    def get(self, file_id: int) -> Content | None:
-        return self._by_id.get(file_id)
+    def get(self, key: Key) -> Content | None:
+        return self._known.get(key)
 
-    def add(self, file_id: int, content: Content) -> Content:
-        self._by_id[file_id] = content
+    def add(self, key: Key, content: Content) -> Content:
+        self._known[key] = content
         self._total += self._size(content)
-        while self._total > self._most and len(self._by_id) > 1:
-            self._total -= self._size(self._by_id.popitem(last=False)[1])
+        while self._total > self._most and len(self._known) > 1:
+            self._total -= self._size(self._known.popitem(last=False)[1])
         return content
 
 
 class Contents:
-    """What was read of the files of one index; it outlives the generations."""
+    """What was read of the files of one index, by their ids; it outlives the generations."""
 
-    def __init__(self) -> None:
-        self.units: Kept[Unit] = Kept(_KEPT_UNITS, lambda unit: 1)
-        self.lines: Kept[FileLines] = Kept(_KEPT_CHARACTERS, lambda lines: lines.characters)
-        self.uses: Kept[str] = Kept(_KEPT_CHARACTERS, len)
+    def __init__(self, units: int = _KEPT_UNITS, characters: int = _KEPT_CHARACTERS) -> None:
+        self.units: Kept[int, Unit] = Kept(units, lambda unit: 1)
+        self.lines: Kept[int, FileLines] = Kept(characters, lambda lines: lines.characters)
+        self.uses: Kept[int, str] = Kept(characters, len)
 
 
 class IndexWorld:
     """The World that names are looked up in, over one generation of an index."""
 
-    def __init__(self, facts: CodeFacts, graph: Graph, resolver: Resolver, contents: Contents) -> None:
+    def __init__(
+        self,
+        facts: CodeFacts,
+        graph: Graph,
+        resolver: Resolver,
+        contents: Contents,
+        read_ahead: Callable[[], Ahead | None] = lambda: None,
+    ) -> None:
         self.facts = facts
         self.graph = graph
         self._resolver = resolver
@@ -62,7 +74,9 @@ class IndexWorld:
         self._outcomes: dict[Hashable, Outcome] = {}
         self._visible: dict[str, tuple[str, ...]] = {}
         self._defining: dict[str, frozenset[str]] = {}
-        self.answers: OrderedDict[Hashable, Any] = OrderedDict()  # for whoever asks the same again
+        self.answers: Kept[Hashable, Any] = Kept(_KEPT_ANSWERS, lambda answer: 1000 + len(answer))  # asked again
+        self._read_ahead = read_ahead
+        self.is_read_ahead = False  # whether that is all of them
         self.files_read = 0
         self.by_id = {file.file_id: file for file in graph.files.values()}
 
@@ -116,10 +130,18 @@ class IndexWorld:
         for file_id, packed in self.facts.references(missing):
             self._contents.uses.add(file_id, unpacked(packed))
 
-    def keep(self, question: Hashable, answer: object) -> None:
-        self.answers[question] = answer
-        while len(self.answers) > _KEPT_ANSWERS:
-            self.answers.popitem(last=False)
+    def rest(self) -> None:
+        """After a question: what was found out for one name must not pile up for ever."""
+        if "judge" in self.__dict__ and self.judge.remembered > _KEPT_VERDICTS:
+            self.forget_verdicts()
+
+    def forget_verdicts(self) -> None:
+        self.__dict__.pop("judge", None)
+
+    @cached_property
+    def ahead(self) -> Ahead | None:
+        """Uses that were judged before anybody asked. Loaded when they are needed, which no search is waiting for."""
+        return self._read_ahead()
 
     @cached_property
     def judge(self) -> Judge:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
 
 from codeinfo.graph.scopes import Unit
 from codeinfo.graph.typed import written_type
@@ -20,7 +19,32 @@ _ASSIGNMENT = re.compile(r"\s*=(?!=)")
 _KEY = re.compile(r"\s*:(?!:)")
 _BEFORE_ARGUMENT = re.compile(r"[(,]\s*$")
 _PARENTHESIS = re.compile(r"[()]")
+_BEFORE_PARAMETER = ("(", ",", "*", "&")
+_BEHIND_PARAMETER = re.compile(r"\s*(?:[,)=:?]|$)")
+_WORD_EDGE = re.compile(r"\b")
 _BEFORE_KEY = re.compile(r"[{,]\s*$")
+
+# How statements make a local variable: what ends before its name, and what begins behind it. The expressions know no
+# name, so that none has to be compiled for each.
+Way = tuple[re.Pattern[str] | None, re.Pattern[str]]  # None: anything that is no part of the name
+_ECMASCRIPT: tuple[Way, ...] = (
+    (re.compile(r"\b(?:const|let|var)\s+\Z"), _WORD_EDGE),
+    (None, re.compile(r"\s*=>")),
+)
+_BINDINGS: dict[str, tuple[Way, ...]] = {
+    "python": (
+        (re.compile(r"^\s*\Z"), re.compile(r"\s*(?::[^=]+)?=(?!=)")),
+        (re.compile(r"\bfor\s+(?:\w+\s*,\s*)*\Z"), re.compile(r"\b.*\bin\b")),
+        (re.compile(r"\bas\s+\Z"), re.compile(r"\s*[:,)]")),
+        (None, re.compile(r"\s*:=")),
+    ),
+    **dict.fromkeys(("javascript", "typescript", "tsx"), _ECMASCRIPT),
+    "go": (
+        (None, re.compile(r"\s*(?:,\s*\w+\s*)*:=")),
+        (re.compile(r"\bvar\s+\Z"), _WORD_EDGE),
+    ),
+    "rust": ((re.compile(r"\blet\s+(?:mut\s+)?\Z"), _WORD_EDGE),),
+}
 
 
 class Locals:
@@ -31,6 +55,10 @@ class Locals:
         self._headers: dict[tuple[int, str], str] = {}
         self._around: dict[tuple[int, str, str], bool] = {}
         self._typed: dict[tuple[int, str, str], tuple[list[int], list[str]]] = {}
+
+    @property
+    def remembered(self) -> int:
+        return len(self._hidden) + len(self._headers) + len(self._around) + len(self._typed)
 
     def hides(self, unit: Unit, use: Reference, before: str, after: str, lines: Lines) -> bool:
         """Whether a bare name is a parameter, a keyword argument or a local variable."""
@@ -108,8 +136,8 @@ def _naming(function: Definition, name: str, lines: Lines) -> Iterator[tuple[int
 
 
 def _declares_global(function: Definition, name: str, lines: Lines) -> bool:
-    pattern = re.compile(rf"\b(?:global|nonlocal)\b.*\b{re.escape(name)}\b")
-    return any(pattern.search(line) for _, line in _naming(function, name, lines))
+    said = [line for _, line in _naming(function, name, lines) if "global" in line or "nonlocal" in line]
+    return bool(said) and any(re.search(rf"\b(?:global|nonlocal)\b.*\b{re.escape(name)}\b", line) for line in said)
 
 
 def _header(function: Definition, lines: Lines) -> str:
@@ -130,34 +158,38 @@ def _header(function: Definition, lines: Lines) -> str:
 
 
 def _has_parameter(parameters: str, name: str) -> bool:
-    if name not in parameters:
-        return False
-    word = re.escape(name)
-    is_listed = re.search(rf"(?:^|[(,*&\s]){word}\s*(?:[,)=:?]|$)", parameters)
-    return is_listed is not None and not re.search(rf"[:=]\s*{word}\b", parameters)
+    """Whether a name is listed, and not as the type or the default of another one."""
+    is_listed = False
+    start = parameters.find(name)
+    while start >= 0:
+        end = start + len(name)
+        before = parameters[:start]
+        if before.rstrip()[-1:] in (":", "=") and _WORD_EDGE.match(parameters, end):
+            return False
+        opens = not before or before[-1] in _BEFORE_PARAMETER or before[-1].isspace()
+        is_listed = is_listed or bool(opens and _BEHIND_PARAMETER.match(parameters, end))
+        start = parameters.find(name, start + 1)
+    return is_listed
 
 
 def _assigns(unit: Unit, function: Definition, name: str, lines: Lines) -> bool:
-    pattern = _binding(name, unit.facts.language)
-    if pattern is None:
+    ways = _BINDINGS.get(unit.facts.language)
+    if ways is None:
         return False
-    bound = any(pattern.search(line) for _, line in _naming(function, name, lines))
+    bound = any(_binds_in(line, name, ways) for _, line in _naming(function, name, lines))
     return bound and not _declares_global(function, name, lines)
 
 
-@lru_cache(maxsize=256)
-def _binding(name: str, language: str) -> re.Pattern[str] | None:
-    """How a statement makes a local variable of a name."""
-    word = re.escape(name)
-    if language == "python":
-        return re.compile(
-            rf"^\s*{word}\s*(?::[^=]+)?=(?!=)|\bfor\s+(?:\w+\s*,\s*)*{word}\b.*\bin\b|\bas\s+{word}\s*[:,)]|\b{word}\s*:="
-        )
-    if language in {"javascript", "typescript", "tsx"}:
-        return re.compile(rf"\b(?:const|let|var)\s+{word}\b|\b{word}\s*=>")
-    if language == "go":
-        return re.compile(rf"\b{word}\s*(?:,\s*\w+\s*)*:=|\bvar\s+{word}\b")
-    return re.compile(rf"\blet\s+(?:mut\s+)?{word}\b") if language == "rust" else None
+def _binds_in(line: str, name: str, ways: Sequence[Way]) -> bool:
+    """Whether a line makes a local variable of a name, by what stands before and behind one of its places."""
+    start = line.find(name)
+    while start >= 0:
+        end = start + len(name)
+        for before, behind in ways:
+            if behind.match(line, end) and (before.search(line, 0, start) if before else _WORD_EDGE.match(line, start)):
+                return True
+        start = line.find(name, start + 1)
+    return False
 
 
 def _typed_lines(unit: Unit, function: Definition, name: str, lines: Lines) -> tuple[list[int], list[str]]:

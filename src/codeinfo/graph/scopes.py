@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ IMPLICIT_SELF = frozenset({"java", "kotlin", "scala", "csharp", "cpp", "swift", 
 EXPLICIT = frozenset({"python", "javascript", "typescript", "tsx", "go", "rust", "java", "php"})
 # Members of a type may be written in other files than the type itself.
 OPEN_TYPES = frozenset({"go", "rust", "csharp", "swift", "cpp", "ruby"})
+# A name that an import brings is written in it; elsewhere it may come from the package around, or in another spelling.
+SHOWING = EXPLICIT | {"kotlin", "csharp"}
+_PARTS = re.compile(r"[./\\:]+")
 _MAX_BASES = 12
 
 
@@ -77,6 +81,17 @@ class Unit:
         for written in self.imports:
             for name in names - {"*"} if written.names == ("*",) else {written.alias, *written.names}:
                 known[name].append(written)
+        return known
+
+    @cached_property
+    def by_shown(self) -> dict[str, list[Import]]:
+        """Imports by the names that are written in them, also as a part of the module."""
+        known: dict[str, list[Import]] = {}
+        for written in self.imports:
+            module = written.module
+            shown = (module, module.rpartition("::")[2], module.replace("\\", "/").rpartition("/")[2])
+            for name in {written.alias, *written.names, *shown, *_PARTS.split(module)}:
+                known.setdefault(name, []).append(written)
         return known
 
     @cached_property
@@ -202,12 +217,19 @@ class Binder:
         """What imports bind a name to in a file. Only this name is followed: no file is read for the others."""
         key = (unit.facts.path, name)
         if key not in self._bound:
-            brought = self._brought_into(unit).get(name, ())
+            brought = self._brought_as(unit, name)
             self._bound[key] = []  # a file that imports itself in a circle ends here
             with self._in_circle():
                 found = [one for source in brought for one in (source() if callable(source) else (source,))]
             self._bound[key] = found
         return self._bound[key]
+
+    def _brought_as(self, unit: Unit, name: str) -> Sequence[Source]:
+        """Where imports bring a name from. Where that can only be one that shows it, the others are not resolved."""
+        if unit.facts.language not in SHOWING:
+            return self._brought_into(unit).get(name, ())
+        found = (pair for written in unit.by_shown.get(name, ()) for pair in self._sources(unit, written))
+        return [source for brought, source in found if brought == name]
 
     def _brought_into(self, unit: Unit) -> Mapping[str, list[Source]]:
         """The names that imports bring into a file, and where from."""

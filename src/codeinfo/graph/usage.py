@@ -7,8 +7,8 @@ same function or class. What cannot be followed is neither claimed nor denied: i
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 
 from codeinfo.graph.locals import Locals
 from codeinfo.graph.receivers import Meaning, Receivers, links_of
@@ -16,9 +16,11 @@ from codeinfo.graph.scopes import EXPLICIT, IMPLICIT_SELF, Binder, ModuleId, Sym
 from codeinfo.ports import FileLines
 from codeinfo.types import Definition, Reference
 
-_RECEIVER = re.compile(r"((?:[\w$]+(?:\([^()]*\)|\[[^\[\]]*\])?[?!]?(?:\.|::|->|\\))+)\s*$")
+# What stands before a name, read backwards from it: searching for an end takes a try at every character of the line.
+_RECEIVER = re.compile(r"\s*((?:(?:\.|::|>-|\\)[?!]?(?:\)[^()]*\(|\][^\[\]]*\[)?[\w$]+)+)")
+_ALSO_IN_WORDS = ("_", "$")
 _RECEIVER_ENDS = (".", ":", ">", "\\")
-_OPEN_RECEIVER = re.compile(r"[\w)\]}\"'?!](?:\.|::|->|\?\.)\s*$|^\s*(?:\.|\?\.|->|::)\s*$")
+_OPEN_RECEIVER = re.compile(r"\s*(?:(?:\.|::|>-)[\w)\]}\"'?!]|(?:\.\??|>-|::)\s*\Z)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,11 @@ class Judge:
         self._bare: dict[tuple[str, str, str], Verdict] = {}
         self._received: dict[tuple[str, str, str, str, int], Verdict] = {}
 
+    @property
+    def remembered(self) -> int:
+        """How much was found out so far, in rows: a measure of the memory it takes."""
+        return len(self._bare) + len(self._received) + self._locals.remembered
+
     def definition(self, symbol: SymbolId) -> Definition | None:
         return self._binder.definition(symbol)
 
@@ -52,8 +59,8 @@ class Judge:
         lines = self._binder.lines(unit)
         text = lines.get(use.line, "")
         best = _UNKNOWN if not text else _ELSE
-        for match in _word(use.name).finditer(text):
-            verdict = self._occurrence(unit, use, text[: match.start()], text[match.end() :], lines)
+        for start, end in _words(text, use.name):
+            verdict = self._occurrence(unit, use, text[:start], text[end:], lines)
             if verdict.symbols:
                 return verdict
             if verdict.possible:
@@ -62,10 +69,11 @@ class Judge:
 
     def _occurrence(self, unit: Unit, use: Reference, before: str, after: str, lines: FileLines) -> Verdict:
         if before.rstrip()[-1:] in _RECEIVER_ENDS:  # spares most names two expressions
-            chain = _RECEIVER.search(before)
+            backwards = before[::-1]
+            chain = _RECEIVER.match(backwards)
             if chain:
-                return self._with_receiver(unit, use, chain.group(1))
-            if _OPEN_RECEIVER.search(before):
+                return self._with_receiver(unit, use, chain.group(1)[::-1], lines)
+            if _OPEN_RECEIVER.match(backwards):
                 return _UNKNOWN
         if self._locals.hides(unit, use, before, after, lines):
             return _ELSE
@@ -84,10 +92,10 @@ class Judge:
             return _ELSE
         return _UNKNOWN
 
-    def _with_receiver(self, unit: Unit, use: Reference, chain: str) -> Verdict:
+    def _with_receiver(self, unit: Unit, use: Reference, chain: str, lines: FileLines) -> Verdict:
         """The same receiver in the same function means the same until its first name is given another type."""
         links = links_of(chain)
-        typed_at = self._locals.type_of(unit, links[0][0], use, self._binder.lines(unit))[1]
+        typed_at = self._locals.type_of(unit, links[0][0], use, lines)[1]
         key = (unit.facts.path, use.name, use.within, chain, typed_at)
         known = self._received.get(key)
         if known is None:
@@ -113,6 +121,12 @@ class Judge:
         return len(found) >= len(definition.bases) and all(self._closed(base) for base in found[:4] if base != owner)
 
 
-@lru_cache(maxsize=256)
-def _word(name: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<![\w$]){re.escape(name)}(?![\w$])")
+def _words(text: str, name: str) -> Iterator[tuple[int, int]]:
+    """Where a name stands as a whole word; found without an expression, which would have to be compiled for each."""
+    start = text.find(name)
+    while start >= 0:
+        end = start + len(name)
+        before, after = text[start - 1 : start], text[end : end + 1]
+        if not (before.isalnum() or before in _ALSO_IN_WORDS) and not (after.isalnum() or after in _ALSO_IN_WORDS):
+            yield start, end
+        start = text.find(name, start + 1)

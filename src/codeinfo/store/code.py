@@ -70,7 +70,7 @@ class SqliteCodeFacts:
                 posting = decode_posting(data)
                 by_term[term].update(owner_ids[posting.rows[posting.tenths > 0]].tolist())
         found = set.intersection(*by_term.values()) if by_term else set()
-        return sorted(row[0] for row in self._rows("SELECT id FROM files WHERE skip = ''", "id", sorted(found)))
+        return sorted(found)
 
     def lines(self, file_id: int) -> FileLines:
         query = "SELECT start_line, text FROM chunks WHERE file_id = ? ORDER BY start_line, id"
