@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from team_tools import build_team, engine_of
 
-from codeinfo.engine import calling
 from codeinfo.engine.calling import Effort, near_callers
 from codeinfo.engine.knowing import TRENDS_UNKNOWN
 from codeinfo.enrich import context, path_role, role
@@ -65,13 +64,6 @@ def test_callers_consumers_and_tests_stop_at_three() -> None:
     assert (found.trend, found.pattern_warning) == ("Declining", "old")
 
 
-@pytest.fixture
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A search that waits for callers however slow the machine is."""
-    monkeypatch.setattr(calling, "MOST_SECONDS", 60.0)
-
-
-@pytest.mark.usefixtures("patient")
 def test_results_of_the_team_carry_context(tmp_path: Path) -> None:
     root = build_team(tmp_path / "team")
     request = SearchRequest("save order store", paths=(str(root),), context=True)
@@ -91,7 +83,6 @@ def test_results_of_the_team_carry_context(tmp_path: Path) -> None:
     assert "declining" in orders.pattern_warning
 
 
-@pytest.mark.usefixtures("patient")
 def test_those_that_call_most_come_first(tmp_path: Path) -> None:
     sources = {
         "core.py": "def run_job(x):\n    return x\n\n\ndef local():\n    return run_job(0)\n",
@@ -118,7 +109,6 @@ def test_those_that_call_most_come_first(tmp_path: Path) -> None:
     assert core.callers == tuple(calls["core.py", "run_job"])
 
 
-@pytest.mark.usefixtures("patient")
 def test_callers_of_a_result_are_looked_for_within_bounds(tmp_path: Path) -> None:
     """A search reads few files for them; what it could not read now is not taken for the whole answer later."""
     (tmp_path / "core.py").write_text("def run_job(x):\n    return x\n")
@@ -130,16 +120,6 @@ def test_callers_of_a_result_are_looked_for_within_bounds(tmp_path: Path) -> Non
             with engine.code._open(tmp_path, True, None) as opened:
                 found.append(len(near_callers(opened.world, "core.py", "run_job", Effort(opened.world, most))))
     assert found == [0, 1, 4]
-
-
-def test_a_search_does_not_wait_for_callers_on_a_slow_machine(tmp_path: Path) -> None:
-    (tmp_path / "core.py").write_text("def run_job(x):\n    return x\n\n\ndef local():\n    return run_job(0)\n")
-    with engine_of(tmp_path) as engine, engine.code._open(tmp_path, True, None) as opened:
-        late, early = Effort(opened.world, seconds=0.0), Effort(opened.world, seconds=60.0)
-        assert near_callers(opened.world, "core.py", "run_job", late) == ()
-        assert late.spent
-        assert [str(one) for one in near_callers(opened.world, "core.py", "run_job", early)] == ["core.py:6 local"]
-        assert near_callers(opened.world, "core.py", "run_job", late) != ()  # what is known needs no time
 
 
 def test_a_search_says_how_to_get_trends(tmp_path: Path) -> None:

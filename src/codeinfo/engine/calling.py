@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from typing import NamedTuple
 
@@ -14,7 +13,6 @@ from codeinfo.index.references import unpack_references
 from codeinfo.requests.code import CodeEdge
 from codeinfo.types import Definition
 
-MOST_SECONDS = 0.003  # for the callers of all results of a search
 NEAR_FILES = 5  # that are looked into for the callers of a search result, the most important importers first
 
 
@@ -71,16 +69,14 @@ class Caller(NamedTuple):
 
 class Effort:
     """How much may be looked into for one search, which waits for it: so many files that were not read before, half a
-    millisecond each with those that they import, and no longer than a few milliseconds however slow the machine is."""
+    millisecond each with those that they import. Files and not time, so that every machine finds the same."""
 
-    def __init__(self, world: IndexWorld, most: int = 6, seconds: float | None = None) -> None:
+    def __init__(self, world: IndexWorld, most: int = 6) -> None:
         self._world, self._end = world, world.files_read + most
-        self._deadline = time.perf_counter() + (MOST_SECONDS if seconds is None else seconds)
         self.spent = False
 
     def allows(self, path: str) -> bool:
-        fresh = self._world.files_read < self._end or self._world.has_read(path)
-        if fresh and time.perf_counter() < self._deadline:
+        if self._world.files_read < self._end or self._world.has_read(path):
             return True
         self.spent = True
         return False
