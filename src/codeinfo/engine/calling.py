@@ -107,15 +107,14 @@ def _near_callers(world: IndexWorld, path: str, qualified: str, effort: Effort) 
     importers = [edge.source for edge in world.graph.edges_to(path)]
     files = [world.graph.files[one] for one in dict.fromkeys((path, *importers))]
     near = [file for file in files if not file.is_test][:NEAR_FILES]
-    only = len(world.facts.definitions_named(definition.name)) == 1
     first: dict[tuple[bool, str, str], int] = {}
     calls: Counter[tuple[bool, str, str]] = Counter()
     for file in near:
         if definition.name not in world.uses(file.file_id) or not effort.allows(file.path):
             continue
-        for use, verdict in judged(world, file, definition.name):
+        for use, verdict in judged(world, file, definition.name, "call"):
             resolved = symbol in verdict.symbols
-            if use.role == "call" and (resolved or (verdict.possible and only)):
+            if resolved or (verdict.possible and len(world.facts.definitions_named(definition.name)) == 1):
                 key = (not resolved, file.path, use.within)
                 first.setdefault(key, use.line)
                 calls[key] += 1

@@ -23,10 +23,10 @@ def without_none(value: Any) -> Any:
     if type(value) in PLAIN:
         return value
     if shown := shown_fields(type(value)):
-        pairs = ((name, getattr(value, name)) for name in shown)
-        return {name: without_none(one) for name, one in pairs if one is not None}
+        pairs = [(name, getattr(value, name)) for name in shown]
+        return {name: one if type(one) in PLAIN else without_none(one) for name, one in pairs if one is not None}
     if isinstance(value, tuple | list):
-        return [without_none(one) for one in value]
+        return [one if type(one) in PLAIN else without_none(one) for one in value]
     return jsonable(value)
 
 

@@ -1,0 +1,144 @@
+"""Searches in a process of their own, so that reading an index and talking to clients do not wait for each other's
+interpreter.
+
+The server's engine stays the owner of every index: it notices changes and brings indexes up to date. Only what is asked
+of an index that is known to be as its files are goes aside; and whatever the process cannot do, because it is not there
+yet, late, gone or fails, is done by the server as if there were no process.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import anyio.abc
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+from codeinfo.config import Config
+from codeinfo.index.spawn import worker_command
+from codeinfo.shells.mcp_budget import most_chars
+from codeinfo.shells.mcp_calls import Answered, Asked
+from codeinfo.shells.search_worker import HEADER, Errand, packed
+
+LATE_S = 1.0  # an answer takes milliseconds: who waited this long is better served by the server itself
+STUCK_S = 60.0  # even the largest index is opened by then
+MOST_WAITING = 64  # their requests fit into the pipe, so that sending never waits
+RESTART_S = 5.0  # between two starts, should it die again and again
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    since: float
+    done: anyio.Event = field(default_factory=anyio.Event)
+    answer: Answered | None = None
+
+
+class Aside:
+    """The search processes of one server."""
+
+    def __init__(self, config: Config) -> None:
+        """None of them on one core, where they would only take turns with the server; nor where meanings come from an
+        endpoint, since a process that waits for one answers nobody else."""
+        local = config.embedding.provider in ("builtin", "none")
+        count = config.mcp.search_processes if local and (os.cpu_count() or 1) > 1 else 0
+        self._processes = [SearchProcess(config) for _ in range(count)]
+        self._most_chars = most_chars(config.mcp.reply_tokens)
+
+    async def run(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            for process in self._processes:
+                tasks.start_soon(process.run)
+
+    async def answer(self, asked: Asked) -> Answered | None:
+        """The answer, or None where the server has to find it itself."""
+        tool, values, project = asked.tool, asked.values, asked.project
+        request = tool.aside(tool.request(values, project)) if asked.mark and self._processes else None
+        if request is None:
+            return None
+        process = min(self._processes, key=SearchProcess.load)
+        return await process.answer(Errand(tool.name, request, values, project, self._most_chars))
+
+
+class SearchProcess:
+    """`run` owns the process: it starts one when the first search could use it, and ends it with itself."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._wanted = anyio.Event()
+        self._ready: anyio.abc.Process | None = None
+        self._waiting: list[_Waiting] = []  # in the order they will be answered in
+
+    def load(self) -> int:
+        """How many wait. One that is not there yet counts as if some did: it is started once the others are busy."""
+        return len(self._waiting) if self._ready is not None else 1
+
+    async def run(self) -> None:
+        while True:
+            await self._wanted.wait()
+            try:
+                await self._converse()
+            except (OSError, anyio.BrokenResourceError) as error:
+                log.warning("searches are answered by the server itself: %s", error)
+            self._wanted = anyio.Event()
+            await anyio.sleep(RESTART_S)
+
+    async def answer(self, errand: Errand) -> Answered | None:
+        if self._ready is None:
+            self._wanted.set()
+            return None
+        if self._is_late(self._ready) or len(self._waiting) >= MOST_WAITING:
+            return None
+        assert self._ready.stdin is not None
+        waiting = _Waiting(time.monotonic())
+        self._waiting.append(waiting)
+        with anyio.move_on_after(LATE_S):
+            try:
+                await self._ready.stdin.send(packed(errand))
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                return None  # `run` notices as well
+            await waiting.done.wait()
+        return waiting.answer
+
+    def _is_late(self, process: anyio.abc.Process) -> bool:
+        if not self._waiting:
+            return False
+        late = time.monotonic() - self._waiting[0].since
+        if late > STUCK_S:
+            process.kill()
+        return late > LATE_S
+
+    async def _converse(self) -> None:
+        """Start a process and take its answers until it ends."""
+        command = worker_command("codeinfo.shells.search_worker")
+        async with await anyio.open_process(command, stderr=None, start_new_session=True) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            replies = BufferedByteReceiveStream(process.stdout)
+            try:
+                await process.stdin.send(packed(self._config))
+                await _received(replies)
+                self._ready = process
+                while True:
+                    answer = await _received(replies)
+                    waiting = self._waiting.pop(0)
+                    waiting.answer = answer
+                    waiting.done.set()
+            except (anyio.IncompleteRead, anyio.EndOfStream):
+                pass  # idle for long enough, or it died: who still waits is told so
+            finally:
+                self._ready = None
+                for waiting in self._waiting:
+                    waiting.done.set()
+                self._waiting.clear()
+
+
+async def _received(replies: BufferedByteReceiveStream) -> Any:
+    size = int.from_bytes(await replies.receive_exactly(HEADER), "little")
+    return pickle.loads(await replies.receive_exactly(size))
