@@ -174,8 +174,8 @@ class McpSettings:
     )
     idle_s: float = _row(600.0, "Models and indexes are let go of after this many seconds without a call.", minimum=1)
     search_processes: int = _row(
-        1,
-        "Over HTTP, searches are answered in so many processes of their own; none on one core.",
+        2,
+        "Over HTTP searches are answered in up to so many processes of their own (50 MB each); none on one core.",
         minimum=0,
         maximum=16,
     )

@@ -25,7 +25,7 @@ from mcp.shared.exceptions import MCPError
 from codeinfo import __version__
 from codeinfo.config import Config
 from codeinfo.errors import CodeInfoError
-from codeinfo.shells.mcp_calls import Call, Hub, Reply
+from codeinfo.shells.mcp_calls import Asked, Call, Hub, Reply
 from codeinfo.shells.mcp_context import CONTEXT_URI, PROMPTS, PromptRow, codebase_context
 from codeinfo.shells.mcp_stdio import stdio
 from codeinfo.shells.mcp_tools import Tool, chosen_tools
@@ -62,6 +62,7 @@ class Service:
         self._tools = {tool.name: tool for tool in tools}
         self._described = [described(tool) for tool in self._tools.values()]
         self._limiter = anyio.CapacityLimiter(THREADS)
+        self._at_hand: set[str] = set()  # projects, as calls name them
         self._warmed = False
 
     async def list_tools(self, context: Any, params: Any) -> types.ListToolsResult:
@@ -86,11 +87,21 @@ class Service:
 
     async def _performed(self, context: Any, tool: Tool, arguments: Mapping[str, Any]) -> tuple[Reply, str]:
         if self.aside is not None and tool.repeatable:
-            asked = await anyio.to_thread.run_sync(self.hub.understood, tool, arguments, limiter=self._limiter)
+            asked = await self._understood(tool, arguments)
             answer = asked.known or await self.aside.answer(asked)
             if answer is not None:
                 return self.hub.told(asked, answer)
         return await self._in_thread(context, partial(self.hub.perform, tool, arguments))
+
+    async def _understood(self, tool: Tool, arguments: Mapping[str, Any]) -> Asked:
+        """In a thread the first time, which makes an engine and reads the project's settings; from then on it takes
+        less than the way to a thread and back."""
+        project = str(arguments.get(tool.project.name, "")) if tool.project else ""
+        if project in self._at_hand:
+            return self.hub.understood(tool, arguments)
+        asked = await anyio.to_thread.run_sync(self.hub.understood, tool, arguments, limiter=self._limiter)
+        self._at_hand.add(project)
+        return asked
 
     async def list_resources(self, context: Any, params: Any) -> types.ListResourcesResult:
         about = "The working folder's project on one page: entry points, hubs, key types, patterns, memories."

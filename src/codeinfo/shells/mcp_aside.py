@@ -41,7 +41,7 @@ class _Waiting:
 
 
 class Aside:
-    """The search processes of one server."""
+    """The search processes of one server: a further one is started when all others are busy."""
 
     def __init__(self, config: Config) -> None:
         """None of them on one core, where they would only take turns with the server; nor where meanings come from an
@@ -62,12 +62,17 @@ class Aside:
         request = tool.aside(tool.request(values, project)) if asked.mark and self._processes else None
         if request is None:
             return None
-        process = min(self._processes, key=SearchProcess.load)
-        return await process.answer(Errand(tool.name, request, values, project, self._most_chars))
+        ready = [process for process in self._processes if process.is_ready]
+        chosen = min(ready, key=SearchProcess.waiting, default=None)
+        if (chosen is None or chosen.waiting()) and len(ready) < len(self._processes):
+            next(process for process in self._processes if not process.is_ready).want()
+        if chosen is None:
+            return None
+        return await chosen.answer(Errand(tool.name, request, values, project, self._most_chars))
 
 
 class SearchProcess:
-    """`run` owns the process: it starts one when the first search could use it, and ends it with itself."""
+    """`run` owns the process: it starts one when that is wanted, and ends it with itself."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -75,9 +80,15 @@ class SearchProcess:
         self._ready: anyio.abc.Process | None = None
         self._waiting: list[_Waiting] = []  # in the order they will be answered in
 
-    def load(self) -> int:
-        """How many wait. One that is not there yet counts as if some did: it is started once the others are busy."""
-        return len(self._waiting) if self._ready is not None else 1
+    @property
+    def is_ready(self) -> bool:
+        return self._ready is not None
+
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    def want(self) -> None:
+        self._wanted.set()
 
     async def run(self) -> None:
         while True:
@@ -90,10 +101,7 @@ class SearchProcess:
             await anyio.sleep(RESTART_S)
 
     async def answer(self, errand: Errand) -> Answered | None:
-        if self._ready is None:
-            self._wanted.set()
-            return None
-        if self._is_late(self._ready) or len(self._waiting) >= MOST_WAITING:
+        if self._ready is None or self._is_late(self._ready) or len(self._waiting) >= MOST_WAITING:
             return None
         assert self._ready.stdin is not None
         waiting = _Waiting(time.monotonic())

@@ -13,6 +13,7 @@ import os
 import pickle
 import select
 import signal
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from codeinfo.shells.mcp_calls import Answered, Call, answered
@@ -42,11 +43,14 @@ def packed(message: object) -> bytes:
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server decides what an interrupt means
-    incoming, outgoing = os.fdopen(os.dup(0), "rb", buffering=0), os.fdopen(os.dup(1), "wb", buffering=0)
+    incoming, outgoing = os.fdopen(os.dup(0), "rb", buffering=0), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever else prints, here or in a child
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)  # nor does a child read what is meant for us
     config = _received(incoming)
     if config is not None:
-        _serve(config, incoming, outgoing)
+        with suppress(BrokenPipeError):  # the server is gone
+            _serve(config, incoming, outgoing)
     os._exit(0)  # what was read needs no closing
 
 
@@ -60,14 +64,14 @@ def _serve(config: Config, incoming: BinaryIO, outgoing: BinaryIO) -> None:
     tools: dict[str, Tool] = {}
     with Engine(config) as engine:
         engine.embedder()
-        outgoing.write(packed(None))
+        _send(outgoing, None)
         while select.select([incoming], [], [], config.mcp.idle_s)[0]:
             errand = _received(incoming)
             if errand is None:
                 return
             if errand.tool not in tools:
                 (tools[errand.tool],) = chosen_tools([errand.tool])
-            outgoing.write(packed(_done(engine, tools[errand.tool], errand)))
+            _send(outgoing, _done(engine, tools[errand.tool], errand))
 
 
 def _done(engine: Engine, tool: Tool, errand: Errand) -> Answered | None:
@@ -79,11 +83,23 @@ def _done(engine: Engine, tool: Tool, errand: Errand) -> Answered | None:
         return None
 
 
+def _send(outgoing: BinaryIO, message: object) -> None:
+    outgoing.write(packed(message))
+    outgoing.flush()
+
+
 def _received(incoming: BinaryIO) -> Any:
     """The next message; None at the end of the input."""
-    header = incoming.read(HEADER)
-    size = int.from_bytes(header, "little")
+    data = _bytes(incoming, int.from_bytes(_bytes(incoming, HEADER), "little"))
+    return pickle.loads(data) if data else None
+
+
+def _bytes(incoming: BinaryIO, count: int) -> bytes:
+    """So many, or none at the end of the input."""
     data = bytearray()
-    while len(data) < size and (more := incoming.read(size - len(data))):
+    while len(data) < count:
+        more = incoming.read(count - len(data))
+        if not more:
+            return b""
         data += more
-    return pickle.loads(data) if header and len(data) == size else None
+    return bytes(data)
