@@ -150,8 +150,8 @@ def candidate_files(world: IndexWorld, name: str) -> list[int]:
     return world.facts.files_with(terms)
 
 
-def judged(world: IndexWorld, file: FileFacts, name: str, role: str = "") -> Iterator[tuple[Reference, Verdict]]:
-    """Every use of the name in a file, or those of one role, also under the other names that imports give it."""
+def judged(world: IndexWorld, file: FileFacts, name: str) -> Iterator[tuple[Reference, Verdict]]:
+    """Every use of the name in a file, also under the other names that imports give it."""
     text = world.uses(file.file_id)
     unit = world.unit(file.path) if name in text else None  # most candidates have it in a comment or a string only
     if unit is None:
@@ -162,8 +162,7 @@ def judged(world: IndexWorld, file: FileFacts, name: str, role: str = "") -> Ite
         for use in references_to(text, written_name):
             if use.line not in seen:  # `import a as b` has both names
                 seen.add(use.line)
-                if not role or use.role == role:
-                    yield use, world.judge.verdict(unit, use)
+                yield use, world.judge.verdict(unit, use)
 
 
 def _usage(world: IndexWorld, use: Use, definition: Definition | None) -> Usage:
