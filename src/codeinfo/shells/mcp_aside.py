@@ -93,11 +93,13 @@ class SearchProcess:
     async def run(self) -> None:
         while True:
             await self._wanted.wait()
-            try:
-                await self._converse()
-            except (OSError, anyio.BrokenResourceError) as error:
-                log.warning("searches are answered by the server itself: %s", error)
             self._wanted = anyio.Event()
+            try:
+                if not await self._converse():
+                    raise OSError("it ended at once")
+            except OSError as error:
+                log.warning("a search process does not start, the server does its work: %s", error)
+                return
             await anyio.sleep(RESTART_S)
 
     async def answer(self, errand: Errand) -> Answered | None:
@@ -122,9 +124,10 @@ class SearchProcess:
             process.kill()
         return late > LATE_S
 
-    async def _converse(self) -> None:
-        """Start a process and take its answers until it ends."""
+    async def _converse(self) -> bool:
+        """Start a process and take its answers until it ends; whether it ever was ready."""
         command = worker_command("codeinfo.shells.search_worker")
+        was_ready = False
         async with await anyio.open_process(command, stderr=None, start_new_session=True) as process:
             assert process.stdin is not None
             assert process.stdout is not None
@@ -132,19 +135,20 @@ class SearchProcess:
             try:
                 await process.stdin.send(packed(self._config))
                 await _received(replies)
-                self._ready = process
+                self._ready, was_ready = process, True
                 while True:
                     answer = await _received(replies)
                     waiting = self._waiting.pop(0)
                     waiting.answer = answer
                     waiting.done.set()
-            except (anyio.IncompleteRead, anyio.EndOfStream):
+            except (anyio.IncompleteRead, anyio.BrokenResourceError):
                 pass  # idle for long enough, or it died: who still waits is told so
             finally:
                 self._ready = None
                 for waiting in self._waiting:
                     waiting.done.set()
                 self._waiting.clear()
+        return was_ready
 
 
 async def _received(replies: BufferedByteReceiveStream) -> Any:
