@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
+from string import ascii_letters, digits
 from typing import NamedTuple
 
 from codeinfo.engine.referencing import Wanted, find_uses, judged, usages
 from codeinfo.engine.world import IndexWorld
-from codeinfo.graph.facts import FileFacts
 from codeinfo.graph.scopes import TYPE_KINDS, SymbolId
 from codeinfo.index.references import unpack_references
 from codeinfo.requests.code import CodeEdge
 from codeinfo.types import Definition
 
-_LAST_WORD = re.compile(r"\w+\Z")  # of a qualified name: also the name itself ends so
 NEAR_FILES = 5  # that are looked into for the callers of a search result, the most important importers first
+_OF_WORDS = f"{ascii_letters}{digits}_"
 
 
 def callers(world: IndexWorld, target: Wanted) -> list[CodeEdge]:
@@ -53,6 +52,20 @@ def callees(world: IndexWorld, symbol: SymbolId, definition: Definition) -> list
                 edge = CodeEdge(str(symbol), str(meant), kind, symbol.path, use.line, "resolved")
                 edges.setdefault((str(meant), kind), edge)
     return list(edges.values())
+
+
+def _may_be_called(world: IndexWorld, path: str, qualified: str) -> bool:
+    """Whether a near file could call a definition, by the text of its references alone: most results need no more.
+
+    Names end as their qualified ones do. A call has its parenthesis there, except that an import may rename it.
+    """
+    word = qualified[len(qualified.rstrip(_OF_WORDS)) :]
+    own = world.graph.files.get(path)
+    if own is None or f"{word}(" in world.uses(own.file_id):
+        return True
+    importers = dict.fromkeys(edge.source for edge in world.graph.edges_to(path))
+    near = [file for file in (world.graph.files[one] for one in importers) if not file.is_test][:NEAR_FILES]
+    return any(word in world.uses(file.file_id) for file in near)
 
 
 # --- around a search result ----------------------------------------------------------------------------------------
@@ -100,10 +113,8 @@ def near_callers(world: IndexWorld, path: str, qualified: str, effort: Effort) -
 
 
 def _near_callers(world: IndexWorld, path: str, qualified: str, effort: Effort) -> tuple[tuple[Caller, ...], bool]:
-    near = _near_files(world, path)
-    word = _LAST_WORD.search(qualified)
-    if word and not any(_may_call(world, file, path, word.group()) for file in near):
-        return (), path in world.graph.files
+    if not _may_be_called(world, path, qualified):
+        return (), True
     unit = world.unit(path) if effort.allows(path) else None
     if unit is None:
         return (), False
@@ -111,33 +122,21 @@ def _near_callers(world: IndexWorld, path: str, qualified: str, effort: Effort) 
     definition = world.judge.definition(symbol)
     if definition is None:
         return (), True
+    importers = [edge.source for edge in world.graph.edges_to(path)]
+    files = [world.graph.files[one] for one in dict.fromkeys((path, *importers))]
+    near = [file for file in files if not file.is_test][:NEAR_FILES]
+    only = len(world.facts.definitions_named(definition.name)) == 1
     first: dict[tuple[bool, str, str], int] = {}
     calls: Counter[tuple[bool, str, str]] = Counter()
     for file in near:
-        if not _may_call(world, file, path, definition.name) or not effort.allows(file.path):
+        if definition.name not in world.uses(file.file_id) or not effort.allows(file.path):
             continue
         for use, verdict in judged(world, file, definition.name):
             resolved = symbol in verdict.symbols
-            if use.role == "call" and (resolved or (verdict.possible and _is_only(world, definition))):
+            if use.role == "call" and (resolved or (verdict.possible and only)):
                 key = (not resolved, file.path, use.within)
                 first.setdefault(key, use.line)
                 calls[key] += 1
     ordered = sorted(first, key=lambda key: (key[0], -calls[key]))  # else by importance, the order they were found in
     found = tuple(Caller(path, first[unsure, path, within], within) for unsure, path, within in ordered)
     return found, not effort.spent
-
-
-def _near_files(world: IndexWorld, path: str) -> list[FileFacts]:
-    importers = [edge.source for edge in world.graph.edges_to(path)]
-    files = [world.graph.files[one] for one in dict.fromkeys((path, *importers)) if one in world.graph.files]
-    return [file for file in files if not file.is_test][:NEAR_FILES]
-
-
-def _may_call(world: IndexWorld, file: FileFacts, path: str, name: str) -> bool:
-    """By the text of a file's references alone, which spares most files to be read: a call has a parenthesis, except
-    that an import may call it otherwise."""
-    return (f"{name}(" if file.path == path else name) in world.uses(file.file_id)
-
-
-def _is_only(world: IndexWorld, definition: Definition) -> bool:
-    return len(world.facts.definitions_named(definition.name)) == 1
