@@ -26,7 +26,6 @@ from codeinfo.shells.mcp_calls import Answered, Asked
 from codeinfo.shells.search_worker import HEADER, Errand, packed
 
 LATE_S = 1.0  # an answer takes milliseconds: who waited this long is better served by the server itself
-STUCK_S = 60.0  # even the largest index is opened by then
 MOST_WAITING = 64  # their requests fit into the pipe, so that sending never waits
 RESTART_S = 5.0  # between two starts, should it die again and again
 
@@ -35,7 +34,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Waiting:
-    since: float
+    """`mark` stands for the state of the project that is asked; `opens` says that no answer was made from it yet."""
+
+    project: str
+    mark: object
+    opens: bool
+    since: float = field(default_factory=time.monotonic)
     done: anyio.Event = field(default_factory=anyio.Event)
     answer: Answered | None = None
 
@@ -68,7 +72,7 @@ class Aside:
             next(process for process in self._processes if not process.is_ready).want()
         if chosen is None:
             return None
-        return await chosen.answer(Errand(tool.name, request, values, project, self._most_chars))
+        return await chosen.answer(Errand(tool.name, request, values, project, self._most_chars), asked.mark)
 
 
 class SearchProcess:
@@ -79,10 +83,11 @@ class SearchProcess:
         self._wanted = anyio.Event()
         self._ready: anyio.abc.Process | None = None
         self._waiting: list[_Waiting] = []  # in the order they will be answered in
+        self._open: dict[str, object] = {}  # project → its state that something was answered from
 
     @property
     def is_ready(self) -> bool:
-        return self._ready is not None
+        return self._ready is not None and not any(one.opens for one in self._waiting)
 
     def waiting(self) -> int:
         return len(self._waiting)
@@ -93,36 +98,33 @@ class SearchProcess:
     async def run(self) -> None:
         while True:
             await self._wanted.wait()
-            self._wanted = anyio.Event()
             try:
                 if not await self._converse():
                     raise OSError("it ended at once")
             except OSError as error:
                 log.warning("a search process does not start, the server does its work: %s", error)
                 return
+            self._wanted = anyio.Event()
             await anyio.sleep(RESTART_S)
 
-    async def answer(self, errand: Errand) -> Answered | None:
-        if self._ready is None or self._is_late(self._ready) or len(self._waiting) >= MOST_WAITING:
+    async def answer(self, errand: Errand, mark: object) -> Answered | None:
+        """None also where the index has to be opened first: nobody waits for that, the next call finds it open."""
+        if self._ready is None or self._is_late() or len(self._waiting) >= MOST_WAITING:
             return None
         assert self._ready.stdin is not None
-        waiting = _Waiting(time.monotonic())
+        waiting = _Waiting(errand.project, mark, opens=self._open.get(errand.project) is not mark)
         self._waiting.append(waiting)
         with anyio.move_on_after(LATE_S):
             try:
                 await self._ready.stdin.send(packed(errand))
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                 return None  # `run` notices as well
-            await waiting.done.wait()
+            if not waiting.opens:
+                await waiting.done.wait()
         return waiting.answer
 
-    def _is_late(self, process: anyio.abc.Process) -> bool:
-        if not self._waiting:
-            return False
-        late = time.monotonic() - self._waiting[0].since
-        if late > STUCK_S:
-            process.kill()
-        return late > LATE_S
+    def _is_late(self) -> bool:
+        return bool(self._waiting) and time.monotonic() - self._waiting[0].since > LATE_S
 
     async def _converse(self) -> bool:
         """Start a process and take its answers until it ends; whether it ever was ready."""
@@ -141,6 +143,7 @@ class SearchProcess:
                     waiting = self._waiting.pop(0)
                     waiting.answer = answer
                     waiting.done.set()
+                    self._open[waiting.project] = waiting.mark
             except (anyio.IncompleteRead, anyio.BrokenResourceError):
                 pass  # idle for long enough, or it died: who still waits is told so
             finally:
@@ -148,6 +151,7 @@ class SearchProcess:
                 for waiting in self._waiting:
                     waiting.done.set()
                 self._waiting.clear()
+                self._open.clear()
         return was_ready
 
 
