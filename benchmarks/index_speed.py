@@ -67,17 +67,17 @@ def serve_semble(model: str) -> None:
 class Contestant:
     def __init__(self, command: list[str]) -> None:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self._say()
+        self.say()
 
     def index(self, tree: Path) -> Run:
         with watched(self._process.pid) as peak:
-            seconds, chunks = self._say(str(tree)).split()
+            seconds, chunks = self.say(str(tree)).split()
         return Run(float(seconds), int(chunks), peak[0])
 
     def close(self) -> None:
         self._process.communicate()
 
-    def _say(self, line: str = "") -> str:
+    def say(self, line: str = "") -> str:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         if line:
@@ -142,8 +142,13 @@ def high_water_mb(pid: int) -> float:
 def trees_of(folder: Path, repos: Path | None) -> list[Path]:
     if repos is None:
         return sorted(path for path in folder.iterdir() if path.is_dir())
+    return list(folders_of(folder, repos).values())
+
+
+def folders_of(trees: Path, repos: Path) -> dict[str, Path]:
+    """What a table of repositories says is to be indexed, by their names."""
     rows = [line.split("\t") for line in repos.read_text().splitlines()[1:] if line]
-    return [folder / row[0] / ("" if row[5] == "-" else row[5]) for row in rows]
+    return {row[0]: trees / row[0] / ("" if row[5] == "-" else row[5]) for row in rows}
 
 
 def commands(options: argparse.Namespace) -> dict[str, list[str]]:

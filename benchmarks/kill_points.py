@@ -41,7 +41,6 @@ from codeinfo.store.layout import IndexFolder
 from codeinfo.store.sqlite import SqliteStore
 
 FORK = multiprocessing.get_context("fork")
-SCENARIOS = ("first", "update", "rebuild")
 STEADY = "steady_landmark"  # a name in a file that no scenario touches
 BATCH_CHUNKS = 64  # small batches, so that a run has many commits to be killed between
 

@@ -59,3 +59,21 @@ def codeinfo() -> RunCli:
         )
 
     return call
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The small bank that servers are tested with, as the current folder; some files have a project of their own."""
+    from web_tools import make_project
+
+    folder = make_project(tmp_path / "bank")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder with one document of each format."""
+    from document_tools import harbour
+
+    return harbour(tmp_path)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from answer_tools import ACCOUNT, ANSWER, before_writing
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
@@ -23,22 +24,13 @@ from codeinfo.providers.scripted import Reply, Request
 from codeinfo.providers.testserver import ScriptedServer, Trouble, endless_tool_calls
 from codeinfo.requests.answers import AgentRunRequest, Answer, AskRequest, ConversationRequest, ConversationsRequest
 
-CODE = '''class Account:
-    """Money that belongs to one customer."""
-
-    def transfer(self, other, amount):
-        """Move money to another account, in one transaction."""
-        if amount > self.balance:
-            raise InsufficientFunds(amount)
-        self.balance -= amount
-        other.balance += amount
-
-
-def load_settings(path):
+CODE = (
+    ACCOUNT
+    + '''def load_settings(path):
     """Read the settings file of the bank."""
     return parse(path)
 '''
-ANSWER = "`transfer` moves the amount and raises `InsufficientFunds` when the balance is too small [1]."
+)
 QUESTION = "how does transfer move money between accounts?"
 
 
@@ -51,13 +43,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def script(request: Request) -> Reply:
-    properties = (request.schema or {}).get("properties", {})
-    if "grades" in properties:
-        count = request.messages[0].content.count("<<<passage ")
-        return Reply(json.dumps({"grades": [{"passage": n, "score": 0.9} for n in range(1, count + 1)]}))
-    if "query" in properties:
-        return Reply(json.dumps({"query": "transfer money between accounts", "missing": "nothing"}))
-    return Reply(ANSWER)
+    return before_writing(request) or Reply(ANSWER)
 
 
 def engine_for(tree: Path, url: str, **settings: Any) -> Engine:
@@ -299,6 +285,8 @@ def test_conversations_from_the_command_line(plain: Any, tree: Path) -> None:
     assert refused.returncode == 2
     assert "must be restored before use" in refused.stderr
     assert plain("conversations", "restore", identity, cwd=tree).returncode == 0
+    refused = plain("conversations", "delete", identity[:1], "--yes", cwd=tree)
+    assert (refused.returncode, "at least the first 6 characters" in refused.stderr) == (2, True)
     assert "deleted" in plain("conversations", "delete", identity, "--yes", cwd=tree).stdout
     assert "No conversations." in plain("conversations", "list", cwd=tree).stdout
 
@@ -329,6 +317,8 @@ def test_ctrl_c_leaves_a_stopped_turn(tree: Path, monkeypatch: pytest.MonkeyPatc
         (conversation,) = engine.answers.conversations(ConversationsRequest()).conversations
         turns = engine.answers.conversation(ConversationRequest(conversation.id)).turns
     assert turns[1].status == "stopped"
+    (searched,) = turns[1].rounds
+    assert (searched.query, searched.items[0].path) == (QUESTION, "bank.py")
 
 
 SUITE = """

@@ -9,13 +9,14 @@ import signal
 import subprocess
 import sys
 import types
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from codeinfo import errors, requests
-from codeinfo.shells import cli, progress
+from codeinfo.shells import cli, cli_own, progress
 from codeinfo.shells.paper import Paper, clean
 from codeinfo.shells.render import render, window
 from codeinfo.types import Distance, Dropped, Hit, Intent, Quality, SearchResult, Signal, Skip
@@ -150,7 +151,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "codeinfo 0.1.0\n"
 
 
-@pytest.mark.parametrize("shell", cli.SHELLS)
+@pytest.mark.parametrize("shell", cli_own.SHELLS)
 def test_completion(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["completion", shell]) == 0
     assert "_CODEINFO_COMPLETE" in capsys.readouterr().out
@@ -213,19 +214,50 @@ def test_a_failed_check_is_3(engine: Scripted, capsys: pytest.CaptureFixture[str
     assert "Install git." in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("typed", ["serach", "conversations shwo"])
+def test_a_mistyped_command_is_answered_with_the_right_one(typed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(typed.split()) == 2
+    assert f"Did you mean '{'show' if ' ' in typed else 'search'}'?" in capsys.readouterr().err
+
+
+def test_what_must_be_named_is_asked_for_before_any_question(
+    engine: Scripted, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    for typed, name in (("conversations delete", "ID…"), ("docs remove", "COLLECTION…"), ("docs search", "QUERY…")):
+        assert cli.run(typed.split()) == 2
+        assert f"Missing argument '{name}'" in capsys.readouterr().err
+
+
+def test_help_shows_every_command_once_and_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["--help"]) == 0
+    out = capsys.readouterr().out.partition("Exit codes:")[0]
+    for name in cli.cli.list_commands(None):  # type: ignore[arg-type]
+        assert out.count(f"\n  {name} ") == 1
+    assert "..." not in out.partition("Search and ask:")[2]
+    assert cli.run(["refs", "--help"]) == 0
+    assert "NAME [PATH]" in capsys.readouterr().out
+
+
 def test_wrong_settings_are_refused(engine: Scripted, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["search", "q", "--set", "index.workers"]) == 2
     assert cli.run(["search", "q", "--set", "index.worker=1"]) == 2
     assert "Did you mean index.workers?" in capsys.readouterr().err
 
 
-def test_clear_asks_only_people(engine: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clear_asks_only_people(
+    engine: Scripted, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     engine.outcome = requests.ClearReport((requests.Cleared("/r", "/c", True, 5_000_000),))
     monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
     assert cli.run(["clear"]) == 0  # no terminal: nobody to ask
     engine.request = None
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
-    assert cli.run(["clear"]) == 130
+    assert cli.run(["clear"]) == 0
+    said = capsys.readouterr().err
+    assert f"Delete the index of {os.getcwd()}?" in said
+    assert "Nothing was done." in said
+    assert cli.run(["clear"]) == 130  # nobody answers any more
     assert engine.request is None
     assert cli.run(["clear", "--yes"]) == 0
     assert engine.request == requests.ClearRequest()
@@ -279,6 +311,16 @@ def test_a_terminal_gets_colour_and_the_same_words(monkeypatch: pytest.MonkeyPat
     assert plain.getvalue() == piped.getvalue()
 
 
+def test_headings_fit_a_terminal_and_are_whole_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    long = replace(FOUND.hits[0], breadcrumb="ConnectionPool, acquire, release, close_idle, resize")
+    narrow, piped = Terminal(), io.StringIO()
+    for stream in (narrow, piped):
+        render(replace(FOUND, hits=(long,)), Paper(stream, colour=False))
+    assert len(narrow.getvalue().splitlines()[0]) == 60
+    assert "resize" in piped.getvalue().splitlines()[0]
+
+
 def test_control_characters_are_shown_not_obeyed() -> None:
     assert clean("a\x1b]0;title\x07b\r\x9b\u202e\tc\udcff") == "a␛]0;title␇b␍��    c?"
 
@@ -302,6 +344,22 @@ def test_progress_is_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None
         assert sink is not None
         sink(requests.Progress("parse", 120, 480, 3, 310.0))
     assert "120/480 files, 310/s, 3 skipped" in screen.getvalue()
+
+
+def test_progress_makes_way_for_what_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "PATIENCE_S", 0)
+    monkeypatch.setattr(progress, "REDRAW_S", 0)
+    screen = Terminal()
+    with progress.shown(screen) as drawing:
+        assert drawing is not None
+        drawing(requests.Progress("walk", 7, 0))
+        drawing.stop()
+        assert screen.getvalue().endswith("\x1b[2K")  # the line is gone
+        before = len(screen.getvalue())
+        drawing.stop()
+        assert len(screen.getvalue()) == before
+        drawing(requests.Progress("index", 8, 0))
+        assert "index" in screen.getvalue()[before:]
 
 
 # --- as a process --------------------------------------------------------------------------------------------------

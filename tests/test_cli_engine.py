@@ -83,6 +83,14 @@ def test_refusals_say_why_and_write_nothing(
     assert "Traceback" not in done.stderr
 
 
+def test_a_folder_belongs_to_itself_and_not_to_its_parent(codeinfo: Any, project: Path, tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("def outside():\n    pass\n")
+    for path, folder in ((".", project), (str(project), tmp_path / "elsewhere")):
+        folder.mkdir(exist_ok=True)
+        listed = json.loads(codeinfo("symbols", path, "--json", cwd=folder).stdout)["symbols"]
+        assert [one["path"] for one in listed] == ["headers.py", "notes.md"]
+
+
 def test_the_home_folder_is_refused(codeinfo: Any, own_world: Path) -> None:
     assert codeinfo("index", cwd=own_world).returncode == 2
 

@@ -156,9 +156,32 @@ def test_states(store: ConversationStore) -> None:
 def test_an_id_may_be_shortened_while_it_is_the_only_one(store: ConversationStore) -> None:
     identity = create(store)
     assert store.get(identity[:6]).id == identity
-    for wrong in ("", "zz", "%", "../x"):
+    for wrong in ("", "zz", "%", "../x", "../../x", identity + "0"):
         with pytest.raises(NotFound):
             store.get(wrong)
+
+
+def test_a_few_letters_name_no_conversation(store: ConversationStore) -> None:
+    identity = create(store)
+    for change in (store.delete, store.archive, store.restore):
+        with pytest.raises(NotFound, match="at least the first 6 characters"):
+            change([identity[:5]])
+    assert [one.id for one in store.page(state="active", limit=9, cursor="").conversations] == [identity]
+    assert store.delete([identity[:6]]) == (identity,)
+
+
+def test_the_beginning_of_several_ids_names_none_of_them(store: ConversationStore) -> None:
+    """One id may even be the beginning of another: then it is that one."""
+    ids = [f"abcdef{n}" for n in range(7)] + ["abcdef01"]
+    for identity in ids:
+        made = create(store)
+        with apsw.Connection(str(store.folder / "conversations.db")) as db:
+            db.execute("UPDATE conversations SET id = ? WHERE id = ?", (identity, made))
+    with pytest.raises(NotFound, match="abcdef0, abcdef01, abcdef1, abcdef2, abcdef3, …"):
+        store.delete(["abcdef"])
+    assert len(store.page(state="all", limit=99, cursor="").conversations) == len(ids)
+    assert store.delete(["abcdef0"]) == ("abcdef0",)
+    assert store.get("abcdef01").id == store.get("abcdef0").id == "abcdef01"
 
 
 def test_delete_in_bulk_takes_the_turns_along(store: ConversationStore) -> None:

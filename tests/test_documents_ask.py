@@ -9,8 +9,9 @@ from pathlib import Path
 import anyio
 import jsonschema
 import pytest
+from answer_tools import before_writing
 from conftest import RunCli
-from document_tools import add, harbour
+from document_tools import add
 from mcp_help import sdk_client
 
 from codeinfo.config import Config
@@ -19,7 +20,7 @@ from codeinfo.errors import NotFound
 from codeinfo.ports import ToolCall
 from codeinfo.providers.scripted import Reply, Request
 from codeinfo.providers.testserver import ScriptedServer
-from codeinfo.requests.answers import Answer, ConversationRequest
+from codeinfo.requests.answers import Answer, ConversationRequest, ConversationsRequest
 from codeinfo.requests.documents import DocsAskRequest
 
 FOAM = "who keeps the key to the foam cabinet"
@@ -34,11 +35,6 @@ OPENS_AT = [
 
 def engine(**settings: str) -> Engine:
     return Engine(Config.load({"index.workers": "1", **NO_MODEL, **settings}))
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    return harbour(tmp_path)
 
 
 @pytest.fixture
@@ -90,8 +86,10 @@ def test_only_the_collections_named_answer(facade: Engine, tmp_path: Path) -> No
 
 
 def test_a_question_without_any_collection_says_how_to_add_one() -> None:
-    with engine() as facade, pytest.raises(NotFound, match="no collection yet"):
-        ask(facade, "anything")
+    with engine() as facade:
+        with pytest.raises(NotFound, match="no collection yet"):
+            ask(facade, "anything")
+        assert not facade.answers.conversations(ConversationsRequest()).conversations
 
 
 def test_a_collection_that_is_gone_does_not_hide_the_others(facade: Engine, tmp_path: Path) -> None:
@@ -118,13 +116,7 @@ class Clerk:
 
     def __call__(self, request: Request) -> Reply:
         self.prompts.append(request.messages[-1].content)
-        properties = (request.schema or {}).get("properties", {})
-        if "grades" in properties:
-            count = request.messages[0].content.count("<<<passage ")
-            return Reply(json.dumps({"grades": [{"passage": n, "score": 1} for n in range(1, count + 1)]}))
-        if "query" in properties:
-            return Reply(json.dumps({"query": "key foam cabinet", "missing": "nothing"}))
-        return self.said.pop(0)
+        return before_writing(request, "key foam cabinet") or self.said.pop(0)
 
 
 def call(name: str, /, **arguments: object) -> Reply:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import RunCli
-from document_tools import add, ask, engine, harbour
+from document_tools import add, ask, engine
 
 from codeinfo.collections.joined import Joined
 from codeinfo.engine import Engine
@@ -20,11 +20,6 @@ from codeinfo.requests.documents import (
     DocsSearchRequest,
     DocsSectionRequest,
 )
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    return harbour(tmp_path)
 
 
 @pytest.fixture

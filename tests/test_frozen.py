@@ -43,6 +43,16 @@ class Carried:
     value: int
 
 
+@frozen
+class Awkward:
+    """Its fields are called as anything in `__init__` might be."""
+
+    values: int
+    self_: int
+    known: list[int] = field(default_factory=list)
+    fields: int = 3
+
+
 def fresh() -> type[Point]:
     """The same class once more, not made yet."""
     namespace: dict[str, object] = {"__annotations__": {"x": "int", "y": "int"}, "y": 2, "__module__": __name__}
@@ -63,6 +73,13 @@ def test_it_is_a_frozen_dataclass() -> None:
     with pytest.raises(TypeError):
         Point()  # type: ignore[call-arg]
     assert Point(1).tags is not Point(1).tags
+
+
+def test_fields_may_have_any_name() -> None:
+    one = Awkward(1, 2)
+    assert (one.values, one.self_, one.known, one.fields) == (1, 2, [], 3)
+    assert dataclasses.replace(one, known=[4], fields=5) == Awkward(1, self_=2, known=[4], fields=5)
+    assert one.known is not Awkward(1, 2).known
 
 
 def test_fields_can_be_asked_for_before_there_is_an_instance() -> None:

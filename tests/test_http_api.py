@@ -21,13 +21,6 @@ TIMES = ("took_ms", "indexed_at", "generation", "bytes")
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = make_project(tmp_path / "bank")
-    monkeypatch.chdir(folder)
-    return folder
-
-
-@pytest.fixture
 def web(project: Path) -> Iterator[TestClient]:
     with client(project) as made:
         assert index(made, project)["state"] == "done"
@@ -93,6 +86,7 @@ WRONG: tuple[tuple[str, dict[str, Any], int, str], ...] = (
     ("/api/v1/symbols", {"path": "../x"}, 403, "FOLDER_REFUSED"),
     ("/tools/ast-find-definition", {"symbol": "x", "repository": "nobody"}, 404, "REPO_NOT_FOUND"),
     ("/conversations/archive", {"conversationIds": ["nobody"]}, 404, "NOT_FOUND"),
+    ("/conversations/delete", {"conversationIds": ["a"]}, 404, "NOT_FOUND"),
     ("/ingest/cancel", {"runId": "nobody"}, 404, "NOT_FOUND"),
     ("/chat", {"message": "  "}, 400, "VALIDATION_FAILED"),
     ("/chat", {"message": "x", "conversationId": "nobody"}, 404, "NOT_FOUND"),

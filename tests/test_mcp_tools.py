@@ -113,6 +113,7 @@ def test_answers_are_answers_only(project: Path) -> None:
             refusals = (
                 ("codebase_question", asked | {"conversationId": reply["conversationId"]}, 410),
                 ("codebase_question", asked | {"conversationId": run["conversationId"]}, -32602),
+                ("codebase_question", asked | {"conversationId": reply["conversationId"][:5]}, -32602),
                 ("codebase_question", asked | {"provider": "nobody"}, -32602),
                 ("run_agent_instruction", agent | {"agentName": "nobody"}, -32602),
                 ("run_agent_instruction", agent | {"working_folder": "/nowhere"}, -32602),

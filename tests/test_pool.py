@@ -182,6 +182,26 @@ def test_a_worker_that_cannot_start_is_an_error(monkeypatch: pytest.MonkeyPatch)
         list(pool.run(files(1)))
 
 
+def test_a_pool_that_is_not_needed_after_all_ends_at_once() -> None:
+    started = time.monotonic()
+    for _ in range(5):
+        with ParsePool(SETTINGS) as pool:
+            pool.warm_up()  # its worker has hardly started when it is stopped
+            feeder = pool._feeders[0]
+        assert feeder._process is None
+    assert time.monotonic() - started < pool_module._START_TIMEOUT_S / 2
+
+
+def test_the_first_files_are_on_their_way_before_the_first_result_is_asked_for() -> None:
+    with ParsePool(PATIENT) as pool:
+        results = pool.run([task("file", "def one(): pass")])
+        deadline = time.monotonic() + 60
+        while pool._results.empty() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert not pool._results.empty()
+        assert [result.path for result in results] == ["file"]
+
+
 def test_workers_end_with_the_pool() -> None:
     with ParsePool(PATIENT) as pool:
         list(pool.run(files(2)))

@@ -217,9 +217,10 @@ def test_remembered_factors_are_the_products_of_the_named_ones(text: str) -> Non
     usual = boost.usual_depths(paths, kinds)
     remembered, query = boost.Factors(paths, kinds, usual), read_query(text)
     for _ in range(2):
-        for file, (path, kind) in enumerate(zip(paths, kinds, strict=True)):
-            named = boost.multipliers(query, path, kind, usual, W)
-            assert remembered.of(file, query, W) == pytest.approx(math.prod(named.values()))
+        named = [boost.multipliers(query, *file, usual, W) for file in zip(paths, kinds, strict=True)]
+        products = [math.prod(factors.values()) for factors in named]
+        assert remembered.of(np.arange(len(paths)), query, W).tolist() == pytest.approx(products)
+        assert remembered.of(np.array([2, 0]), query, W).tolist() == pytest.approx([products[2], products[0]])
 
 
 def test_depth_counts_beyond_what_is_usual_for_the_kind() -> None:
@@ -375,11 +376,16 @@ def test_low_confidence_says_why_and_what_to_do() -> None:
     nothing = assess(Grounds(0, 0, 0, None), read_query("retry policy of requests"))
     assert nothing.status == "low_confidence"
     assert len(nothing.reasons) == 3
-    assert "codeinfo status" in nothing.hint
+    assert "right folder" in nothing.hint
     assert "has that name" in assess(Grounds(0, 0, 0, None), read_query("RetryPolicy")).hint
+    assert "name is here" in assess(Grounds(1, 0.8, 0.6, 0.1), read_query("reserve")).hint
+    assert assess(Grounds(1, 1, 1, 0.1), read_query("reserve")).status == "ok", (
+        "a name that is there, whatever it means"
+    )
     vague = assess(Grounds(1, 0.6, 0.2, 0.2), read_query("handling of many things"))
     assert (vague.status, len(vague.reasons)) == ("low_confidence", 1)
-    assert "--glob" in vague.hint
+    assert "to some paths" in vague.hint
+    assert not re.search("--|codeinfo", vague.hint + nothing.hint)  # pages and agents read it too
 
 
 @given(*[st.floats(0, 1)] * 4)

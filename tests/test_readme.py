@@ -45,9 +45,23 @@ def test_python_runs_as_written(shop: Path) -> None:
     assert "orders/payment.py:" in done.stdout
 
 
-def test_links_lead_somewhere() -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", README):
-        assert (REPOSITORY / target).exists(), target
+PAGES = [REPOSITORY / "README.md", REPOSITORY / "training" / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+
+
+def anchors(page: Path) -> set[str]:
+    """The names that headings can be linked to by."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)]+)\)", page.read_text()):
+        target, _, anchor = link.partition("#")
+        if not target.startswith(("http:", "https:")):
+            found = page.parent / target if target else page
+            assert found.exists(), link
+            assert not anchor or anchor in anchors(found), link
 
 
 def test_make_targets_exist() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from codeinfo import Config, Engine
 from codeinfo.errors import NotFound
-from codeinfo.index.references import pack_references
+from codeinfo.index.references import pack_code
 from codeinfo.index.uses import UsedNames, references_to, unpacked
 from codeinfo.requests.code import (
     CallsRequest,
@@ -227,21 +227,13 @@ def test_a_chain_of_re_exports_in_a_circle_ends(tmp_path: Path) -> None:
 
 
 def test_packed_references_are_read_in_part() -> None:
-    text = unpacked(
-        pack_references(
-            [
-                Reference("get", 3, "use", "A.run"),
-                Reference("get_all", 3, "call", "A.run"),
-                Reference("forget", 4, "use"),
-                Reference("get", 120, "call"),
-            ]
-        )
-    )
+    code = "\n\nget get_all()\nforget" + "\n" * 116 + "get()"
+    text = unpacked(pack_code(code, "python", [-1, -1, 0, *[-1] * 117], ["A.run"]))
     assert references_to(text, "get") == [Reference("get", 3, "use", "A.run"), Reference("get", 120, "call")]
     assert references_to(text, "A.run") == []
     assert references_to("", "get") == []
-    names = UsedNames(pack_references([Reference("get", 7, "use", "f"), Reference("get", 9, "call")]))
-    assert dict(names) == {"get": 7}
+    names = UsedNames(pack_code("get\n\nget()", "python", [0, -1, -1], ["f"]))
+    assert dict(names) == {"get": 1}
     assert "f" not in names
     assert not UsedNames(b"")
 

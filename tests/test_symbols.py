@@ -9,7 +9,7 @@ import pytest
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.grammars import GRAMMARS
 from codeinfo.index.parse import parse_file
-from codeinfo.index.references import pack_references, unpack_references
+from codeinfo.index.references import pack_code, unpack_references
 from codeinfo.types import Definition, FileKind, ParsedFile, Reference
 
 # A file for each language: the source, then its definitions as `qualified kind first-last`, a `-` before those that
@@ -263,12 +263,13 @@ def test_references_follow_the_language(language: str, text: str, expected: list
 
 
 def test_packed_references_come_back_as_they_were() -> None:
+    code = "load() größe\ntop\n\nlast(1)"
     references = (
         Reference("load", 1, "call", "A.f"),
         Reference("größe", 1, "use", "A.f"),
-        Reference("top", 7, "use", ""),
-        Reference("last", 9, "call", "B"),
+        Reference("top", 2, "use", ""),
+        Reference("last", 4, "call", "B"),
     )
-    assert unpack_references(pack_references(references)) == references
-    assert pack_references(()) == b""
+    assert unpack_references(pack_code(code, "python", [0, -1, -1, 1], ["A.f", "B"])) == references
+    assert pack_code("1 + 2\n", "python", [-1, -1], []) == b""
     assert unpack_references(b"") == ()

@@ -239,6 +239,8 @@ def test_a_reload_in_the_middle_goes_on_and_stop_stops(page: Page) -> None:
     expect(stopped).to_be_visible()
     expect(stopped).to_contain_text("transfer")
     expect(page.get_by_role("button", name="Stop")).to_be_hidden()
+    page.reload()
+    expect(stopped.locator(".match").first).to_be_attached()  # what was searched is kept with what was written
 
 
 def test_conversations_are_archived_and_restored(page: Page) -> None:

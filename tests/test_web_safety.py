@@ -9,19 +9,12 @@ from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
-from web_tools import HOST, PORT, TOKEN, client, index, make_project, token
+from web_tools import HOST, PORT, TOKEN, client, index, token
 
 from codeinfo.errors import UsageError
 from codeinfo.shells.http_safety import CSP, MAX_BODY_BYTES, given_token, hosts_for, kept_token
 from codeinfo.shells.http_text import code_lines, markdown_html
 from codeinfo.shells.operations import operation, operation_names
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = make_project(tmp_path / "bank")
-    monkeypatch.chdir(folder)
-    return folder
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from answer_tools import ACCOUNT, ANSWER, before_writing
 from starlette.testclient import TestClient
 
 from codeinfo.config import Config
@@ -24,21 +24,12 @@ PORT = 5010
 SLOW = "slowly"
 TOKEN = "t" * 43
 HOST = f"127.0.0.1:{PORT}"
-BANK = '''class Account:
-    """Money that belongs to one customer."""
-
-    def transfer(self, other, amount):
-        """Move money to another account, in one transaction."""
-        if amount > self.balance:
-            raise InsufficientFunds(amount)
-        self.balance -= amount
-        other.balance += amount
-
-
-class InsufficientFunds(Exception):
+BANK = (
+    ACCOUNT
+    + '''class InsufficientFunds(Exception):
     """There is less money than was asked for."""
 '''
-ANSWER = "`transfer` moves the amount and raises `InsufficientFunds` when the balance is too small [1]."
+)
 
 
 def make_project(folder: Path) -> Path:
@@ -64,13 +55,8 @@ def commit(folder: Path, *, days_ago: int) -> None:
 
 def script(request: Request) -> Reply:
     """A model that grades everything well and answers with one citation, at length when asked to go SLOW."""
-    properties = (request.schema or {}).get("properties", {})
-    if "grades" in properties:
-        count = request.messages[0].content.count("<<<passage ")
-        return Reply(json.dumps({"grades": [{"passage": n, "score": 0.9} for n in range(1, count + 1)]}))
-    if "query" in properties:
-        return Reply(json.dumps({"query": "transfer money between accounts", "missing": "nothing"}))
-    return Reply("\n\n".join([ANSWER] * 6) if SLOW in request.messages[-1].content else ANSWER)
+    written = Reply("\n\n".join([ANSWER] * 6) if SLOW in request.messages[-1].content else ANSWER)
+    return before_writing(request) or written
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checkable
 
@@ -44,8 +45,8 @@ class Embedder(Protocol):
 class WordEmbedder(Protocol):
     """An embedder that reads word by word: it can weigh them, and what paths mean costs nothing worth mentioning."""
 
-    def embed_words(self, words: Sequence[tuple[str, float]]) -> Vectors:
-        """The row of a query, each of its words counting as much more or less as is said."""
+    def embed_words(self, words: Sequence[tuple[str, float]]) -> tuple[Vectors, Vectors]:
+        """The row of a query as `embed_query` has it, and with each of its words counting as much as is said."""
         ...
 
     def embed_paths(self, paths: Sequence[str]) -> Vectors:
@@ -118,8 +119,7 @@ class Llm(Protocol):
     ) -> Iterator[Delta]: ...
 
 
-@frozen
-class ChunkRow:
+class ChunkRow(NamedTuple):
     """A stored chunk, with the file it belongs to."""
 
     chunk_id: int
@@ -215,7 +215,19 @@ class Store(Protocol):
 
     def manifest(self) -> Mapping[str, ManifestRow]: ...
 
+    def sources(self) -> AbstractSet[SourceFile]:
+        """Every file as it was when it was indexed: enough to tell whether it may have changed."""
+        ...
+
+    def hashes(self, paths: Sequence[str]) -> Mapping[str, str]:
+        """The content hashes of those of `paths` that are in the index."""
+        ...
+
     def meta(self) -> dict[str, str]: ...
+
+    def warm_up(self) -> None:
+        """Load what writing needs, while the caller waits for something else."""
+        ...
 
     def apply(self, files: Sequence[IndexedFile], removed: Sequence[str], touched: Sequence[SourceFile]) -> None:
         """One transaction: replace `files`, delete the paths in `removed`, refresh size and mtime of `touched`."""

@@ -30,16 +30,14 @@ from codeinfo.rank.keyword import (
 )
 from codeinfo.rank.quality import assess, grounds
 from codeinfo.rank.query import Query, read_query
+from codeinfo.rank.rows import best_rows, closest_rows, defined_rows
 from codeinfo.rank.weights import WITH_VECTORS, WITHOUT_VECTORS, Weights
-from codeinfo.types import Definition, Distance, Dropped, FileKind, Hit, Intent, Quality, SearchResult, Signal
+from codeinfo.types import Distance, Dropped, FileKind, Hit, Intent, Quality, SearchResult, Signal
 
 CANDIDATES = 60  # files that get the per-path signals, at least
 CANDIDATES_PER_RESULT = 2  # the factors that follow may halve a score, so a long list needs files to choose from
 PATHS_READ = 20  # of them, those whose paths are read for their meaning: a right file is hardly ever farther down
 ROWS_PER_FILE = 2  # fetched for each file: the best and its second
-MEANING_IN_FILE = 0.5  # a cosine's worth beside the relative keyword score when chunks of one file compete
-DEFINED_HERE = 3.0  # the chunk where a bare name is defined wins over any that uses it
-NAMED_HERE = 0.3
 WHOLE_CHUNK = 1_000_000  # characters: more than any chunk has
 SHARE_OF_REST = 0.4  # of a token budget, for the next hit
 LEAST_SHARE = 300
@@ -85,7 +83,7 @@ class Ranked(NamedTuple):
 def search(text: str, view: Snapshot, embedder: Embedder | None, options: SearchOptions) -> SearchResult:
     started = time.perf_counter()
     query = read_query(text, project_words=options.project_words, intent=options.intent)
-    weights = options.weights or (WITHOUT_VECTORS if embedder is None else WITH_VECTORS)
+    weights = options.weights or weights_for(embedder)
     evidence = gather(query, view, embedder, weights)
     scores = fuse(evidence, weights)
     ranked = boosted(query, filtered(scores, options), view, weights, candidates_for(options))
@@ -102,6 +100,10 @@ def search(text: str, view: Snapshot, embedder: Embedder | None, options: Search
         dropped=tuple(dropped[:EXPLAINED_DROPS]) if options.explain else (),
         took_ms=round(1000 * (time.perf_counter() - started), 2),
     )
+
+
+def weights_for(embedder: Embedder | None) -> Weights:
+    return WITHOUT_VECTORS if embedder is None else WITH_VECTORS
 
 
 def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights) -> Evidence:
@@ -135,9 +137,10 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights) 
 
 
 def _add_meaning(evidence: Evidence, query: Query, view: Snapshot, embedder: Embedder, runs: Runs) -> None:
-    asked = weighed = embedder.embed_query(query.text)
     if reads_words(embedder):
-        weighed = embedder.embed_words(meaning.word_worths(query, evidence.keyword.idf))
+        asked, weighed = embedder.embed_words(meaning.word_worths(query, evidence.keyword.idf))
+    else:
+        asked = weighed = embedder.embed_query(query.text)
     cosines = view.cosines(weighed)
     if cosines is not None:
         evidence.files["meaning"], scale = meaning.file_meaning(cosines, runs, len(view.paths))
@@ -176,18 +179,19 @@ def candidates_for(options: SearchOptions) -> int | None:
 
 def boosted(query: Query, scores: Floats, view: Snapshot, w: Weights, most: int | None = CANDIDATES) -> list[Ranked]:
     """The best files after the named multipliers, best first."""
-    candidates = np.flatnonzero((scores > 0) & (view.file_rows > 0))
+    candidates = ((scores > 0) & (view.file_rows > 0)).nonzero()[0]
     if most is not None and len(candidates) > most:
         candidates = candidates[np.argpartition(-scores[candidates], most)[:most]]
-    factors = view.derived(
+    factors = (1 + w.length * _relative_lengths(view)[candidates]) * factors_of(query, view, w).of(candidates, query, w)
+    boosted_scores = (scores[candidates] * factors).tolist()
+    ranked = list(map(Ranked, candidates.tolist(), boosted_scores, factors.tolist()))
+    return best_first(ranked, view)
+
+
+def factors_of(query: Query, view: Snapshot, w: Weights) -> boost.Factors:
+    return view.derived(
         boost.Factors.variant(query, w), lambda: boost.Factors(view.paths, view.kinds, view.usual_depth)
     )
-    lengths = (1 + w.length * _relative_lengths(view)[candidates]).tolist()
-    ranked = []
-    for file, score, length in zip(candidates.tolist(), scores[candidates].tolist(), lengths, strict=True):
-        factor = length * factors.of(file, query, w)
-        ranked.append(Ranked(file, score * factor, factor))
-    return best_first(ranked, view)
 
 
 def best_first(ranked: list[Ranked], view: Snapshot) -> list[Ranked]:
@@ -207,8 +211,8 @@ def told_by_path(
     first, meant = ranked[:most], evidence.meant
     if not first or meant is None:
         return ranked
-    rows = [_closest_row(view, meant.cosines, item.file) for item in first]
-    vectors, paths = view.vectors(rows), embedder.embed_paths([view.paths[item.file] for item in first])
+    rows = closest_rows(view, meant.cosines, [item.file for item in first])
+    vectors, paths = view.vectors(rows.tolist()), embedder.embed_paths([view.paths[item.file] for item in first])
     values = meant.scale(meaning.with_paths(meant.cosines[rows], vectors, paths, meant.weighed)).tolist()
     before = evidence.files["meaning"]
     moved = [
@@ -261,7 +265,10 @@ def _candidates(
     last = len(ranked) if options.symbol_kinds or options.explain else options.limit
     for start in range(0, min(last, len(ranked)), page):
         items = ranked[start : start + page]
-        rows = best_rows(query, evidence, view, [item.file for item in items], most)
+        files = [item.file for item in items]
+        defined = defined_rows(query, evidence.definitions, view, files)
+        cosines = None if evidence.meant is None else evidence.meant.cosines
+        rows = best_rows(view, files, evidence.keyword.rows, cosines, defined, most)
         flat = [row for own in rows for row in own]
         found = zip(view.chunks(flat), _cosines_of(evidence, view, flat), strict=True)
         for item, own in zip(items, rows, strict=True):
@@ -283,44 +290,6 @@ def _budget(options: SearchOptions, hits: Sequence[Hit]) -> int:
         return wanted
     left = options.max_chars - sum(len(hit.text) for hit in hits)
     return min(wanted, left, max(int(left * SHARE_OF_REST), LEAST_SHARE))
-
-
-def best_rows(
-    query: Query, evidence: Evidence, view: Snapshot, files: Sequence[int], most: int | None = ROWS_PER_FILE
-) -> list[list[int]]:
-    """Each file's best rows, best first: by words and meaning, and by where a name asked for is defined."""
-    counts = view.file_rows[files]
-    ends = np.cumsum(counts)
-    starts = ends - counts
-    rows = np.repeat(view.file_first[files] - starts, counts) + np.arange(ends[-1])
-    words = evidence.keyword.rows[rows]
-    score = words / np.repeat(np.maximum(np.maximum.reduceat(words, starts), 1e-6), counts)
-    if evidence.meant is not None:
-        score = score + MEANING_IN_FILE * evidence.meant.cosines[rows]
-    for row, worth in _definition_rows(query, evidence, view, files).items():
-        score[rows == row] += worth
-    order = rows[np.lexsort((-score, np.repeat(np.arange(len(files)), counts)))].tolist()
-    spans = zip(starts.tolist(), ends.tolist(), strict=True)
-    return [order[start : end if most is None else min(end, start + most)] for start, end in spans]
-
-
-def _definition_rows(query: Query, evidence: Evidence, view: Snapshot, files: Sequence[int]) -> dict[int, float]:
-    """Rows of these files where a name of the query is defined, with what that is worth."""
-    worths: dict[int, float] = {}
-    among = {view.paths[file]: file for file in files} if evidence.definitions else {}
-    for symbol in evidence.definitions:
-        file = among.get(symbol.path)
-        if file is not None and (row := view.row_at(file, symbol.definition.start_line)) is not None:
-            worths[row] = max(worths.get(row, 0.0), _worth_of_definition(query, symbol.definition))
-    return worths
-
-
-def _worth_of_definition(query: Query, definition: Definition) -> float:
-    """Several constructors of one name in a chunk are worth no more than one; the type itself is worth the most."""
-    worth = DEFINED_HERE if query.bare_name else NAMED_HERE
-    if definition.kind in boost.TYPE_KINDS:
-        worth *= 1.5
-    return worth if definition.name in query.names else worth / 2
 
 
 def _explained(hit: Hit, item: Ranked, query: Query, evidence: Evidence, view: Snapshot, w: Weights) -> Hit:
@@ -377,11 +346,6 @@ def quality_of(query: Query, evidence: Evidence, view: Snapshot, ranked: Sequenc
     best = [item.file for item in ranked[:JUDGED]]
     closest = max((item.closest for item in ranked[:JUDGED] if item.closest is not None), default=None)
     return assess(grounds(query, evidence.keyword, best, len(view.row_file), closest), query)
-
-
-def _closest_row(view: Snapshot, cosines: Floats, file: int) -> int:
-    first = int(view.file_first[file])
-    return first + int(cosines[first : first + int(view.file_rows[file])].argmax())
 
 
 def _dropped(chunk: ChunkRow, rule: str, detail: str) -> Dropped:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from codeinfo.frozen import frozen
 
@@ -22,8 +22,7 @@ class FileKind(StrEnum):
 # --- sources -------------------------------------------------------------------------------------------------------
 
 
-@frozen
-class SourceFile:
+class SourceFile(NamedTuple):
     """A file that belongs to the index, as the walk found it. `path` is relative to the root, with forward slashes."""
 
     path: str

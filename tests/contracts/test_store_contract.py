@@ -103,6 +103,8 @@ def test_removed_files_are_gone_and_touched_ones_keep_their_content(reopen: Fact
     store.apply((), ("a.py",), (SourceFile("b.py", 3, 99),))
     assert set(store.manifest()) == {"b.py"}
     assert store.manifest()["b.py"].mtime_ns == 99
+    assert store.sources() == {SourceFile("b.py", 3, 99)}
+    assert store.hashes(["a.py", "b.py", "c.py"]) == {"b.py": store.manifest()["b.py"].sha256}
     assert store.symbols("a.py") is None
     assert found(store, "two") == {"b.py": 1.0}
 

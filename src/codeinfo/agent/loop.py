@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from codeinfo.agent.budget import Budget, Spent
 from codeinfo.agent.evidence import Evidence, Item, estimated_tokens, payload
@@ -16,7 +16,7 @@ from codeinfo.agent.model import Model, filled
 from codeinfo.agent.tools import Toolbox, ToolFunctions
 from codeinfo.agent.write import Emit, Written, write
 from codeinfo.ports import Message
-from codeinfo.requests.answers import Answer, Round, Trace
+from codeinfo.requests.answers import Answer, Round, ToolUse, Trace
 from codeinfo.settings import AnswerSettings
 
 ENOUGH = 0.7  # average grade from which the answer is written
@@ -24,6 +24,7 @@ PROMISING = 0.3  # from here on what was found is kept and added to; below, the 
 QUERY_TOKENS = 200  # a query and a sentence
 PROMPT_TOKENS = 600  # rules and question around the evidence, about
 LEAST_EVIDENCE_TOKENS = 200  # less room than this is no room for an answer
+UNJUDGED = "not graded"  # a round that broke off after its search
 
 _QUERY_SCHEMA = {
     "type": "object",
@@ -54,10 +55,11 @@ class Progress:
 
 @dataclass(slots=True)
 class Research:
-    """What the rounds leave behind."""
+    """What the rounds leave behind, filled as they go: whoever holds it knows what was done when a run breaks off."""
 
     evidence: Evidence = field(default_factory=Evidence)
     rounds: list[Round] = field(default_factory=list)
+    tools: list[ToolUse] = field(default_factory=list)  # what the model called while it wrote
     missing: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     limits: list[str] = field(default_factory=list)  # those that were hit: the answer is partial
@@ -80,18 +82,22 @@ def answer(
     briefing: str = "",
     emit: Emit = lambda text: None,
     progress: Callable[[Progress], None] = lambda step: None,
+    found: Research | None = None,
 ) -> Answer:
     """The answer to a question. Provider failures before its first word are raised; everything later is in it.
 
-    `briefing` is what is known beforehand, shown to the model as data beside the sources.
+    `briefing` is what is known beforehand, shown to the model as data beside the sources. `found` is the caller's,
+    empty at first.
     """
-    found = Research()
+    found = found or Research()
     try:
         query = standalone(question, history, means)
         for number in range(1, means.settings.rounds + 1):
             progress(Progress("search", query))
             admitted = means.gate.admit(means.tools.search(query))
             items = found.evidence.fresh(admitted.items)
+            shown = tuple(item.graded() for item in items)
+            found.rounds.append(Round(query, shown, admitted.dropped, None, UNJUDGED, admitted.score_source))
             progress(Progress("grade", f"{len(items)} passages"))
             graded = grade(question, items, means.model, means.gate.weigh(question))
             kept = [item for item in graded if item.score != 0]
@@ -100,7 +106,7 @@ def answer(
             if any(item.score is None for item in graded) and len(graded) > UNGRADED_UP_TO:
                 found.notes.append("the model could not grade every passage: those are used as they are")
             shown = tuple(item.graded() for item in graded)
-            found.rounds.append(Round(query, shown, admitted.dropped, average, verdict, admitted.score_source))
+            found.rounds[-1] = replace(found.rounds[-1], items=shown, average=average, verdict=verdict)
             if verdict not in ("refine", "rewrite"):
                 break
             _check_reserve(found.evidence, means)
@@ -109,7 +115,8 @@ def answer(
         found.limits.append(f"the search ended early: {limit}")
 
     sources = _payload(found, means)
-    toolbox = Toolbox(means.tools, found.evidence, means.gate, means.allowed_tools, means.settings.tool_calls)
+    calls = means.settings.tool_calls
+    toolbox = Toolbox(means.tools, found.evidence, means.gate, means.allowed_tools, calls, found.tools)
     if not sources:
         return _abstained(question, found, means)
     progress(Progress("write", f"{len(sources)} sources"))
@@ -125,7 +132,7 @@ def answer(
         reply_tokens=means.settings.reply_tokens,
         emit=emit,
     )
-    return _finished(question, written, found, toolbox, means, emit)
+    return _finished(question, written, found, means, emit)
 
 
 # --- steps ---------------------------------------------------------------------------------------------------------
@@ -198,9 +205,7 @@ def _payload(found: Research, means: Means) -> tuple[Item, ...]:
     items, dropped = payload(found.evidence, means.gate.policy, 4 * room)
     if dropped and found.rounds:
         last = found.rounds[-1]
-        found.rounds[-1] = Round(
-            last.query, last.items, (*last.dropped, *dropped), last.average, last.verdict, last.score_source
-        )
+        found.rounds[-1] = replace(last, dropped=(*last.dropped, *dropped))
     return items
 
 
@@ -226,7 +231,7 @@ def _abstained(question: str, found: Research, means: Means) -> Answer:
     )
 
 
-def _finished(question: str, written: Written, found: Research, toolbox: Toolbox, means: Means, emit: Emit) -> Answer:
+def _finished(question: str, written: Written, found: Research, means: Means, emit: Emit) -> Answer:
     text, gaps = written.text, found.gaps or ("passages that answer the question",)
     if not text:
         text = quoted(tuple(found.evidence.items.values()))
@@ -254,5 +259,5 @@ def _finished(question: str, written: Written, found: Research, toolbox: Toolbox
         model_id=means.model.llm.model_id,
         usage=means.budget.usage(estimated_tokens(sources)),
         took_ms=means.budget.elapsed_ms,
-        trace=Trace(tuple(found.rounds), tuple(toolbox.uses), tuple(written.checker.faults)),
+        trace=Trace(tuple(found.rounds), tuple(found.tools), tuple(written.checker.faults)),
     )

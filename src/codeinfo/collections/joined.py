@@ -89,7 +89,7 @@ class Joined:
             first, last = self._first_row[part], self._first_row[part + 1]
             own = [row for row in rows if first <= row < last]
             for row, chunk in zip(own, view.chunks([row - first for row in own]), strict=True):
-                found[row] = replace(chunk, path=self._prefixes[part] + chunk.path) if self._prefixes[part] else chunk
+                found[row] = chunk._replace(path=self._prefixes[part] + chunk.path) if self._prefixes[part] else chunk
         return [found[row] for row in rows]
 
     def row_at(self, file: int, line: int) -> int | None:

@@ -13,7 +13,7 @@ from codeinfo.agent.conversation import history_messages, title_of, to_markdown
 from codeinfo.agent.extract import extract
 from codeinfo.agent.follow_up import searched_for
 from codeinfo.agent.gate import Gate
-from codeinfo.agent.loop import Means, Progress, answer
+from codeinfo.agent.loop import Means, Progress, Research, answer
 from codeinfo.agent.model import Model
 from codeinfo.agent.profiles import ALL_TOOLS, BUNDLED, Profile, list_agents, load_agent
 from codeinfo.engine.lookup import CodeLookup, Lookup
@@ -109,21 +109,22 @@ class AnswerOperations:
         if wrap is not None and chosen.llm is not None:
             chosen = replace(chosen, llm=wrap(chosen.llm))
         model_id = chosen.llm.model_id if chosen.llm else ""
+        lookup = self._lookup(request, progress, left_out)  # what it refuses leaves no conversation behind
         identity = known.id if known else self._new_conversation(request, chosen, model_id, source, agent)
         with self.store.run(identity):
             earlier = self.store.turns(identity)
             turn = self.store.begin(identity, request.question, provider=chosen.provider, model=model_id)
-            heard: list[str] = []  # what of the answer was shown, should the run break off
+            heard: list[str] = []  # what of the answer was shown and
+            found = Research()  # what was looked up, should the run break off
 
             def show(text: str) -> None:
                 heard.append(text)
                 emit(text)
 
             try:
-                lookup = self._lookup(request, progress, left_out)
-                reply = self._reply(request.question, lookup, chosen, earlier, agent, show, steps)
+                reply = self._reply(request.question, lookup, chosen, earlier, agent, show, steps, found)
             except BaseException as error:
-                self._keep_failure(turn, "".join(heard), error)
+                self._keep_failure(turn, "".join(heard), found, error)
                 raise (unavailable(error) if isinstance(error, ProviderError) else error) from None
             notes = tuple(dict.fromkeys((*reply.notes, *lookup.notes)))
             cited = tuple(lookup.cited(one) for one in reply.citations)
@@ -149,6 +150,7 @@ class AnswerOperations:
         agent: Profile | None,
         show: Emit,
         steps: Steps,
+        found: Research,
     ) -> Answer:
         history = history_messages(earlier, self._config.answers.history_turns)
         if chosen.llm is None:
@@ -160,7 +162,9 @@ class AnswerOperations:
         # A model that calls no tools must know the card all the same.
         look_up_card = means.tools.decision_card
         card = look_up_card(question) if look_up_card and agent and "decision_card" in agent.tools else ""
-        return answer(question, means, history=history, system=system, briefing=card, emit=show, progress=steps)
+        return answer(
+            question, means, history=history, system=system, briefing=card, emit=show, progress=steps, found=found
+        )
 
     def refuse_chat(self) -> NoReturn:
         raise UsageError("chat talks to people", next_step="Programs use `codeinfo ask --json --conversation ID`")
@@ -244,10 +248,18 @@ class AnswerOperations:
             notes=reply.notes,
         )
 
-    def _keep_failure(self, turn: int, heard: str, error: BaseException) -> None:
+    def _keep_failure(self, turn: int, heard: str, found: Research, error: BaseException) -> None:
         stopped = isinstance(error, KeyboardInterrupt | GeneratorExit)
         why = error.what if isinstance(error, CodeInfoError) else "stopped by the user" if stopped else str(error)
-        self.store.finish(turn, content=heard, status="stopped" if stopped else "failed", error=why)
+        self.store.finish(
+            turn,
+            content=heard,
+            status="stopped" if stopped else "failed",
+            error=why,
+            tool_calls=found.tools,
+            rounds=found.rounds,
+            notes=found.notes,
+        )
 
     # --- agents ---
 

@@ -14,13 +14,14 @@ from codeinfo.engine.fetching import MAX_DOCUMENT_BYTES, fetched_tree
 from codeinfo.engine.searching import matching
 from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import CodeInfoError, NotFound
-from codeinfo.index.diff import Changes, compare
+from codeinfo.index.diff import Changes
 from codeinfo.ports import Embedder
 from codeinfo.requests.documents import SyncPlan
 from codeinfo.sources.documents.formats import document_language, missing_library
 from codeinfo.sources.read import load
 from codeinfo.sources.walk import WalkSettings, check_root, walk
 from codeinfo.store.layout import IndexFolder
+from codeinfo.store.sqlite import SqliteStore
 from codeinfo.types import ManifestRow, Skip, SourceFile, Walk
 
 CONVERTERS_VERSION = 1  # raise when a converter gives other text: indexes are then built anew
@@ -69,12 +70,14 @@ class CollectionUpkeep(Upkeep):
 
     # --- by content ---
 
-    def changes(self, manifest: Mapping[str, ManifestRow], walked: Walk) -> Changes:
-        found = compare(manifest, walked.files)
+    def changes(self, store: SqliteStore, walked: Walk) -> Changes:
+        found = super().changes(store, walked)
         if not self.thorough:
             return found
         doubtful = {file.path for file in (*found.added, *found.suspects)}
-        edited = [f for f in walked.files if f.path not in doubtful and self._sha256(f) != manifest[f.path].sha256]
+        alike = [file for file in walked.files if file.path not in doubtful]
+        hashes = store.hashes([file.path for file in alike])
+        edited = [file for file in alike if self._sha256(file) != hashes[file.path]]
         return Changes(found.added, (*found.suspects, *edited), found.removed, found.unchanged - len(edited))
 
     def plan(self) -> SyncPlan:

@@ -41,8 +41,8 @@ def metadata(keeper: Upkeep, store: SqliteStore) -> MetadataReport:
 
 def style(keeper: Upkeep, store: SqliteStore, query: str) -> StyleReport:
     rules, total = style_rules(_texts(keeper, filter(is_style_file, store.manifest())), query)
-    cut = (f"{total - len(rules)} more rules were left out: ask for fewer with --query",) if total > len(rules) else ()
-    return StyleReport(rules, cut)
+    more = total - len(rules)
+    return StyleReport(rules, (f"{more} more rules were left out: name what they should be about",) if more > 0 else ())
 
 
 def _texts(keeper: Upkeep, paths: Iterable[str]) -> dict[str, str]:

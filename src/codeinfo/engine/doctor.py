@@ -7,6 +7,8 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from codeinfo.config import Config
 from codeinfo.engine.parts import Parts
@@ -14,10 +16,16 @@ from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import CodeInfoError
 from codeinfo.requests import Check, DoctorReport
 
+PROBE_S = 5.0  # an embedding endpoint that needs longer for a few words is worth a complaint
 
-def examine(config: Config, parts: Parts, keepers: Sequence[Upkeep]) -> DoctorReport:
-    checks = [_python(), _sqlite(), _grammars(), _folder(config), _git(), _embedder(config, parts)]
-    return DoctorReport((*checks, *(_index(keeper) for keeper in keepers)))
+
+def examine(config: Config, parts: Parts, keepers: Sequence[Upkeep], probe_s: float = PROBE_S) -> DoctorReport:
+    """All checks, those that wait for something side by side. Reading an index takes as long as the index is large."""
+    waiting = [partial(_embedder, config, parts, probe_s), *(partial(_index, keeper) for keeper in keepers)]
+    with ThreadPoolExecutor(len(waiting)) as pool:
+        answers = [pool.submit(check) for check in waiting]
+        checks = [_python(), _sqlite(), _grammars(), _folder(config), _git()]
+        return DoctorReport((*checks, *(answer.result() for answer in answers)))
 
 
 def _python() -> Check:
@@ -65,13 +73,13 @@ def _git() -> Check:
     return Check("git", "ok", found)
 
 
-def _embedder(config: Config, parts: Parts) -> Check:
+def _embedder(config: Config, parts: Parts, seconds: float) -> Check:
     provider = config.embedding.provider
-    return _tried("embedding", provider, lambda: _embedding_detail(provider, parts))
+    return _tried("embedding", provider, lambda: _embedding_detail(provider, parts, seconds))
 
 
-def _embedding_detail(provider: str, parts: Parts) -> str:
-    embedder = parts.embedder()
+def _embedding_detail(provider: str, parts: Parts, seconds: float) -> str:
+    embedder = parts.impatient_embedder(seconds)
     if embedder is None:
         return "keyword search only"
     length = len(embedder.embed_query("a connection pool"))
@@ -96,4 +104,4 @@ def _tried(name: str, subject: str, look: Callable[[], str]) -> Check:
     except CodeInfoError as error:
         return Check(name, "fail", f"{subject}: {error.what}", error.next_step)
     except OSError as error:
-        return Check(name, "fail", f"{subject}: {os.strerror(error.errno or 0)}", "Run it again with --debug")
+        return Check(name, "fail", f"{subject}: {os.strerror(error.errno or 0)}", "Run `codeinfo doctor --debug`")

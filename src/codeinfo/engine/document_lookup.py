@@ -10,9 +10,10 @@ from codeinfo.agent.evidence import Item
 from codeinfo.agent.tools import ToolFunctions
 from codeinfo.engine.collecting import CollectionUpkeep
 from codeinfo.engine.document_reading import document_lines, headings
-from codeinfo.engine.document_search import CRUMB, opening, place_of
+from codeinfo.engine.document_search import no_collection, opening, place_of
 from codeinfo.engine.lookup import READ_LINES, Lookup
 from codeinfo.errors import NotFound, UsageError
+from codeinfo.index.passages import CRUMB
 from codeinfo.requests.answers import Citation
 from codeinfo.requests.documents import DocsAskRequest, DocsSearchRequest, DocumentHit
 from codeinfo.types import Distance, FileKind, Hit, Intent, Quality, SearchResult
@@ -30,6 +31,8 @@ class DocumentLookup(Lookup):
         super().__init__(engine, limit, progress)
         self._request = request
         self._chosen, self.notes = engine.documents.chosen(request.path, request.collections)
+        if not self._chosen:
+            raise no_collection()
 
     def functions(self) -> ToolFunctions:
         return ToolFunctions(self.search, self.read_file, self.outline)

@@ -18,6 +18,7 @@ from codeinfo.collections.weights import DOCUMENTS
 from codeinfo.engine.collecting import CollectionUpkeep
 from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import NotFound, UsageError
+from codeinfo.index.passages import CRUMB
 from codeinfo.ports import ChunkRow, Embedder
 from codeinfo.rank.words import STOP_WORDS
 from codeinfo.requests import Progress
@@ -35,7 +36,6 @@ from codeinfo.types import Hit, Quality
 if TYPE_CHECKING:
     from codeinfo.engine.facade import Engine
 
-CRUMB = " > "
 FARTHEST = 2.0
 SECOND = 0.5  # the score of a document's second passage, beside its first
 NO_RERANKER = "no reranking model is set up, so the order is the search's own"
@@ -94,7 +94,11 @@ def _check(request: DocsSearchRequest, keepers: Sequence[CollectionUpkeep]) -> N
     if not 1 <= len(request.queries) <= MAX_QUERIES or not all(query.strip() for query in request.queries):
         raise UsageError(f"1 to {MAX_QUERIES} queries that say something are needed", next_step="Quote each question")
     if not keepers and not request.code:
-        raise NotFound("there is no collection yet", next_step="Add one with `codeinfo docs add FOLDER`")
+        raise no_collection()
+
+
+def no_collection() -> NotFound:
+    return NotFound("there is no collection yet", next_step="Add one with `codeinfo docs add FOLDER`")
 
 
 class _Searcher:

@@ -86,7 +86,7 @@ class DocumentOperations:
             if len(request.sources) > 1 or request.globs:
                 raise UsageError(
                     "context.json names one folder, package or repository a collection",
-                    next_step="Leave out --project, or name one source without patterns",
+                    next_step="Keep it in your own list, or name one source without patterns",
                 )
             collection = replace(collection, origin="project")
         report = self._sync(collection, dry_run=False, progress=progress)

@@ -167,7 +167,7 @@ class Engine:
 
     def _refreshed(self, keeper: Upkeep, full: bool, progress: ProgressSink | None) -> Fresh:
         if self._lasting is None:
-            return keeper.refresh(full=full, progress=progress)
+            return keeper.refresh(full=full, expected=True, progress=progress)  # why else ask for it
         fresh = self._lasting.refresh(keeper, progress, full=full, wait=True)
         assert fresh is not None  # whoever waits gets a report
         return fresh

@@ -43,13 +43,13 @@ def why_path(path: Path, upkeep: Callable[[Path], Upkeep]) -> WhyReport:
 def project_of(target: Path) -> Path:
     """The folder whose index a path belongs to: the current one when the path lies below it, else its repository."""
     here = Path.cwd().resolve()
-    resolved_parent = target.parent.resolve()
-    if resolved_parent.is_relative_to(here):
+    nearest = (target if target.is_dir() else target.parent).resolve()
+    if nearest.is_relative_to(here):
         return here
-    for folder in (resolved_parent, *resolved_parent.parents):
+    for folder in (nearest, *nearest.parents):
         if (folder / ".git").exists():
             return folder
-    return resolved_parent
+    return nearest
 
 
 def _manifest(keeper: Upkeep) -> Mapping[str, ManifestRow]:

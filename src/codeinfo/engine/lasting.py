@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import closing, suppress
 
 from codeinfo.engine.upkeep import Fresh, ProgressSink, Upkeep
 from codeinfo.engine.watch import Watch
 from codeinfo.errors import Busy
 from codeinfo.requests import Progress
+from codeinfo.store.sqlite import SqliteStore
 
 _LOOK_S = 0.1  # between looks at a running refresh: how fine its progress is told
 _LISTING_S = 30.0  # even a huge tree is listed by then; otherwise the caller is told that there is nothing yet
@@ -139,6 +141,17 @@ class _Job:
             self._error = error
         finally:
             self.done.set()
+        if self._fresh is not None and not self.keeper.documents:
+            self._prepare(self._fresh.store)
+
+    def _prepare(self, store: SqliteStore) -> None:
+        """Nobody waits for this; what goes wrong here goes wrong again, and is told, where somebody does."""
+        from codeinfo.engine.preparing import prepare
+
+        with suppress(Exception), closing(prepare(self.keeper, store)) as steps:
+            for _ in steps:
+                if self.stopped:
+                    return
 
     def _report(self, progress: Progress) -> None:
         if self.stopped:

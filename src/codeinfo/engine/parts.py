@@ -10,6 +10,7 @@ from codeinfo.errors import UsageError
 
 if TYPE_CHECKING:
     from codeinfo.ports import Embedder
+    from codeinfo.providers.endpoints import Limits
 
 
 class Parts:
@@ -25,7 +26,15 @@ class Parts:
                 self._embedder = self._make_embedder()
             return self._embedder
 
-    def _make_embedder(self) -> Embedder:
+    def impatient_embedder(self, seconds: float) -> Embedder | None:
+        """The same for one look: an endpoint is asked once and given up after `seconds`."""
+        if self._config.embedding.provider != "openai":
+            return self.embedder()
+        from codeinfo.providers.endpoints import Limits
+
+        return self._make_embedder(Limits(seconds, seconds, seconds, attempts=1))
+
+    def _make_embedder(self, limits: Limits | None = None) -> Embedder:
         settings = self._config.embedding
         if settings.provider == "builtin":
             from codeinfo.providers.builtin.embedder import BuiltinEmbedder
@@ -50,6 +59,6 @@ class Parts:
                 key=Key(secret, settings.api_key_env) if secret else None,
                 dimension=settings.dimension,
                 batch_count=settings.batch,
-                limits=Limits(read_seconds=settings.timeout_s),
+                limits=limits or Limits(read_seconds=settings.timeout_s),
             )
         )

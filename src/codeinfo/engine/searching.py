@@ -64,6 +64,8 @@ def _search_root(
         )
         found = search(request.query, view, keeper.embedder, options)
         notes = (*notes, *_remarks(request, max_chars, view))
+    if request.snippets and not notes:
+        return found
     hits = found.hits if request.snippets else tuple(replace(hit, text="") for hit in found.hits)
     return replace(found, hits=hits, notes=(*found.notes, *notes))
 
@@ -73,6 +75,8 @@ def _remarks(request: SearchRequest, max_chars: int, view: Snapshot) -> list[str
     if not view.complete:
         remarks.append("the index is still being built: these results come from a part of it")
     known = set(view.languages)
+    if not known and view.complete:
+        return [*remarks, "no file is indexed here: is this the right folder?"]
     for language in request.languages:
         if language.lower() not in known:
             remarks.append(f"no file here is {language}; there are: {', '.join(sorted(known))}")

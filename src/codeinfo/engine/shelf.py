@@ -52,7 +52,7 @@ class Shelf:
             known = self._own()
             clash = next((i for i in known if i.name == collection.name and i.id != collection.id), None)
             if clash is not None:
-                raise UsageError(f"{collection.name!r} names {clash.url} already", next_step="Give another --name")
+                raise UsageError(f"{collection.name!r} names {clash.url} already", next_step="Give it another name")
             write([*(item for item in known if item.id != collection.id), collection])
 
     def add_to_project(self, collection: Collection, project: Path, written: str) -> None:

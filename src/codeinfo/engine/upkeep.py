@@ -6,11 +6,12 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from codeinfo.config import Config
 from codeinfo.frozen import frozen
@@ -23,9 +24,10 @@ from codeinfo.sources.walk import WalkSettings, walk
 from codeinfo.store.faults import BuildDamaged, Replaced
 from codeinfo.store.layout import IndexFolder
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.types import ManifestRow, Skip, Walk
+from codeinfo.types import Skip, Walk
 
 if TYPE_CHECKING:
+    from codeinfo.index.build import Outcome
     from codeinfo.index.pool import ParsePool
 
 TOKENS_VERSION = 2  # raise when tokens.py, the field weights or packed references change what is stored
@@ -46,6 +48,16 @@ class Fresh:
     store: SqliteStore
     report: IndexReport
     announcements: tuple[str, ...] = ()  # what a search must pass on: a mended index, a missing model
+
+
+class _Task(NamedTuple):
+    """One call of `refresh`."""
+
+    started: float
+    full: bool
+    expected: bool
+    progress: ProgressSink | None
+    notes: list[str]
 
 
 class Upkeep:
@@ -90,9 +102,9 @@ class Upkeep:
     def walk(self) -> Walk:
         index = self.config.index
         found = walk(self.root, WalkSettings(max_file_bytes=index.max_file_bytes, submodules=index.submodules))
-        odd = tuple(file for file in found.files if not _is_unicode(file.path))
-        if not odd:
+        if _is_unicode("".join(file.path for file in found.files)):
             return found
+        odd = tuple(file for file in found.files if not _is_unicode(file.path))
         skips = (Skip(file.path, "odd-name", "its name is not UTF-8, which JSON needs", matters=True) for file in odd)
         return Walk(tuple(file for file in found.files if file not in odd), (*found.skipped, *skips))
 
@@ -127,60 +139,62 @@ class Upkeep:
         walked, store = self.walk(), self.live_store()
         if store is None or store.recipe != self.recipe():
             return walked, None
-        return walked, self.changes(store.manifest(), walked)
+        return walked, self.changes(store, walked)
 
-    def changes(self, manifest: Mapping[str, ManifestRow], walked: Walk) -> Changes:
-        return compare(manifest, walked.files)
+    def changes(self, store: SqliteStore, walked: Walk) -> Changes:
+        return compare(store.sources(), walked.files)
 
     # --- bringing it up to date ---
 
-    def refresh(self, *, full: bool = False, progress: ProgressSink | None = None) -> Fresh:
-        """Do what is needed, nothing more. A damaged index is set aside, built anew, and announced."""
-        started = time.monotonic()
-        try:
-            return self._refresh(started, full, progress, [])
-        except BuildDamaged as damage:
-            return self._refresh(started, full, progress, [self._set_aside(damage)])
+    def refresh(self, *, full: bool = False, expected: bool = False, progress: ProgressSink | None = None) -> Fresh:
+        """Do what is needed, nothing more. A damaged index is set aside, built anew, and announced.
 
-    def _refresh(self, started: float, full: bool, progress: ProgressSink | None, notes: list[str]) -> Fresh:
-        if progress is not None:
-            progress(Progress("walk", 0))
+        With `expected` changes are likely: a parser starts while the files are still being looked at.
+        """
+        task = _Task(time.monotonic(), full, expected, progress, [])
+        try:
+            return self._refresh(task)
+        except BuildDamaged as damage:
+            task.notes.append(self._set_aside(damage))
+            return self._refresh(task)
+
+    def _refresh(self, task: _Task) -> Fresh:
+        if task.progress is not None:
+            task.progress(Progress("walk", 0))
         seen = _state(self.live_store())  # before the walk, which must not be older than what it is compared with
-        walked, changes = self.pending()
-        store = self._store
-        if store is not None and changes is not None and not changes and not full and self._is_settled(store):
-            report = self._report(store, walked, started, notes)
-            announced = (*notes, *self.standing_notes())
-            return Fresh(store, replace(report, unchanged=changes.unchanged), announced)
-        with self.folder.lock() as died:
-            store, rebuilt = self._target(full)
+        with ExitStack() as ending:
+            pool = None
+            if task.expected or task.full or seen is None:
+                pool = ending.enter_context(self._parsers())
+                pool.warm_up()
+            walked, changes = self.pending()
+            store = self._store
+            if store is not None and changes is not None and not changes and not task.full and self._is_settled(store):
+                report = self._report(store, walked, task)
+                announced = (*task.notes, *self.standing_notes())
+                return Fresh(store, replace(report, unchanged=changes.unchanged), announced)
+            died = ending.enter_context(self.folder.lock())
+            store, rebuilt = self._target(task.full)
             if died:
                 store.verify()  # a dead writer's work is built upon only if it is sound
             if _state(self._store) != seen:  # another process has just finished: what it saw may be newer
-                walked = self.walk()
-            return self._build(store, rebuilt, walked, progress, started, notes)
+                walked, changes = self.walk(), None
+            if changes is None or store is not self._store:
+                changes = self.changes(store, walked)
+            outcome = self._build(store, changes, pool or ending.enter_context(self._parsers()), task)
+            return self._told(store, walked, changes, outcome, rebuilt, task)
 
-    def _build(
-        self,
-        store: SqliteStore,
-        rebuilt: bool,
-        walked: Walk,
-        progress: ProgressSink | None,
-        started: float,
-        notes: list[str],
-    ) -> Fresh:
+    def _build(self, store: SqliteStore, changes: Changes, pool: ParsePool, task: _Task) -> Outcome:
         if self._store is None:
             self.folder.promote(store.folder)  # a first search may then already read what is there
-        changes = self.changes(store.manifest(), walked)
-        with self._parsers() as pool:
-            if changes.added or changes.suspects:
-                pool.warm_up()
-                store.warm_up()
-            # A search that finds nothing changed does not need these; otherwise they load while a parser starts.
-            from codeinfo.index.build import build
+        if changes.added or changes.suspects:
+            pool.warm_up()
+        # A search that finds nothing changed does not need these; otherwise they load while a parser starts.
+        from codeinfo.index.build import build
 
+        with pool:
             outcome = build(
-                self.root, store, changes, pool, self._embedder, documents=self.documents, progress=progress
+                self.root, store, changes, pool, self._embedder, documents=self.documents, progress=task.progress
             )
         store.finish(self._meta())
         if store is not self._store:
@@ -188,8 +202,13 @@ class Upkeep:
             self.close()
             self._store = store
         self.folder.remove_other_builds(store.folder)
+        return outcome
+
+    def _told(
+        self, store: SqliteStore, walked: Walk, changes: Changes, outcome: Outcome, rebuilt: bool, task: _Task
+    ) -> Fresh:
         unread = tuple(skip for skip in outcome.skipped if skip.matters)
-        report = self._report(store, walked, started, [*notes, *outcome.notes], unread)
+        report = self._report(store, walked, task, outcome.notes, unread)
         return Fresh(
             store,
             replace(
@@ -201,7 +220,7 @@ class Upkeep:
                 unchanged=report.files - outcome.added - outcome.changed,
                 rebuilt=rebuilt,
             ),
-            (*notes, *self.standing_notes()),
+            (*task.notes, *self.standing_notes()),
         )
 
     def _parsers(self) -> ParsePool:
@@ -239,7 +258,12 @@ class Upkeep:
         }
 
     def _report(
-        self, store: SqliteStore, walked: Walk, started: float, notes: list[str], unread: tuple[Skip, ...] = ()
+        self,
+        store: SqliteStore,
+        walked: Walk,
+        task: _Task,
+        notes: Sequence[str] = (),
+        unread: tuple[Skip, ...] = (),
     ) -> IndexReport:
         counts = store.counts()
         return IndexReport(
@@ -247,8 +271,8 @@ class Upkeep:
             files=counts.files,
             chunks=counts.chunks,
             skipped=(*walked.skipped, *counts.skipped, *unread),
-            notes=(*notes, *self.standing_notes()),
-            took_ms=round(1000 * (time.monotonic() - started), 1),
+            notes=(*task.notes, *notes, *self.standing_notes()),
+            took_ms=round(1000 * (time.monotonic() - task.started), 1),
             model_id=self._embedder.model_id if self._embedder else "",
         )
 
@@ -258,7 +282,11 @@ def _state(store: SqliteStore | None) -> tuple[Path, str] | None:
 
 
 def _is_unicode(path: str) -> bool:
-    return path.isascii() or not any("\ud800" <= character <= "\udfff" for character in path)
+    try:
+        path.encode()
+    except UnicodeEncodeError:  # undecodable bytes of a name are kept as surrogates
+        return False
+    return True
 
 
 def is_complete(store: SqliteStore) -> bool:

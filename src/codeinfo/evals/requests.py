@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from codeinfo.evals.compare import Comparison
 from codeinfo.evals.gates import Verdict
 from codeinfo.evals.metrics import Score, Summary
-
-
-def _arg(default: Any, help: str) -> Any:
-    return field(default=default, metadata={"help": help, "argument": True})
-
-
-def _opt(default: Any, help: str, **more: Any) -> Any:
-    return field(default=default, metadata={"help": help, **more})
+from codeinfo.requests import _arg, _opt
 
 
 @dataclass(frozen=True, slots=True)

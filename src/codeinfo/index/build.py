@@ -6,17 +6,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from codeinfo.index.diff import Changes
-from codeinfo.index.documents import PASSAGE, passage_text
+from codeinfo.index.passages import PASSAGE, passage_text
 from codeinfo.index.pool import Parsed, ParsePool, ParseTask
 from codeinfo.ports import Embedder, Store
 from codeinfo.requests import Progress
-from codeinfo.sources.documents.formats import document_language
 from codeinfo.sources.languages import kind_of, language_of_text
-from codeinfo.sources.read import decode, load, unwanted
+from codeinfo.sources.read import Loaded, decode, load, unwanted
 from codeinfo.tokens import path_terms
-from codeinfo.types import Chunk, FileKind, IndexedFile, ManifestRow, ParsedFile, Skip, SourceFile
+from codeinfo.types import Chunk, FileKind, IndexedFile, ParsedFile, Skip, SourceFile
 
 BATCH_CHUNKS = 8192  # one transaction and one segment: large enough that most trees are a single segment
 BATCH_SECONDS = 20.0  # a slow provider's work is committed at least this often
@@ -37,8 +37,7 @@ class Outcome:
     notes: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Candidate(NamedTuple):
     """A file that was read and whose content is new to the index."""
 
     source: SourceFile
@@ -63,26 +62,28 @@ def build(
     With `documents` every file is one: converted where its format asks for it, and cut into passages.
     """
     outcome = Outcome()
-    manifest = store.manifest()
-    reader = _Reader(root, manifest, outcome, documents)
-    if embedder is not None and (changes.suspects or changes.added):
-        embedder.embed_documents(())  # a model that must be loaded is loaded while the parser starts
+    known = store.hashes([*(file.path for file in changes.suspects), *changes.removed])
+    reader = _Reader(root, known, outcome, documents)
     parsed = pool.run(reader.tasks((*changes.suspects, *changes.added)))
+    if changes.suspects or changes.added:
+        store.warm_up()
+        if embedder is not None:
+            embedder.embed_documents(())  # a model that must be loaded is loaded while the first files are parsed
     reported = _report(parsed, len(changes.added) + len(changes.suspects), outcome, progress)
     for batch in _batches(_embedded(reader.assembled(reported), store, embedder)):
         store.apply(batch, (), ())
     store.apply(reader.left_out, (*changes.removed, *reader.lost), reader.touched)
-    outcome.renamed = len(reader.new_content & {manifest[path].sha256 for path in changes.removed})
+    outcome.renamed = len(reader.new_content & {known[path] for path in changes.removed})
     return outcome
 
 
 class _Reader:
     """Reads candidates, drops those whose content did not change, and joins parses with what was read."""
 
-    def __init__(self, root: Path, manifest: Mapping[str, ManifestRow], outcome: Outcome, documents: bool) -> None:
+    def __init__(self, root: Path, hashes: Mapping[str, str], outcome: Outcome, documents: bool) -> None:
         self._root = root
         self._documents = documents
-        self._manifest = manifest
+        self._hashes = hashes  # of what is in the index already
         self._outcome = outcome
         self._waiting: dict[str, _Candidate] = {}
         self.touched: list[SourceFile] = []
@@ -97,14 +98,11 @@ class _Reader:
                 self._leave_out(loaded)
                 continue
             source = _settled(source)
-            known = self._manifest.get(source.path)
-            if known is not None and known.sha256 == loaded.sha256:
+            if self._hashes.get(source.path) == loaded.sha256:
                 self.touched.append(source)
                 continue
             if self._documents:
-                format_name = document_language(source.path) or "text"
-                self._waiting[source.path] = _Candidate(source, loaded.sha256, format_name, FileKind.DOCS, ())
-                yield ParseTask(source.path, loaded.data, format_name, FileKind.DOCS)
+                yield self._document(source, loaded)
                 continue
             text = decode(loaded.data)
             if text is None:
@@ -118,6 +116,13 @@ class _Reader:
             kind = kind_of(source.path, language)
             self._waiting[source.path] = _Candidate(source, loaded.sha256, name, kind, text.notes)
             yield ParseTask(source.path, text.content, name, kind)
+
+    def _document(self, source: SourceFile, loaded: Loaded) -> ParseTask:
+        from codeinfo.sources.documents.formats import document_language
+
+        name = document_language(source.path) or "text"
+        self._waiting[source.path] = _Candidate(source, loaded.sha256, name, FileKind.DOCS, ())
+        return ParseTask(source.path, loaded.data, name, FileKind.DOCS)
 
     def assembled(self, parsed: Iterable[Parsed]) -> Iterator[IndexedFile]:
         for item in parsed:
@@ -140,7 +145,7 @@ class _Reader:
 
     def _count(self, candidate: _Candidate, item: Parsed) -> None:
         self.new_content.add(candidate.sha256)
-        if item.path in self._manifest:
+        if item.path in self._hashes:
             self._outcome.changed += 1
         else:
             self._outcome.added += 1
@@ -154,7 +159,7 @@ class _Reader:
 
     def _leave_out(self, skip: Skip) -> None:
         self._outcome.skipped.append(skip)
-        if skip.path in self._manifest:
+        if skip.path in self._hashes:
             self.lost.append(skip.path)
 
 
@@ -166,7 +171,7 @@ def embedding_text(chunk: Chunk) -> str:
 
 
 def _settled(source: SourceFile) -> SourceFile:
-    return replace(source, mtime_ns=0) if time.time_ns() - source.mtime_ns < _SETTLED_NS else source
+    return source._replace(mtime_ns=0) if time.time_ns() - source.mtime_ns < _SETTLED_NS else source
 
 
 def _report(parsed: Iterable[Parsed], total: int, outcome: Outcome, progress: ProgressSink | None) -> Iterator[Parsed]:

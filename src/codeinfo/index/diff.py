@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 from codeinfo.frozen import frozen
-from codeinfo.types import ManifestRow, SourceFile
+from codeinfo.types import SourceFile
 
 
 @frozen
@@ -19,16 +20,12 @@ class Changes:
         return bool(self.added or self.suspects or self.removed)
 
 
-def compare(manifest: Mapping[str, ManifestRow], files: Sequence[SourceFile]) -> Changes:
-    added, suspects, unchanged = [], [], 0
-    for file in files:
-        known = manifest.get(file.path)
-        if known is None:
-            added.append(file)
-        elif known.size == file.size and known.mtime_ns == file.mtime_ns:
-            unchanged += 1
-        else:
-            suspects.append(file)
-    present = {file.path for file in files}
-    removed = tuple(path for path in manifest if path not in present)
-    return Changes(tuple(added), tuple(suspects), removed, unchanged)
+def compare(known: AbstractSet[SourceFile], files: Sequence[SourceFile]) -> Changes:
+    """`known` are the files as they were when they were indexed."""
+    found = set(files)
+    before = {file.path for file in known - found}
+    doubtful = [file for file in files if file not in known]
+    added = tuple(file for file in doubtful if file.path not in before)
+    suspects = tuple(file for file in doubtful if file.path in before)
+    removed = before.difference(file.path for file in suspects)
+    return Changes(added, suspects, tuple(sorted(removed)), len(files) - len(doubtful))

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.fields import weighted_terms
+from codeinfo.index.passages import CRUMB, PASSAGE
 from codeinfo.index.sections import SECTIONED, section_parse
 from codeinfo.index.source import Source
 from codeinfo.sources import secrets
@@ -22,8 +23,6 @@ from codeinfo.sources.documents.model import as_markdown, one_line
 from codeinfo.sources.read import decode
 from codeinfo.types import Chunk, Import, ParsedFile
 
-PASSAGE = "passage"  # the kind of a document's chunks
-CRUMB = " > "
 CONVERT_TIMEOUT_S = 60.0  # a PDF of a thousand pages takes a few seconds
 MAX_LINKS = 5000  # of one document
 _MAX_BREADCRUMB = 240
@@ -55,13 +54,6 @@ def document_parse(path: str, data: bytes, settings: ChunkSettings) -> ParsedFil
         terms=tuple(new or old for new, old in zip(added, parsed.terms, strict=True)),
         notes=notes,
     )
-
-
-def passage_text(chunk: Chunk) -> str:
-    """What a passage is embedded as."""
-    title, _, section = chunk.breadcrumb.partition(CRUMB)
-    where = f"Document: {title}\nSection: {section}" if section else f"Document: {title}"
-    return f"{where}\n\n{chunk.text}"
 
 
 def _read(path: str, data: bytes) -> tuple[str, str, str, tuple[str, ...]]:

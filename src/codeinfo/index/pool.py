@@ -16,8 +16,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import astuple, dataclass, replace
-from typing import Any
+from dataclasses import astuple, replace
+from typing import Any, NamedTuple
 
 from codeinfo.errors import CodeInfoError
 from codeinfo.index.chunk import ChunkSettings
@@ -33,16 +33,14 @@ _START_TIMEOUT_S = 60.0
 _LAST_RESORT_CHARS = 1_000_000  # what this process itself cuts into lines when no worker could
 
 
-@dataclass(frozen=True, slots=True)
-class ParseTask:
+class ParseTask(NamedTuple):
     path: str
     text: str | bytes  # bytes are a document's: the worker converts them
     language: str
     kind: FileKind
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(NamedTuple):
     """A parse, with its references packed (see `references.unpack_references`)."""
 
     path: str
@@ -51,8 +49,7 @@ class Parsed:
     refusal: str = ""  # why a document could not be read
 
 
-@dataclass(slots=True)
-class _Job:
+class _Job(NamedTuple):
     task: ParseTask
     syntax: bool = True
     note: str = ""
@@ -60,6 +57,15 @@ class _Job:
     @property
     def is_document(self) -> bool:
         return isinstance(self.task.text, bytes)
+
+
+class _Feed:
+    """The tasks of one run, and how much of them is handed over and not yet back."""
+
+    def __init__(self, tasks: Iterator[ParseTask]) -> None:
+        self.tasks = tasks
+        self.files = self.chars = 0
+        self.exhausted = False
 
 
 _Result = tuple[_Job, Parsed] | BaseException
@@ -86,31 +92,37 @@ class ParsePool:
         self._grow(0)
 
     def run(self, tasks: Iterable[ParseTask]) -> Iterator[Parsed]:
-        """Parse all of `tasks`; they are taken from the iterable in the calling thread, only as fast as results are."""
-        source = iter(tasks)
-        files = chars = 0  # handed over and not yet back
-        exhausted = False
+        """Parse all of `tasks`; they are taken from the iterable in the calling thread, only as fast as results are.
+
+        The first ones are on their way when this returns.
+        """
+        feed = _Feed(iter(tasks))
+        self._fill(feed)
+        return self._results_of(feed)
+
+    def _results_of(self, feed: _Feed) -> Iterator[Parsed]:
         try:
-            while True:
-                while not exhausted and self._has_room(files, chars):
-                    task = next(source, None)
-                    if task is None:
-                        exhausted = True
-                        break
-                    files, chars = files + 1, chars + len(task.text)
-                    self._jobs.put(_Job(task))
-                    self._grow(chars)
-                if not files:
-                    return
+            while feed.files:
                 result = self._results.get()
                 if isinstance(result, BaseException):
                     raise result
                 job, parsed = result
-                files, chars = files - 1, chars - len(job.task.text)
+                feed.files, feed.chars = feed.files - 1, feed.chars - len(job.task.text)
                 yield parsed
+                self._fill(feed)
         finally:
-            if files:  # given up midway: what is in work must not turn up in the next run
+            if feed.files:  # given up midway: what is in work must not turn up in the next run
                 self.close()
+
+    def _fill(self, feed: _Feed) -> None:
+        while not feed.exhausted and self._has_room(feed):
+            task = next(feed.tasks, None)
+            if task is None:
+                feed.exhausted = True
+                return
+            feed.files, feed.chars = feed.files + 1, feed.chars + len(task.text)
+            self._jobs.put(_Job(task))
+            self._grow(feed.chars)
 
     def close(self) -> None:
         """Stop all workers at once; the pool can be used again."""
@@ -121,8 +133,8 @@ class ParsePool:
         self._feeders.clear()
         self._jobs, self._results = queue.SimpleQueue(), queue.SimpleQueue()
 
-    def _has_room(self, files: int, chars: int) -> bool:
-        return not files or (files < _QUEUED_FILES * self._limit and chars < _QUEUED_CHARS)
+    def _has_room(self, feed: _Feed) -> bool:
+        return not feed.files or (feed.files < _QUEUED_FILES * self._limit and feed.chars < _QUEUED_CHARS)
 
     def _grow(self, queued_chars: int) -> None:
         if not self._feeders or (len(self._feeders) < self._limit and queued_chars > _SECOND_WORKER_CHARS):
@@ -289,6 +301,8 @@ class _Feeder:
         """
         process = spawn_worker()
         self._process = process
+        if self._stopping:  # asked for before there was a process to kill
+            process.kill()
         assert process.stdin is not None
         assert process.stdout is not None
         os.set_blocking(process.stdin.fileno(), False)

@@ -51,19 +51,6 @@ def pack_code(masked: str, language: str, within: Sequence[int], qualified: Sequ
     return zlib.compress("\n".join(rows).encode("utf-8", "replace"), _FASTEST) if len(rows) > 1 else b""
 
 
-def pack_references(references: Sequence[Reference]) -> bytes:
-    """The same form, from references at hand; they are grouped by line."""
-    qualified: dict[str, int] = {}
-    by_line: dict[int, tuple[int, list[str]]] = {}
-    for reference in references:
-        position = qualified.setdefault(reference.within, len(qualified)) if reference.within else -1
-        _, names = by_line.setdefault(reference.line, (position, []))
-        names.append(reference.name + "(" if reference.role == "call" else reference.name)
-    rows = [_header(qualified)]
-    rows += [f"{line}\t{position}\t{' '.join(names)}" for line, (position, names) in sorted(by_line.items())]
-    return zlib.compress("\n".join(rows).encode("utf-8", "replace"), _FASTEST) if references else b""
-
-
 def unpack_references(packed: bytes) -> tuple[Reference, ...]:
     """One reference for each name and line; a name that is called and used in a line is a call."""
     if not packed:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from codeinfo.rank.keyword import ANYWHERE, STEM, Floats, KeywordScores
 from codeinfo.rank.query import Query
@@ -55,7 +56,7 @@ def stem_precision(keyword: KeywordScores, paths: Sequence[str], files: int) -> 
     """Share of the file's name that the query has: `background.py` for "background tasks" is all of it."""
     matched = np.bincount(keyword.met_file[(keyword.met_fields & np.uint8(STEM)) > 0], minlength=files)
     result = np.zeros(files, np.float32)
-    for file in np.flatnonzero(matched).tolist():
+    for file in matched.nonzero()[0].tolist():
         result[file] = matched[file] / len(stem_terms(paths[file]))
     return result
 
@@ -130,20 +131,21 @@ class Factors:
 
     def __init__(self, paths: Sequence[str], kinds: Sequence[str], usual_depth: Mapping[str, float]) -> None:
         self._paths, self._kinds, self._usual_depth = paths, kinds, usual_depth
-        self._known: dict[int, float] = {}
+        self._known = np.full(len(paths), np.nan)
 
     @staticmethod
     def variant(query: Query, w: Weights) -> tuple[object, ...]:
         return (w, query.about_docs, query.about_tests, query.intent is Intent.CONFIG)
 
-    def of(self, file: int, query: Query, w: Weights) -> float:
-        known = self._known.get(file)
-        if known is None:
+    def of(self, files: NDArray[np.intp], query: Query, w: Weights) -> NDArray[np.float64]:
+        factors = self._known[files]
+        for at in np.isnan(factors).nonzero()[0].tolist():
+            file = files[at]
             path, kind = self._paths[file], self._kinds[file]
-            known = math.prod(multipliers(query, path, kind, self._usual_depth, w).values())
+            factors[at] = math.prod(multipliers(query, path, kind, self._usual_depth, w).values())
             if not _traits(path).secondary:
-                self._known[file] = known
-        return known
+                self._known[file] = factors[at]
+        return factors
 
 
 def usual_depths(paths: Iterable[str], kinds: Iterable[str]) -> dict[str, float]:

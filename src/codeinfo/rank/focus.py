@@ -27,15 +27,13 @@ class Shown(NamedTuple):
     text: str
 
 
-class FoundLine:
-    """A line by where it starts, the terms it has in their order, and what the different ones weigh."""
+class Found(NamedTuple):
+    """Where a query's terms are in a text, in order, and the lines that have any."""
 
-    __slots__ = ("start", "terms", "weight")
-
-    def __init__(self, start: int) -> None:
-        self.start = start
-        self.terms: list[str] = []
-        self.weight = 0.0
+    places: list[tuple[int, str]]  # where a term starts
+    starts: list[int]  # of each such line
+    firsts: list[int]  # position in `places` of its first term
+    weights: list[float]  # of its different terms
 
 
 class Finder:
@@ -53,37 +51,43 @@ class Finder:
                 beginning = _beginning(term)
                 self.weights[beginning] = max(weight, self.weights.get(beginning, 0.0))
         self.total = sum(self.weights.values())
+        self._terms = sorted(self.weights, key=len)
 
-    def found_by_line(self, text: str) -> list[FoundLine]:
-        """The lines that have beginnings of the query's terms."""
-        found: list[FoundLine] = []
+    def found_in(self, text: str) -> Found:
+        found = Found([], [], [], [])
+        places, starts, firsts, weights = found
         line_end = seen_to = -1
-        for start, minus_length, term in self._places(text):
+        terms_here: set[str] = set()
+        for place in self._places(text):
+            start, term = place
             if start < seen_to:
                 continue  # part of a longer one
-            seen_to = start - minus_length
+            seen_to = start + len(term)
             if start > line_end:
-                latest = FoundLine(text.rfind("\n", 0, start) + 1)
+                starts.append(text.rfind("\n", 0, start) + 1)
+                firsts.append(len(places))
+                weights.append(0.0)
                 line_end = _line_end(text, start)
-                found.append(latest)
-            if term not in latest.terms:
-                latest.weight += self.weights[term]
-            latest.terms.append(term)
+                terms_here.clear()
+            if term not in terms_here:
+                terms_here.add(term)
+                weights[-1] += self.weights[term]
+            places.append(place)
         return found
 
-    def _places(self, text: str) -> list[tuple[int, int, str]]:
-        """Every place of every term as (start, −length, term), in order, the longest first where several start."""
+    def _places(self, text: str) -> list[tuple[int, str]]:
+        """Every place where a term starts, in order; the longest where several start."""
         lowered = text.lower()
         if len(lowered) != len(text):  # a few capitals have longer small letters, and places would no longer agree
             lowered = text
-        places = []
-        for term in self.weights:
-            start = lowered.find(term)
+        find = lowered.find
+        term_at: dict[int, str] = {}
+        for term in self._terms:  # the shortest first, so that longer ones take their places
+            start = find(term)
             while start >= 0:
-                places.append((start, -len(term), term))
-                start = lowered.find(term, start + 1)
-        places.sort()
-        return places
+                term_at[start] = term
+                start = find(term, start + 1)
+        return sorted(term_at.items())
 
 
 def _beginning(term: str) -> str:
@@ -99,11 +103,11 @@ def focus(text: str, finder: Finder, budget: int) -> Shown:
     """
     if len(text) <= budget:
         return Shown(0, text.count("\n"), text)
-    found = finder.found_by_line(text)
+    found = finder.found_in(text)
     best, best_end, best_worth = 0, 0, -1.0
-    for start, at in ((0, 0), *_heaviest(found)):
+    for start, first in ((0, 0), *_heaviest(found)):
         end = _run_end(text, start, budget)
-        worth = _worth(found, at, end, finder.weights)
+        worth = _worth(found.places, first, end, finder.weights)
         if start == 0:
             worth += HEAD_SHARE * finder.total
         if worth > best_worth:
@@ -114,12 +118,14 @@ def focus(text: str, finder: Finder, budget: int) -> Shown:
     return Shown(first, first + chosen.count("\n"), shown)
 
 
-def _heaviest(found: Sequence[FoundLine]) -> list[tuple[int, int]]:
-    """Where to start, with the line's place in `found`: the best runs start at one of the heaviest lines."""
-    starts = [(line.start, at) for at, line in enumerate(found)]
-    if len(starts) > STARTS_TRIED:
-        starts.sort(key=lambda start: -found[start[1]].weight)
-    return starts[:STARTS_TRIED]
+def _heaviest(found: Found) -> list[tuple[int, int]]:
+    """Where to start, with the first place there: the best runs start at one of the heaviest lines."""
+    starts = list(zip(found.starts, found.firsts, strict=True))
+    if len(starts) <= STARTS_TRIED:
+        return starts
+    weights = found.weights
+    heaviest = sorted(range(len(starts)), key=weights.__getitem__, reverse=True)[:STARTS_TRIED]
+    return [starts[at] for at in heaviest]
 
 
 def _line_end(text: str, start: int) -> int:
@@ -135,18 +141,17 @@ def _run_end(text: str, start: int, budget: int) -> int:
     return end if end >= 0 else _line_end(text, start)
 
 
-def _worth(found: Sequence[FoundLine], first: int, end: int, weights: Mapping[str, float]) -> float:
-    """Of the lines from the one at place `first` on that start before `end`."""
+def _worth(places: Sequence[tuple[int, str]], first: int, end: int, weights: Mapping[str, float]) -> float:
+    """Of the terms from place `first` on that start before `end`."""
     seen: set[str] = set()
     worth = 0.0
-    for at in range(first, len(found)):
-        line = found[at]
-        if line.start >= end:
+    for at in range(first, len(places)):
+        start, term = places[at]
+        if start >= end:
             break
-        for term in line.terms:
-            if term in seen:
-                worth += REPEATED * weights[term]
-            else:
-                worth += weights[term]
-                seen.add(term)
+        if term in seen:
+            worth += REPEATED * weights[term]
+        else:
+            worth += weights[term]
+            seen.add(term)
     return worth

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import lru_cache
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -75,29 +77,31 @@ def score_keywords(
     found = [(term, weight, postings[term]) for term, weight in terms.items() if term in postings]
     if not found:
         return nothing_met(rows_in_all, files)
-    weights = np.array([weight for _, weight, _ in found])
+    weights = [weight for _, weight, _ in found]
     counts = [len(posting.rows) for _, _, posting in found]
     idf = [_idf(count, rows_in_all) for count in counts]
-    worth = weights * idf
+    worths = [weight * rarity for weight, rarity in zip(weights, idf, strict=True)]
+    worth = np.array(worths)
     whole = Posting(*map(np.concatenate, zip(*(posting for _, _, posting in found), strict=True)))
     rows = whole.rows.astype(np.intp)  # once: every look-up by rows would do it again
     uses = _uses(whole, w)
-    gains = np.repeat(worth.astype(np.float32), counts) * (uses / (uses + norms.rows.take(rows)))
+    gains = worth.astype(np.float32).repeat(counts) * (uses / (uses + norms.rows.take(rows)))
     row_scores = np.bincount(rows, gains, rows_in_all)
 
-    firsts = np.cumsum([0, *counts[:-1]])
+    firsts = np.array(list(accumulate(counts[:-1], initial=0)))
     starts = first_of_runs(row_file.take(rows), firsts)
-    met_term, met_file = np.searchsorted(firsts, starts, side="right") - 1, row_file[rows[starts]]
+    met_term, met_file = firsts.searchsorted(starts, side="right") - 1, row_file[rows[starts]]
     in_file = np.add.reduceat(uses, starts)
-    file_idf = np.array([_idf(count, files) for count in np.bincount(met_term, minlength=len(found)).tolist()])
+    files_with = np.bincount(met_term, minlength=len(found)).tolist()
+    file_worth = np.array([weight * _idf(count, files) for weight, count in zip(weights, files_with, strict=True)])
     saturated = in_file / (in_file + norms.files[met_file])
-    file_scores = np.bincount(met_file, (weights * file_idf)[met_term] * saturated, files)
+    file_scores = np.bincount(met_file, file_worth[met_term] * saturated, files)
     fields = whole.path | (((whole.types | whole.names) > 0) * np.uint8(DEFINED))
     return KeywordScores(
         row_scores.astype(np.float32),
         file_scores.astype(np.float32),
         dict(zip((term for term, _, _ in found), idf, strict=True)),
-        worth / (float(worth.sum()) or 1.0),
+        worth / (math.fsum(worths) or 1.0),
         met_term,
         met_file,
         np.bitwise_or.reduceat(fields, starts),
@@ -119,12 +123,18 @@ def nothing_met(rows: int, files: int) -> KeywordScores:
 
 def _uses(posting: Posting, w: Weights) -> Floats:
     """How often a term counts as used: in the text, and more where a name or the path has it."""
-    uses = posting.tenths.astype(np.float32) / np.float32(10)
+    uses: Floats = np.divide(posting.tenths, np.float32(10), dtype=np.float32)
     uses += np.float32(w.type_field) * posting.types
     uses += np.float32(w.name_field) * posting.names
-    uses += np.float32(w.stem_field / IN_STEM) * (posting.path & np.uint8(IN_STEM))
-    uses += np.float32(w.folder_field / IN_FOLDER) * (posting.path & np.uint8(IN_FOLDER))
+    uses += _path_worths(w)[posting.path]
     return uses
+
+
+@lru_cache(maxsize=8)
+def _path_worths(w: Weights) -> Floats:
+    """By the bits of a path: what it adds that a term is in the file's name, in its folders, or in both."""
+    bits = range((IN_STEM | IN_FOLDER) + 1)
+    return np.array([w.stem_field * bool(b & IN_STEM) + w.folder_field * bool(b & IN_FOLDER) for b in bits], np.float32)
 
 
 def _idf(having: int, total: int) -> float:
@@ -137,7 +147,7 @@ def first_of_runs(values: Ints, also: Ints | None = None) -> NDArray[np.intp]:
     np.not_equal(values[1:], values[:-1], out=changes[1:])
     if also is not None:
         changes[also] = True
-    return np.flatnonzero(changes)
+    return changes.nonzero()[0]
 
 
 def file_scores(rows: Floats, runs: Runs, files: int, decay: tuple[float, ...]) -> Floats:
@@ -147,9 +157,7 @@ def file_scores(rows: Floats, runs: Runs, files: int, decay: tuple[float, ...]) 
     if not len(hit):
         return result
     values, run = rows[hit], runs.run_of_row[hit]
-    best_first = np.argsort(
-        run - values / (1.001 * float(values.max()))
-    )  # within each run: these lie next to each other
+    best_first = (run - values / (1.001 * float(values.max()))).argsort()  # within each run, which lie side by side
     begins = np.zeros(len(hit), np.intp)
     starts = first_of_runs(run)
     begins[starts] = starts

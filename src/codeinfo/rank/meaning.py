@@ -51,8 +51,9 @@ def file_meaning(cosines: Floats, runs: Runs, files: int) -> tuple[Floats, Scale
     if not len(runs.starts):
         return result, Scale(0.0, 1.0)
     best = np.maximum.reduceat(cosines, runs.starts)
-    beyond = best - best.mean()
-    scale = Scale(float(best.mean()), math.sqrt(float(beyond @ beyond) / len(best)) or 1.0)
+    mean = np.add.reduce(best) / np.float32(len(best))
+    beyond = best - mean
+    scale = Scale(float(mean), math.sqrt(float(beyond @ beyond) / len(best)) or 1.0)
     result[runs.owners] = scale(best)
     return result, scale
 

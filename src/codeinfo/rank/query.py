@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 from codeinfo.frozen import frozen
@@ -57,20 +59,20 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
     words = tuple(part for token in content for part in _parts(token) if part not in stop)
     return Query(
         text=text,
-        intent=intent or classify(text, bare),
+        intent=intent or _classified(text, tokens, bare),
         terms=_weighted_terms(content, words, project_words, stop, bare),
         words=words,
         names=_names(tokens, bare),
         paths=_paths(text),
-        about_tests=bool(_TEST_WORDS & {word.lower() for word in words}),
-        about_docs=bool(_DOCS_WORDS & {word.lower() for word in words}),
+        about_tests=not _TEST_WORDS.isdisjoint(words),
+        about_docs=not _DOCS_WORDS.isdisjoint(words),
     )
 
 
-def classify(text: str, bare: bool) -> Intent:
+def _classified(text: str, tokens: Sequence[str], bare: bool) -> Intent:
     if bare:
         return Intent.EXACT_NAME
-    words = {word.lower() for word in _TOKEN.findall(text)}
+    words = {word.lower() for word in tokens}
     if words & _CONFIG_WORDS:
         return Intent.CONFIG
     if words & _WIRING_WORDS:
@@ -98,12 +100,12 @@ def _names(tokens: list[str], bare: bool) -> tuple[str, ...]:
     """Identifiers to look up as definitions. In a sentence only those that look like code or a proper noun."""
     found: list[str] = []
     for at, token in enumerate(tokens):
-        last = _QUALIFIER.split(token)[-1]
-        looks_like_code = "_" in token.strip("_") or _CAMEL.search(token) or _QUALIFIER.search(token)
+        *qualifiers, last = _pieces(token)
+        looks_like_code = qualifiers or "_" in token.strip("_") or _CAMEL.search(token)
         proper = at > 0 and token[:1].isupper()
         if bare or looks_like_code or proper:
             found.append(last)
-            found.extend(part for part in _QUALIFIER.split(token)[:-1] if bare)
+            found.extend(qualifiers if bare else ())
     return tuple(dict.fromkeys(name for name in found if len(name) > 1))[:MAX_NAMES]
 
 
@@ -118,7 +120,13 @@ def _is_path(text: str) -> bool:
 
 
 def _parts(token: str) -> list[str]:
-    return [part for piece in _QUALIFIER.split(token) for part in split_identifier(piece)]
+    return [part for piece in _pieces(token) for part in split_identifier(piece)]
+
+
+@lru_cache(maxsize=4096)
+def _pieces(token: str) -> tuple[str, ...]:
+    """`Session.send` → Session, send."""
+    return tuple(_QUALIFIER.split(token))
 
 
 def _weighted_terms(
@@ -128,7 +136,7 @@ def _weighted_terms(
     weights: dict[str, float] = {}
     for position, token in enumerate(content):
         weight = 1 / (1 + decay * position)
-        for piece in _QUALIFIER.split(token):
+        for piece in _pieces(token):
             for term in identifier_terms(piece):
                 if term in stop:
                     continue

@@ -23,8 +23,8 @@ def _opt(default: Any, help: str, **more: Any) -> Any:
     return field(default=default, metadata={"help": help, **more})
 
 
-def _required(help: str) -> Any:
-    return field(metadata={"help": help, "argument": True})
+def _required(help: str, **more: Any) -> Any:
+    return field(metadata={"help": help, "argument": True, **more})
 
 
 _PATHS = "Folders to work on; the current one unless named."

@@ -3,22 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
+from codeinfo.requests import _arg, _opt, _required
 from codeinfo.types import Distance, Dropped
-
-
-def _arg(default: Any, help: str, **more: Any) -> Any:
-    return field(default=default, metadata={"help": help, "argument": True, **more})
-
-
-def _opt(default: Any, help: str, **more: Any) -> Any:
-    return field(default=default, metadata={"help": help, **more})
-
-
-def _required(help: str) -> Any:
-    return field(metadata={"help": help, "argument": True})
-
 
 _PATHS = "Folders to ask about; the current one unless named."
 PROVIDER = "Ask this server, by a name that `codeinfo providers` shows; none quotes passages and asks no model."
@@ -293,7 +280,7 @@ class ConversationPage:
 
 @dataclass(frozen=True, slots=True)
 class ConversationRequest:
-    id: str = _required("The conversation; the beginning of its id is enough when it is the only one.")
+    id: str = _required("The conversation, by its id or the first six characters of it or more.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +309,7 @@ class ConversationMatches:
 
 @dataclass(frozen=True, slots=True)
 class ConversationIdsRequest:
-    ids: tuple[str, ...] = _arg((), "The conversations, by id.")
+    ids: tuple[str, ...] = _required("The conversations, each by its id or the first six characters of it or more.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +329,7 @@ class ConversationExport:
 
 @dataclass(frozen=True, slots=True)
 class AnswerEvalRequest:
-    suites: tuple[str, ...] = _arg((), "YAML files with questions and what their answers must have.")
+    suites: tuple[str, ...] = _required("YAML files with questions and what their answers must have.")
     paths: tuple[str, ...] = _opt((".",), "The folders the questions are about.", metavar="DIR")
     provider: str = _opt("", PROVIDER, metavar="NAME")
     model: str = _opt("", MODEL, short="m", metavar="NAME")

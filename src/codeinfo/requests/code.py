@@ -9,19 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from codeinfo.requests import _arg, _opt, _required
+
 NAME_HELP = "A name, `Class.method`, or `path::Name` where several files define it."
-
-
-def _arg(default: Any, help: str, **more: Any) -> Any:
-    return field(default=default, metadata={"help": help, "argument": True, **more})
-
-
-def _opt(default: Any, help: str, **more: Any) -> Any:
-    return field(default=default, metadata={"help": help, **more})
-
-
-def _required(help: str) -> Any:
-    return field(metadata={"help": help, "argument": True})
 
 
 def _folder() -> Any:

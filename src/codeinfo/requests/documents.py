@@ -18,7 +18,7 @@ MAX_QUERIES = 10
 
 @dataclass(frozen=True, slots=True)
 class DocsAddRequest:
-    sources: tuple[str, ...] = _arg((), "A folder, files, a package (folder or tar.gz) or a git repository.")
+    sources: tuple[str, ...] = _required("A folder, files, a package (folder or tar.gz) or a git repository.")
     name: str = _opt("", "What to call it; its own name unless given.")
     ref: str = _opt("", "The branch, tag or commit of a git repository.", metavar="REV")
     globs: tuple[str, ...] = _opt((), "Only documents that match; a leading ! leaves them out.", short="g")
@@ -99,7 +99,7 @@ class DocsSyncRequest:
 
 @dataclass(frozen=True, slots=True)
 class DocsRemoveRequest:
-    collections: tuple[str, ...] = _arg((), "Collections by name or id.")
+    collections: tuple[str, ...] = _required("Collections by name or id.")
     path: str = _opt(".", _PROJECT, metavar="DIR")
 
 
@@ -141,7 +141,9 @@ class DocsPackResponse:
 
 @dataclass(frozen=True, slots=True)
 class DocsSearchRequest:
-    queries: tuple[str, ...] = _arg((), f"What to look for; up to {MAX_QUERIES} questions, each in quotes.")
+    queries: tuple[str, ...] = _required(
+        f"What to look for; up to {MAX_QUERIES} questions, each in quotes.", metavar="QUERY"
+    )
     collections: tuple[str, ...] = _opt((), "Only these collections, by name or id; all unless named.", short="c")
     code: tuple[str, ...] = _opt((), "Search the code of this folder as well.", metavar="DIR")
     limit: int = _opt(10, "At most this many results.", short="n", minimum=1, maximum=1000)

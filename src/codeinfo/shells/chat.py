@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from codeinfo.errors import CodeInfoError
 from codeinfo.requests.answers import AgentRunRequest, AskRequest, ChatRequest
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from codeinfo.engine import Engine
 
 PROMPT = "? "
-EXIT_STOPPED = 130
+Value = TypeVar("Value")
 
 
 def ask(engine: Engine, request: AskRequest | DocsAskRequest, paper: Paper) -> int:
     with progress.shown(sys.stderr) as sink:
-        answer = engine.answers.ask(request, progress=sink, emit=_write, steps=_steps())
+        answer = engine.answers.ask(request, progress=sink, emit=_after(sink, _write), steps=_after(sink, _steps()))
     _end_line()
     render_answers.after(answer, paper, trace=request.trace)
     return 0
@@ -30,7 +30,8 @@ def ask(engine: Engine, request: AskRequest | DocsAskRequest, paper: Paper) -> i
 
 def run_agent(engine: Engine, request: AgentRunRequest, paper: Paper) -> int:
     with progress.shown(sys.stderr) as sink:
-        run = engine.answers.run_agent(request, progress=sink, emit=_write, steps=_steps())
+        emit, steps = _after(sink, _write), _after(sink, _steps())
+        run = engine.answers.run_agent(request, progress=sink, emit=emit, steps=steps)
     _end_line()
     for answer in run.answers:
         render_answers.after(answer, paper, trace=request.trace)
@@ -60,6 +61,17 @@ def chat(engine: Engine, request: ChatRequest, paper: Paper) -> int:
         render_answers.after(answer, paper)
         paper.line()
     return 0
+
+
+def _after(drawing: progress.Drawing | None, write: Callable[[Value], None]) -> Callable[[Value], None]:
+    """The same, but the line that shows progress is gone before."""
+
+    def written(value: Value) -> None:
+        if drawing is not None:
+            drawing.stop()
+        write(value)
+
+    return written
 
 
 def _question() -> str:

@@ -7,7 +7,6 @@ command that was typed is built. Everything heavier is imported where it is used
 from __future__ import annotations
 
 import contextlib
-import errno
 import gc
 import os
 import signal
@@ -20,13 +19,13 @@ from typing import Any, NoReturn
 import click
 
 from codeinfo import __version__
-from codeinfo.config import Config, colour_refused, table, use_one_blas_thread
-from codeinfo.errors import CodeInfoError, Interrupted, OutOfSpace, UsageError
+from codeinfo.config import Config, colour_refused, use_one_blas_thread
+from codeinfo.errors import Interrupted, UsageError
 from codeinfo.shells.operations import Operation, Parameter, operation, operation_names, parameters
 
 EPILOG = "Exit codes: 0 ok, 2 usage, 3 done but something was skipped, 4 busy, 5 index damaged, 6 provider, 7 disk or "
 EPILOG += "memory, 130 interrupted. Settings: `codeinfo config show`."
-SHELLS = ("bash", "zsh", "fish")
+OWN = ("completion", "config", "mcp", "serve")  # see `cli_own`
 
 
 class Commands(click.Group):
@@ -38,7 +37,8 @@ class Commands(click.Group):
     prefix = ""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*dict.fromkeys(name.split()[0] for name in self._rests()), *super().list_commands(ctx)]
+        own = () if self.prefix else OWN
+        return [*dict.fromkeys(name.split()[0] for name in self._rests()), *own]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         rests = self._rests()
@@ -48,7 +48,11 @@ class Commands(click.Group):
             group = Commands(cmd_name, help=GROUP_HELP.get(cmd_name, ""))
             group.prefix = f"{self.prefix}{cmd_name} "
             return group
-        return super().get_command(ctx, cmd_name)
+        if cmd_name in OWN and not self.prefix:
+            from codeinfo.shells import cli_own
+
+            return getattr(cli_own, cmd_name)  # type: ignore[no-any-return]
+        return None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -56,7 +60,22 @@ class Commands(click.Group):
         """The longest name wins: `eval answers` is a command of its own beside `eval`."""
         if len(args) > 1 and (name := " ".join(args[:2])) in self._rests():
             return name, _command(operation(self.prefix + name)), args[2:]
-        return super().resolve_command(ctx, args)
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchOption:
+            raise
+        except click.UsageError:
+            from codeinfo.shells.cli_help import unknown_command
+
+            ctx.fail(unknown_command(args[0], self.list_commands(ctx)))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.prefix:
+            return super().format_commands(ctx, formatter)
+        from codeinfo.shells.cli_help import write_sections
+
+        write_sections(self, ctx, formatter)
+        return None
 
     def _rests(self) -> list[str]:
         return [name.removeprefix(self.prefix) for name in operation_names() if name.startswith(self.prefix)]
@@ -79,7 +98,7 @@ def _command(operation: Operation) -> click.Command:
         params.append(click.Option(["--yes", "-y"], is_flag=True, help="Do not ask."))
     return click.Command(
         operation.name.split()[-1],
-        params=[*params, *_common()],
+        params=[*params, *common_options()],
         callback=partial(_perform, operation),
         help=_help(operation),
         short_help=operation.summary,
@@ -92,10 +111,12 @@ def _help(operation: Operation) -> str:
 
 
 def _argument_name(item: Parameter) -> str:
-    return f"[{item.name.removesuffix('s').upper()}…]" if item.kind.startswith("tuple") else item.name.upper()
+    many = item.kind.startswith("tuple")
+    shown = (item.metavar or (item.name.removesuffix("s") if many else item.name).upper()) + "…" * many
+    return shown if item.required else f"[{shown}]"
 
 
-def _common() -> list[click.Parameter]:
+def common_options() -> list[click.Parameter]:
     return [
         click.Option(["--set", "settings"], multiple=True, metavar="KEY=VALUE", help="Override one setting this time."),
         click.Option(["--json", "as_json"], is_flag=True, help="Write the result as JSON."),
@@ -146,92 +167,6 @@ def cli(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-@cli.group()
-def config() -> None:
-    """Show the settings in force."""
-
-
-@config.command(params=[click.Argument(["path"], default="."), *_common()])
-def show(path: str, settings: tuple[str, ...], as_json: bool, debug: bool) -> None:
-    """Every setting with its value and where it comes from: flag, environment, project file, user file or default."""
-    loaded = Config.load(_flags(settings), Path(path))
-    if as_json:
-        rows = [
-            {"key": key, "value": loaded.value(key), "origin": loaded.origins[key], "env": row.env, "help": row.help}
-            for key, row in table().items()
-        ]
-        _write_json({"settings": rows, "notes": loaded.notes})
-    else:
-        _write_text(loaded)
-
-
-@cli.command(params=[click.Argument(["shell"], type=click.Choice(SHELLS))])
-def completion(shell: str) -> None:
-    """Print a shell's completion script.
-
-    To use it now and always, put this into the shell's start-up file:
-
-    eval "$(codeinfo completion bash)"
-    """
-    from click.shell_completion import get_completion_class
-
-    kind = get_completion_class(shell)
-    assert kind is not None  # the choice allows only shells that click knows
-    click.echo(kind(cli, {}, "codeinfo", "_CODEINFO_COMPLETE").source())
-
-
-LOG_LEVELS = ("error", "warning", "info", "debug")
-
-
-@cli.command(
-    params=[
-        click.Argument(["project"], default="."),
-        click.Option(["--tools"], default="search", metavar="SETS", help="Sets of tools, or single ones, by commas."),
-        click.Option(["--log-level"], type=click.Choice(LOG_LEVELS), default="warning", help="What stderr tells."),
-        _common()[0],
-    ]
-)
-def mcp(project: str, tools: str, log_level: str, settings: tuple[str, ...]) -> None:
-    """Serve agents over standard input and output, by the Model Context Protocol.
-
-    PROJECT: The folder that tools work on unless they name another; the current one unless named.
-
-    Sets: search (default, small), edit, docs, answers, agents, compat, all. An agent's program starts this by itself:
-    see `codeinfo install`.
-    """
-    import logging
-
-    if not os.path.isdir(project):
-        raise UsageError(f"{project} is not a folder", next_step="Name the folder of a project.")
-    os.chdir(project)
-    logging.basicConfig(stream=sys.stderr, level=log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
-    from codeinfo.shells.mcp import serve_stdio
-
-    serve_stdio(Config.load(_flags(settings)), tools.split(","))
-
-
-@cli.command(
-    params=[
-        click.Option(["--port"], type=click.IntRange(0, 65535), default=5010, show_default=True, help="0: a free one."),
-        click.Option(["--host"], default="127.0.0.1", show_default=True, help="Other addresses need a token."),
-        click.Option(["--allow"], multiple=True, metavar="DIR", help="Folders below it may be added; else this one."),
-        click.Option(["--token-file"], metavar="FILE", default="", help="Holds the token that requests must carry."),
-        click.Option(["--open", "open_page"], is_flag=True, help="Open the pages in a browser."),
-        _common()[0],
-    ]
-)
-def serve(
-    port: int, host: str, allow: tuple[str, ...], token_file: str, open_page: bool, settings: tuple[str, ...]
-) -> None:
-    """Serve the pages, the JSON API and the MCP server on this machine, until interrupted."""
-    try:
-        from codeinfo.shells import http
-    except ModuleNotFoundError as error:
-        raise UsageError(f"{error.name} is not installed", next_step="pip install 'codeinfo[web]'") from error
-    settled = Config.load(_flags(settings))
-    http.serve(settled, host=host, port=port, allowed=allow, token_file=token_file, open_page=open_page)
-
-
 # --- performing an operation ---------------------------------------------------------------------------------------
 
 
@@ -242,17 +177,20 @@ def _perform(operation: Operation, /, settings: tuple[str, ...], as_json: bool, 
     request = operation.request(**given)
     _check_quotes(operation, request)
     if operation.confirm and not agreed and sys.stdin.isatty():
-        click.confirm(operation.confirm.format_map(_Shown(request)), abort=True, err=True)
-    settled = Config.load(_flags(settings), _where(request))
+        question = operation.confirm.format_map(_Shown(request))
+        if not click.confirm(question, err=True):
+            click.echo("Nothing was done.", err=True)
+            return 0
+    settled = Config.load(flags(settings), _where(request))
     for note in settled.notes:
         click.echo(f"note: {note}", err=True)
     if operation.live and not as_json:
         return _perform_live(operation, request, settled)
     result = _answer(operation, request, settled)
     if as_json:
-        _write_json(result)
+        write_json(result)
     else:
-        _write_text(result, operation.renderer, explain=getattr(request, "explain", False))
+        write_text(result, operation.renderer, explain=getattr(request, "explain", False))
     return operation.exit_code(result) if operation.exit_code else 0
 
 
@@ -276,7 +214,7 @@ def _answer(operation: Operation, request: Any, settled: Config) -> Any:
 
 
 class _Shown(dict[str, str]):
-    """The fields of a request as text, for the question before something is done."""
+    """The fields of a request as text, for the question before something is done; folders in full, `.` among them."""
 
     def __init__(self, request: Any) -> None:
         super().__init__()
@@ -284,6 +222,8 @@ class _Shown(dict[str, str]):
 
     def __missing__(self, name: str) -> str:
         value = getattr(self._request, name)
+        if name == "paths":
+            value = tuple(map(os.path.abspath, value))
         return ", ".join(value) if isinstance(value, tuple) else str(value)
 
 
@@ -297,7 +237,7 @@ def _check_quotes(operation: Operation, request: Any) -> None:
         raise UsageError(f"{missing} does not exist", next_step=hint)
 
 
-def _flags(settings: Sequence[str]) -> Mapping[str, str]:
+def flags(settings: Sequence[str]) -> Mapping[str, str]:
     pairs = [item.partition("=") for item in settings]
     for key, equals, _ in pairs:
         if not equals:
@@ -312,14 +252,14 @@ def _where(request: Any) -> Path:
     return first if first.is_dir() else first.parent
 
 
-def _write_json(value: object) -> None:
+def write_json(value: object) -> None:
     from codeinfo.jsonable import dumps
 
     with _quiet_pipe():
         print(dumps(value, indent=2 if sys.stdout.isatty() else None), flush=True)
 
 
-def _write_text(result: object, renderer: str = "codeinfo.shells.render:render", *, explain: bool = False) -> None:
+def write_text(result: object, renderer: str = "codeinfo.shells.render:render", *, explain: bool = False) -> None:
     from codeinfo.shells.paper import Paper
 
     render = _loaded(renderer)
@@ -382,37 +322,9 @@ def _interrupt(number: int, frame: object) -> NoReturn:
 
 
 def _fail(error: Exception, options: set[str]) -> int:
-    """Say what happened and what to do; a traceback only when asked for."""
-    if "--debug" in options:
-        import traceback
+    from codeinfo.shells.cli_errors import tell
 
-        traceback.print_exception(error)
-    known = _known(error)
-    if "--json" in options:
-        from codeinfo.jsonable import dumps
-
-        print(dumps({"error": {"code": known.code, "message": known.what, "next": known.next_step}}), file=sys.stderr)
-    else:
-        from codeinfo.shells.paper import clean
-
-        plain = False if colour_refused() else None
-        click.secho("error: ", fg="red", bold=True, nl=False, err=True, color=plain)
-        click.echo(clean(known.what), err=True)
-        if known.next_step:
-            click.echo(f"  {clean(known.next_step)}", err=True)
-    return known.exit_code
-
-
-def _known(error: Exception) -> CodeInfoError:
-    """The error as one of ours."""
-    if isinstance(error, CodeInfoError):
-        return error
-    if isinstance(error, MemoryError):
-        return OutOfSpace("out of memory", next_step="Lower index.workers or index.max_file_bytes.")
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return OutOfSpace(f"the disk is full: {error}", next_step="Free some space, or move paths.cache_dir.")
-    what = f"{type(error).__name__}: {error}"
-    return CodeInfoError(what, next_step="This is a fault of CodeInfo; --debug shows where.")
+    return tell(error, as_json="--json" in options, debug="--debug" in options)
 
 
 if __name__ == "__main__":

@@ -48,6 +48,11 @@ class Paper:
 
         self._console.print(Text.assemble(*pairs))
 
+    def fitted(self, text: str, used: int) -> str:
+        """A text cut to the room that is left in a line of a terminal; a file or a pipe gets all of it."""
+        room = max(20, self.width - used)
+        return text if not self.terminal or len(text) <= room else text[: room - 1] + "…"
+
     def table(self, rows: Sequence[Sequence[Span]], *, indent: int = 2) -> None:
         """Columns as wide as their widest cell; the last one runs free."""
         texts = [[cell if isinstance(cell, str) else cell[0] for cell in row] for row in rows]

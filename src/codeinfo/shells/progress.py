@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from codeinfo.requests import Progress
-from codeinfo.shells.operations import ProgressSink
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -19,19 +18,19 @@ BAR = 24  # characters
 
 
 @contextmanager
-def shown(stream: TextIO) -> Iterator[ProgressSink | None]:
+def shown(stream: TextIO) -> Iterator[Drawing | None]:
     """A sink that draws on `stream` while the block runs, or None when no one is watching."""
     if not stream.isatty():
         yield None
         return
-    drawing = _Drawing(stream)
+    drawing = Drawing(stream)
     try:
-        yield drawing.show
+        yield drawing
     finally:
         drawing.stop()
 
 
-class _Drawing:
+class Drawing:
     """One line that is drawn again by its caller: no thread, so that worker processes can be forked safely."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -39,7 +38,7 @@ class _Drawing:
         self._due = time.monotonic() + PATIENCE_S
         self._live: Live | None = None
 
-    def show(self, progress: Progress) -> None:
+    def __call__(self, progress: Progress) -> None:
         now = time.monotonic()
         if now < self._due:
             return
@@ -53,8 +52,11 @@ class _Drawing:
         self._live.update(line(progress), refresh=True)
 
     def stop(self) -> None:
+        """Take the line away, before something else is written; what comes later is drawn again."""
         if self._live is not None:
             self._live.stop()
+            self._live = None
+            self._due = time.monotonic() + PATIENCE_S
 
 
 def line(progress: Progress) -> str:

@@ -62,9 +62,11 @@ def _knowledge(result: SearchResult, paper: Paper, explain: bool) -> None:
 
 
 def _heading(number: int, hit: Hit, paper: Paper) -> None:
-    spans: list[Span] = [(f"{number:>2}  ", "dim"), (f"{_shown(hit)}:{hit.start_line}-{hit.end_line}", "bold cyan")]
+    place = f"{_shown(hit)}:{hit.start_line}-{hit.end_line}"
+    spans: list[Span] = [(f"{number:>2}  ", "dim"), (place, "bold cyan")]
     if label := hit.breadcrumb or hit.symbol:
-        spans += ["  ", (label if len(label) <= LABEL_CHARS else label[:LABEL_CHARS] + "…", "magenta")]
+        label = label if len(label) <= LABEL_CHARS else label[:LABEL_CHARS] + "…"
+        spans += ["  ", (paper.fitted(label, len(place) + 6), "magenta")]
     paper.line(*spans)
     details = []
     if hit.distance is not None:
@@ -183,7 +185,8 @@ def _index(response: requests.IndexResponse, paper: Paper) -> None:
         summary = f"  {how} {report.files} files, {report.chunks} chunks in {report.took_ms / 1000:.2f} s"
         paper.line((report.root, "bold cyan"), summary)
         counts = {name: getattr(report, name) for name in ("added", "changed", "renamed", "removed", "unchanged")}
-        paper.line("  ", (", ".join(f"{count} {name}" for name, count in counts.items() if count), "dim"))
+        done = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+        paper.line("  ", (done or "there is nothing here that can be indexed", "dim"))
         paper.line("  ", (f"vectors: {report.model_id}" if report.model_id else "keyword search only", "dim"))
         _skips(report, paper)
         _notes(report.notes, paper)

@@ -10,6 +10,7 @@ from codeinfo.requests import answers
 from codeinfo.shells.paper import Paper, Span
 
 QUESTION_SHOWN = 100  # characters of a question in a table
+STATES = {"LLM_UNAVAILABLE": "does not answer", "LLM_TIMEOUT": "does not answer in time"}
 
 
 def render(result: Any, paper: Paper, *, explain: bool = False) -> None:
@@ -102,10 +103,12 @@ def _run(run: answers.AgentRun, paper: Paper) -> None:
 
 
 def _providers(found: answers.ProviderList, paper: Paper) -> None:
+    width = max((len(one.name) for one in found.providers), default=0)
     for one in found.providers:
-        state: Span = ("ok", "green") if one.state == "ok" else (one.state, "yellow" if one.configured else "dim")
+        words = STATES.get(one.state, one.state)
+        state: Span = (words, "green" if one.state == "ok" else "yellow" if one.configured else "dim")
         used: Span = ("  used by ask", "magenta") if one.chosen else ""
-        paper.line((one.name, "bold cyan"), f"  {one.base_url}  ", state, used)
+        paper.line((one.name.ljust(width), "bold cyan"), f"  {one.base_url}  ", state, used)
         for model in one.models:
             paper.line("    ", model)
         if one.detail and one.configured:

@@ -10,6 +10,7 @@ from codeinfo.shells.paper import Paper, Span
 
 SEVERITIES = {"high": "bold red", "medium": "yellow", "low": ""}
 BAR = 12  # characters
+KIND = 11  # characters; "interface " and the like
 
 
 def render(result: Any, paper: Paper, *, explain: bool = False) -> None:
@@ -36,10 +37,11 @@ def _symbols(result: requests.SymbolList, paper: Paper) -> None:
         if symbol.path != path:
             path = symbol.path
             paper.line((path, "bold cyan"))
-        depth = symbol.qualified.count(".")
+        written = "  " * symbol.qualified.count(".") + (symbol.signature or symbol.name)
         mark: Span = " " if symbol.exported else ("·", "dim")
-        spans: list[Span] = [(f"{symbol.start_line:>6} ", "dim"), mark, "  " * depth, (f"{symbol.kind} ", "magenta")]
-        paper.line(*spans, symbol.signature or symbol.name, (f"  {symbol.doc}" if symbol.doc else "", "dim"))
+        paper.line((f"{symbol.start_line:>6} ", "dim"), mark, (f"{symbol.kind:<{KIND}}", "magenta"), written)
+        if symbol.doc:
+            paper.line(" " * (8 + KIND), (paper.fitted(symbol.doc, 8 + KIND), "dim"))
     _more(len(result.symbols), result.total, paper)
     if not result.total:
         paper.line(("Nothing is defined there.", "bold"))
@@ -164,7 +166,7 @@ def _map(result: requests.CodeMap, paper: Paper) -> None:
         return
     languages = ", ".join(f"{name} {count}" for name, count in list(result.languages.items())[:6])
     paper.line((result.root, "bold cyan"), f"  {result.files} files, {result.edges} edges, {result.cycles} cycles")
-    paper.line(("  " + languages, "dim"))
+    paper.line(("  " + (languages or "no code"), "dim"))
     _section("Starts at", [(f.path, f"imports {f.imports}") for f in result.entry_points], paper)
     rows = [
         (f"{'█' * max(1, round(BAR * f.centrality)):<{BAR}} {f.path}", f"{f.imported_by} need it") for f in result.hubs
@@ -185,12 +187,15 @@ def _section(title: str, rows: Sequence[tuple[str, str]], paper: Paper) -> None:
 
 
 def _layers(areas: Sequence[requests.MapArea], paper: Paper) -> None:
+    if not areas:
+        return
     paper.line(("Layers", "bold"), ("  the upper ones need the lower ones", "dim"))
     for layer in sorted({area.layer for area in areas}, reverse=True):
         for area in (area for area in areas if area.layer == layer):
             needs = ", ".join(list(area.needs)[:4]) + ("…" if len(area.needs) > 4 else "")
             style = "red" if area.in_cycle else "cyan"
-            spans: list[Span] = [(f"  {layer:>2}  ", "dim"), (area.name, style), f"  {area.files} files"]
+            files = f"  {area.files} file" + "s" * (area.files != 1)
+            spans: list[Span] = [(f"  {layer:>2}  ", "dim"), (area.name, style), files]
             paper.line(*spans, ("  circular" if area.in_cycle else "", "red"), (f"  → {needs}" if needs else "", "dim"))
 
 

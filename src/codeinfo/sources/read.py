@@ -5,8 +5,8 @@ from __future__ import annotations
 import codecs
 import hashlib
 import re
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from codeinfo.sources import secrets
 from codeinfo.sources.files import NotRegular, TooLarge, read_regular
@@ -17,8 +17,7 @@ from codeinfo.types import FileKind, Skip, SourceFile, Text
 MAX_READ_BYTES = 64_000_000  # a guard for files that grew after the walk, which has the real limit
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(NamedTuple):
     data: bytes
     sha256: str
 

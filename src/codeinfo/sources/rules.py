@@ -101,15 +101,14 @@ _SECRET_EXTENSIONS = names(
 )
 _KEY_COPIES = tuple(f"{key}{mark}" for key in ("id_rsa", "id_dsa", "id_ecdsa", "id_ed25519") for mark in ".-")
 _ENV_TEMPLATES = (".example", ".sample", ".template", ".dist", ".default", ".defaults", ".schema")
-_GENERATED_ENDINGS = tuple(
+_GENERATED_ENDINGS = names(
     ".pb.go .pb.h .pb.cc .pb.cpp .pb.dart .pb.swift .pb.validate.go _pb2.py _pb2.pyi _pb2_grpc.py _pb2_grpc.pyi _pb.js "
     "_pb.d.ts .g.dart .freezed.dart .gr.dart .mocks.dart .g.cs .designer.cs .designer.vb .snap .ambr .js.map .mjs.map "
-    ".cjs.map .css.map .ts.map".split(" ")
+    ".cjs.map .css.map .ts.map"
 )
-_MINIFIED_ENDINGS = tuple(
-    f"{mark}{extension}"
-    for mark in (".min", "-min", ".bundle")
-    for extension in (".js", ".mjs", ".cjs", ".css", ".html")
+_MINIFIED_ENDINGS = names(
+    ".min.js .min.mjs .min.cjs .min.css .min.html -min.js -min.mjs -min.cjs -min.css -min.html "
+    ".bundle.js .bundle.mjs .bundle.cjs .bundle.css .bundle.html"
 )
 
 BINARY_EXTENSIONS = names(
@@ -125,6 +124,17 @@ BINARY_EXTENSIONS = names(
 )
 
 
+def _by_extension() -> dict[str, list[tuple[Rule, str]]]:
+    found: dict[str, list[tuple[Rule, str]]] = {}
+    for rule, endings in ((_MINIFIED, _MINIFIED_ENDINGS), (_GENERATED, _GENERATED_ENDINGS)):
+        for ending in endings:
+            found.setdefault(ending[ending.rindex(".") :], []).append((rule, ending))
+    return found
+
+
+_ENDINGS = _by_extension()  # few have any: a walk asks of every file
+
+
 @lru_cache(maxsize=20_000)
 def name_rule(name: str) -> Rule | None:
     """The rule that leaves out a file called `name`, wherever it lies."""
@@ -137,9 +147,10 @@ def name_rule(name: str) -> Rule | None:
         return _BINARY
     if extension == ".lock" or name in _LOCK_NAMES:
         return _LOCK
-    if name.endswith(_MINIFIED_ENDINGS):
-        return _MINIFIED
-    return _GENERATED if name.endswith(_GENERATED_ENDINGS) or ".generated." in name else None
+    for rule, ending in _ENDINGS.get(extension, ()):
+        if name.endswith(ending):
+            return rule
+    return _GENERATED if ".generated." in name else None
 
 
 def _is_secret(name: str, extension: str) -> bool:

@@ -120,14 +120,16 @@ class _Judge:
         settings = self._settings
         if settings.documents:
             return self._judge_document(path, status)
-        language = language_of(path)
-        if status.st_size > settings.max_file_bytes:
-            return Skip(path, "too-large", f"{status.st_size:,} bytes", matters=language is not None)
-        if language is None and status.st_size > settings.max_unknown_bytes:
-            return Skip(path, "unknown-type", f"{status.st_size:,} bytes of an unknown type")
-        if settings.kinds and (kind := kind_of(path, language)) not in settings.kinds:
+        size = status.st_size
+        if size > settings.max_unknown_bytes or size > settings.max_file_bytes:
+            language = language_of(path)
+            if size > settings.max_file_bytes:
+                return Skip(path, "too-large", f"{size:,} bytes", matters=language is not None)
+            if language is None:
+                return Skip(path, "unknown-type", f"{size:,} bytes of an unknown type")
+        if settings.kinds and (kind := kind_of(path, language_of(path))) not in settings.kinds:
             return Skip(path, "kind", f"{kind.value}, not among the kinds asked for")
-        return SourceFile(path, status.st_size, status.st_mtime_ns)
+        return SourceFile(path, size, status.st_mtime_ns)
 
     def _judge_document(self, path: str, status: os.stat_result) -> SourceFile | Skip:
         from codeinfo.sources.documents.formats import document_language, missing_library

@@ -34,7 +34,7 @@ class Connections:
         db = self._open(apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
         try:
             db.execute("PRAGMA journal_mode = WAL")
-            with immediate(db):
+            with transaction(db):
                 if not one(db, "PRAGMA user_version")[0]:
                     db.execute(tables)
                     db.execute(first_rows, values)
@@ -74,7 +74,7 @@ class Connections:
         with self._guarded():
             db = self._acquire()
             try:
-                with immediate(db):
+                with transaction(db):
                     yield db
             except BaseException:
                 db.close()
@@ -169,9 +169,9 @@ def load_meta(db: apsw.Connection) -> dict[str, str]:
 
 
 @contextmanager
-def immediate(db: apsw.Connection) -> Iterator[None]:
-    """A write transaction that takes its lock at the start, so that it can wait but never deadlock."""
-    db.execute("BEGIN IMMEDIATE")
+def transaction(db: apsw.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
+    """One that writes takes its lock at the start, so that it can wait but never deadlock."""
+    db.execute(begin)
     try:
         yield
         db.execute("COMMIT")

@@ -26,12 +26,17 @@ import apsw
 from codeinfo.errors import Busy, CodeInfoError, IndexDamaged, IndexTooNew, NotFound, OutOfSpace, UsageError
 from codeinfo.jsonable import jsonable
 from codeinfo.requests.answers import Conversation, ConversationMatch, ConversationPage, Round, Turn
+from codeinfo.store.connections import transaction
 from codeinfo.store.conversation_rows import COLUMNS, MIGRATIONS, conversation_of, excerpt_around
 from codeinfo.store.turn_rows import turn_of, within_bounds
 
 BUSY_MS = 10_000
 LOCK_PATIENCE_S = 0.25  # a look at whether a run is going on holds its lock for a moment
 UNFINISHED = "the run did not finish"
+LEAST_PREFIX = 6  # characters of an id that may stand for all 16: fewer are as likely a slip as a choice
+_MOST_NAMED = 5  # ids in an error
+
+_LISTED = "`codeinfo conversations list` shows their ids"
 
 Now = Callable[[], datetime]
 
@@ -170,7 +175,7 @@ class ConversationStore:
     # --- looking ---
 
     def get(self, given: str) -> Conversation:
-        """The conversation of an id, or of the only id that begins so."""
+        """The conversation of an id, or of the only id that begins so, by `LEAST_PREFIX` characters or more."""
         with self._reading():
             return self._conversation(given)
 
@@ -236,7 +241,7 @@ class ConversationStore:
 
     def _change(self, identities: Sequence[str], statement: str, values: Sequence[Any]) -> tuple[str, ...]:
         if not identities:
-            raise UsageError("no conversation is named", next_step="`codeinfo conversations list` shows their ids")
+            raise UsageError("no conversation is named", next_step=_LISTED)
         with self._writing() as db:
             chosen = tuple(dict.fromkeys(self._conversation(given).id for given in identities))
             for identity in chosen:
@@ -246,12 +251,22 @@ class ConversationStore:
     # --- inside ---
 
     def _conversation(self, given: str) -> Conversation:
-        query = f"SELECT {COLUMNS} FROM conversations WHERE id = ? OR substr(id, 1, ?) = ? ORDER BY id LIMIT 2"
-        rows = list(self._db.execute(query, (given, len(given), given))) if given else []
+        query = f"SELECT {COLUMNS} FROM conversations WHERE id = ? OR substr(id, 1, ?) = ? ORDER BY id LIMIT ?"
+        rows = list(self._db.execute(query, (given, len(given), given, _MOST_NAMED + 1))) if given else []
         exact = [row for row in rows if row[0] == given]
-        if len(exact or rows) != 1:
-            what = "several conversations begin with" if rows else "there is no conversation"
-            raise NotFound(f"{what} {given!r}", next_step="`codeinfo conversations list` shows their ids")
+        if not exact and len(given) < LEAST_PREFIX:
+            raise NotFound(
+                f"{given!r} is too short to name a conversation",
+                next_step=f"Give its id, or at least the first {LEAST_PREFIX} characters: {_LISTED}",
+            )
+        if not rows:
+            raise NotFound(f"there is no conversation {given!r}", next_step=_LISTED)
+        if not exact and len(rows) > 1:
+            ids = [str(row[0]) for row in rows[:_MOST_NAMED]] + ["…"] * (len(rows) > _MOST_NAMED)
+            raise NotFound(
+                f"several conversations begin with {given!r}: {', '.join(ids)}",
+                next_step="Give as many characters as only one of them has",
+            )
         return self._built((exact or rows)[0])
 
     def _built(self, row: tuple[Any, ...]) -> Conversation:
@@ -293,14 +308,8 @@ class ConversationStore:
             if self._db.in_transaction:  # a step of a larger change
                 yield self._db
                 return
-            self._db.execute(begin)
-            try:
+            with transaction(self._db, begin):
                 yield self._db
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

@@ -17,6 +17,7 @@ from typing import Any
 
 import apsw
 
+from codeinfo.store.connections import transaction
 from codeinfo.store.faults import translated
 
 BUSY_MS = 5000
@@ -137,15 +138,8 @@ class IngestStore:
 
     @contextmanager
     def _writing(self) -> Iterator[apsw.Connection]:
-        with self._lock, translated(self._folder):
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._db
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
+        with self._lock, translated(self._folder), transaction(self._db):
+            yield self._db
 
 
 def _now() -> str:

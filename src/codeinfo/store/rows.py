@@ -27,12 +27,13 @@ def chunk_row(file_id: int, path: str, chunk: Chunk) -> Row:
     return (file_id, *shown, chunk_checksum(path, *shown))
 
 
-def chunk_checksum(path: str, *shown: str | int) -> int:
+def chunk_checksum(path: str, start: int, end: int, kind: str, symbol: str, breadcrumb: str, text: str) -> int:
     """SQLite does not notice a flipped bit inside a value: this does, before a text is shown as evidence.
 
     The path is part of it: a chunk that damage handed to another file is noticed as well.
     """
-    return crc32("\0".join(map(str, (path, *shown))).encode("utf-8", "surrogatepass"))
+    about = f"{path}\0{start}\0{end}\0{kind}\0{symbol}\0{breadcrumb}\0"
+    return crc32(text.encode("utf-8", "surrogatepass"), crc32(about.encode("utf-8", "surrogatepass")))
 
 
 def symbols_checksum(definitions: Iterable[Row], imports: Iterable[Row], uses: bytes) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -168,8 +169,11 @@ class SqliteSnapshot:
 
     def vectors(self, rows: Sequence[int]) -> NDArray[np.float32]:
         wanted = np.asarray(rows, np.int64)
+        segments = self._arrays.segments
+        if len(segments) == 1 and segments[0].row_map is None and (whole := segments[0].vectors) is not None:
+            return whole[wanted]  # as most indexes are
         pieces: list[tuple[NDArray[np.bool_], NDArray[np.float32]]] = []
-        for segment in self._arrays.segments:
+        for segment in segments:
             inside = (wanted >= segment.first_row) & (wanted < segment.first_row + segment.live_rows)
             if segment.vectors is None or not inside.any():
                 continue
@@ -185,20 +189,34 @@ class SqliteSnapshot:
     def chunks(self, rows: Sequence[int]) -> list[ChunkRow]:
         if not rows:
             return []
-        ids, files = self._arrays.chunk_ids[list(rows)].tolist(), self.row_file[list(rows)].tolist()
-        found: dict[int, tuple[Any, ...]] = {}
+        wanted = np.array(rows)
+        ids, files = self._arrays.chunk_ids[wanted].tolist(), self.row_file[wanted].tolist()
+        file_of = dict(zip(ids, files, strict=True))
+        found: dict[int, ChunkRow] = {}
         for start in range(0, len(ids), _AT_ONCE):
             some = ids[start : start + _AT_ONCE]
-            query = f"""SELECT id, start_line, end_line, kind, symbol, breadcrumb, text, checksum
-                        FROM chunks WHERE id IN ({",".join("?" * len(some))})"""
-            found.update((row[0], row) for row in self._db.execute(query, some))
-        return [self._chunk(file, found.get(chunk_id)) for chunk_id, file in zip(ids, files, strict=True)]
+            for row in self._db.execute(_chunk_query(len(some)), some):
+                found[row[0]] = self._chunk(file_of[row[0]], *row)
+        if len(found) != len(file_of):
+            lost = next(file for chunk_id, file in file_of.items() if chunk_id not in found)
+            raise Damage(f"a chunk of {self.paths[lost]} is missing")
+        return [found[chunk_id] for chunk_id in ids]
 
-    def _chunk(self, file: int, row: tuple[Any, ...] | None) -> ChunkRow:
+    def _chunk(
+        self,
+        file: int,
+        chunk_id: int,
+        start: int,
+        end: int,
+        kind: str,
+        symbol: str,
+        breadcrumb: str,
+        text: str,
+        checksum: int,
+    ) -> ChunkRow:
         path = self.paths[file]
-        if row is None or chunk_checksum(path, *row[1:7]) != row[7]:
-            raise Damage(f"a chunk of {path} is missing or fails its checksum")
-        chunk_id, start, end, kind, symbol, breadcrumb, text, _ = row
+        if chunk_checksum(path, start, end, kind, symbol, breadcrumb, text) != checksum:
+            raise Damage(f"a chunk of {path} fails its checksum")
         language, file_kind = self.languages[file], self.kinds[file]
         return ChunkRow(chunk_id, path, language, file_kind, start, end, text, kind, symbol, breadcrumb)
 
@@ -218,6 +236,12 @@ class SqliteSnapshot:
                     d.exported, d.bases FROM definitions d JOIN files f ON f.id = d.file_id
                     WHERE d.name_key IN ({marks}) ORDER BY f.path, d.ordinal"""
         return [StoredSymbol(path, definition_from_row(*rest)) for path, *rest in self._db.execute(query, keys)]
+
+
+@lru_cache(maxsize=_AT_ONCE)
+def _chunk_query(count: int) -> str:
+    return f"""SELECT id, start_line, end_line, kind, symbol, breadcrumb, text, checksum
+               FROM chunks WHERE id IN ({",".join("?" * count)})"""
 
 
 def _products(vectors: NDArray[np.float32], query: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -10,18 +10,19 @@ start meanwhile.
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import apsw
 
 from codeinfo.ports import FileSymbols
-from codeinfo.store.connections import Connections, load_meta, one
+from codeinfo.store.connections import Connections, load_meta
 from codeinfo.store.faults import Damage, Replaced, VectorsGone, refuse_marked, translated
 from codeinfo.store.rows import definition_from_row, import_from_row
 from codeinfo.store.schema import SCHEMA_VERSION, TABLES
@@ -113,12 +114,27 @@ class SqliteStore:
                     self._manifest = known
             return known[1]
 
+    def sources(self) -> frozenset[SourceFile]:
+        with self._connections.reading() as db:
+            return frozenset(map(SourceFile._make, db.execute("SELECT path, size, mtime_ns FROM files")))
+
+    def hashes(self, paths: Sequence[str]) -> dict[str, str]:
+        query = "SELECT path, sha256 FROM files WHERE path IN (SELECT value FROM json_each(?))"
+        with self._connections.reading() as db:
+            return dict(db.execute(query, (json.dumps(paths),)))
+
     def counts(self) -> Counts:
         with self._connections.reading() as db:
-            files, chunks = one(db, "SELECT count(*), total(chunk_count) FROM files WHERE skip = ''")
-            languages = db.execute("SELECT language, count(*) FROM files WHERE skip = '' GROUP BY 1 ORDER BY 2 DESC, 1")
-            skipped = db.execute("SELECT path, skip, notes FROM files WHERE skip != '' ORDER BY path")
-            return Counts(files, int(chunks), dict(languages), tuple(Skip(*row) for row in skipped))
+            grouped: list[Any] = db.execute(
+                """SELECT language, sum(skip = ''), sum(skip != ''), sum(iif(skip = '', chunk_count, 0))
+                   FROM files GROUP BY 1 ORDER BY 2 DESC, 1"""
+            ).fetchall()
+            languages = {language: files for language, files, _, _ in grouped if files}
+            skipped: Iterable[Any] = ()
+            if any(left_out for _, _, left_out, _ in grouped):
+                skipped = db.execute("SELECT path, skip, notes FROM files WHERE skip != '' ORDER BY path")
+            chunks = sum(chunks for _, _, _, chunks in grouped)
+            return Counts(sum(languages.values()), chunks, languages, tuple(Skip(*row) for row in skipped))
 
     @contextmanager
     def snapshot(self) -> Iterator[SqliteSnapshot]:
@@ -193,7 +209,6 @@ class SqliteStore:
     # --- writing ---
 
     def warm_up(self) -> None:
-        """Load what writing needs, while the caller waits for something else."""
         import codeinfo.store.writing  # noqa: F401
 
     def apply(self, files: Sequence[IndexedFile], removed: Sequence[str], touched: Sequence[SourceFile]) -> None:

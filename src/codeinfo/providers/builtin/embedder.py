@@ -51,20 +51,17 @@ class BuiltinEmbedder:
     def embed_query(self, text: str) -> Floats:
         return self._encoder.query(text)
 
-    def embed_words(self, words: Sequence[tuple[str, float]]) -> Floats:
-        return self._encoder.weighed_query(words)
-
-    def path_vectors(self, paths: Sequence[str]) -> Floats:
-        """One unit row a path, from words weighted by how few of `paths` share them: pass all paths of an index."""
-        return self._encoder.path_vectors(paths)
+    def embed_words(self, words: Sequence[tuple[str, float]]) -> tuple[Floats, Floats]:
+        return self._encoder.asked_and_weighed(words)
 
     def embed_paths(self, paths: Sequence[str]) -> Floats:
         """What each path says, its words weighted as those of a query: the same whatever else an index holds."""
-        known = {path: row for path in paths if (row := self._paths.get(path)) is not None}
+        known = self._paths
         new = [path for path in paths if path not in known]
         if new:
+            if len(known) > MAX_PATHS:  # another dictionary: another thread may be looking into this one
+                known = self._paths = {path: known[path] for path in paths if path in known}
             known.update(zip(new, self._encoder.of_paths(new), strict=True))
-            self._paths = known if len(self._paths) > MAX_PATHS else {**self._paths, **known}
         return self._encoder.stacked([known[path] for path in paths])
 
     def calibrate(self, distance: float) -> float:

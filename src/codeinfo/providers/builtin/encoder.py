@@ -1,7 +1,7 @@
 """Texts → vectors by a table of words, with numpy alone.
 
 A document is Σ √count · vector over its words, a query Σ weight · vector, both of unit length. The stored vector of a
-chunk depends on its content only; what the path says is a vector of its own (`path_vectors`), joined when searching, so
+chunk depends on its content only; what the path says is a vector of its own (`of_paths`), joined when searching, so
 that a renamed file keeps its vectors.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codeinfo.providers.builtin.embedder import read_head
-from codeinfo.tokens import identifiers, split_identifier, words
+from codeinfo.tokens import identifiers, split_identifier
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -106,19 +106,22 @@ class Encoder:
 
     def query(self, text: str) -> Floats:
         """One unit-length vector; repeated words count each time, as in training."""
-        return self._asked(self._text_ids(text))
+        ids = self._text_ids(text)
+        return _unit(*self._of_query(ids)) if ids else self._nothing()
 
-    def weighed_query(self, words: Sequence[tuple[str, float]]) -> Floats:
-        """The query of these words, each worth what it is to the model times what the caller says."""
+    def asked_and_weighed(self, words: Sequence[tuple[str, float]]) -> tuple[Floats, Floats]:
+        """The query of these words, and the same with each worth what it is to the model times what the caller says."""
         parts = [(i, weight) for word, weight in words for i in self._ids[word]]
-        return self._asked([i for i, _ in parts], np.array([weight for _, weight in parts], np.float32))
+        if not parts:
+            return self._nothing(), self._nothing()
+        worth, vectors = self._of_query([i for i, _ in parts])
+        weights = np.array([weight for _, weight in parts], np.float32)
+        return _unit(worth, vectors), _unit(worth * weights, vectors)
 
-    def _asked(self, ids: list[int], weights: Floats | float = 1.0) -> Floats:
-        if not ids:
-            return self._nothing()
-        worth = self._query_weights[ids] * self._scales[ids] * weights
-        total: Floats = worth @ self._vectors[ids].astype(np.float32)
-        return total / np.float32(max(math.sqrt(float(total @ total)), 1e-9))
+    def _of_query(self, ids: list[int]) -> tuple[Floats, Floats]:
+        """What each of these words is worth in a query, and its vector."""
+        wanted = np.array(ids)
+        return self._query_weights[wanted] * self._scales[wanted], self._vectors[wanted].astype(np.float32)
 
     def of_paths(self, paths: Sequence[str]) -> Floats:
         """What each path says by itself, its words weighted as those of a query; one row a path."""
@@ -144,13 +147,6 @@ class Encoder:
         ids = np.fromiter((i for row in parts for i, _ in row), np.int64)
         weights = np.fromiter((w for row in parts for _, w in row), np.float32)
         return self._sums(ids, weights, np.fromiter(map(len, parts), np.int64, len(parts)))
-
-    def path_vectors(self, paths: Sequence[str]) -> Floats:
-        """What each path says, every word weighted by how few of these paths share it."""
-        rows = [tuple(dict.fromkeys(words(_without_extension(path)))) for path in paths]
-        shared = Counter(word for row in rows for word in row)
-        rarity = {word: math.log(1 + len(rows) / count) for word, count in shared.items()}
-        return self.weighted([[(word, rarity[word]) for word in row] for row in rows])
 
     def _nothing(self) -> Floats:
         """A text without words: the last axis, which the words use least, since every row must have unit length."""
@@ -185,6 +181,11 @@ class Encoder:
         if self._floats is None:
             self._floats = self._vectors.astype(np.float32) * self._scales[:, None]
         return self._floats, ids
+
+
+def _unit(worth: Floats, vectors: Floats) -> Floats:
+    total: Floats = worth @ vectors
+    return total / np.float32(max(math.sqrt(float(total @ total)), 1e-9))
 
 
 def _without_extension(path: str) -> str:

@@ -19,7 +19,7 @@ def _skips(matters: bool) -> int:
 def _doctor(engine: Engine, request: requests.DoctorRequest, progress: object) -> requests.DoctorReport:
     from codeinfo.shells.mcp_check import with_server_checked  # a search must not pay for it
 
-    return with_server_checked(engine.doctor(request))
+    return with_server_checked(lambda: engine.doctor(request))
 
 
 OPERATIONS = (

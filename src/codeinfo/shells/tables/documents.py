@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from codeinfo.requests import documents as requests
@@ -15,57 +16,49 @@ def _skips(response: Any) -> int:
     return 3 if any(skip.matters for report in response.reports for skip in report.skipped) else 0
 
 
+_Operation = partial(Operation, group="documents", renderer=_RENDER)
+
 OPERATIONS = (
-    Operation(
+    _Operation(
         name="docs add",
         request=requests.DocsAddRequest,
         handler=lambda engine, request, progress: engine.documents.add(request, progress),
         summary="Add a collection of documents and index it.",
         help="A folder, files, a package (folder or tar.gz with a manifest), or a git repository at a revision.",
         read_only=False,
-        group="documents",
-        renderer=_RENDER,
         exit_code=_skips,
     ),
-    Operation(
+    _Operation(
         name="docs list",
         request=requests.DocsListRequest,
         handler=lambda engine, request, progress: engine.documents.list(request),
         summary="List collections, or the documents of some.",
         help="",
-        group="documents",
-        renderer=_RENDER,
     ),
-    Operation(
+    _Operation(
         name="docs sync",
         request=requests.DocsSyncRequest,
         handler=lambda engine, request, progress: engine.documents.sync(request, progress),
         summary="Fetch what is elsewhere and index what changed, by content.",
         help="The only command that goes to the network for a collection, beside adding one.",
         read_only=False,
-        group="documents",
-        renderer=_RENDER,
         exit_code=_skips,
     ),
-    Operation(
+    _Operation(
         name="docs remove",
         request=requests.DocsRemoveRequest,
         handler=lambda engine, request, progress: engine.documents.remove(request),
         summary="Forget collections and delete their indexes.",
         help="Your own files are not touched.",
         read_only=False,
-        group="documents",
         confirm="Remove {collections}?",
-        renderer=_RENDER,
     ),
-    Operation(
+    _Operation(
         name="docs search",
         request=requests.DocsSearchRequest,
         handler=lambda engine, request, progress: engine.documents.search(request, progress),
         summary="Find the passages that answer one to ten questions.",
         help="Each result says where it opens: page, sheet, slide, heading or line.",
-        group="documents",
-        renderer=_RENDER,
     ),
     Operation(
         name="docs ask",
@@ -78,34 +71,28 @@ OPERATIONS = (
         renderer="codeinfo.shells.render_answers:render",
         live="codeinfo.shells.chat:ask",
     ),
-    Operation(
+    _Operation(
         name="docs outline",
         request=requests.DocsOutlineRequest,
         handler=lambda engine, request, progress: engine.documents.outline(request),
         summary="Show the headings, pages, sheets or slides of a document.",
         help="",
-        group="documents",
-        renderer=_RENDER,
     ),
-    Operation(
+    _Operation(
         name="docs section",
         request=requests.DocsSectionRequest,
         handler=lambda engine, request, progress: engine.documents.section(request),
         summary="Show one section of a document, or all of it.",
         help="",
-        group="documents",
-        renderer=_RENDER,
     ),
-    Operation(
+    _Operation(
         name="docs related",
         request=requests.DocsRelatedRequest,
         handler=lambda engine, request, progress: engine.documents.related(request),
         summary="Show the documents that a document links to, is linked from, or resembles.",
         help="",
-        group="documents",
-        renderer=_RENDER,
     ),
-    Operation(
+    _Operation(
         name="docs pack",
         request=requests.DocsPackRequest,
         handler=lambda engine, request, progress: engine.documents.pack(request),
@@ -113,6 +100,5 @@ OPERATIONS = (
         help="A tar.gz with a manifest that lists every document with its hash.",
         read_only=False,
         group="local",
-        renderer=_RENDER,
     ),
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from codeinfo.requests import answers, documents
 from codeinfo.shells import mcp_shapes_answers as shapes
@@ -29,12 +30,16 @@ _CONVERSATION = Input("conversationId", "Go on with this conversation.")
 _WHOM = (Input("provider", "Ask this server of those set up."), Input("model", "Ask this model."))
 
 
+def _asked(values: Values) -> dict[str, Any]:
+    """What every question may say beside itself."""
+    named = {"conversation": "conversationId", "provider": "provider", "model": "model"}
+    return {field: values.get(name, "") for field, name in named.items()}
+
+
 def _ask_request(values: Values, project: str) -> answers.AskRequest:
     return answers.AskRequest(
         values["question"],
-        conversation=values.get("conversationId", ""),
-        provider=values.get("provider", ""),
-        model=values.get("model", ""),
+        **_asked(values),
         **placed(answers.AskRequest, "paths", project),
     )
 
@@ -43,9 +48,7 @@ def _documents_request(values: Values, project: str) -> documents.DocsAskRequest
     return documents.DocsAskRequest(
         values["question"],
         collections=values.get("collections", ()),
-        conversation=values.get("conversationId", ""),
-        provider=values.get("provider", ""),
-        model=values.get("model", ""),
+        **_asked(values),
         **placed(documents.DocsAskRequest, "path", project),
     )
 
@@ -60,37 +63,34 @@ def _agent_request(values: Values, project: str) -> answers.AgentRunRequest:
 
 
 def _ask(engine: Engine, request: answers.AskRequest | documents.DocsAskRequest, call: Call) -> answers.Answer:
-    return engine.answers.ask(
-        request, progress=call.progress, emit=call.check, steps=call.check, source="MCP", wrap=call.stoppable
-    )
+    return engine.answers.ask(request, **_watched_by(call))
 
 
 def _run_agent(engine: Engine, request: answers.AgentRunRequest, call: Call) -> answers.AgentRun:
-    return engine.answers.run_agent(
-        request, progress=call.progress, emit=call.check, steps=call.check, source="MCP", wrap=call.stoppable
-    )
+    return engine.answers.run_agent(request, **_watched_by(call))
 
+
+def _watched_by(call: Call) -> dict[str, Any]:
+    check = call.check
+    return {"progress": call.progress, "emit": check, "steps": check, "source": "MCP", "wrap": call.stoppable}
+
+
+_Answering = partial(Tool, codes=_ANSWER_CODES, open_world=True)
 
 TOOLS: tuple[Tool, ...] = (
-    Tool(
+    _Answering(
         name="codebase_question",
         operation="ask",
         sets=("answers",),
         description="A question about the codebase answered in prose, with citations that were checked. Slower than "
         "search_codebase: a chat model is asked where one is set up, otherwise the best passages are quoted.",
-        inputs=(
-            _QUESTION,
-            _CONVERSATION,
-            *_WHOM,
-        ),
+        inputs=(_QUESTION, _CONVERSATION, *_WHOM),
         request=_ask_request,
         result=shapes.AnswerOnly,
         shape=shapes.answer_only,
         perform=_ask,
-        codes=_ANSWER_CODES,
-        open_world=True,
     ),
-    Tool(
+    _Answering(
         name="ask_documents",
         operation="docs ask",
         sets=("docs", "answers"),
@@ -107,8 +107,6 @@ TOOLS: tuple[Tool, ...] = (
         result=shapes.DocumentAnswer,
         shape=shapes.document_answer,
         perform=_ask,
-        codes=_ANSWER_CODES,
-        open_world=True,
     ),
     Tool(
         name="list_agents",
@@ -121,7 +119,7 @@ TOOLS: tuple[Tool, ...] = (
         result=shapes.ListedAgents,
         shape=shapes.listed_agents,
     ),
-    Tool(
+    _Answering(
         name="run_agent_instruction",
         operation="agents run",
         sets=("agents",),
@@ -137,7 +135,5 @@ TOOLS: tuple[Tool, ...] = (
         result=shapes.AgentAnswer,
         shape=shapes.agent_answer,
         perform=_run_agent,
-        codes=_ANSWER_CODES,
-        open_world=True,
     ),
 )

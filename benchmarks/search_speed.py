@@ -1,0 +1,119 @@
+"""Asks the same questions of semble and of CodeInfo, in turn, and prints the median time of each.
+
+    python benchmarks/search_speed.py QUERIES.jsonl TREES --repos repos.tsv --semble-python … --semble-model FOLDER
+    python benchmarks/search_speed.py QUERIES.jsonl TREES --repos repos.tsv        # CodeInfo alone
+
+Both are processes that are running, with the index at hand: CodeInfo's on disk and its engine as servers have it,
+semble's in memory. Every question is new to both. A tree's questions are put to one, then to the other, and the order
+changes from tree to tree, so that a machine whose speed varies is as slow for both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from pathlib import Path
+
+from index_speed import NAMES, Contestant, folders_of
+
+LIMIT = 10
+
+
+def serve_codeinfo() -> None:
+    from codeinfo.config import Config
+    from codeinfo.engine import Engine
+    from codeinfo.requests import IndexRequest, SearchRequest
+
+    def config(cache: str) -> Config:
+        return Config.load({"paths.cache_dir": cache})
+
+    print("ready", flush=True)
+    with tempfile.TemporaryDirectory() as cache, Engine(config(cache), lasting=True) as engine:
+        tree = ""
+        for line in sys.stdin:
+            if line.startswith("/"):
+                tree = line.strip()
+                engine.index(IndexRequest((tree,)))
+                print("ready", flush=True)
+                continue
+            request = SearchRequest(query=json.loads(line), paths=(tree,), limit=LIMIT, refresh=False)
+            started = time.perf_counter()
+            found = engine.search(request)
+            print(time.perf_counter() - started, len(found.hits), flush=True)
+
+
+def serve_semble(model: str) -> None:
+    from semble import SembleIndex  # type: ignore[import-not-found, unused-ignore]
+
+    print("ready", flush=True)
+    index = None
+    for line in sys.stdin:
+        if line.startswith("/"):
+            index = SembleIndex.from_path(line.strip(), model_path=model)
+            print("ready", flush=True)
+            continue
+        query = json.loads(line)
+        started = time.perf_counter()
+        found = index.search(query, top_k=LIMIT, alpha=0.0)  # its ranking without vectors, which is its quickest
+        print(time.perf_counter() - started, len(found), flush=True)
+
+
+def race(
+    questions: dict[str, list[str]], folders: dict[str, Path], contestants: dict[str, Contestant]
+) -> dict[str, list[float]]:
+    times: dict[str, list[float]] = {name: [] for name in contestants}
+    for turn, (repo, asked) in enumerate(questions.items()):
+        for contestant in contestants.values():
+            contestant.say(str(folders[repo]))
+        for name in sorted(contestants, reverse=bool(turn % 2)):
+            times[name] += [1000 * float(contestants[name].say(json.dumps(query)).split()[0]) for query in asked]
+        medians = "   ".join(f"{name} {statistics.median(times[name][-len(asked) :]):6.2f} ms" for name in times)
+        print(f"{repo:20} {len(asked):3} questions   {medians}", flush=True)
+    return times
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("queries", type=Path, nargs="?", help="one JSON object a line, with repo and query")
+    arguments.add_argument("trees", type=Path, nargs="?", help="a folder of trees")
+    arguments.add_argument("--repos", type=Path, help="a table: name first, folder to index sixth")
+    arguments.add_argument("--semble-python", help="the Python that has semble")
+    arguments.add_argument("--semble-model", help="a model2vec folder for semble")
+    arguments.add_argument("--serve", choices=NAMES, help=argparse.SUPPRESS)
+    options = arguments.parse_args()
+    if options.serve:
+        serve_codeinfo() if options.serve == "codeinfo" else serve_semble(options.semble_model)
+        return 0
+    if options.trees is None or options.repos is None:
+        arguments.error("name the questions, the folder of trees and the table of repositories")
+    questions: dict[str, list[str]] = defaultdict(list)
+    for line in options.queries.read_text().splitlines():
+        questions[json.loads(line)["repo"]].append(json.loads(line)["query"])
+    contestants = {"codeinfo": Contestant([sys.executable, __file__, "--serve", "codeinfo"])}
+    if options.semble_python:
+        command = [options.semble_python, __file__, "--serve", "semble", "--semble-model", options.semble_model]
+        contestants["semble"] = Contestant(command)
+    times = race(questions, folders_of(options.trees, options.repos), contestants)
+    for contestant in contestants.values():
+        contestant.close()
+    return told(times)
+
+
+def told(times: dict[str, list[float]]) -> int:
+    for name, found in times.items():
+        cuts = statistics.quantiles(found, n=20)
+        print(f"{name}: p50 {statistics.median(found):.2f} ms, p95 {cuts[18]:.2f} ms, {len(found)} questions")
+    if "semble" not in times:
+        return 0
+    ratio = statistics.median(times["codeinfo"]) / statistics.median(times["semble"])
+    print(f"ratio of medians, CodeInfo to semble: {ratio:.2f} (at most 1)")
+    return 1 if ratio > 1 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

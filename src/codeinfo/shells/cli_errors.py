@@ -1,0 +1,45 @@
+"""Errors on a terminal: what happened and what to do, the exit code with it; a traceback only when asked for."""
+
+from __future__ import annotations
+
+import errno
+import sys
+
+import click
+
+from codeinfo.config import colour_refused
+from codeinfo.errors import CodeInfoError, OutOfSpace
+
+
+def tell(error: Exception, *, as_json: bool, debug: bool) -> int:
+    """Write an error to stderr; the exit code is returned."""
+    if debug:
+        import traceback
+
+        traceback.print_exception(error)
+    known = _known(error)
+    if as_json:
+        from codeinfo.jsonable import dumps
+
+        print(dumps({"error": {"code": known.code, "message": known.what, "next": known.next_step}}), file=sys.stderr)
+    else:
+        from codeinfo.shells.paper import clean
+
+        plain = False if colour_refused() else None
+        click.secho("error: ", fg="red", bold=True, nl=False, err=True, color=plain)
+        click.echo(clean(known.what), err=True)
+        if known.next_step:
+            click.echo(f"  {clean(known.next_step)}", err=True)
+    return known.exit_code
+
+
+def _known(error: Exception) -> CodeInfoError:
+    """The error as one of ours."""
+    if isinstance(error, CodeInfoError):
+        return error
+    if isinstance(error, MemoryError):
+        return OutOfSpace("out of memory", next_step="Lower index.workers or index.max_file_bytes.")
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return OutOfSpace(f"the disk is full: {error}", next_step="Free some space, or move paths.cache_dir.")
+    what = f"{type(error).__name__}: {error}"
+    return CodeInfoError(what, next_step="This is a fault of CodeInfo; --debug shows where.")

@@ -1,0 +1,110 @@
+"""What tests of the answer loop share: searches that bring what a test says, and a model that plays its parts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from codeinfo.agent.budget import Budget, Metered
+from codeinfo.agent.evidence import Item
+from codeinfo.agent.gate import Gate
+from codeinfo.agent.loop import Means, answer
+from codeinfo.agent.model import Model
+from codeinfo.agent.tools import ToolFunctions
+from codeinfo.errors import NotFound
+from codeinfo.providers.scripted import Reply, Request, ScriptedLlm
+from codeinfo.providers.structured import structured
+from codeinfo.providers.think import ThinkFilter
+from codeinfo.rank.policy import PolicySettings
+from codeinfo.settings import AnswerSettings
+from codeinfo.types import Distance, Hit, Intent, Quality, SearchResult
+
+
+def hit(number: int, distance: float = 0.5, text: str = "", score: float = 1.0) -> Hit:
+    return Hit(
+        root="/r",
+        path=f"src/part{number}.py",
+        start_line=1,
+        end_line=max(3, text.count("\n") + 1),
+        text=text or f"def part{number}(value):\n    total = value + {number}\n    return total",
+        text_line=1,
+        score=score,
+        chunk_id=number,
+        distance=Distance(distance),
+    )
+
+
+class World:
+    """Searches that bring what a test says, and a model that plays its parts by the kind of request."""
+
+    def __init__(
+        self,
+        searches: Sequence[Sequence[Hit]],
+        grades: Sequence[Any] = (1.0,),
+        replies: Sequence[Reply | str] = ("The total is returned by `part1` [1].",),
+        **settings: Any,
+    ) -> None:
+        self.searches, self.grades, self.replies = list(searches), list(grades), list(replies)
+        self.queries: list[str] = []
+        self.graded: list[int] = []  # passages a grading call saw
+        self.texts: list[str] = []
+        self.settings = AnswerSettings(**settings)
+        self.llm = ScriptedLlm(self._play)
+        self.budget = Budget(self.settings.max_tokens, self.settings.timeout_s)
+
+    def _play(self, request: Request) -> Reply:
+        properties = (request.schema or {}).get("properties", {})
+        if "grades" in properties:
+            count = request.messages[0].content.count("<<<passage ")
+            self.graded.append(count)
+            score = self.grades[min(len(self.queries), len(self.grades)) - 1]
+            if isinstance(score, Reply):
+                return score
+            scores = score if isinstance(score, list) else [score] * count
+            grades = [{"passage": n, "score": scores[n - 1]} for n in range(1, count + 1)]
+            return Reply(json.dumps({"grades": grades}))
+        if "query" in properties:
+            return Reply(json.dumps({"query": f"query {len(self.queries) + 1}", "missing": "the caller"}))
+        reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+        return Reply(reply) if isinstance(reply, str) else reply
+
+    def search(self, query: str) -> SearchResult:
+        self.queries.append(query)
+        found = self.searches.pop(0) if len(self.searches) > 1 else self.searches[0]
+        return SearchResult(query, Intent.CONCEPTUAL, tuple(found), Quality("ok", 1.0))
+
+    def means(self) -> Means:
+        def read_file(path: str, start: int, end: int) -> Item:
+            if not path.startswith("src/"):
+                raise NotFound(f"{path} is not an indexed file")
+            return Item(0, "/r", path, start, end, f"line {start} of {path}")
+
+        return Means(
+            model=Model(Metered(self.llm, self.budget), structured, ThinkFilter),
+            budget=self.budget,
+            tools=ToolFunctions(self.search, read_file, lambda path: f"{path}\n1-3 function part1"),
+            gate=self.gate(),
+            settings=self.settings,
+            allowed_tools=("search", "read_file", "outline"),
+        )
+
+    def gate(self) -> Gate:
+        return Gate(
+            PolicySettings(),
+            lambda distance: distance,
+            lambda query: dict.fromkeys(query.split(), 1.0),
+            self.settings.least_score,
+            self.settings.passage_chars,
+        )
+
+    def ask(self, question: str = "how is the total computed?", **more: Any) -> Any:
+        return answer(question, self.means(), emit=self.texts.append, **more)
+
+
+FIVE = [hit(n) for n in range(1, 6)]
+
+
+def interrupt(request: Request) -> Reply:
+    """The user has seen enough."""
+    raise KeyboardInterrupt

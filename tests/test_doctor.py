@@ -1,0 +1,61 @@
+"""`doctor` waits for nothing longer than it says, and says what it waited for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from codeinfo import Config
+from codeinfo.engine.doctor import examine
+from codeinfo.engine.parts import Parts
+from codeinfo.providers.testserver import EMBEDDING_MODEL, ScriptedServer, Trouble
+from codeinfo.requests import Check, DoctorReport
+from codeinfo.shells.mcp_check import server_check, with_server_checked
+
+
+def embedding_check(server: ScriptedServer, cache: Path, seconds: float) -> Check:
+    flags = {
+        "paths.cache_dir": str(cache),
+        "embedding.provider": "openai",
+        "embedding.base_url": server.url,
+        "embedding.model": EMBEDDING_MODEL,
+    }
+    config = Config.load(flags)
+    (check,) = [one for one in examine(config, Parts(config), (), seconds).checks if one.name == "embedding"]
+    return check
+
+
+@pytest.mark.parametrize("trouble", [Trouble.SILENT, Trouble.HANG, Trouble.DRIP_HEADERS])
+def test_a_silent_endpoint_is_given_up_in_time(trouble: Trouble, tmp_path: Path) -> None:
+    with ScriptedServer(troubles=[trouble] * 4) as server:
+        started = time.monotonic()
+        check = embedding_check(server, tmp_path, 0.4)
+        assert time.monotonic() - started < 4
+    assert check.state == "fail"
+    assert "0.4 s" in check.detail
+
+
+def test_an_endpoint_that_answers_is_well(tmp_path: Path) -> None:
+    with ScriptedServer() as server:
+        check = embedding_check(server, tmp_path, 10)
+    assert (check.state, "32 dimensions" in check.detail) == ("ok", True), check.detail
+
+
+def test_a_slow_server_is_a_warning_with_the_time_it_was_given() -> None:
+    check = server_check(0.01)
+    assert (check.state, check.detail) == ("warn", "the server was not ready within 0.01 s")
+    assert check.next_step
+
+
+def test_the_server_starts_while_the_rest_is_examined() -> None:
+    def examined() -> DoctorReport:
+        running = {thread.name for thread in threading.enumerate()} - before
+        return DoctorReport((Check("git", "ok", f"{len(running)} beside"),))
+
+    before = {thread.name for thread in threading.enumerate()}
+    git, mcp = with_server_checked(examined).checks
+    assert git.detail != "0 beside"
+    assert mcp.name == "mcp"
