@@ -116,7 +116,7 @@ class SearchProcess:
         self._waiting.append(waiting)
         with anyio.move_on_after(LATE_S):
             try:
-                await self._ready.stdin.send(packed(errand))
+                await self._ready.stdin.send(packed(errand._replace(opens=waiting.opens)))
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                 return None  # `run` notices as well
             if not waiting.opens:

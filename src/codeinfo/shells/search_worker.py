@@ -34,6 +34,7 @@ class Errand(NamedTuple):
     values: dict[str, Any]
     project: str
     most_chars: int  # of a reply that is one page
+    opens: bool = False  # nobody waits for this one: it is sent to have the index opened and made ready
 
 
 def packed(message: object) -> bytes:
@@ -76,6 +77,8 @@ def _serve(config: Config, incoming: BinaryIO, outgoing: BinaryIO) -> None:
 
 def _done(engine: Engine, tool: Tool, errand: Errand) -> Answered | None:
     try:
+        if errand.opens:
+            engine.prepare(errand.project or ".")
         result = tool.handler()(engine, errand.request, Call())
         return answered(tool, result, errand.values, errand.project, errand.most_chars)
     except Exception as error:
