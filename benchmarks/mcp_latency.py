@@ -163,7 +163,15 @@ def http(folder: Path, clients: int, seconds: float) -> None:
 def drive(url: str, kind: str, clients: int, seconds: float) -> float:
     """Calls a second by clients in processes of their own, so that they do not share the server's interpreter."""
     code = [sys.executable, __file__, "--drive", url, kind, str(seconds)]
-    running = [subprocess.Popen([*code, str(n)], stdout=subprocess.PIPE, text=True) for n in range(clients)]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    running = [subprocess.Popen([*code, str(n)], **pipes) for n in range(clients)]
+    for one in running:  # all are there before the first starts: none calls while others take the cores to start
+        assert one.stdout is not None
+        one.stdout.readline()
+    for one in running:
+        assert one.stdin is not None
+        one.stdin.write("go\n")
+        one.stdin.flush()
     return sum(float(one.communicate()[0]) for one in running)
 
 
@@ -180,6 +188,8 @@ def drive_one(url: str, kind: str, seconds: float, number: int) -> None:
     asked = queries(40) if kind == "again" else queries(2000, seed=os.getpid())
     tool = "nothing" if kind == "nothing" else "search_codebase"
     headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    print("ready", flush=True)
+    sys.stdin.readline()
     done, until = 0, time.perf_counter() + seconds
     while time.perf_counter() < until:
         arguments = {"query": asked[(done + number * 5) % len(asked)]} if tool != "nothing" else {}
@@ -203,8 +213,7 @@ def serve(folder: Path) -> None:
 
     from codeinfo.config import Config, use_one_blas_thread
     from codeinfo.requests.answers import AgentsRequest
-    from codeinfo.shells import mcp
-    from codeinfo.shells.mcp_calls import Hub
+    from codeinfo.shells.mcp import http_service
     from codeinfo.shells.mcp_tools import Tool, chosen_tools
 
     @dataclass(frozen=True, slots=True)
@@ -217,12 +226,12 @@ def serve(folder: Path) -> None:
     )  # fmt: skip
     use_one_blas_thread()
     os.chdir(folder)
-    service = mcp.Service(Hub(Config.load()), [*chosen_tools(["search"]), empty])
-    from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
-
-    manager = StreamableHTTPSessionManager(mcp.make_server(service), stateless=True)
-    app = Starlette(routes=[Route("/mcp", endpoint=StreamableHTTPASGIApp(manager))], lifespan=lambda app: manager.run())
-    listener = socket.create_server(("127.0.0.1", 0))
+    service = http_service(Config.load(), [*chosen_tools(["search"]), empty])
+    app = Starlette(routes=[Route("/mcp", endpoint=service.app)], lifespan=lambda app: service.running())
+    # As `codeinfo serve` listens: asyncio turns off Nagle's delay, 40 ms an answer, only where a socket says it is TCP.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
     print(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp", flush=True)
     uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none")).run(sockets=[listener])
 

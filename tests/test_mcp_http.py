@@ -26,12 +26,13 @@ from codeinfo.shells.http import make_app
 from codeinfo.shells.http_operations import NOT_SERVED
 from codeinfo.shells.http_safety import Access
 from codeinfo.shells.mcp import http_service
+from codeinfo.shells.mcp_tools import chosen_tools
 from codeinfo.shells.operations import operation, operation_names
 
 
 @contextmanager
 def served(config: Config, *tools: str) -> Iterator[str]:
-    service = http_service(config, tools)
+    service = http_service(config, chosen_tools(tools))
     routes = [Route("/mcp", endpoint=service.app), Mount("/mcp", app=service.app)]
     app = Starlette(routes=routes, lifespan=lambda app: service.running())
     listener = socket.create_server(("127.0.0.1", 0))

@@ -46,13 +46,18 @@ def shown_fields(kind: type) -> tuple[str, ...]:
 
 def dumps(value: object, *, indent: int | None = None) -> str:
     """JSON text; raises ValueError on NaN or infinity rather than write what no parser reads."""
+    return written(jsonable(value), indent=indent)
+
+
+def written(plain: Any, *, indent: int | None = None) -> str:
+    """The JSON text of what `jsonable` has made."""
     import json
 
-    text = json.dumps(jsonable(value), ensure_ascii=False, allow_nan=False, indent=indent)
+    text = json.dumps(plain, ensure_ascii=False, allow_nan=False, indent=indent)
     if text.isascii():
         return text
     try:
         text.encode()
     except UnicodeEncodeError:  # a file name that is not UTF-8: only an escape can carry it
-        return json.dumps(jsonable(value), allow_nan=False, indent=indent)
+        return json.dumps(plain, allow_nan=False, indent=indent)
     return text

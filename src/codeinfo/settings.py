@@ -173,6 +173,12 @@ class McpSettings:
         15.0, "Seconds a tool waits for an index that is being built; then it uses what is there.", minimum=0
     )
     idle_s: float = _row(600.0, "Models and indexes are let go of after this many seconds without a call.", minimum=1)
+    search_processes: int = _row(
+        2,
+        "Over HTTP searches are answered in up to so many processes of their own (some 50 MB each); none on one core.",
+        minimum=0,
+        maximum=16,
+    )
 
 
 @frozen

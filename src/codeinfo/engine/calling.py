@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from string import ascii_letters, digits
 from typing import NamedTuple
 
 from codeinfo.engine.judging import judged
@@ -14,6 +15,7 @@ from codeinfo.requests.code import CodeEdge
 from codeinfo.types import Definition
 
 NEAR_FILES = 5  # that are looked into for the callers of a search result, the most important importers first
+_OF_WORDS = f"{ascii_letters}{digits}_"
 
 
 def callers(world: IndexWorld, target: Wanted) -> list[CodeEdge]:
@@ -51,6 +53,20 @@ def callees(world: IndexWorld, symbol: SymbolId, definition: Definition) -> list
                 edge = CodeEdge(str(symbol), str(meant), kind, symbol.path, use.line, "resolved")
                 edges.setdefault((str(meant), kind), edge)
     return list(edges.values())
+
+
+def _may_be_called(world: IndexWorld, path: str, qualified: str) -> bool:
+    """Whether a near file could call a definition, by the text of its references alone: most results need no more.
+
+    Names end as their qualified ones do. A call has its parenthesis there, except that an import may rename it.
+    """
+    word = qualified[len(qualified.rstrip(_OF_WORDS)) :]
+    own = world.graph.files.get(path)
+    if own is None or f"{word}(" in world.uses(own.file_id):
+        return True
+    importers = dict.fromkeys(edge.source for edge in world.graph.edges_to(path))
+    near = [file for file in (world.graph.files[one] for one in importers) if not file.is_test][:NEAR_FILES]
+    return any(word in world.uses(file.file_id) for file in near)
 
 
 # --- around a search result ----------------------------------------------------------------------------------------
@@ -98,6 +114,8 @@ def near_callers(world: IndexWorld, path: str, qualified: str, effort: Effort) -
 
 
 def _near_callers(world: IndexWorld, path: str, qualified: str, effort: Effort) -> tuple[tuple[Caller, ...], bool]:
+    if not _may_be_called(world, path, qualified):
+        return (), True
     unit = world.unit(path) if effort.allows(path) else None
     if unit is None:
         return (), False

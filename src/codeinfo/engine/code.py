@@ -107,7 +107,7 @@ class CodeOperations:
 
     def relations(self, keeper: Upkeep, paths: Sequence[str]) -> dict[str, Relations]:
         """How the files of a result hang together with others, from the index as it is."""
-        store = keeper.live_store()
+        store = keeper.live_store() if paths else None
         if store is None:
             return {}
         graph = self._graphs.graph(store, keeper.root)

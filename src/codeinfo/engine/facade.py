@@ -182,6 +182,15 @@ class Engine:
         """How far the refresh of a root is that goes on now in this process."""
         return self._lasting.running(self.upkeep(path)) if self._lasting is not None else None
 
+    def prepare(self, path: str | Path) -> None:
+        """Work out beforehand what searches of an index need, as it is now."""
+        from codeinfo.engine.preparing import prepare
+
+        keeper = self.upkeep(path)
+        store = keeper.live_store()
+        for _ in prepare(keeper, store) if store is not None else ():
+            pass
+
     def search(self, request: SearchRequest, progress: ProgressSink | None = None) -> SearchResult:
         from codeinfo.engine.searching import search_roots
 

@@ -6,12 +6,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from codeinfo.store.code import read_beside, write_beside
+from codeinfo.store.code import read_beside, version_beside, write_beside
 from codeinfo.store.sqlite import SqliteStore
 
 NAME = "pattern-hints.json"
 
 Hints = Mapping[str, tuple[str, str]]  # path → trend, warning
+
+
+def hints_version(store: SqliteStore) -> object:
+    """Another one after each `write_hints`, whichever process it was called in."""
+    return version_beside(store, NAME)
 
 
 def read_hints(store: SqliteStore) -> Hints | None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codeinfo.engine.hints import Hints, read_hints
+from codeinfo.engine.hints import Hints, hints_version, read_hints
 from codeinfo.engine.history import History
 from codeinfo.engine.memories import Memories
 from codeinfo.engine.upkeep import Upkeep
@@ -41,7 +41,7 @@ class _Project:
         self.history = History(keeper.root)
         self.memories = Memories(keeper, self.history)
         self._patterns: PatternState | None = None
-        self._hints: tuple[Path, Hints | None] | None = None
+        self._hints: tuple[object, Hints | None] = (None, None)
 
     @property
     def patterns(self) -> PatternState:
@@ -62,8 +62,9 @@ class _Project:
         known = self._patterns.hints() if self._patterns is not None else None
         if known is not None:
             return known
-        if self._hints is None or self._hints[0] != store.folder or self._hints[1] is None:
-            self._hints = store.folder, read_hints(store)
+        version = hints_version(store)
+        if self._hints[0] != version:
+            self._hints = version, read_hints(store)
         return self._hints[1]
 
 

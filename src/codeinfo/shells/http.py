@@ -35,6 +35,7 @@ from codeinfo.shells.http_runs import Runs
 from codeinfo.shells.http_safety import LOOPBACK, Access, App, Guard, given_token, hosts_for, kept_token
 from codeinfo.shells.http_state import LogLines, State
 from codeinfo.shells.mcp import http_service
+from codeinfo.shells.mcp_tools import chosen_tools
 
 STATIC = Path(__file__).parent / "web" / "static"
 MCP_SETS = ("search", "edit", "answers", "agents", "docs")
@@ -58,7 +59,7 @@ def make_app(config: Config, access: Access, allowed: tuple[Path, ...] = ()) -> 
     app.state.codeinfo = _state(config, access, allowed)
     app.openapi = partial(_document, app.openapi)  # type: ignore[method-assign]
     engine = app.state.codeinfo.engine
-    app.state.mcp = http_service(config, MCP_SETS, lambda: engine, app.state.codeinfo.root_of)
+    app.state.mcp = http_service(config, chosen_tools(MCP_SETS), lambda: engine, app.state.codeinfo.root_of)
     add_handlers(app)
     add_unknown_page(app)
     for router in (

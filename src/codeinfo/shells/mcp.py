@@ -10,7 +10,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +25,7 @@ from mcp.shared.exceptions import MCPError
 from codeinfo import __version__
 from codeinfo.config import Config
 from codeinfo.errors import CodeInfoError
-from codeinfo.shells.mcp_calls import Call, Hub
+from codeinfo.shells.mcp_calls import Asked, Call, Hub, Reply
 from codeinfo.shells.mcp_context import CONTEXT_URI, PROMPTS, PromptRow, codebase_context
 from codeinfo.shells.mcp_stdio import stdio
 from codeinfo.shells.mcp_tools import Tool, chosen_tools
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from codeinfo.engine import Engine
+    from codeinfo.shells.mcp_aside import Aside
 
 THREADS = 8  # calls worked on at once; more wait
 PROGRESS_S = 0.2  # between two notifications of progress
@@ -55,11 +56,13 @@ Done = TypeVar("Done")
 class Service:
     """What the SDK's server asks for, answered by a hub."""
 
-    def __init__(self, hub: Hub, tools: Iterable[Tool]) -> None:
+    def __init__(self, hub: Hub, tools: Iterable[Tool], aside: Aside | None = None) -> None:
         self.hub = hub
+        self.aside = aside
         self._tools = {tool.name: tool for tool in tools}
         self._described = [described(tool) for tool in self._tools.values()]
         self._limiter = anyio.CapacityLimiter(THREADS)
+        self._at_hand: set[str] = set()  # projects, as calls name them
         self._warmed = False
 
     async def list_tools(self, context: Any, params: Any) -> types.ListToolsResult:
@@ -75,12 +78,30 @@ class Service:
             raise MCPError(types.INVALID_PARAMS, f"unknown tool {params.name}; this server offers: {known}")
         started = time.perf_counter()
         try:
-            reply, text = await self._in_thread(context, partial(self.hub.perform, tool, params.arguments or {}))
+            reply, text = await self._performed(context, tool, params.arguments or {})
         except CodeInfoError as error:
             log.debug("%s failed: %s", tool.name, error)
             return failed(tool, error)
         log.debug("%s: %d characters in %.1f ms", tool.name, len(text), 1000 * (time.perf_counter() - started))
         return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=reply)
+
+    async def _performed(self, context: Any, tool: Tool, arguments: Mapping[str, Any]) -> tuple[Reply, str]:
+        if self.aside is not None and tool.repeatable:
+            asked = await self._understood(tool, arguments)
+            answer = asked.known or await self.aside.answer(asked)
+            if answer is not None:
+                return self.hub.told(asked, answer)
+        return await self._in_thread(context, partial(self.hub.perform, tool, arguments))
+
+    async def _understood(self, tool: Tool, arguments: Mapping[str, Any]) -> Asked:
+        """In a thread the first time, which makes an engine and reads the project's settings; from then on it takes
+        less than the way to a thread and back."""
+        project = str(arguments.get(tool.project.name, "")) if tool.project else ""
+        if project in self._at_hand:
+            return self.hub.understood(tool, arguments)
+        asked = await anyio.to_thread.run_sync(self.hub.understood, tool, arguments, limiter=self._limiter)
+        self._at_hand.add(project)
+        return asked
 
     async def list_resources(self, context: Any, params: Any) -> types.ListResourcesResult:
         about = "The working folder's project on one page: entry points, hubs, key types, patterns, memories."
@@ -207,7 +228,7 @@ def make_server(service: Service) -> Server[Any]:
         version=__version__,
         title="CodeInfo",
         instructions=INSTRUCTIONS,
-        lifespan=partial(_lifespan, service.hub),
+        lifespan=partial(_lifespan, service),
         on_list_tools=service.list_tools,
         on_call_tool=service.call_tool,
         on_list_resources=service.list_resources,
@@ -219,9 +240,11 @@ def make_server(service: Service) -> Server[Any]:
 
 
 @asynccontextmanager
-async def _lifespan(hub: Hub, server: object) -> AsyncIterator[dict[str, Any]]:
+async def _lifespan(service: Service, server: object) -> AsyncIterator[dict[str, Any]]:
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_release_when_idle, hub)
+        tasks.start_soon(_release_when_idle, service.hub)
+        if service.aside is not None:
+            tasks.start_soon(service.aside.run)
         yield {}
         tasks.cancel_scope.cancel()
 
@@ -265,7 +288,7 @@ class HttpService:
 
 def http_service(
     config: Config,
-    tools: Iterable[str],
+    tools: Iterable[Tool],
     make_engine: Callable[[], Engine] | None = None,
     place: Callable[[str], str] | None = None,
 ) -> HttpService:
@@ -273,6 +296,8 @@ def http_service(
     a project's name means, where not every folder may be named."""
     from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 
-    service = Service(Hub(config, make_engine, place), chosen_tools(tools))
+    from codeinfo.shells.mcp_aside import Aside
+
+    service = Service(Hub(config, make_engine, place), tools, Aside(config))
     manager = StreamableHTTPSessionManager(make_server(service), stateless=True)
     return HttpService(StreamableHTTPASGIApp(manager), manager.run)

@@ -19,17 +19,21 @@ _SIGNS = 120  # characters that `truncated` and a cursor may need themselves
 
 def fitted(reply: Reply, tokens: int, cursor: str = "") -> Reply:
     """`reply` from the cursor on, with as much as fits."""
-    from codeinfo.agent.evidence import CHARS_PER_TOKEN  # behind the handshake
-
     starts = _read(cursor)
     if starts:
         reply = {name: _from(name, value, starts) for name, value in reply.items()}
-    limit = tokens * CHARS_PER_TOKEN
+    limit = most_chars(tokens)
     if size(reply) <= limit:
         return reply
     cut, places = _cut(reply, limit - _SIGNS)
     goes_on = {name: starts.get(name, 0) + at for name, at in places.items()}
     return {**cut, "truncated": True, **({"cursor": _written(goes_on)} if goes_on else {})}
+
+
+def most_chars(tokens: int) -> int:
+    from codeinfo.agent.evidence import CHARS_PER_TOKEN  # behind the handshake
+
+    return tokens * CHARS_PER_TOKEN
 
 
 def size(value: Any) -> int:

@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from codeinfo.config import Config
 from codeinfo.errors import NotFound
-from codeinfo.jsonable import dumps
+from codeinfo.jsonable import dumps, written
 from codeinfo.requests import Progress
-from codeinfo.shells.mcp_budget import fitted
+from codeinfo.shells.mcp_budget import fitted, most_chars
 from codeinfo.shells.mcp_tools import Tool
 
 if TYPE_CHECKING:
@@ -24,7 +24,26 @@ if TYPE_CHECKING:
 
 Reply = dict[str, Any]
 Key = tuple[str, str, str]  # tool, project, arguments
-Answered = tuple[Reply, tuple[str, ...]]
+
+
+class Answered(NamedTuple):
+    """A whole reply, the files it comes from, and its text; none where it needs several pages."""
+
+    whole: Reply
+    files: tuple[str, ...]
+    text: str
+
+
+class Asked(NamedTuple):
+    """A call as it was understood. `key` and `mark` say what an answer may be kept for; `known` is one that was."""
+
+    tool: Tool
+    values: Reply
+    project: str
+    cursor: str
+    key: Key | None
+    mark: object | None
+    known: Answered | None
 
 
 class Call:
@@ -81,6 +100,12 @@ class _Stoppable:
         return self._call.follow(self._llm.stream(messages, **options))
 
 
+def answered(tool: Tool, result: Any, values: Reply, project: str, most_chars: int) -> Answered:
+    whole = tool.shape(result, values)
+    text = written(whole)
+    return Answered(whole, tuple(tool.files(result, project)), text if len(text) <= most_chars else "")
+
+
 class Recent:
     """The latest replies, each with the mark of the project's state that it was made from."""
 
@@ -127,28 +152,40 @@ class Hub:
 
     def perform(self, tool: Tool, arguments: Mapping[str, Any], call: Call) -> tuple[Reply, str]:
         """The reply within its budget, as JSON and as text."""
+        asked = self.understood(tool, arguments)
+        if asked.known is not None:
+            return self.told(asked, asked.known)
+        with self.engine() as engine:
+            result = tool.handler()(engine, tool.request(asked.values, asked.project), call)
+        return self.told(asked, answered(tool, result, asked.values, asked.project, self._most_chars))
+
+    def understood(self, tool: Tool, arguments: Mapping[str, Any]) -> Asked:
         values = tool.read(arguments)
         cursor = values.pop("cursor", "")
         with self.engine() as engine:
             project = self._project(engine, values.pop(tool.project.name, "")) if tool.project else ""
-            whole, files = self._answered(engine, tool, values, project, call)
-            reply = fitted(whole, self._config.mcp.reply_tokens, cursor)
-            text = dumps(reply)
-            engine.savings.record(tool.name, len(text), files)
+            if not tool.repeatable:
+                return Asked(tool, values, project, cursor, None, None, None)
+            key = (tool.name, project, dumps(values))
+            mark = engine.mark(project or ".")
+            return Asked(tool, values, project, cursor, key, mark, self._recent.get(key, mark) if mark else None)
+
+    def told(self, asked: Asked, answer: Answered) -> tuple[Reply, str]:
+        """One page. The pages of a long reply, and what several agents ask, are worked out once while nothing
+        changes."""
+        reply, text = answer.whole, answer.text
+        if asked.cursor or not text:
+            reply = fitted(reply, self._config.mcp.reply_tokens, asked.cursor)
+            text = written(reply)
+        with self.engine() as engine:
+            engine.savings.record(asked.tool.name, len(text), answer.files)
+            if asked.known is None and asked.key and asked.mark and asked.mark is engine.mark(asked.project or "."):
+                self._recent.put(asked.key, asked.mark, answer)  # nothing changed while it was worked out
         return reply, text
 
-    def _answered(self, engine: Engine, tool: Tool, values: Reply, project: str, call: Call) -> Answered:
-        """The whole reply and the files it comes from. The pages of a long one, and what several agents ask, are worked
-        out once while nothing changes."""
-        key = (tool.name, project, dumps(values)) if tool.repeatable else None
-        mark = engine.mark(project or ".") if key else None
-        if key and mark and (known := self._recent.get(key, mark)):
-            return known
-        result = tool.handler()(engine, tool.request(values, project), call)
-        answered = tool.shape(result, values), tuple(tool.files(result, project))
-        if key and mark and mark is engine.mark(project or "."):  # nothing changed while it was worked out
-            self._recent.put(key, mark, answered)
-        return answered
+    @property
+    def _most_chars(self) -> int:
+        return most_chars(self._config.mcp.reply_tokens)
 
     @contextmanager
     def engine(self) -> Iterator[Engine]:

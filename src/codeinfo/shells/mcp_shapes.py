@@ -10,7 +10,6 @@ from codeinfo.jsonable import PLAIN, jsonable, shown_fields
 
 if TYPE_CHECKING:
     from codeinfo.requests import IndexResponse, StatusReport
-    from codeinfo.requests.answers import AgentList, AgentRun, Answer
     from codeinfo.requests.code import ReferenceReport
     from codeinfo.requests.knowledge import MemoryList
     from codeinfo.types import Card, Hit, RelatedMemory, SearchResult
@@ -23,10 +22,10 @@ def without_none(value: Any) -> Any:
     if type(value) in PLAIN:
         return value
     if shown := shown_fields(type(value)):
-        pairs = ((name, getattr(value, name)) for name in shown)
-        return {name: without_none(one) for name, one in pairs if one is not None}
+        pairs = [(name, getattr(value, name)) for name in shown]
+        return {name: one if type(one) in PLAIN else without_none(one) for name, one in pairs if one is not None}
     if isinstance(value, tuple | list):
-        return [without_none(one) for one in value]
+        return [one if type(one) in PLAIN else without_none(one) for one in value]
     return jsonable(value)
 
 
@@ -322,88 +321,3 @@ def reingested(response: IndexResponse, values: dict[str, Any]) -> Reply:
     )
     reply: Reply = jsonable(done)
     return reply
-
-
-# --- answers -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    type: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerOnly:
-    conversationId: str
-    modelId: str
-    segments: tuple[Segment, ...]
-
-
-def answer_only(answer: Answer, values: dict[str, Any]) -> Reply:
-    return shaped(AnswerOnly(answer.conversation_id, answer.model_id, (Segment("answer", answer.text),)))
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentSource:
-    """`number` is the [n] of the answer; `section` is a page, sheet, slide or heading; `opens` is where to read it."""
-
-    number: int
-    collection: str
-    document: str
-    opens: str
-    section: str | None = None
-    problem: str | None = None  # why the claim it stands for is not verified
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentAnswer:
-    """`confidence` is high, medium or low."""
-
-    answer: str
-    sources: tuple[DocumentSource, ...]
-    confidence: str
-    conversationId: str
-    modelId: str
-    note: str | None = None
-
-
-def document_answer(answer: Answer, values: dict[str, Any]) -> Reply:
-    sources = tuple(
-        DocumentSource(
-            one.number, one.collection, one.path, one.opens, section=one.section or None, problem=one.problem or None
-        )
-        for one in answer.citations
-    )
-    note = "; ".join(answer.notes) or None
-    found = DocumentAnswer(answer.text, sources, answer.confidence, answer.conversation_id, answer.model_id, note=note)
-    return shaped(found)
-
-
-@dataclass(frozen=True, slots=True)
-class AgentAnswer:
-    agentName: str
-    conversationId: str
-    modelId: str
-    segments: tuple[Segment, ...]
-
-
-def agent_answer(run: AgentRun, values: dict[str, Any]) -> Reply:
-    segment = Segment("answer", run.answers[-1].text)
-    return shaped(AgentAnswer(run.agent, run.conversation_id, run.model_id, (segment,)))
-
-
-@dataclass(frozen=True, slots=True)
-class ListedAgent:
-    name: str
-    description: str
-    disabled: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ListedAgents:
-    agents: tuple[ListedAgent, ...]
-
-
-def listed_agents(found: AgentList, values: dict[str, Any]) -> Reply:
-    return shaped(ListedAgents(tuple(ListedAgent(a.name, a.description, bool(a.problem)) for a in found.agents)))

@@ -43,6 +43,10 @@ def _plain(result: Any, values: Values) -> dict[str, Any]:
     return reply
 
 
+def _never(request: Any) -> None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Tool:
     """`request` makes the operation's request of the arguments and the project's folder ("" unless given); `shape`
@@ -61,6 +65,7 @@ class Tool:
     files: Callable[[Any, str], Iterable[str]] = _no_files  # what a reader would have opened instead; "" is here
     project: Input | None = PROJECT  # the argument that names the project
     repeatable: bool = False  # its reply stays the same until a file of the project changes
+    aside: Callable[[Any], Any | None] = _never  # the request for a process that only reads indexes, if that can do it
     open_world: bool = False  # it may talk to a model endpoint or the network
 
     def arguments(self) -> tuple[Input, ...]:

@@ -96,6 +96,16 @@ def read_beside(store: SqliteStore, name: str) -> bytes | None:
         return None
 
 
+def version_beside(store: SqliteStore, name: str) -> tuple[str, int, int] | None:
+    """Which version of a derived file there is, None where there is none: it is only ever replaced as a whole."""
+    path = f"{store.folder}/{name}"
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return path, status.st_ino, status.st_mtime_ns
+
+
 def write_beside(store: SqliteStore, name: str, data: bytes) -> None:
     """Replace a derived file as a whole. Losing it costs time only, so a full disk is no failure."""
     path = Path(store.folder, name)

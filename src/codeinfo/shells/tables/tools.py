@@ -3,6 +3,7 @@ when this is the right tool."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from codeinfo import requests
@@ -40,6 +41,11 @@ def _search_request(values: Values, project: str) -> requests.SearchRequest:
     )
 
 
+def _plain_search(request: requests.SearchRequest) -> requests.SearchRequest | None:
+    """Without a look at the files, which a card and a revision of git need."""
+    return replace(request, refresh=False) if not request.purpose and not request.changed_since else None
+
+
 def _status_and_progress(engine: Engine, request: requests.StatusRequest, call: Call) -> Any:
     return engine.status(request), engine.indexing(request.paths[0])
 
@@ -66,6 +72,7 @@ TOOLS: tuple[Tool, ...] = (
         shape=shapes.search_codebase,
         files=shapes.hit_files,
         repeatable=True,
+        aside=_plain_search,
     ),
     direct(
         "get_symbol_references",

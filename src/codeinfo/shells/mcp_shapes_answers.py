@@ -1,0 +1,93 @@
+"""Answers of models and agents in the shape that clients of other servers know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from codeinfo.shells.mcp_shapes import Reply, shaped
+
+if TYPE_CHECKING:
+    from codeinfo.requests.answers import AgentList, AgentRun, Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    type: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerOnly:
+    conversationId: str
+    modelId: str
+    segments: tuple[Segment, ...]
+
+
+def answer_only(answer: Answer, values: dict[str, Any]) -> Reply:
+    return shaped(AnswerOnly(answer.conversation_id, answer.model_id, (Segment("answer", answer.text),)))
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentSource:
+    """`number` is the [n] of the answer; `section` is a page, sheet, slide or heading; `opens` is where to read it."""
+
+    number: int
+    collection: str
+    document: str
+    opens: str
+    section: str | None = None
+    problem: str | None = None  # why the claim it stands for is not verified
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentAnswer:
+    """`confidence` is high, medium or low."""
+
+    answer: str
+    sources: tuple[DocumentSource, ...]
+    confidence: str
+    conversationId: str
+    modelId: str
+    note: str | None = None
+
+
+def document_answer(answer: Answer, values: dict[str, Any]) -> Reply:
+    sources = tuple(
+        DocumentSource(
+            one.number, one.collection, one.path, one.opens, section=one.section or None, problem=one.problem or None
+        )
+        for one in answer.citations
+    )
+    note = "; ".join(answer.notes) or None
+    found = DocumentAnswer(answer.text, sources, answer.confidence, answer.conversation_id, answer.model_id, note=note)
+    return shaped(found)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentAnswer:
+    agentName: str
+    conversationId: str
+    modelId: str
+    segments: tuple[Segment, ...]
+
+
+def agent_answer(run: AgentRun, values: dict[str, Any]) -> Reply:
+    segment = Segment("answer", run.answers[-1].text)
+    return shaped(AgentAnswer(run.agent, run.conversation_id, run.model_id, (segment,)))
+
+
+@dataclass(frozen=True, slots=True)
+class ListedAgent:
+    name: str
+    description: str
+    disabled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ListedAgents:
+    agents: tuple[ListedAgent, ...]
+
+
+def listed_agents(found: AgentList, values: dict[str, Any]) -> Reply:
+    return shaped(ListedAgents(tuple(ListedAgent(a.name, a.description, bool(a.problem)) for a in found.agents)))
