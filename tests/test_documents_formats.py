@@ -10,7 +10,8 @@ from document_tools import FIXTURES, add, ask, engine, harbour
 
 from codeinfo.engine import Engine
 from codeinfo.index.chunk import ChunkSettings
-from codeinfo.index.documents import PASSAGE, document_parse, passage_text
+from codeinfo.index.documents import document_parse
+from codeinfo.index.passages import PASSAGE, passage_text
 from codeinfo.sources.documents import formats
 from codeinfo.sources.documents.html import html_document
 from codeinfo.sources.documents.model import Block, BlockKind, Document, as_markdown
