@@ -11,6 +11,7 @@ import gc
 import os
 import signal
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -289,7 +290,15 @@ def _quiet_pipe() -> Any:
 
 
 def main() -> NoReturn:
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        sys.exit(code)  # Python says itself what it thinks of that
+    if threading.active_count() > 1:
+        sys.exit(code)
+    os._exit(code)  # everything is closed and written: taking the interpreter apart piece by piece only takes time
 
 
 def run(argv: Sequence[str]) -> int:
