@@ -2,8 +2,8 @@
 
     python benchmarks/mcp_latency.py [--chunks 20000] [--calls 300] [--clients 8] [--seconds 10]
 
-The project is generated: files of several functions each, with words from a fixed list, until it has the chunks asked
-for. Figures are of this machine; the HTTP part compares a search with an empty tool of the same server in one run.
+The project is generated, its words spread as in real code. Figures are of this machine; the HTTP part compares a
+search with an empty tool of the same server in one run.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
 import resource
 import statistics
 import subprocess
@@ -21,38 +20,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-WORDS = """account batch buffer cache channel client cluster column command config context cursor dataset decode delete
-device digest domain encode engine entity event expire export field filter folder format frame gateway graph group
-handle header history import index insert invoice item journal kernel label layout ledger limit listen loader lock
-logger market matrix member memory merge message metric module network node notify object offset option order packet
-parser partition payment payload permit pipeline policy pool process profile project proxy queue quota reader record
-region release render replica report request resolve resource response retry role route sample schedule schema scope
-search sector secret segment select sender series server service session shard signal snapshot socket source stage state
-storage stream subject submit summary switch symbol table target task template tenant thread ticket token topic trace
-transfer transport trigger update upload user validate value vector version volume wallet watch window worker writer"""
+from synthetic import queries, write_tree
 
-
-def generate(folder: Path, chunks: int) -> None:
-    chance = random.Random(7)
-    words = WORDS.split()
-    for number in range(-(-chunks // 10)):
-        parts = [function(*chance.sample(words, 4), chance.sample(words, 18)) for _ in range(10)]
-        place = folder / f"pkg{number % 40}" / f"{chance.choice(words)}_{number}.py"
-        place.parent.mkdir(exist_ok=True)
-        place.write_text("\n\n".join(parts))
-
-
-def function(verb: str, noun: str, first: str, second: str, more: list[str]) -> str:
-    pairs = zip(more[::2], more[1::2], strict=True)
-    body = "".join(f"    {one}_{other} = {verb}.{one}({other}_{noun}, {first!r})\n" for one, other in pairs)
-    words = f"{verb.title()} the {noun} of a {first} by its {second}."
-    return f'def {verb}_{noun}({first}, {second}):\n    """{words}"""\n{body}    return {second}\n'
-
-
-def queries(count: int, seed: int = 11) -> list[str]:
-    chance = random.Random(seed)
-    words = WORDS.split()
-    return [" ".join(chance.sample(words, chance.choice((1, 2, 3, 5)))) for _ in range(count)]
+CHUNKS_PER_FILE = 20
 
 
 class Session:
@@ -254,8 +224,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as home:
             os.environ["CODEINFO_HOME"] = f"{home}/codeinfo"
             folder = Path(home) / "project"
-            folder.mkdir()
-            generate(folder, options.chunks)
+            write_tree(folder, options.chunks // CHUNKS_PER_FILE, CHUNKS_PER_FILE)
             handshake(folder)
             stdio(folder, options.calls)
             http(folder, options.clients, options.seconds)

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 import pytest
 
-from codeinfo.frozen import frozen
+from codeinfo.frozen import changed, frozen
 
 T = TypeVar("T")
 
@@ -73,6 +73,15 @@ def test_it_is_a_frozen_dataclass() -> None:
     with pytest.raises(TypeError):
         Point()  # type: ignore[call-arg]
     assert Point(1).tags is not Point(1).tags
+
+
+def test_some_values_can_be_exchanged() -> None:
+    point = Point(1, tags=["a"])
+    other = changed(point, y=5)
+    assert other == dataclasses.replace(point, y=5)
+    assert (point.y, other.tags) == (2, ["a"])
+    with pytest.raises(TypeError, match="Point has no z"):
+        changed(point, z=1)
 
 
 def test_fields_may_have_any_name() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Protocol
 
+from codeinfo.frozen import changed
 from codeinfo.tokens import identifiers, split_identifier
 from codeinfo.types import FileKind, Hit, HitContext
 
@@ -127,6 +127,6 @@ def enriched(
 ) -> tuple[Hit, ...]:
     """`callers` are keyed by path and qualified name."""
     return tuple(
-        replace(hit, context=context(hit, relations, hints, tests, callers.get((hit.path, hit.symbol), ())))
+        changed(hit, context=context(hit, relations, hints, tests, callers.get((hit.path, hit.symbol), ())))
         for hit in hits
     )

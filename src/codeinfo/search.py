@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from codeinfo.frozen import frozen
+from codeinfo.frozen import changed, frozen
 from codeinfo.ports import ChunkRow, Embedder, Snapshot, StoredSymbol, WordEmbedder, reads_words
 from codeinfo.rank import boost, meaning
 from codeinfo.rank.focus import Finder, budget_for, focus
@@ -300,7 +300,7 @@ def _explained(hit: Hit, item: Ranked, query: Query, evidence: Evidence, view: S
     named = boost.multipliers(query, view.paths[item.file], view.kinds[item.file], view.usual_depth, w)
     named["length"] = 1 + w.length * float(_relative_lengths(view)[item.file])
     factors = [Signal(name, round(value, 4), round(value, 4), factor=True) for name, value in named.items()]
-    return replace(hit, signals=(*added, *factors), ranks=_ranks(item.file, evidence))
+    return changed(hit, signals=(*added, *factors), ranks=_ranks(item.file, evidence))
 
 
 def _ranks(file: int, evidence: Evidence) -> dict[str, int]:

@@ -16,6 +16,7 @@ from codeinfo.engine.memories import Memories
 from codeinfo.engine.upkeep import Upkeep
 from codeinfo.enrich import MOST_LISTED, enriched
 from codeinfo.errors import NotFound
+from codeinfo.frozen import changed
 from codeinfo.knowledge.memory import described
 from codeinfo.requests import Progress, SearchRequest
 from codeinfo.sources.files import read_regular
@@ -175,13 +176,13 @@ class KnowledgeOperations:
             found, said = project.memories.related(request.query, paths, symbols, now)
             memories += found
             notes += said if request.purpose else [*said, *project.trend_note()]
-        result = replace(
+        result = changed(
             result,
             hits=tuple(hits[_key(hit)] for hit in result.hits),
             memories=tuple(memories[:3]),
             notes=(*result.notes, *notes),
         )
-        return replace(result, preflight=self._card(request, result, roots[0], now)) if request.purpose else result
+        return changed(result, preflight=self._card(request, result, roots[0], now)) if request.purpose else result
 
     def _with_context(self, project: _Project, hits: Sequence[Hit]) -> tuple[Hit, ...]:
         store = project.keeper.live_store()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import NotFound, UsageError
+from codeinfo.frozen import changed
 from codeinfo.ports import Snapshot
 from codeinfo.requests import SearchRequest, SimilarRequest
 from codeinfo.search import SMALLEST_EXCERPT, SearchOptions, search
@@ -38,7 +38,7 @@ def search_roots(request: SearchRequest, opened: Sequence[Opened]) -> SearchResu
         return results[0]
     hits = sorted((hit for result in results for hit in result.hits), key=lambda hit: -hit.score)
     best = max(results, key=lambda result: result.quality.confidence)
-    return replace(
+    return changed(
         best,
         hits=tuple(hits[: request.limit]),
         dropped=tuple(dropped for result in results for dropped in result.dropped),
@@ -66,8 +66,8 @@ def _search_root(
         notes = (*notes, *_remarks(request, max_chars, view))
     if request.snippets and not notes:
         return found
-    hits = found.hits if request.snippets else tuple(replace(hit, text="") for hit in found.hits)
-    return replace(found, hits=hits, notes=(*found.notes, *notes))
+    hits = found.hits if request.snippets else tuple(changed(hit, text="") for hit in found.hits)
+    return changed(found, hits=hits, notes=(*found.notes, *notes))
 
 
 def _remarks(request: SearchRequest, max_chars: int, view: Snapshot) -> list[str]:
@@ -105,7 +105,7 @@ def similar_to(request: SimilarRequest, opened: Opened) -> SearchResult:
         options = SearchOptions(root=root, limit=request.limit, allowed=allowed, explain=request.explain)
         found = search(f"{chunk.symbol}\n{chunk.text}", view, keeper.embedder, options)
     where = f"similar to {path}:{chunk.start_line}-{chunk.end_line}"
-    return replace(found, query=where, notes=(*found.notes, *notes))
+    return changed(found, query=where, notes=(*found.notes, *notes))
 
 
 def allowed_files(request: SearchRequest, view: Snapshot, keeper: Upkeep) -> NDArray[np.bool_] | None:
