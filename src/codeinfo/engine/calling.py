@@ -84,10 +84,10 @@ class Caller(NamedTuple):
 
 
 class Effort:
-    """How much may be looked into for one search, which waits for it: so many files that were not read before, half a
+    """How much may be looked into for one search, which waits for it: so many files that were not read before, a
     millisecond each with those that they import. Files and not time, so that every machine finds the same."""
 
-    def __init__(self, world: IndexWorld, most: int = 6) -> None:
+    def __init__(self, world: IndexWorld, most: int = 3) -> None:
         self._world, self._end = world, world.files_read + most
         self.spent = False
 
