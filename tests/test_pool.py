@@ -182,14 +182,29 @@ def test_a_worker_that_cannot_start_is_an_error(monkeypatch: pytest.MonkeyPatch)
         list(pool.run(files(1)))
 
 
-def test_a_pool_that_is_not_needed_after_all_ends_at_once() -> None:
-    started = time.monotonic()
-    for _ in range(5):
-        with ParsePool(SETTINGS) as pool:
-            pool.warm_up()  # its worker has hardly started when it is stopped
-            feeder = pool._feeders[0]
-        assert feeder._process is None
-    assert time.monotonic() - started < pool_module._START_TIMEOUT_S / 2
+def test_a_worker_that_is_not_needed_after_all_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped while its process starts, which here would never be ready."""
+    starting, go_on = threading.Event(), threading.Event()
+    started: list[subprocess.Popen[bytes]] = []
+
+    def slow() -> subprocess.Popen[bytes]:
+        starting.set()
+        go_on.wait(60)
+        command = [sys.executable, "-c", "import time; time.sleep(600)"]
+        started.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0))
+        return started[0]
+
+    monkeypatch.setattr(pool_module, "spawn_worker", slow)
+    pool = ParsePool(SETTINGS)
+    pool.warm_up()
+    assert starting.wait(60)
+    (feeder,) = pool._feeders
+    feeder.stop()
+    go_on.set()
+    asked = time.monotonic()
+    pool.close()
+    assert time.monotonic() - asked < pool_module._START_TIMEOUT_S / 2
+    assert started[0].returncode == -signal.SIGKILL
 
 
 def test_the_first_files_are_on_their_way_before_the_first_result_is_asked_for() -> None:

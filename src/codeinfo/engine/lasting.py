@@ -3,9 +3,10 @@ no call that waits longer than it was told to."""
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from contextlib import closing, suppress
+from contextlib import closing
 
 from codeinfo.engine.upkeep import Fresh, ProgressSink, Upkeep
 from codeinfo.engine.watch import Watch
@@ -16,6 +17,7 @@ from codeinfo.store.sqlite import SqliteStore
 _LOOK_S = 0.1  # between looks at a running refresh: how fine its progress is told
 _LISTING_S = 30.0  # even a huge tree is listed by then; otherwise the caller is told that there is nothing yet
 _CLOSE_S = 2.0  # a stopped refresh ends after the file at hand
+_log = logging.getLogger(__name__)
 
 
 class Lasting:
@@ -148,10 +150,13 @@ class _Job:
         """Nobody waits for this; what goes wrong here goes wrong again, and is told, where somebody does."""
         from codeinfo.engine.preparing import prepare
 
-        with suppress(Exception), closing(prepare(self.keeper, store)) as steps:
-            for _ in steps:
-                if self.stopped:
-                    return
+        try:
+            with closing(prepare(self.keeper, store)) as steps:
+                for _ in steps:
+                    if self.stopped:
+                        return
+        except Exception:
+            _log.debug("preparing %s ended", self.keeper.root, exc_info=True)
 
     def _report(self, progress: Progress) -> None:
         if self.stopped:
