@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from codeinfo import Config, Engine
-from codeinfo.errors import NotFound
+from codeinfo.errors import NotFound, UsageError
 from codeinfo.index.references import pack_code
 from codeinfo.index.uses import UsedNames, references_to, unpacked
 from codeinfo.requests.code import (
@@ -143,6 +143,21 @@ def test_each_use_names_its_edge(engine: Engine, tmp_path: Path) -> None:
     assert edges("Cart")["app.py", 10] == "REFERENCES_TYPE"
 
 
+@pytest.mark.parametrize("name", ["", " ", ".", "()", "total.", "shop/cart.py::", "cart::"])
+def test_a_name_that_is_missing_is_refused(engine: Engine, tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="has no name at its end"):
+        uses(engine, tmp_path, name)
+    with pytest.raises(UsageError, match="has no name at its end"):
+        engine.code.definitions(DefsRequest(name=name, path=str(tmp_path)))
+
+
+def test_a_name_may_be_written_as_a_call(engine: Engine, tmp_path: Path) -> None:
+    assert uses(engine, tmp_path, "total()") == uses(engine, tmp_path, "total") != set()
+    (tmp_path / "apply.cpp").write_text("struct F {\n  int operator()(int a) { return a; }\n};\n")
+    found = engine.code.definitions(DefsRequest(name="F.operator()", path=str(tmp_path)))
+    assert [one.path for one in found.definitions] == ["apply.cpp"]
+
+
 def test_calls_both_ways(engine: Engine, tmp_path: Path) -> None:
     graph = engine.code.calls(CallsRequest("shop/cart.py::total", str(tmp_path), depth=2))
     callers = {(edge.source, edge.target) for edge in graph.callers}
@@ -232,6 +247,7 @@ def test_packed_references_are_read_in_part() -> None:
     assert references_to(text, "get") == [Reference("get", 3, "use", "A.run"), Reference("get", 120, "call")]
     assert references_to(text, "A.run") == []
     assert references_to("", "get") == []
+    assert references_to(text, "") == []
     names = UsedNames(pack_code("get\n\nget()", "python", [0, -1, -1], ["f"]))
     assert dict(names) == {"get": 1}
     assert "f" not in names

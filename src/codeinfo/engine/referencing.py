@@ -10,6 +10,7 @@ import numpy as np
 
 from codeinfo.engine.judging import UNKNOWN, Column, judged_uses, spoken, uses_by_line
 from codeinfo.engine.world import IndexWorld
+from codeinfo.errors import UsageError
 from codeinfo.graph.facts import FileFacts
 from codeinfo.graph.scopes import TYPE_KINDS, SymbolId, Unit
 from codeinfo.index.grammars import GRAMMARS
@@ -71,8 +72,11 @@ class Found:
         return found
 
 
-def wanted(world: IndexWorld, written: str) -> Wanted:
-    """`Name`, `Class.method` and `path::Name`, read as what is defined."""
+def wanted(world: IndexWorld, asked: str) -> Wanted:
+    """`Name`, `Class.method`, `path::Name` and, as calls are quoted, `name()`, read as what is defined."""
+    written = asked.strip()
+    if not written.endswith("operator()"):  # a name of its own in C++
+        written = written.removesuffix("()")
     path, _, qualified = (
         written.rpartition("::") if "::" in written and "/" in written.rpartition("::")[0] else ("", "", written)
     )
@@ -80,6 +84,8 @@ def wanted(world: IndexWorld, written: str) -> Wanted:
         head, _, rest = written.partition("::")
         path, qualified = (head, rest) if head in world.graph.files else ("", written.replace("::", "."))
     name = qualified.rpartition(".")[2]
+    if not name:
+        raise UsageError(f"{asked!r} has no name at its end", next_step="Write `name`, `Class.method` or `path::name`")
     every: dict[SymbolId, Definition] = {}
     for file_id, definition in world.facts.definitions_named(name):
         file = world.by_id.get(file_id)

@@ -47,7 +47,7 @@ def references_to(text: str, name: str) -> list[Reference]:
     """The references to one name in an unpacked text, one for each line. Only the rows that have it are read."""
     found: list[Reference] = []
     body = text.find("\n")
-    at = text.find(name, body) if body >= 0 else -1
+    at = text.find(name, body) if name and body >= 0 else -1  # nothing is found everywhere, without end
     qualified: list[str] = []
     while at >= 0:
         end = at + len(name)
