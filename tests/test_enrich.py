@@ -96,9 +96,9 @@ def test_those_that_call_most_come_first(tmp_path: Path) -> None:
         (tmp_path / path).write_text(text)
     with engine_of(tmp_path) as engine:
         found = engine.search(SearchRequest("run_job", paths=(str(tmp_path),), context=True))
-        calls = engine.code.callers(
-            engine.upkeep(tmp_path), [("core.py", "run_job"), ("core.py", "gone"), ("lonely.py", "run_alone")]
-        )
+        with engine.code._open(tmp_path, True, None) as opened:
+            asked = [("core.py", "run_job"), ("core.py", "gone"), ("lonely.py", "run_alone")]
+            calls = {one: [*map(str, near_callers(opened.world, *one, Effort(opened.world)))] for one in asked}
     assert calls == {
         ("core.py", "run_job"): ["many.py:5 often", "core.py:6 local", "few.py:5 once"],
         ("core.py", "gone"): [],

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from string import ascii_letters, digits
 from typing import NamedTuple
 
+from codeinfo.engine.graphing import Relations, relations
 from codeinfo.engine.judging import judged
 from codeinfo.engine.referencing import Wanted, find_uses, usages
 from codeinfo.engine.world import IndexWorld
+from codeinfo.enrich import MOST_LISTED
 from codeinfo.graph.scopes import TYPE_KINDS, SymbolId
 from codeinfo.index.references import unpack_references
 from codeinfo.requests.code import CodeEdge
-from codeinfo.types import Definition
+from codeinfo.types import Definition, FileKind, Hit
 
 NEAR_FILES = 5  # that are looked into for the callers of a search result, the most important importers first
 _OF_WORDS = f"{ascii_letters}{digits}_"
@@ -72,6 +75,40 @@ def _may_be_called(world: IndexWorld, path: str, qualified: str) -> bool:
 # --- around a search result ----------------------------------------------------------------------------------------
 
 
+class Surroundings(NamedTuple):
+    """What lies around the results of a search."""
+
+    relations: Mapping[str, Relations]  # by path: of the results and of files that import them
+    tests: frozenset[str]  # the paths of test files
+    callers: Mapping[tuple[str, str], Sequence[str]]  # by path and qualified name
+
+
+def surroundings(world: IndexWorld, hits: Sequence[Hit]) -> Surroundings:
+    found = _relations(world, dict.fromkeys(hit.path for hit in hits))
+    importers = {path for own in found.values() for path, _ in own.imported_by[:MOST_LISTED]} - found.keys()
+    asked = [hit for hit in hits if hit.symbol and hit.path in found and hit.kind is not FileKind.TEST]
+    effort = Effort(world)
+    return Surroundings(
+        found | _relations(world, sorted(importers)),
+        world.graph.tests,
+        {
+            (path, symbol): [str(one) for one in near_callers(world, path, symbol, effort)]
+            for path, symbol in dict.fromkeys((hit.path, hit.symbol) for hit in asked)
+        },
+    )
+
+
+def _relations(world: IndexWorld, paths: Iterable[str]) -> dict[str, Relations]:
+    found = {}
+    for path in paths:
+        known: Relations | None = world.near.get(path)
+        if known is None and path in world.graph.files:
+            known = world.near.add(path, relations(world.graph, path))
+        if known is not None:
+            found[path] = known
+    return found
+
+
 class Caller(NamedTuple):
     """A definition that calls another one, by its first call; `within` is empty for the top of a file."""
 
@@ -104,12 +141,12 @@ def near_callers(world: IndexWorld, path: str, qualified: str, effort: Effort) -
     Resolved ones first, those that call most before others. A search waits for this, so few files are looked into, and
     those that were not read before only as far as the effort allows.
     """
-    key = ("callers", path, qualified)
-    kept: tuple[Caller, ...] | None = world.answers.get(key)
+    key = (path, qualified)
+    kept: tuple[Caller, ...] | None = world.near.get(key)
     if kept is None:
         kept, is_whole = _near_callers(world, path, qualified, effort)
         if is_whole:
-            world.answers.add(key, kept)
+            world.near.add(key, kept)
     return kept
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codeinfo.engine import code_reports as reports
-from codeinfo.engine.calling import Effort, near_callers
-from codeinfo.engine.graphing import Graphs, Relations, relations
+from codeinfo.engine.calling import Surroundings, surroundings
+from codeinfo.engine.graphing import Graphs, Relations
 from codeinfo.engine.inspect import project_of
 from codeinfo.engine.reading_ahead import CommonNames, ReadingAhead
 from codeinfo.engine.uncollected import uncollected
@@ -25,10 +25,12 @@ from codeinfo.ports import CodeFacts
 from codeinfo.requests import Progress
 from codeinfo.requests import code as requests
 from codeinfo.store.code import code_facts
+from codeinfo.types import Hit
 
 if TYPE_CHECKING:
     from codeinfo.engine.facade import Engine
     from codeinfo.engine.upkeep import Upkeep
+    from codeinfo.store.sqlite import SqliteStore
 
 FileRequest = requests.SymbolsRequest | requests.ImportsRequest | requests.ImpactRequest
 ProgressSink = Callable[[Progress], None]
@@ -60,18 +62,23 @@ class CodeOperations:
 
     @contextmanager
     def _open(self, folder: str | Path, refresh: bool, progress: ProgressSink | None) -> Iterator[Opened]:
-        with self._opened(folder, refresh, progress) as opened:
-            yield opened
-        if self._reading is not None and not opened.world.is_read_ahead:
-            self._reading.notice(opened.root)
-
-    @contextmanager
-    def _opened(self, folder: str | Path, refresh: bool, progress: ProgressSink | None) -> Iterator[Opened]:
         keeper = self._engine.upkeep(folder)
         store, _ = self._engine.searchable(keeper, refresh=refresh, progress=progress)
+        with self._asked(keeper.root, store) as opened:
+            yield opened
+
+    @contextmanager
+    def _asked(self, root: Path, store: SqliteStore) -> Iterator[Opened]:
+        with self._opened(root, store) as opened:
+            yield opened
+        if self._reading is not None and not opened.world.is_read_ahead:
+            self._reading.notice(root)
+
+    @contextmanager
+    def _opened(self, root: Path, store: SqliteStore) -> Iterator[Opened]:
         with self._lock, uncollected(), code_facts(store) as facts:
-            graph = self._graphs.graph_of(facts, store, keeper.root)
-            resolver = self._graphs.resolver(graph, store, keeper.root)
+            graph = self._graphs.graph_of(facts, store, root)
+            resolver = self._graphs.resolver(graph, store, root)
             common = self._common.setdefault(store.folder, CommonNames(store))
             world = self._worlds.get(store.folder)
             if world is None or world.graph.generation != graph.generation:
@@ -80,13 +87,15 @@ class CodeOperations:
                 self._worlds[store.folder] = world
             world.facts = facts
             try:
-                yield Opened(keeper.root, facts, graph, world, resolver, common)
+                yield Opened(root, facts, graph, world, resolver, common)
             finally:
                 world.rest()
 
     def read_ahead(self, folder: str | Path, seconds: float = math.inf) -> bool:
         """Judge the uses of common names before somebody asks for them, for so long; says whether all are judged."""
-        with self._opened(folder, False, None) as opened:
+        keeper = self._engine.upkeep(folder)
+        store, _ = self._engine.searchable(keeper, refresh=False)
+        with self._opened(keeper.root, store) as opened:
             done = opened.common.read(opened.facts, opened.graph, opened.resolver, seconds)
             opened.world.is_read_ahead = done
             return done
@@ -106,23 +115,14 @@ class CodeOperations:
             yield opened, absolute.relative_to(opened.root).as_posix() if inside else request.path
 
     def relations(self, keeper: Upkeep, paths: Sequence[str]) -> dict[str, Relations]:
-        """How the files of a result hang together with others, from the index as it is."""
+        """How files hang together with others, from the index as it is."""
         store = keeper.live_store() if paths else None
-        if store is None:
-            return {}
-        graph = self._graphs.graph(store, keeper.root)
-        return {path: relations(graph, path) for path in paths if path in graph.files}
+        return dict(self._graphs.relations(store, keeper.root, paths)) if store is not None else {}
 
-    def tests(self, keeper: Upkeep) -> frozenset[str]:
-        """The test files of the index as it is."""
-        store = keeper.live_store()
-        return self._graphs.graph(store, keeper.root).tests if store is not None else frozenset()
-
-    def callers(self, keeper: Upkeep, places: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[str]]:
-        """Who calls the definitions of a result, by path and qualified name, from the index as it is."""
-        with self._open(keeper.root, False, None) as opened:
-            effort = Effort(opened.world)
-            return {place: [str(one) for one in near_callers(opened.world, *place, effort)] for place in places}
+    def around(self, root: Path, store: SqliteStore, hits: Sequence[Hit]) -> Surroundings:
+        """What surrounds the results of a search, from one look at the index as it is."""
+        with self._asked(root, store) as opened:
+            return surroundings(opened.world, hits)
 
     # --- symbols and references ---
 

@@ -77,7 +77,7 @@ class Graphs:
 
     def relations(self, store: SqliteStore, root: Path, paths: Iterable[str]) -> Mapping[str, Relations]:
         graph = self.graph(store, root)
-        return {path: relations(graph, path) for path in paths}
+        return {path: relations(graph, path) for path in paths if path in graph.files}
 
 
 def relations(graph: Graph, path: str) -> Relations:

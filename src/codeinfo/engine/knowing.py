@@ -14,18 +14,17 @@ from codeinfo.engine.hints import Hints, hints_version, read_hints
 from codeinfo.engine.history import History
 from codeinfo.engine.memories import Memories
 from codeinfo.engine.upkeep import Upkeep
-from codeinfo.enrich import MOST_LISTED, enriched
+from codeinfo.enrich import enriched
 from codeinfo.errors import NotFound
 from codeinfo.frozen import changed
 from codeinfo.knowledge.memory import described
 from codeinfo.requests import Progress, SearchRequest
 from codeinfo.sources.files import read_regular
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.types import Card, FileKind, Hit, RelatedMemory, SearchResult, Skip
+from codeinfo.types import Card, Hit, RelatedMemory, SearchResult, Skip
 
 if TYPE_CHECKING:
     from codeinfo.engine.facade import Engine
-    from codeinfo.engine.graphing import Relations
     from codeinfo.engine.pattern_state import PatternState
     from codeinfo.requests import knowledge as requests
 
@@ -188,13 +187,8 @@ class KnowledgeOperations:
         store = project.keeper.live_store()
         if store is None or not hits:
             return tuple(hits)
-        relations = self._engine.code.relations(project.keeper, [hit.path for hit in hits])
-        callers = {path for own in relations.values() for path, _ in own.imported_by[:MOST_LISTED]} - set(relations)
-        relations |= self._engine.code.relations(project.keeper, sorted(callers))
-        asked = [hit for hit in hits if hit.symbol and hit.path in relations and hit.kind is not FileKind.TEST]
-        calls = self._engine.code.callers(project.keeper, dict.fromkeys((hit.path, hit.symbol) for hit in asked))
-        tests = self._engine.code.tests(project.keeper)
-        return enriched(hits, relations, project.hints(store) or {}, tests, calls)
+        near = self._engine.code.around(project.keeper.root, store, hits)
+        return enriched(hits, near.relations, project.hints(store) or {}, near.tests, near.callers)
 
     def _card(self, request: SearchRequest, result: SearchResult, root: str, now: float) -> Card | None:
         from codeinfo.knowledge.card import Evidence, decide
@@ -205,11 +199,11 @@ class KnowledgeOperations:
             return None
         own = [hit for hit in result.hits if hit.root == root]
         report = project.patterns.report(store, now)
-        relations: dict[str, Relations] = self._engine.code.relations(project.keeper, [hit.path for hit in own])
-        tests = self._engine.code.tests(project.keeper)
+        near = self._engine.code.around(project.keeper.root, store, own)
         importers = {
-            path: [(importer, line) for importer, line in one.imported_by if importer not in tests]
-            for path, one in relations.items()
+            hit.path: [(importer, line) for importer, line in one.imported_by if importer not in near.tests]
+            for hit in own
+            if (one := near.relations.get(hit.path))
         }
         return decide(
             Evidence(

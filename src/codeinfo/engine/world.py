@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _KEPT_UNITS = 8000  # files whose definitions and imports stay in memory
 _KEPT_CHARACTERS = 64_000_000  # of the lines, and as many of the uses: those of some 5,000 files
 _KEPT_ANSWERS = 1_000_000  # their uses, and as if each had a thousand more: some megabytes
+_KEPT_NEAR = 20_000  # small answers about the files and definitions that searches find
 _KEPT_VERDICTS = 400_000  # that the judge remembers; beyond that it starts afresh with the next question
 
 Key = TypeVar("Key", bound=Hashable)
@@ -75,6 +76,7 @@ class IndexWorld:
         self._visible: dict[str, tuple[str, ...]] = {}
         self._defining: dict[str, frozenset[str]] = {}
         self.answers: Kept[Hashable, Any] = Kept(_KEPT_ANSWERS, lambda answer: 1000 + len(answer))  # asked again
+        self.near: Kept[Hashable, Any] = Kept(_KEPT_NEAR, lambda answer: 1)
         self._read_ahead = read_ahead
         self.is_read_ahead = False  # whether that is all of them
         self.files_read = 0
