@@ -24,7 +24,7 @@ MAX_LINES = 450
 # A room may import from rooms of a lower level, and from itself. Rooms of one level do not know each other, except
 # where ALSO says so.
 LEVELS = (
-    ("frozen",),
+    ("frozen", "kept"),
     ("types", "errors"),
     ("requests", "jsonable", "settings", "ports", "tokens"),
     ("config",),

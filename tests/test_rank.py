@@ -22,6 +22,7 @@ from codeinfo.rank.keyword import (
     KeywordScores,
     file_scores,
     norms_of,
+    read_terms,
     runs_of,
     score_keywords,
 )
@@ -63,7 +64,8 @@ def scored(
 ) -> KeywordScores:
     lengths_, owners_ = np.array(lengths, np.float32), np.array(owners, np.int32)
     norms = norms_of(owners_, lengths_, max(owners) + 1, W)
-    return score_keywords(terms, postings(**found), owners_, norms, W)
+    known = read_terms(postings(**found), owners_, norms, W)
+    return score_keywords(terms, known, len(owners_), max(owners) + 1)
 
 
 def test_bm25_by_hand() -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codeinfo.frozen import changed, frozen
+from codeinfo.kept import Kept
 from codeinfo.ports import ChunkRow, Embedder, Snapshot, StoredSymbol, WordEmbedder, reads_words
 from codeinfo.rank import boost, meaning
 from codeinfo.rank.focus import Finder, budget_for, focus
@@ -22,9 +23,12 @@ from codeinfo.rank.keyword import (
     STEM,
     Floats,
     KeywordScores,
+    Norms,
     Runs,
+    TermUses,
     file_scores,
     norms_of,
+    read_terms,
     runs_of,
     score_keywords,
 )
@@ -43,6 +47,7 @@ SHARE_OF_REST = 0.4  # of a token budget, for the next hit
 LEAST_SHARE = 300
 SMALLEST_EXCERPT = 40  # characters: less tells nothing
 JUDGED = 3  # first files that the confidence is about
+KEPT_USES = 1_000_000  # rows of terms that stay in memory, some 20 bytes each
 EXPLAINED_DROPS = 20  # candidates left out that an explanation names
 
 
@@ -111,8 +116,7 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights) 
     files = len(view.paths)
     runs = view.derived("runs", lambda: runs_of(view.row_file))
     norms = view.derived(("norms", w.k1, w.b), lambda: norms_of(view.row_file, view.row_length, files, w))
-    postings = view.postings(list(query.terms)) if query.terms else {}
-    keyword = score_keywords(query.terms, postings, view.row_file, norms, w)
+    keyword = score_keywords(query.terms, _known_terms(query, view, norms, w), len(view.row_file), files)
     found = view.definitions(query.names) if query.names else []
     exact, named = boost.definition_scores(
         query, [(_position(view, s.path), s.definition.name, s.definition.kind) for s in found], files
@@ -134,6 +138,16 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights) 
     if embedder is not None:
         _add_meaning(evidence, query, view, embedder, runs)
     return evidence
+
+
+def _known_terms(query: Query, view: Snapshot, norms: Norms, w: Weights) -> dict[str, TermUses]:
+    """The query's terms that occur here. Questions about one project share many of them, so they are kept."""
+    kept = view.derived(("terms", w), lambda: Kept[str, TermUses](KEPT_USES, lambda uses: 1 + len(uses.rows)))
+    known = {term: uses for term in query.terms if (uses := kept.get(term)) is not None}
+    if missing := [term for term in query.terms if term not in known]:
+        for term, uses in read_terms(view.postings(missing), view.row_file, norms, w).items():
+            known[term] = kept.add(term, uses)
+    return known
 
 
 def _add_meaning(evidence: Evidence, query: Query, view: Snapshot, embedder: Embedder, runs: Runs) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from codeinfo.graph.facts import FileFacts, Outcome
 from codeinfo.graph.model import Graph
@@ -13,6 +12,7 @@ from codeinfo.graph.resolve import Resolver
 from codeinfo.graph.scopes import Binder, Unit
 from codeinfo.graph.usage import Judge
 from codeinfo.index.uses import unpacked
+from codeinfo.kept import Kept
 from codeinfo.ports import CodeFacts, FileLines
 from codeinfo.types import Import
 
@@ -24,28 +24,6 @@ _KEPT_CHARACTERS = 64_000_000  # of the lines, and as many of the uses: those of
 _KEPT_ANSWERS = 1_000_000  # their uses, and as if each had a thousand more: some megabytes
 _KEPT_NEAR = 20_000  # small answers about the files and definitions that searches find
 _KEPT_VERDICTS = 400_000  # that the judge remembers; beyond that it starts afresh with the next question
-
-Key = TypeVar("Key", bound=Hashable)
-Content = TypeVar("Content")
-
-
-class Kept(Generic[Key, Content]):
-    """Contents by a key that never changes its content, the most recently loaded ones up to a size."""
-
-    def __init__(self, most: int, size: Callable[[Content], int]) -> None:
-        self._most, self._size = most, size
-        self._total = 0
-        self._known: OrderedDict[Key, Content] = OrderedDict()
-
-    def get(self, key: Key) -> Content | None:
-        return self._known.get(key)
-
-    def add(self, key: Key, content: Content) -> Content:
-        self._known[key] = content
-        self._total += self._size(content)
-        while self._total > self._most and len(self._known) > 1:
-            self._total -= self._size(self._known.popitem(last=False)[1])
-        return content
 
 
 class Contents:

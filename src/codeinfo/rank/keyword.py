@@ -24,6 +24,7 @@ Ints = NDArray[np.integer]
 
 STEM, FOLDER, DEFINED = IN_STEM, IN_FOLDER, 4  # bits of `KeywordScores.met_fields`
 ANYWHERE = 0
+_ALL_BITS = 0xFFFF_FFFF
 
 
 class Runs(NamedTuple):
@@ -39,6 +40,16 @@ class Norms(NamedTuple):
 
     rows: Floats
     files: Floats
+
+
+class TermUses(NamedTuple):
+    """Where a term is and how much it says there, from 0 to 1: what no other term of a query changes."""
+
+    rows: NDArray[np.intp]
+    row_gains: Floats
+    files: Ints
+    file_gains: Floats
+    fields: NDArray[np.uint8]  # where in the file: bits
 
 
 @frozen
@@ -70,41 +81,52 @@ def _norm(lengths: Floats, w: Weights) -> Floats:
     return (w.k1 * (1 - w.b + w.b * lengths / mean)).astype(np.float32)
 
 
-def score_keywords(
-    terms: Mapping[str, float], postings: Mapping[str, Posting], row_file: Ints, norms: Norms, w: Weights
-) -> KeywordScores:
-    rows_in_all, files = len(norms.rows), len(norms.files)
-    found = [(term, weight, postings[term]) for term, weight in terms.items() if term in postings]
-    if not found:
-        return nothing_met(rows_in_all, files)
-    weights = [weight for _, weight, _ in found]
-    counts = [len(posting.rows) for _, _, posting in found]
-    idf = [_idf(count, rows_in_all) for count in counts]
-    worths = [weight * rarity for weight, rarity in zip(weights, idf, strict=True)]
-    worth = np.array(worths)
-    whole = Posting(*map(np.concatenate, zip(*(posting for _, _, posting in found), strict=True)))
+def read_terms(postings: Mapping[str, Posting], row_file: Ints, norms: Norms, w: Weights) -> dict[str, TermUses]:
+    """What postings say, worked out for all of them at once."""
+    if not postings:
+        return {}
+    whole = Posting(*map(np.concatenate, zip(*postings.values(), strict=True)))
     rows = whole.rows.astype(np.intp)  # once: every look-up by rows would do it again
     uses = _uses(whole, w)
-    gains = worth.astype(np.float32).repeat(counts) * (uses / (uses + norms.rows.take(rows)))
-    row_scores = np.bincount(rows, gains, rows_in_all)
+    row_gains = uses / (uses + norms.rows.take(rows))
+    ends = list(accumulate(len(posting.rows) for posting in postings.values()))
 
-    firsts = np.array(list(accumulate(counts[:-1], initial=0)))
-    starts = first_of_runs(row_file.take(rows), firsts)
-    met_term, met_file = firsts.searchsorted(starts, side="right") - 1, row_file[rows[starts]]
-    in_file = np.add.reduceat(uses, starts)
-    files_with = np.bincount(met_term, minlength=len(found)).tolist()
-    file_worth = np.array([weight * _idf(count, files) for weight, count in zip(weights, files_with, strict=True)])
-    saturated = in_file / (in_file + norms.files[met_file])
-    file_scores = np.bincount(met_file, file_worth[met_term] * saturated, files)
-    fields = whole.path | (((whole.types | whole.names) > 0) * np.uint8(DEFINED))
+    firsts = np.array([0, *ends[:-1]])
+    starts = first_of_runs(row_file.take(rows), firsts)  # a term in a file
+    met_files = row_file[rows[starts]]
+    in_files: Floats = np.add.reduceat(uses, starts)
+    file_gains: Floats = in_files / (in_files + norms.files[met_files])
+    met_fields = np.bitwise_or.reduceat(whole.path | (((whole.types | whole.names) > 0) * np.uint8(DEFINED)), starts)
+    file_ends = starts.searchsorted(ends).tolist()
+    own = zip(map(slice, [0, *ends], ends), map(slice, [0, *file_ends], file_ends), strict=False)
+    return {
+        term: TermUses(rows[lines], row_gains[lines], met_files[files], file_gains[files], met_fields[files])
+        for term, (lines, files) in zip(postings, own, strict=True)
+    }
+
+
+def score_keywords(terms: Mapping[str, float], known: Mapping[str, TermUses], rows: int, files: int) -> KeywordScores:
+    """Of an index with so many rows and files; `known` has the terms that occur in it."""
+    found = [(term, weight, known[term]) for term, weight in terms.items() if term in known]
+    if not found:
+        return nothing_met(rows, files)
+    idf = [_idf(len(uses.rows), rows) for _, _, uses in found]
+    worths = [weight * rarity for (_, weight, _), rarity in zip(found, idf, strict=True)]
+    all_rows, row_gains, met_file, file_gains, met_fields = map(
+        np.concatenate, zip(*(uses for _, _, uses in found), strict=True)
+    )
+    worth = np.array(worths)
+    row_gains *= worth.astype(np.float32).repeat([len(uses.rows) for _, _, uses in found])
+    counts = [len(uses.files) for _, _, uses in found]
+    file_worth = np.array([weight * _idf(count, files) for (_, weight, _), count in zip(found, counts, strict=True)])
     return KeywordScores(
-        row_scores.astype(np.float32),
-        file_scores.astype(np.float32),
+        np.bincount(all_rows, row_gains, rows).astype(np.float32),
+        np.bincount(met_file, file_worth.repeat(counts) * file_gains, files).astype(np.float32),
         dict(zip((term for term, _, _ in found), idf, strict=True)),
         worth / (math.fsum(worths) or 1.0),
-        met_term,
+        np.arange(len(found)).repeat(counts),
         met_file,
-        np.bitwise_or.reduceat(fields, starts),
+        met_fields,
     )
 
 
@@ -153,16 +175,20 @@ def first_of_runs(values: Ints, also: Ints | None = None) -> NDArray[np.intp]:
 def file_scores(rows: Floats, runs: Runs, files: int, decay: tuple[float, ...]) -> Floats:
     """A file's score: its best chunks, each next one weighing less."""
     result = np.zeros(files, np.float32)
-    hit = rows.nonzero()[0]
+    hit = (rows > 0).nonzero()[0]  # eight times as quick as of floats
     if not len(hit):
         return result
-    values, run = rows[hit], runs.run_of_row[hit]
-    best_first = (run - values / (1.001 * float(values.max()))).argsort()  # within each run, which lie side by side
-    begins = np.zeros(len(hit), np.intp)
+    run = runs.run_of_row[hit]
+    # Whole numbers that sort by run, then best first (the bits of positive floats are in their order): quicker to sort
+    # than places are.
+    order = (run << 32) | (_ALL_BITS - rows[hit].view(np.uint32))
+    order.sort()
+    values = (_ALL_BITS - (order & _ALL_BITS)).astype(np.uint32).view(np.float32)
     starts = first_of_runs(run)
-    begins[starts] = starts
-    place = np.arange(len(hit)) - np.maximum.accumulate(begins)
-    counted = (place < len(decay)).nonzero()[0]
-    worth = values[best_first[counted]] * np.array(decay, np.float32)[place[counted]]
-    result[runs.owners] = np.bincount(run[counted], worth, len(runs.starts))
+    lengths = np.diff(starts, append=len(run))
+    best = np.zeros(len(runs.starts))
+    for place, weight in enumerate(decay):
+        firsts = starts[lengths > place]
+        best[run[firsts]] += values[firsts + place] * np.float32(weight)
+    result[runs.owners] = best
     return result
