@@ -11,7 +11,7 @@ from team_tools import build_team, engine_of
 
 from codeinfo.engine.calling import Effort, near_callers
 from codeinfo.engine.knowing import TRENDS_UNKNOWN
-from codeinfo.enrich import context, path_role, role
+from codeinfo.enrich import context, file_context, path_role, role
 from codeinfo.requests import SearchRequest
 from codeinfo.requests.knowledge import PatternsRequest
 from codeinfo.types import FileKind, Hit
@@ -21,6 +21,10 @@ from codeinfo.types import FileKind, Hit
 class Known:
     imported_by: tuple[tuple[str, int], ...] = ()
     tests: tuple[str, ...] = ()
+
+    @property
+    def used_by(self) -> tuple[tuple[str, int], ...]:
+        return tuple(one for one in self.imported_by if not one[0].startswith("test_"))
 
 
 def hit(path: str, kind: FileKind = FileKind.CODE) -> Hit:
@@ -55,7 +59,7 @@ def test_callers_consumers_and_tests_stop_at_three() -> None:
         "caller0.py": Known((("one.py", 7), ("both.py", 8))),
         "caller1.py": Known((("both.py", 9), ("caller2.py", 1), ("a.py", 1), ("test_b.py", 2))),
     }
-    found = context(hit("a.py"), relations, {"a.py": ("Declining", "old")}, frozenset({"test_a.py", "test_b.py"}))
+    found = context(hit("a.py"), file_context("a.py", relations), ("Declining", "old"))
     assert found.imported_by_count == 6
     assert found.has_tests
     assert found.callers == ("caller0.py:0", "caller1.py:1", "caller2.py:2")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from codeinfo.frozen import changed
 from codeinfo.tokens import identifiers, split_identifier
@@ -15,13 +15,26 @@ MOST_LISTED = 3
 
 
 class Relations(Protocol):
-    """How a file hangs together with others; `imported_by` has the important ones first, with the line."""
+    """How a file hangs together with others; importers are the important ones first, with the line."""
 
     @property
     def imported_by(self) -> Sequence[tuple[str, int]]: ...
 
     @property
+    def used_by(self) -> Sequence[tuple[str, int]]:
+        """The importers that are no tests."""
+
+    @property
     def tests(self) -> Sequence[str]: ...
+
+
+class FileContext(NamedTuple):
+    """What surrounds a file, whichever part of it is a result."""
+
+    imported_by_count: int = 0
+    used_by: tuple[str, ...] = ()
+    consumers: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()
 
 
 # What a file is, by a word of its name or of a folder, and the layer such files belong to.
@@ -51,50 +64,47 @@ _KINDS = {
 }
 
 
-def context(
-    hit: Hit,
-    relations: Mapping[str, Relations],
-    hints: Mapping[str, tuple[str, str]],
-    tests: frozenset[str],
-    callers: Sequence[str] = (),
-) -> HitContext:
-    """What surrounds a result. `relations` may also hold those of its callers; `tests` are the paths of test files.
-
-    `callers` are definitions that call it. Where none is known, the files that import it stand for them.
-    """
-    type_, layer = role(hit)
-    own = relations.get(hit.path)
-    momentum, warning = hints.get(hit.path, ("", ""))
-    if own is None:
-        return HitContext(type=type_, layer=layer, trend=momentum, pattern_warning=warning)
-    importers = [(path, line) for path, line in own.imported_by if path not in tests and path not in own.tests]
-    return HitContext(
-        type=type_,
-        layer=layer,
-        imported_by_count=len({path for path, _ in own.imported_by}),
-        has_tests=bool(own.tests),
-        callers=tuple(callers[:MOST_LISTED]) or tuple(f"{path}:{line}" for path, line in importers[:MOST_LISTED]),
-        consumers=_consumers(hit.path, importers, relations, tests),
-        tests=tuple(own.tests[:MOST_LISTED]),
-        trend=momentum,
-        pattern_warning=warning,
+def file_context(path: str, relations: Mapping[str, Relations]) -> FileContext:
+    """`relations` are those of the file and of the first files that use it."""
+    own = relations[path]
+    return FileContext(
+        len({importer for importer, _ in own.imported_by}),
+        tuple(f"{user}:{line}" for user, line in own.used_by[:MOST_LISTED]),
+        _consumers(path, own.used_by, relations),
+        tuple(own.tests[:MOST_LISTED]),
     )
 
 
-def _consumers(
-    path: str, callers: Sequence[tuple[str, int]], relations: Mapping[str, Relations], tests: frozenset[str]
-) -> tuple[str, ...]:
-    """Files that reach the result through its callers, those that use most of the callers first."""
-    direct = {caller for caller, _ in callers} | {path}
+def _consumers(path: str, users: Sequence[tuple[str, int]], relations: Mapping[str, Relations]) -> tuple[str, ...]:
+    """Files that reach a file through those that use it, the ones that need most of these first."""
+    direct = {user for user, _ in users} | {path}
     counts: Counter[str] = Counter()
     lines: dict[str, int] = {}
-    for caller, _ in callers[:MOST_LISTED]:
-        for consumer, line in relations[caller].imported_by if caller in relations else ():
-            if consumer not in direct and consumer not in tests:
+    for user, _ in users[:MOST_LISTED]:
+        for consumer, line in relations[user].used_by if user in relations else ():
+            if consumer not in direct:
                 counts[consumer] += 1
                 lines.setdefault(consumer, line)
     best = sorted(counts, key=lambda consumer: (-counts[consumer], consumer))[:MOST_LISTED]
     return tuple(f"{consumer}:{lines[consumer]}" for consumer in best)
+
+
+def context(hit: Hit, around: FileContext, hint: tuple[str, str] = ("", ""), callers: Sequence[str] = ()) -> HitContext:
+    """`callers` are definitions that call the result. Where none is known, the files that use its file stand for them;
+    `hint` is how its way to write code is going, and a warning."""
+    type_, layer = role(hit)
+    momentum, warning = hint
+    return HitContext(
+        type=type_,
+        layer=layer,
+        imported_by_count=around.imported_by_count,
+        has_tests=bool(around.tests),
+        callers=tuple(callers[:MOST_LISTED]) or around.used_by,
+        consumers=around.consumers,
+        tests=around.tests,
+        trend=momentum,
+        pattern_warning=warning,
+    )
 
 
 def role(hit: Hit) -> tuple[str, str]:
@@ -120,13 +130,23 @@ def _words(part: str) -> list[str]:
 
 def enriched(
     hits: Sequence[Hit],
-    relations: Mapping[str, Relations],
+    files: Mapping[str, FileContext],
     hints: Mapping[str, tuple[str, str]],
-    tests: frozenset[str],
     callers: Mapping[tuple[str, str], Sequence[str]],
 ) -> tuple[Hit, ...]:
-    """`callers` are keyed by path and qualified name."""
+    """`files` and `hints` are by path, `callers` by path and qualified name."""
     return tuple(
-        changed(hit, context=context(hit, relations, hints, tests, callers.get((hit.path, hit.symbol), ())))
+        changed(
+            hit,
+            context=context(
+                hit,
+                files.get(hit.path, _NOTHING),
+                hints.get(hit.path, ("", "")),
+                callers.get((hit.path, hit.symbol), ()),
+            ),
+        )
         for hit in hits
     )
+
+
+_NOTHING = FileContext()

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from string import ascii_letters, digits
 from typing import NamedTuple
 
-from codeinfo.engine.graphing import Relations, relations
+from codeinfo.engine.graphing import relations
 from codeinfo.engine.judging import judged
 from codeinfo.engine.referencing import Wanted, find_uses, usages
 from codeinfo.engine.world import IndexWorld
-from codeinfo.enrich import MOST_LISTED
+from codeinfo.enrich import MOST_LISTED, FileContext, file_context
 from codeinfo.graph.scopes import TYPE_KINDS, SymbolId
 from codeinfo.index.references import unpack_references
 from codeinfo.requests.code import CodeEdge
@@ -78,35 +78,28 @@ def _may_be_called(world: IndexWorld, path: str, qualified: str) -> bool:
 class Surroundings(NamedTuple):
     """What lies around the results of a search."""
 
-    relations: Mapping[str, Relations]  # by path: of the results and of files that import them
-    tests: frozenset[str]  # the paths of test files
+    files: Mapping[str, FileContext]  # by path
     callers: Mapping[tuple[str, str], Sequence[str]]  # by path and qualified name
 
 
 def surroundings(world: IndexWorld, hits: Sequence[Hit]) -> Surroundings:
-    found = _relations(world, dict.fromkeys(hit.path for hit in hits))
-    importers = {path for own in found.values() for path, _ in own.imported_by[:MOST_LISTED]} - found.keys()
-    asked = [hit for hit in hits if hit.symbol and hit.path in found and hit.kind is not FileKind.TEST]
+    files = {path: _file_context(world, path) for path in {hit.path for hit in hits} if path in world.graph.files}
+    asked = [hit for hit in hits if hit.symbol and hit.path in files and hit.kind is not FileKind.TEST]
     effort = Effort(world)
-    return Surroundings(
-        found | _relations(world, sorted(importers)),
-        world.graph.tests,
-        {
-            (path, symbol): [str(one) for one in near_callers(world, path, symbol, effort)]
-            for path, symbol in dict.fromkeys((hit.path, hit.symbol) for hit in asked)
-        },
-    )
+    callers = {
+        (path, symbol): [str(one) for one in near_callers(world, path, symbol, effort)]
+        for path, symbol in dict.fromkeys((hit.path, hit.symbol) for hit in asked)
+    }
+    return Surroundings(files, callers)
 
 
-def _relations(world: IndexWorld, paths: Iterable[str]) -> dict[str, Relations]:
-    found = {}
-    for path in paths:
-        known: Relations | None = world.near.get(path)
-        if known is None and path in world.graph.files:
-            known = world.near.add(path, relations(world.graph, path))
-        if known is not None:
-            found[path] = known
-    return found
+def _file_context(world: IndexWorld, path: str) -> FileContext:
+    known: FileContext | None = world.near.get(path)
+    if known is None:
+        own = relations(world.graph, path)
+        users = {user: relations(world.graph, user) for user, _ in own.used_by[:MOST_LISTED]}
+        known = world.near.add(path, file_context(path, users | {path: own}))
+    return known
 
 
 class Caller(NamedTuple):

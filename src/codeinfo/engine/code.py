@@ -79,7 +79,7 @@ class CodeOperations:
         with self._lock, uncollected(), code_facts(store) as facts:
             graph = self._graphs.graph_of(facts, store, root)
             resolver = self._graphs.resolver(graph, store, root)
-            common = self._common.setdefault(store.folder, CommonNames(store))
+            common = self._common.get(store.folder) or self._common.setdefault(store.folder, CommonNames(store))
             world = self._worlds.get(store.folder)
             if world is None or world.graph.generation != graph.generation:
                 contents = self._contents.setdefault(store.folder, Contents())

@@ -36,6 +36,7 @@ class Relations:
     """How a file hangs together with others; `imported_by` has the important ones first."""
 
     imported_by: tuple[tuple[str, int], ...]
+    used_by: tuple[tuple[str, int], ...]  # the importers that are no tests
     imports: tuple[tuple[str, int], ...]
     tests: tuple[str, ...]
     centrality: float
@@ -82,9 +83,10 @@ class Graphs:
 
 def relations(graph: Graph, path: str) -> Relations:
     importers = graph.edges_to(path)
-    tests = [edge.source for edge in importers if graph.files[edge.source].is_test]
+    tests = [edge.source for edge in importers if edge.source in graph.tests]
     return Relations(
         imported_by=tuple((edge.source, edge.line) for edge in importers),
+        used_by=tuple((edge.source, edge.line) for edge in importers if edge.source not in graph.tests),
         imports=tuple((edge.target, edge.line) for edge in graph.edges_from(path)),
         tests=tuple(dict.fromkeys((*tests, *tests_by_name(graph, path)))),
         centrality=graph.centrality.get(path, 0.0),

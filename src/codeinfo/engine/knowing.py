@@ -51,9 +51,8 @@ class _Project:
             self._patterns = PatternState(self.keeper, self.history)
         return self._patterns
 
-    def trend_note(self) -> tuple[str, ...]:
+    def trend_note(self, store: SqliteStore | None) -> tuple[str, ...]:
         """Dating the patterns of a tree takes seconds, for which no search waits: it says how to get trends instead."""
-        store = self.keeper.live_store()
         unknown = store is not None and self.history.known and self.hints(store) is None
         return (TRENDS_UNKNOWN,) if unknown else ()
 
@@ -170,11 +169,12 @@ class KnowledgeOperations:
         for root in roots:
             project = self._project(root)
             own = [hit for hit in result.hits if hit.root == root]
-            hits |= {_key(hit): hit for hit in self._with_context(project, own)}
+            store = project.keeper.live_store()
+            hits |= {_key(hit): hit for hit in self._with_context(project, store, own)}
             paths, symbols = {hit.path for hit in own}, {hit.symbol for hit in own if hit.symbol}
             found, said = project.memories.related(request.query, paths, symbols, now)
             memories += found
-            notes += said if request.purpose else [*said, *project.trend_note()]
+            notes += said if request.purpose else [*said, *project.trend_note(store)]
         result = changed(
             result,
             hits=tuple(hits[_key(hit)] for hit in result.hits),
@@ -183,12 +183,11 @@ class KnowledgeOperations:
         )
         return changed(result, preflight=self._card(request, result, roots[0], now)) if request.purpose else result
 
-    def _with_context(self, project: _Project, hits: Sequence[Hit]) -> tuple[Hit, ...]:
-        store = project.keeper.live_store()
+    def _with_context(self, project: _Project, store: SqliteStore | None, hits: Sequence[Hit]) -> tuple[Hit, ...]:
         if store is None or not hits:
             return tuple(hits)
         near = self._engine.code.around(project.keeper.root, store, hits)
-        return enriched(hits, near.relations, project.hints(store) or {}, near.tests, near.callers)
+        return enriched(hits, near.files, project.hints(store) or {}, near.callers)
 
     def _card(self, request: SearchRequest, result: SearchResult, root: str, now: float) -> Card | None:
         from codeinfo.knowledge.card import Evidence, decide
@@ -199,12 +198,7 @@ class KnowledgeOperations:
             return None
         own = [hit for hit in result.hits if hit.root == root]
         report = project.patterns.report(store, now)
-        near = self._engine.code.around(project.keeper.root, store, own)
-        importers = {
-            hit.path: [(importer, line) for importer, line in one.imported_by if importer not in near.tests]
-            for hit in own
-            if (one := near.relations.get(hit.path))
-        }
+        relations = self._engine.code.relations(project.keeper, [hit.path for hit in own])
         return decide(
             Evidence(
                 query=request.query,
@@ -214,7 +208,7 @@ class KnowledgeOperations:
                 patterns=report,
                 questions=project.patterns.questions({hit.path for hit in own}),
                 memories=result.memories,
-                importers=importers,
+                importers={path: one.used_by for path, one in relations.items()},
                 changed_since_index=_changed_since_index(project.keeper, store),
             )
         )

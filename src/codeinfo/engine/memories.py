@@ -53,6 +53,8 @@ class Memories:
             memories = self.all(now)
         except UsageError as error:
             return (), (f"memories are left out: {error}",)
+        if not memories:
+            return (), ()
         meaning = self._meaning(query, memories) if self._keeper.config.embedding.provider == "builtin" else {}
         return related(query, memories, paths=paths, symbols=symbols, meaning=meaning, now=now), ()
 

@@ -20,6 +20,8 @@ from codeinfo.store.sqlite import SqliteStore
 _QUIET_S = 1.0  # the first questions of a process, and those after an edit, come together
 _SLICE_S = 0.003  # a question waits no longer than this for the slice at hand
 _REST = 3  # times as long as the slice before it: a quarter of one processor at most
+_REST_WHILE_BUSY = 30  # while the process has enough to do for those who ask now
+_BUSY = 0.5  # of a processor
 _CLOSE_S = 2.0
 _KEPT_UNITS, _KEPT_CHARACTERS = 1500, 8_000_000  # while reading file by file: far less than questions keep
 _log = logging.getLogger(__name__)
@@ -94,11 +96,15 @@ class ReadingAhead:
     def _run(self, root: Path) -> None:
         wait = _QUIET_S
         try:
-            while not self._stop.wait(wait):
+            while True:
+                used = time.process_time()
+                if self._stop.wait(wait):
+                    return
+                is_busy = time.process_time() - used > _BUSY * wait
                 started = time.perf_counter()
                 if self._read(root, _SLICE_S):
                     return
-                wait = _REST * (time.perf_counter() - started)
+                wait = (_REST_WHILE_BUSY if is_busy else _REST) * (time.perf_counter() - started)
         except Exception:  # nobody waits for this: whoever asks for the same finds out, and is told
             _log.debug("reading ahead in %s ended", root, exc_info=True)
 

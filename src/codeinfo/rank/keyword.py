@@ -185,7 +185,8 @@ def file_scores(rows: Floats, runs: Runs, files: int, decay: tuple[float, ...]) 
     order.sort()
     values = (_ALL_BITS - (order & _ALL_BITS)).astype(np.uint32).view(np.float32)
     starts = first_of_runs(run)
-    lengths = np.diff(starts, append=len(run))
+    lengths = np.empty_like(starts)
+    lengths[:-1], lengths[-1] = starts[1:] - starts[:-1], len(run) - starts[-1]
     best = np.zeros(len(runs.starts))
     for place, weight in enumerate(decay):
         firsts = starts[lengths > place]

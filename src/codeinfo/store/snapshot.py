@@ -247,11 +247,11 @@ def _chunk_query(count: int) -> str:
 def _products(vectors: NDArray[np.float32], query: NDArray[np.float32]) -> NDArray[np.float32]:
     """Of every row with the query; many rows in two threads, since one would wait for the memory most of the time."""
     result = np.empty(len(vectors), np.float32)
-    middle = len(vectors) // 2 if len(vectors) >= _MANY_ROWS else 0
+    if len(vectors) < _MANY_ROWS:
+        return np.dot(vectors, query, result)
+    middle = len(vectors) // 2
     other = threading.Thread(target=np.dot, args=(vectors[:middle], query, result[:middle]))
-    if middle:
-        other.start()
+    other.start()
     np.dot(vectors[middle:], query, result[middle:])
-    if middle:
-        other.join()
+    other.join()
     return result
