@@ -161,10 +161,13 @@ class SqliteSnapshot:
         for segment in segments:
             if segment.vectors is None:
                 continue
-            scores = _products(segment.vectors, query)
-            if segment.row_map is not None:
-                scores = scores[segment.row_map >= 0]
-            result[segment.first_row : segment.first_row + segment.live_rows] = scores
+            own = result[segment.first_row : segment.first_row + segment.live_rows]
+            if segment.row_map is None:
+                _multiply(segment.vectors, query, own)
+            else:
+                every = np.empty(len(segment.vectors), np.float32)
+                _multiply(segment.vectors, query, every)
+                own[:] = every[segment.row_map >= 0]
         return result
 
     def vectors(self, rows: Sequence[int]) -> NDArray[np.float32]:
@@ -244,14 +247,12 @@ def _chunk_query(count: int) -> str:
                FROM chunks WHERE id IN ({",".join("?" * count)})"""
 
 
-def _products(vectors: NDArray[np.float32], query: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Of every row with the query; many rows in two threads, since one would wait for the memory most of the time."""
-    result = np.empty(len(vectors), np.float32)
-    if len(vectors) < _MANY_ROWS:
-        return np.dot(vectors, query, result)
-    middle = len(vectors) // 2
-    other = threading.Thread(target=np.dot, args=(vectors[:middle], query, result[:middle]))
-    other.start()
+def _multiply(vectors: NDArray[np.float32], query: NDArray[np.float32], result: NDArray[np.float32]) -> None:
+    """Every row with the query; many rows in two threads, since one would wait for the memory most of the time."""
+    middle = len(vectors) // 2 if len(vectors) >= _MANY_ROWS else 0
+    if middle:
+        other = threading.Thread(target=np.dot, args=(vectors[:middle], query, result[:middle]))
+        other.start()
     np.dot(vectors[middle:], query, result[middle:])
-    other.join()
-    return result
+    if middle:
+        other.join()
