@@ -16,7 +16,8 @@ def test_roots_that_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
-    for refused in (Path("/"), home, home.parent, Path("/etc"), Path("/usr")):
+    (tmp_path / "work" / ".git").mkdir(parents=True)
+    for refused in (Path("/"), home, home.parent, Path("/etc"), Path("/usr"), tmp_path / "work" / ".git"):
         with pytest.raises(RootRefused):
             check_root(refused)
     (tmp_path / "file.py").write_text("x = 1\n")

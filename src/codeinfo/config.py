@@ -115,9 +115,9 @@ def _project_layer(folder: Path) -> Layer:
     """The nearest `.codeinfo.toml` from `folder` upwards, not past the top of its repository."""
     folder = Path(os.path.abspath(folder))  # never resolved: a symlink must not lead to another project's file
     for place in (folder, *folder.parents):
-        if (place / PROJECT_FILE).is_file():
+        if os.path.isfile(place / PROJECT_FILE):
             return _toml_layer("project file", place / PROJECT_FILE)
-        if (place / ".git").exists():
+        if os.path.exists(place / ".git"):
             break
     return Layer("project file", {})
 

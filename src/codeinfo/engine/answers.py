@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -285,7 +286,7 @@ class AnswerOperations:
         """One answer, or one for each step of a command, all in one conversation."""
         profile = self.agent(request.agent)
         folder = Path(request.working_folder)
-        if not folder.is_dir():
+        if not os.path.isdir(folder):
             raise UsageError(f"{folder} is not a folder", next_step="Name the folder that the agent is to work on")
         instructions: Sequence[str] = (request.instruction,)
         if request.command:

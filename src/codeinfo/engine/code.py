@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from codeinfo.engine import code_reports as reports
 from codeinfo.engine.calling import Surroundings, surroundings
 from codeinfo.engine.graphing import Graphs, Relations
-from codeinfo.engine.inspect import project_of
+from codeinfo.engine.inspect import project_of, resolved
 from codeinfo.engine.reading_ahead import CommonNames, ReadingAhead
 from codeinfo.engine.uncollected import uncollected
 from codeinfo.engine.world import Contents, IndexWorld
@@ -110,7 +110,7 @@ class CodeOperations:
         target = Path.cwd() / request.root / request.path
         home = Path(request.root) if request.root else project_of(target)
         with self._open(home, request.refresh, progress) as opened:
-            absolute = target.resolve()
+            absolute = resolved(target)
             inside = absolute.is_relative_to(opened.root)
             yield opened, absolute.relative_to(opened.root).as_posix() if inside else request.path
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -19,7 +20,7 @@ def bytes_under(folder: Path) -> int:
 def why_path(path: Path, upkeep: Callable[[Path], Upkeep]) -> WhyReport:
     """Asked from the current folder's point of view when the path lies below it, else from its project's."""
     target = Path.cwd() / path
-    if not target.exists() and not target.is_symlink():
+    if not os.path.lexists(target):
         raise NotFound(f"{path} does not exist", next_step="Name a file or folder that does")
     keeper = upkeep(project_of(target))
     relative = target.relative_to(keeper.root) if target.is_relative_to(keeper.root) else Path(path)
@@ -43,13 +44,21 @@ def why_path(path: Path, upkeep: Callable[[Path], Upkeep]) -> WhyReport:
 def project_of(target: Path) -> Path:
     """The folder whose index a path belongs to: the current one when the path lies below it, else its repository."""
     here = Path.cwd().resolve()
-    nearest = (target if target.is_dir() else target.parent).resolve()
+    nearest = resolved(target if os.path.isdir(target) else target.parent)
     if nearest.is_relative_to(here):
         return here
     for folder in (nearest, *nearest.parents):
-        if (folder / ".git").exists():
+        if os.path.exists(folder / ".git"):
             return folder
     return nearest
+
+
+def resolved(path: Path) -> Path:
+    """Without links and dots. A path that no file can have, too long or with a NUL, is one that is not there."""
+    try:
+        return path.resolve()
+    except (OSError, ValueError) as error:
+        raise NotFound(f"{path} does not exist", next_step="Name a file that does") from error
 
 
 def _manifest(keeper: Upkeep) -> Mapping[str, ManifestRow]:

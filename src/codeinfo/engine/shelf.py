@@ -82,9 +82,9 @@ class Shelf:
         """The nearest one from the folder upwards, not past the top of its repository."""
         folder = Path(os.path.abspath(project))
         for place in (folder, *folder.parents):
-            if (place / CONTEXT_FILE).is_file():
+            if os.path.isfile(place / CONTEXT_FILE):
                 return place / CONTEXT_FILE
-            if (place / ".git").exists():
+            if os.path.exists(place / ".git"):
                 break
         return None
 

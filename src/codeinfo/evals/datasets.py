@@ -7,6 +7,7 @@ a JSON file with {"queries": […]}           one repository, targets are parts 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,9 +73,9 @@ class Dataset:
 
 def load(path: Path) -> Dataset:
     """Read a dataset: a folder, a queries file (with repos.tsv beside it, or none), or a fixture."""
-    if path.is_dir():
+    if os.path.isdir(path):
         path = path / "queries.jsonl"
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise NotFound(
             f"there is no dataset {path}", next_step="Name a folder with queries.jsonl, or a fixture in JSON."
         )

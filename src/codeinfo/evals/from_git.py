@@ -116,7 +116,7 @@ def _query(commit: Commit, repo: str) -> Query:
 
 def read_history(path: Path, count: int) -> History:
     """About `count` telling commits, evenly spread over the recent history."""
-    if not path.is_dir():
+    if not os.path.isdir(path):
         raise NotFound(f"there is no folder {path}", next_step="Name a git repository.")
     try:
         log = git.run(

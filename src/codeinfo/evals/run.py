@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -46,7 +47,7 @@ def run(
     for repo, queries in by_repo.items():
         folder = "" if whole else dataset.roots.get(repo, "")
         root = tree_of(repo, trees) / folder
-        if not root.is_dir():
+        if not os.path.isdir(root):
             raise NotFound(f"the tree {root} is missing", next_step=f"Put the repository {repo} into {trees}.")
         reports.append(bring_up_to_date(engine, root, progress))
         answers += ask(engine, root, queries, () if whole else CODE_FILES, folder)
@@ -66,7 +67,7 @@ def summed(answers: Sequence[Answer], reports: Sequence[IndexReport], held: Sequ
 
 def tree_of(repo: str, trees: Path) -> Path:
     """The repository's folder in `trees`; a fixture may come with the one repository it is about."""
-    return trees / repo if repo and (trees / repo).is_dir() else trees
+    return trees / repo if repo and os.path.isdir(trees / repo) else trees
 
 
 def bring_up_to_date(engine: Engine, root: Path, progress: ProgressSink | None = None) -> IndexReport:
@@ -102,7 +103,7 @@ def write_results(path: Path, answers: Iterable[Answer]) -> None:
 
 def read_results(path: Path) -> dict[str, Answer]:
     """What `write_results`, or another system in the same format, wrote: by query id."""
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise NotFound(f"there is no results file {path}", next_step="Write one with `codeinfo eval … --out FILE`.")
     answers = {}
     try:

@@ -250,7 +250,7 @@ def _where(request: Any) -> Path:
     """The folder whose project file counts: that of the first path named."""
     paths = getattr(request, "paths", None) or (getattr(request, "path", "."),)
     first = Path(paths[0])
-    return first if first.is_dir() else first.parent
+    return first if os.path.isdir(first) else first.parent
 
 
 def write_json(value: object) -> None:

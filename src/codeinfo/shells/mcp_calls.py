@@ -4,11 +4,11 @@ calls that can be stopped."""
 from __future__ import annotations
 
 import gc
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from codeinfo.config import Config
@@ -236,8 +236,11 @@ class Hub:
         """The folder that a project's name or path means; "" stays the working folder."""
         if self._place is not None:
             return self._place(name)
-        if not name or Path(name).expanduser().is_dir():
-            return str(Path(name).expanduser().absolute()) if name else ""
+        if not name:
+            return ""
+        folder = os.path.expanduser(name)
+        if os.path.isdir(folder):
+            return os.path.abspath(folder)
         from codeinfo.requests.vectors import ProjectsRequest
 
         projects = engine.projects(ProjectsRequest()).projects

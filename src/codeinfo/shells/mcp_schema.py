@@ -13,6 +13,7 @@ from codeinfo.errors import UsageError
 from codeinfo.shells.operations import Parameter, parameters
 
 Schema = dict[str, Any]
+_A_TYPE = {"str": "a text", "int": "a whole number", "float": "a number", "bool": "true or false"}
 _TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
 
 
@@ -100,13 +101,13 @@ def _one(item: Input, kind: str, value: Any, name: str) -> Any:
         value = int(value)  # JSON knows one kind of number
     wanted: Any = {"str": str, "int": int, "float": int | float, "bool": bool}[kind]
     if not isinstance(value, wanted) or (isinstance(value, bool) and kind != "bool"):
-        raise UsageError(f"{name} must be a {_TYPES[kind]}", next_step=item.help)
+        raise UsageError(f"{name} must be {_A_TYPE[kind]}", next_step=item.help)
     if item.choices and value not in item.choices:
         raise UsageError(f"{name} cannot be {value!r}", next_step=f"One of: {', '.join(item.choices)}")
     low, high = item.minimum, item.maximum
     if (low is not None and value < low) or (high is not None and value > high):
         bounds = f"from {low} to {high}" if high is not None else f"at least {low}"
-        raise UsageError(f"{name} cannot be {value}", next_step=f"It must be {bounds}")
+        raise UsageError(f"{name} cannot be {value:.6g}", next_step=f"It must be {bounds}")
     return value
 
 

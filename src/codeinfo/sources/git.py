@@ -177,6 +177,8 @@ def _execute(
         raise GitFailed(f"git did not answer within {timeout:g} s") from error
     except OSError as error:
         raise GitFailed(f"git could not be started: {error.strerror}") from error
+    except ValueError as error:  # a NUL in what was asked for
+        raise GitFailed(f"git cannot be asked for that: {error}") from error
     if done.returncode not in accept:
         message = done.stderr.decode("utf-8", "replace").strip().splitlines()
         raise GitFailed(message[0] if message else f"git ended with status {done.returncode}")

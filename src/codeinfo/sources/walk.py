@@ -270,6 +270,8 @@ def resolved_root(root: str | os.PathLike[str]) -> str:
         reason = "it is your home folder"
     elif home.startswith(resolved + os.sep):
         reason = "your home folder lies in it"
+    elif os.path.basename(resolved) == ".git":
+        reason = "it is git's own folder"
     elif resolved in _SYSTEM_FOLDERS:
         reason = "it is a folder of the system"
     else:
