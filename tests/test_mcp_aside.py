@@ -15,6 +15,7 @@ import pytest
 from test_mcp_http import served
 
 from codeinfo.config import Config
+from codeinfo.shells import mcp_aside
 
 pytestmark = pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="on one core there are none")
 
@@ -128,6 +129,17 @@ def test_one_that_dies_or_hangs_costs_no_answer(project: Path) -> None:
         os.kill(pid, signal.SIGKILL)
         assert call(url, query="part read after it")["structuredContent"]["results"]
     assert not helpers()
+
+
+def test_one_that_is_stuck_is_ended_and_replaced(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mcp_aside, "STUCK_S", 1.5)
+    monkeypatch.setattr(mcp_aside, "RESTART_S", 0.1)
+    with served(Config.load({"mcp.search_processes": 1}), "search") as url:
+        stuck = with_helper(url)
+        os.kill(stuck, signal.SIGSTOP)
+        asked = iter(range(10_000))
+        until(lambda: call(url, query=f"part {next(asked)} read") and stuck not in helpers())
+        until(lambda: call(url, query=f"read part {next(asked)}") and helpers() and has_answered(helpers()[0]))
 
 
 def test_it_ends_when_idle_and_with_the_server(project: Path) -> None:

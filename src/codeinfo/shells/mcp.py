@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from codeinfo.shells.mcp_aside import Aside
 
 THREADS = 8  # calls worked on at once; more wait
+MOST_AT_HAND = 1000  # names of projects; others are understood in a thread each time
 PROGRESS_S = 0.2  # between two notifications of progress
 IDLE_LOOK_S = 5.0
 INSTRUCTIONS = (
@@ -100,7 +101,8 @@ class Service:
         if project in self._at_hand:
             return self.hub.understood(tool, arguments)
         asked = await anyio.to_thread.run_sync(self.hub.understood, tool, arguments, limiter=self._limiter)
-        self._at_hand.add(project)
+        if len(self._at_hand) < MOST_AT_HAND:
+            self._at_hand.add(project)
         return asked
 
     async def list_resources(self, context: Any, params: Any) -> types.ListResourcesResult:

@@ -26,6 +26,7 @@ from codeinfo.shells.mcp_calls import Answered, Asked
 from codeinfo.shells.search_worker import HEADER, Errand, packed
 
 LATE_S = 1.0  # an answer takes milliseconds: who waited this long is better served by the server itself
+STUCK_S = 60.0  # even a huge index is open by then
 MOST_WAITING = 64  # their requests fit into the pipe, so that sending never waits
 RESTART_S = 5.0  # between two starts, should it die again and again
 
@@ -66,6 +67,8 @@ class Aside:
         request = tool.aside(tool.request(values, project)) if asked.mark and self._processes else None
         if request is None:
             return None
+        for process in self._processes:
+            process.end_if_stuck()
         ready = [process for process in self._processes if process.is_ready]
         chosen = min(ready, key=SearchProcess.waiting, default=None)
         if (chosen is None or chosen.waiting()) and len(ready) < len(self._processes):
@@ -95,6 +98,12 @@ class SearchProcess:
     def want(self) -> None:
         self._wanted.set()
 
+    def end_if_stuck(self) -> None:
+        """`run` notices, and the next who wants one gets another."""
+        if self._ready is not None and self._waited() > STUCK_S:
+            log.warning("a search process did not answer for %.0f s and is ended", self._waited())
+            self._ready.kill()
+
     async def run(self) -> None:
         while True:
             await self._wanted.wait()
@@ -109,7 +118,7 @@ class SearchProcess:
 
     async def answer(self, errand: Errand, mark: object) -> Answered | None:
         """None also where the index has to be opened first: nobody waits for that, the next call finds it open."""
-        if self._ready is None or self._is_late() or len(self._waiting) >= MOST_WAITING:
+        if self._ready is None or self._waited() > LATE_S or len(self._waiting) >= MOST_WAITING:
             return None
         assert self._ready.stdin is not None
         waiting = _Waiting(errand.project, mark, opens=self._open.get(errand.project) is not mark)
@@ -123,8 +132,9 @@ class SearchProcess:
                 await waiting.done.wait()
         return waiting.answer
 
-    def _is_late(self) -> bool:
-        return bool(self._waiting) and time.monotonic() - self._waiting[0].since > LATE_S
+    def _waited(self) -> float:
+        """How long ago the first errand was sent that is not answered yet."""
+        return time.monotonic() - self._waiting[0].since if self._waiting else 0.0
 
     async def _converse(self) -> bool:
         """Start a process and take its answers until it ends; whether it ever was ready."""
