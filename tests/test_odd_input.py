@@ -70,3 +70,17 @@ def test_no_command_stumbles_over_a_path_that_cannot_be(codeinfo: Any, project: 
     done = codeinfo(*name.split(), *rest, LONG, cwd=project)
     assert done.returncode in (0, 2), done.stderr
     assert "fault" not in done.stderr
+
+
+@pytest.mark.parametrize("command", [("conversations", "show"), ("conversations", "search")])
+def test_an_argument_that_is_no_text_is_refused(codeinfo: Any, project: Path, command: tuple[str, ...]) -> None:
+    done = codeinfo(*command, "\udcff", cwd=project)  # the byte 0xff
+    assert done.returncode == 2, done.stderr
+    assert "not UTF-8" in done.stderr
+
+
+def test_a_repository_that_cannot_be_fetched_says_so(codeinfo: Any, project: Path) -> None:
+    done = codeinfo("docs", "add", str(project), "--ref", "no-such-branch", cwd=project)
+    assert done.returncode == 6, done.stderr
+    assert "cannot be fetched" in done.stderr
+    assert "Check the address" in done.stderr

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from codeinfo.errors import UsageError
+from codeinfo.errors import ProviderError, UsageError
 from codeinfo.sources.git import _ENVIRONMENT, _SETTINGS, GitFailed, _environment, _execute, _program, run
 
 FETCH_TIMEOUT_S = 600.0
@@ -32,6 +32,13 @@ def fetch_files(
         _git(folder, "init", "--bare", "--quiet", "--template=", ".")
         _git(folder, "fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--", url, ref or "HEAD")
         commit = run(folder, ("rev-parse", "--verify", "FETCH_HEAD^{commit}")).decode().strip()
+    except GitFailed as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise ProviderError(
+            f"{url} cannot be fetched: {error.what}",
+            next_step="Check the address, the branch or tag, and that git may read it",
+            code=GitFailed.code,
+        ) from error
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
