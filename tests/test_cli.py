@@ -333,6 +333,8 @@ def test_long_chunks_are_cut_around_the_answer() -> None:
     assert 30 in shown
     assert len(shown) < 8
     assert window(lines, set()) == list(range(8))
+    spaced = [*lines[: shown[1]], "", "", *lines[shown[1] + 2 :]]
+    assert window(spaced, {"needle"})[1] == shown[1] + 2, "starts with empty lines"
 
 
 def test_progress_is_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,6 +136,8 @@ def window(lines: list[str], wanted: set[str]) -> list[int]:
         return sum(weight * factor for weight, factor in zip(weights[start : start + size], slope, strict=True))
 
     best = max(range(len(lines) - size + 1), key=worth)
+    while best + size < len(lines) and not lines[best].strip():
+        best += 1  # an empty line shows nothing
     if best <= 2:
         return list(range(SNIPPET_LINES))
     return [0, *range(best, best + size)]
