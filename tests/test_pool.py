@@ -18,6 +18,7 @@ from codeinfo.index import pool as pool_module
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_packed
 from codeinfo.index.pool import Parsed, ParsePool, ParseTask
+from codeinfo.index.spares import Spares
 from codeinfo.types import FileKind
 
 SETTINGS = ChunkSettings()
@@ -195,7 +196,7 @@ def test_a_worker_that_is_not_needed_after_all_is_not_waited_for(monkeypatch: py
         return started[0]
 
     monkeypatch.setattr(pool_module, "spawn_worker", slow)
-    pool = ParsePool(SETTINGS)
+    pool = ParsePool(SETTINGS, spares=Spares())
     pool.warm_up()
     assert starting.wait(60)
     (feeder,) = pool._feeders
@@ -225,6 +226,66 @@ def test_workers_end_with_the_pool() -> None:
     for pid in pids:
         assert_ends(pid)
     assert not [thread for thread in threading.enumerate() if thread.name == "parse-feeder"]
+
+
+def test_a_worker_is_kept_for_the_next_run() -> None:
+    spares = Spares()
+    pids = []
+    for _ in range(3):
+        with ParsePool(PATIENT, spares=spares) as pool:
+            assert len(list(pool.run(files(2)))) == 2
+            pids += worker_pids(pool)
+    assert len(set(pids)) == 1
+    with ParsePool(SETTINGS, spares=spares) as pool:
+        assert len(list(pool.run(files(2)))) == 2
+        (other,) = worker_pids(pool)
+    assert other not in pids, "one with other settings cuts differently"
+    spares.close()
+    for pid in (pids[0], other):
+        assert not is_alive(pid)
+    with ParsePool(PATIENT, spares=spares) as pool:
+        list(pool.run(files(1)))
+        (late,) = worker_pids(pool)
+    assert not is_alive(late), "nobody would end it"
+
+
+def test_of_many_workers_few_are_kept() -> None:
+    spares = Spares()
+    big = "def f():\n    return 1\n" * 4000
+    with ParsePool(PATIENT, workers=3, spares=spares) as pool:
+        list(pool.run(task(f"{number}.py", big) for number in range(60)))
+        pids = worker_pids(pool)
+    assert len(pids) == 3
+    assert sum(map(is_alive, pids)) == 2
+    spares.close()
+    assert not any(map(is_alive, pids))
+
+
+def test_a_worker_that_is_at_work_is_not_kept() -> None:
+    spares = Spares()
+    with ParsePool(PATIENT, workers=1, spares=spares) as pool:
+        results = pool.run([*files(40), task("slow.py", "x = [" + "(" * 400_000)])
+        next(results)
+        (pid,) = worker_pids(pool)
+        results.close()
+    assert_ends(pid)
+    with ParsePool(PATIENT, spares=spares) as pool:
+        assert {one.path for one in pool.run(files(3))} == {"0.py", "1.py", "2.py"}
+    spares.close()
+
+
+def test_a_kept_worker_ends_by_itself_and_is_not_taken_then() -> None:
+    spares = Spares(seconds=1.0)
+    with ParsePool(PATIENT, spares=spares) as pool:
+        list(pool.run(files(1)))
+        (pid,) = worker_pids(pool)
+    assert is_alive(pid)
+    assert_ends(pid)
+    with ParsePool(PATIENT, spares=spares) as pool:
+        (result,) = pool.run(files(1))
+        assert worker_pids(pool) != [pid]
+    assert result.parsed.notes == ()
+    spares.close()
 
 
 SCRIPT = """

@@ -12,6 +12,7 @@ from codeinfo.config import Config
 from codeinfo.engine.parts import Parts
 from codeinfo.engine.upkeep import Fresh, Upkeep, is_complete
 from codeinfo.errors import Busy, IndexDamaged, NotFound, OutOfSpace, UsageError
+from codeinfo.index.spares import Spares
 from codeinfo.requests import (
     Cleared,
     ClearReport,
@@ -58,6 +59,7 @@ class Engine:
         self.config = config
         self._lasting = _lasting(config) if lasting else None
         self._parts = Parts(config)
+        self._spares = Spares()
         self._lock = threading.RLock()
         self._upkeeps: dict[str, Upkeep] = {}
         self._named: dict[str | Path, tuple[tuple[int, int] | None, Upkeep]] = {}  # as callers call them
@@ -83,6 +85,7 @@ class Engine:
                 upkeep.close()
             self._upkeeps.clear()
             self._named.clear()
+        self._spares.close()
 
     def __enter__(self) -> Engine:
         return self
@@ -105,7 +108,8 @@ class Engine:
         with self._lock:
             if resolved not in self._upkeeps:
                 root = Path(resolved)
-                self._upkeeps[resolved] = Upkeep(root, self.config.for_root(root), self._parts.embedder())
+                config = self.config.for_root(root)
+                self._upkeeps[resolved] = Upkeep(root, config, self._parts.embedder(), self._spares)
             return self._upkeeps[resolved]
 
     def embedder(self) -> Embedder | None:

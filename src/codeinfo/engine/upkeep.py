@@ -29,6 +29,7 @@ from codeinfo.types import Skip, Walk
 if TYPE_CHECKING:
     from codeinfo.index.build import Outcome
     from codeinfo.index.pool import ParsePool
+    from codeinfo.index.spares import Spares
 
 TOKENS_VERSION = 2  # raise when tokens.py, the field weights or packed references change what is stored
 KEYWORD_ONLY = (
@@ -65,8 +66,10 @@ class Upkeep:
 
     documents = False  # whether its files are documents to convert
 
-    def __init__(self, root: Path, config: Config, embedder: Embedder | None) -> None:
+    def __init__(self, root: Path, config: Config, embedder: Embedder | None, spares: Spares | None = None) -> None:
+        """`spares` are parsers that wait for the next run, of whichever root."""
         self.root = root
+        self._spares = spares
         self.config = config
         self._embedder = embedder
         self.folder = IndexFolder(config.paths.cache_dir, root)
@@ -227,7 +230,7 @@ class Upkeep:
         from codeinfo.index.pool import ParsePool
 
         workers = self.config.index.workers or available_processors()
-        return ParsePool(chunk_settings(self.config.index), workers)
+        return ParsePool(chunk_settings(self.config.index), workers, self._spares)
 
     def _is_settled(self, store: SqliteStore) -> bool:
         return is_complete(store) and not self.folder.is_unfinished()

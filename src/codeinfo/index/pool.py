@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 
 from codeinfo.errors import CodeInfoError
 from codeinfo.index.chunk import ChunkSettings
-from codeinfo.index.protocol import HEADER, READY, time_limit_s
+from codeinfo.index.protocol import HEADER, READY, REST, time_limit_s
+from codeinfo.index.spares import Spares, end
 from codeinfo.index.spawn import spawn_worker
 from codeinfo.types import Chunk, Definition, FileKind, Import, ParsedFile
 
@@ -74,9 +75,11 @@ _Result = tuple[_Job, Parsed] | BaseException
 class ParsePool:
     """Use as a context manager. `run` yields results in the order they are done."""
 
-    def __init__(self, settings: ChunkSettings, workers: int = 2) -> None:
+    def __init__(self, settings: ChunkSettings, workers: int = 2, spares: Spares | None = None) -> None:
+        """Workers are taken from `spares` and kept there; without them they end with the pool."""
         self._settings = settings
         self._limit = max(1, workers)
+        self._spares = spares
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
         self._feeders: list[_Feeder] = []
@@ -138,7 +141,7 @@ class ParsePool:
 
     def _grow(self, queued_chars: int) -> None:
         if not self._feeders or (len(self._feeders) < self._limit and queued_chars > _SECOND_WORKER_CHARS):
-            self._feeders.append(_Feeder(self._settings, self._jobs, self._results))
+            self._feeders.append(_Feeder(self._settings, self._jobs, self._results, self._spares))
             self._feeders[-1].start()  # known before it has a process: an interrupt in between loses none
 
 
@@ -150,12 +153,15 @@ class _Feeder:
         settings: ChunkSettings,
         jobs: queue.SimpleQueue[_Job | None],
         results: queue.SimpleQueue[_Result],
+        spares: Spares | None,
     ) -> None:
         self._settings = settings
+        self._spares = spares
         self._jobs = jobs
         self._results = results
         self._at_hand: deque[_Job] = deque()
         self._stopping = False
+        self._is_ready = False
         self._process: subprocess.Popen[bytes] | None = None
         self._outgoing = bytearray()
         self._incoming = bytearray()
@@ -166,9 +172,10 @@ class _Feeder:
 
     def stop(self) -> None:
         self._stopping = True
+        can_be_kept = self._spares is not None and self._is_ready and not self._at_hand
         self._jobs.put(None)
         process = self._process
-        if process is not None:
+        if process is not None and not can_be_kept:
             process.kill()
 
     def join(self) -> None:
@@ -180,7 +187,7 @@ class _Feeder:
             self._start_process()
             while not self._stopping:
                 self._take_jobs()
-                if not self._at_hand:
+                if not self._at_hand or self._stopping:
                     return
                 reason = self._converse()
                 if reason and not self._stopping:
@@ -188,7 +195,22 @@ class _Feeder:
         except BaseException as error:  # the caller's thread raises it
             self._results.put(error)
         finally:
-            self._end_process()
+            if not self._is_kept():
+                self._end_process()
+
+    def _is_kept(self) -> bool:
+        """Whether the worker, which has nothing to do, was put by for the next run."""
+        process = self._process
+        is_free = self._is_ready and not (self._at_hand or self._outgoing or self._incoming)
+        if self._spares is None or process is None or not is_free:
+            return False
+        assert process.stdin is not None
+        self._queue_message((REST, self._spares.seconds))
+        if not self._write(process.stdin.fileno()) or self._outgoing:
+            return False
+        self._process = None
+        self._spares.keep(self._settings, process)
+        return True
 
     def _take_jobs(self) -> None:
         """Wait for a job when there is none at hand; otherwise take what is there, up to the limit."""
@@ -295,10 +317,22 @@ class _Feeder:
         return done, value
 
     def _start_process(self) -> None:
-        """A fresh worker with the settings and all jobs at hand.
+        """A worker with the settings and all jobs at hand: a spare one, or else a fresh one.
 
         Called in the feeder's thread only: a signal interrupts the main one, which could lose what it just started.
         """
+        self._outgoing.clear()
+        self._incoming.clear()
+        spare = self._spares.take(self._settings) if self._spares is not None else None
+        if spare is not None:
+            self._process, self._is_ready = spare, True
+        else:
+            self._is_ready = self._start_new()
+        for job in self._at_hand:
+            self._send(job)
+
+    def _start_new(self) -> bool:
+        """Whether it is ready; it is not where it was stopped meanwhile."""
         process = spawn_worker()
         self._process = process
         if self._stopping:  # asked for before there was a process to kill
@@ -306,32 +340,26 @@ class _Feeder:
         assert process.stdin is not None
         assert process.stdout is not None
         os.set_blocking(process.stdin.fileno(), False)
-        self._outgoing.clear()
-        self._incoming.clear()
         self._queue_message(astuple(self._settings))
         self._write(process.stdin.fileno())
         poll = select.poll()
         poll.register(process.stdout, select.POLLIN)
-        started = poll.poll(_START_TIMEOUT_S * 1000) and os.read(process.stdout.fileno(), 1) == READY
-        if not started and not self._stopping:
+        is_ready = bool(poll.poll(_START_TIMEOUT_S * 1000)) and os.read(process.stdout.fileno(), 1) == READY
+        if not is_ready and not self._stopping:
             raise CodeInfoError(
                 "the parser process does not start", next_step="Install codeinfo again, or see `codeinfo doctor`"
             )
-        for job in self._at_hand:
-            self._send(job)
+        return is_ready
 
     def _end_process(self) -> str:
         """Kill and collect the worker; says how it ended."""
-        process, self._process = self._process, None
+        process, self._process, self._is_ready = self._process, None, False
         if process is None:
             return ""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(0.2)  # one that broke its pipe is about to end by itself, and its status says why
-        process.kill()
-        status = process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                pipe.close()
+            # One that broke its pipe is about to end by itself, and its status says why.
+            process.wait(0 if self._stopping else 0.2)
+        status = end(process)
         return f"crashed (signal {-status})" if status < 0 else f"ended (status {status})"
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.grammars import GRAMMARS, language, parser
 from codeinfo.index.protocol import HEADER, READY
+from codeinfo.index.spares import end
 from codeinfo.index.spawn import spawn_worker
 
 if TYPE_CHECKING:
@@ -113,11 +114,7 @@ class SyntaxQueries:
     def close(self) -> None:
         process, self._process = self._process, None
         if process is not None:
-            process.kill()
-            process.wait()
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    pipe.close()
+            end(process)
 
     def _ask(self, request: tuple[Any, ...], seconds: float) -> tuple[bool, Any] | None:
         """The answer, or None when it did not come in time: the process is then lost."""

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_packed
-from codeinfo.index.protocol import HEADER, READY, time_limit_s
+from codeinfo.index.protocol import HEADER, READY, REST, time_limit_s
 from codeinfo.types import FileKind, ParsedFile
 
 MEMORY_LIMIT = 2 << 30  # bytes of address space; a parse that needs more is hostile
@@ -28,6 +28,9 @@ def main() -> None:
     replies.write(READY)
     replies.flush()
     while (request := _receive(requests)) is not None:
+        if len(request) == 2 and request[0] == REST:
+            signal.setitimer(signal.ITIMER_REAL, request[1])
+            continue
         # Ends us should the parent be gone: it would have given up before.
         signal.setitimer(signal.ITIMER_REAL, 2 * time_limit_s(request[1], settings))
         reply = marshal.dumps(_answer(request, settings))
