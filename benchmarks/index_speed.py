@@ -6,10 +6,10 @@
     python benchmarks/index_speed.py TREES                        # CodeInfo alone: times and memory
     python benchmarks/index_speed.py TREES --without-vectors      # CodeInfo beside itself with no embedder
 
-All work in a process that is already running, so that none pays for its imports; CodeInfo's times contain its
-worker processes and the writing to disk. The order changes from tree to tree. Memory is the sum of the high-water marks
-of a process and its children, looked at every 20 ms: shared pages count more than once. A child that has been forked
-and does not run its own program yet is still its parent, and not counted.
+All work in a process that is already running, so that none pays for its imports: one engine that indexes tree after
+tree. CodeInfo's times contain its worker processes and the writing to disk. The order changes from tree to tree. Memory
+is the sum of the high-water marks of a process and its children, looked at every 20 ms: shared pages count more than
+once. A child that has been forked and does not run its own program yet is still its parent, and not counted.
 """
 
 from __future__ import annotations
@@ -43,15 +43,16 @@ class Run(NamedTuple):
 def serve_codeinfo(settings: list[str]) -> None:
     from codeinfo.config import Config
     from codeinfo.engine import Engine
-    from codeinfo.requests import IndexRequest
+    from codeinfo.requests import ClearRequest, IndexRequest
 
     flags = dict(item.split("=", 1) for item in settings)
     print("ready", flush=True)
-    for line in sys.stdin:
-        with tempfile.TemporaryDirectory() as cache, Engine(Config.load({**flags, "paths.cache_dir": cache})) as engine:
+    with tempfile.TemporaryDirectory() as cache, Engine(Config.load({**flags, "paths.cache_dir": cache})) as engine:
+        for line in sys.stdin:
             started = time.perf_counter()
             (report,) = engine.index(IndexRequest((line.strip(),))).reports
             print(time.perf_counter() - started, report.chunks, flush=True)
+            engine.clear(ClearRequest((line.strip(),)))  # each tree by itself: an open index stays mapped into memory
 
 
 def serve_semble(model: str) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from codeinfo.errors import CodeInfoError
 from codeinfo.index import pool as pool_module
+from codeinfo.index import worker
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_packed
 from codeinfo.index.pool import Parsed, ParsePool, ParseTask
@@ -274,6 +275,16 @@ def test_a_worker_that_is_at_work_is_not_kept() -> None:
     spares.close()
 
 
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system does not tell how large a process is")
+def test_a_worker_that_has_grown_does_not_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would keep the memory that its largest file needed."""
+    held = b"x" * (20 << 20)
+    monkeypatch.setattr(worker, "RESTING_MEMORY", len(held))
+    assert worker._has_grown()
+    monkeypatch.setattr(worker, "RESTING_MEMORY", 1 << 50)
+    assert not worker._has_grown()
+
+
 def test_a_kept_worker_ends_by_itself_and_is_not_taken_then() -> None:
     spares = Spares(seconds=1.0)
     with ParsePool(PATIENT, spares=spares) as pool:
@@ -321,19 +332,19 @@ def start_script(tmp_path: Path) -> tuple[subprocess.Popen[str], int]:
 
 
 def test_workers_end_when_the_caller_is_killed(tmp_path: Path) -> None:
-    process, worker = start_script(tmp_path)
+    process, pid = start_script(tmp_path)
     process.kill()
     process.communicate()
-    assert_ends(worker)
+    assert_ends(pid)
 
 
 def test_an_interrupt_shows_one_traceback_the_callers_own(tmp_path: Path) -> None:
-    process, worker = start_script(tmp_path)
+    process, pid = start_script(tmp_path)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     _, errors = process.communicate(timeout=30)
     assert errors.count("Traceback") == 1
     assert errors.rstrip().endswith("KeyboardInterrupt")
-    assert_ends(worker)
+    assert_ends(pid)
 
 
 def test_modules_in_the_current_folder_are_never_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
