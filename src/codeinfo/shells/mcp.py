@@ -302,4 +302,13 @@ def http_service(
 
     service = Service(Hub(config, make_engine, place), tools, Aside(config))
     manager = StreamableHTTPSessionManager(make_server(service), stateless=True)
-    return HttpService(StreamableHTTPASGIApp(manager), manager.run)
+
+    @asynccontextmanager
+    async def running() -> AsyncIterator[None]:
+        try:
+            async with manager.run():
+                yield
+        finally:
+            service.hub.close()
+
+    return HttpService(StreamableHTTPASGIApp(manager), running)
