@@ -15,7 +15,7 @@ import pytest
 
 from codeinfo.errors import CodeInfoError
 from codeinfo.index import pool as pool_module
-from codeinfo.index import worker
+from codeinfo.index import spares as spares_module
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_packed
 from codeinfo.index.pool import Parsed, ParsePool, ParseTask
@@ -276,13 +276,17 @@ def test_a_worker_that_is_at_work_is_not_kept() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system does not tell how large a process is")
-def test_a_worker_that_has_grown_does_not_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would keep the memory that its largest file needed."""
-    held = b"x" * (20 << 20)
-    monkeypatch.setattr(worker, "RESTING_MEMORY", len(held))
-    assert worker._has_grown()
-    monkeypatch.setattr(worker, "RESTING_MEMORY", 1 << 50)
-    assert not worker._has_grown()
+def test_a_worker_that_has_grown_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would hold on to the memory that its largest file needed."""
+    monkeypatch.setattr(spares_module, "_RESTING_BYTES", 1 << 20)
+    spares = Spares()
+    with ParsePool(PATIENT, spares=spares) as pool:
+        list(pool.run(files(1)))
+        (pid,) = worker_pids(pool)
+    assert not is_alive(pid)
+    with ParsePool(PATIENT, spares=spares) as pool:
+        (result,) = pool.run(files(1))
+    assert result.parsed.notes == (), "taken while it ended"
 
 
 def test_a_kept_worker_ends_by_itself_and_is_not_taken_then() -> None:

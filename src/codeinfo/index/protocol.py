@@ -3,8 +3,8 @@
 Messages on both pipes are a length (`HEADER` bytes) and marshalled plain values. The first one in holds the settings
 and is answered by `READY`; each further one is (path, text, language, kind, syntax), answered by (True, the parse) or
 (False, the reason). Bytes in the place of a text are a document to convert; a tuple of queries in the place of syntax
-asks for the lines that each of them matches. (REST, seconds) has no answer: a
-worker that is asked nothing for so long ends by itself.
+asks for the lines that each of them matches. (REST, seconds) has no answer: a worker that is asked nothing for so long
+ends by itself.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ They belong to one engine and end with it, or by themselves after a while (see `
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 KEPT_S = 120.0  # an editing session asks again within that
 _SAFE_SHARE = 0.8  # of that time: one that is about to end is not taken, or a file would be lost with it
 _MOST = 2
+_RESTING_BYTES = 100 << 20  # one in which files and grammars left more behind is replaced by a fresh one
 
 
 class _Spare(NamedTuple):
@@ -44,6 +46,11 @@ class Spares:
         return chosen.process if chosen is not None else None
 
     def keep(self, settings: ChunkSettings, process: subprocess.Popen[bytes]) -> None:
+        if _has_grown(
+            process.pid
+        ):  # asked here and not of the worker: one that ends by itself now might be taken first
+            end(process)
+            return
         with self._lock:
             self._waiting.append(_Spare(settings, process, time.monotonic() + _SAFE_SHARE * self.seconds))
             surplus = self._waiting[:-_MOST] if not self._closed else self._waiting[:]
@@ -57,6 +64,14 @@ class Spares:
             waiting, self._waiting = self._waiting, []
         for spare in waiting:
             end(spare.process)
+
+
+def _has_grown(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as status:
+            return int(status.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") > _RESTING_BYTES
+    except OSError:
+        return False  # not every system tells; it ends after a while in any case
 
 
 def end(process: subprocess.Popen[bytes]) -> int:

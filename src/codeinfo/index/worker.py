@@ -17,7 +17,6 @@ from codeinfo.index.parse import parse_packed
 from codeinfo.index.protocol import HEADER, READY, REST, time_limit_s
 from codeinfo.types import FileKind, ParsedFile
 
-RESTING_MEMORY = 100 << 20  # bytes; a worker that needed more does not wait for the next run
 MEMORY_LIMIT = 2 << 30  # bytes of address space; a parse that needs more is hostile
 
 
@@ -30,8 +29,6 @@ def main() -> None:
     replies.flush()
     while (request := _receive(requests)) is not None:
         if len(request) == 2 and request[0] == REST:
-            if _has_grown():
-                return
             signal.setitimer(signal.ITIMER_REAL, request[1])
             continue
         # Ends us should the parent be gone: it would have given up before.
@@ -87,15 +84,6 @@ def _receive(requests: BinaryIO) -> Any:
     if len(header) < HEADER:
         return None
     return marshal.loads(requests.read(int.from_bytes(header, "little")))
-
-
-def _has_grown() -> bool:
-    """Whether files and grammars have left so much behind that a fresh process is better than this one at rest."""
-    try:
-        with open("/proc/self/statm", "rb") as status:  # the system's own maximum starts with what the parent had
-            return int(status.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") > RESTING_MEMORY
-    except OSError:
-        return False  # not every system tells; it ends after a while in any case
 
 
 def _limit_memory() -> None:

@@ -41,7 +41,7 @@ def _known(error: Exception) -> CodeInfoError:
         return OutOfSpace("out of memory", next_step="Lower index.workers or index.max_file_bytes.")
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return OutOfSpace(f"the disk is full: {error}", next_step="Free some space, or move paths.cache_dir.")
-    if isinstance(error, UnicodeEncodeError):  # bytes of an argument that are no text are kept as half surrogates
+    if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:  # how bytes that are no text are kept
         return UsageError("an argument is not UTF-8 text", next_step="Write it in UTF-8.")
     what = f"{type(error).__name__}: {error}"
     return CodeInfoError(what, next_step="This is a fault of CodeInfo; --debug shows where.")

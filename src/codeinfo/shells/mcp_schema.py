@@ -13,6 +13,7 @@ from codeinfo.errors import UsageError
 from codeinfo.shells.operations import Parameter, parameters
 
 Schema = dict[str, Any]
+LONGEST_NUMBER = 20  # digits that are repeated to whoever sent more
 _A_TYPE = {"str": "a text", "int": "a whole number", "float": "a number", "bool": "true or false"}
 _TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
 
@@ -107,7 +108,9 @@ def _one(item: Input, kind: str, value: Any, name: str) -> Any:
     low, high = item.minimum, item.maximum
     if (low is not None and value < low) or (high is not None and value > high):
         bounds = f"from {low} to {high}" if high is not None else f"at least {low}"
-        raise UsageError(f"{name} cannot be {value:.6g}", next_step=f"It must be {bounds}")
+        shown = str(value)
+        shown = shown if len(shown) <= LONGEST_NUMBER else f"{shown[:LONGEST_NUMBER]}…"
+        raise UsageError(f"{name} cannot be {shown}", next_step=f"It must be {bounds}")
     return value
 
 
