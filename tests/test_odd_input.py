@@ -42,7 +42,7 @@ def _odd(schema: dict[str, Any], chance: random.Random) -> Any:
     if kind == "object":
         return arguments_for(schema, chance)
     if kind in ("integer", "number"):
-        return chance.choice((0, -1, 1, 10**6, 10**18))
+        return chance.choice((0, -1, 1, 10**6, 10**400))
     return chance.choice((True, False)) if kind == "boolean" else chance.choice(ODD)
 
 

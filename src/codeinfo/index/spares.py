@@ -46,9 +46,8 @@ class Spares:
         return chosen.process if chosen is not None else None
 
     def keep(self, settings: ChunkSettings, process: subprocess.Popen[bytes]) -> None:
-        if _has_grown(
-            process.pid
-        ):  # asked here and not of the worker: one that ends by itself now might be taken first
+        # Asked here and not of the worker: one that ends by itself might be taken before it does.
+        if _has_grown(process.pid):
             end(process)
             return
         with self._lock:
