@@ -9,6 +9,7 @@ search with an empty tool of the same server in one run.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import resource
@@ -131,45 +132,52 @@ def http(folder: Path, clients: int, seconds: float) -> None:
 
 
 def drive(url: str, kind: str, clients: int, seconds: float) -> float:
-    """Calls a second by clients in processes of their own, so that they do not share the server's interpreter."""
-    code = [sys.executable, __file__, "--drive", url, kind, str(seconds)]
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    running = [subprocess.Popen([*code, str(n)], **pipes) for n in range(clients)]
-    for one in running:  # all are there before the first starts: none calls while others take the cores to start
-        assert one.stdout is not None
-        one.stdout.readline()
-    for one in running:
-        assert one.stdin is not None
-        one.stdin.write("go\n")
-        one.stdin.flush()
-    return sum(float(one.communicate()[0]) for one in running)
+    """Calls a second by so many clients, all in one process of their own that does as little as it can."""
+    code = [sys.executable, __file__, "--drive", url, kind, str(clients), str(seconds)]
+    return float(subprocess.run(code, check=True, stdout=subprocess.PIPE, text=True).stdout)
 
 
-def drive_one(url: str, kind: str, seconds: float, number: int) -> None:
-    """One client with one connection: bare HTTP, since the SDK's client would cost more than the server."""
-    import http.client
+def drive_all(url: str, kind: str, clients: int, seconds: float) -> None:
+    """Bare sockets with a connection for each client, since HTTP libraries, which read as much as the server writes,
+    would take from it the cores that clients elsewhere do not."""
+    import selectors
     import socket
     from urllib.parse import urlsplit
 
     parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.netloc)
-    connection.connect()
-    connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # or each call waits for a delayed ACK
-    asked = queries(40) if kind == "again" else queries(2000, seed=os.getpid())
-    tool = "nothing" if kind == "nothing" else "search_codebase"
-    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
-    print("ready", flush=True)
-    sys.stdin.readline()
+    asked = queries(40) if kind == "again" else queries(500 * int(seconds + 1), seed=os.getpid())
+    calls = itertools.cycle([message(parts.netloc, parts.path, kind, query) for query in asked])
+    waiting = selectors.DefaultSelector()
+    for _ in range(clients):
+        connection = socket.create_connection((parts.hostname, parts.port))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # or each call waits for a delayed ACK
+        waiting.register(connection, selectors.EVENT_READ, bytearray())
+        connection.sendall(next(calls))
     done, until = 0, time.perf_counter() + seconds
     while time.perf_counter() < until:
-        arguments = {"query": asked[(done + number * 5) % len(asked)]} if tool != "nothing" else {}
-        params = {"name": tool, "arguments": arguments}
-        body = json.dumps({"jsonrpc": "2.0", "id": done, "method": "tools/call", "params": params})
-        connection.request("POST", parts.path, body, headers | {"MCP-Protocol-Version": "2025-11-25"})
-        reply = connection.getresponse().read()
-        assert b'"result"' in reply, reply
-        done += 1
+        for key, _ in waiting.select():
+            assert isinstance(key.fileobj, socket.socket)
+            key.data.extend(key.fileobj.recv(1 << 18))
+            if key.data.endswith(b"\r\n0\r\n\r\n"):  # the last, empty part of a reply that comes in parts
+                assert key.data.startswith(b"HTTP/1.1 200 "), bytes(key.data)
+                assert b'"result"' in key.data, bytes(key.data)
+                assert b'"isError":true' not in key.data, bytes(key.data)
+                key.data.clear()
+                key.fileobj.sendall(next(calls))
+                done += 1
     print(done / seconds)
+
+
+def message(host: str, path: str, kind: str, query: str) -> bytes:
+    tool, arguments = ("nothing", {}) if kind == "nothing" else ("search_codebase", {"query": query})
+    params = {"name": tool, "arguments": arguments}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
+        "Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2025-11-25\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
 
 
 def serve(folder: Path) -> None:
@@ -218,8 +226,8 @@ def main() -> None:
     if options.serve:
         serve(Path(options.serve))
     elif options.drive:
-        url, kind, seconds, number = options.drive
-        drive_one(url, kind, float(seconds), int(number))
+        url, kind, clients, seconds = options.drive
+        drive_all(url, kind, int(clients), float(seconds))
     else:
         with tempfile.TemporaryDirectory() as home:
             os.environ["CODEINFO_HOME"] = f"{home}/codeinfo"

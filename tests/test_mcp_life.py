@@ -201,6 +201,39 @@ def test_an_idle_server_lets_go_and_takes_up_again(tmp_path: Path) -> None:
     assert os.path.exists(Config.load().paths.data_dir / "savings.db")
 
 
+def test_an_answer_is_remembered_while_the_project_stays_as_it_is(tmp_path: Path) -> None:
+    from codeinfo.shells.mcp_calls import Call, Hub
+    from codeinfo.shells.mcp_tools import chosen_tools
+
+    (tmp_path / "a.py").write_text("def alpha():\n    return 'ä ✓'\n")
+    hub = Hub(Config.load())
+    (tool,) = chosen_tools(["search_codebase"])
+    asked = {"query": "alpha", "project": str(tmp_path)}
+    hub.perform(tool, asked, Call())  # nothing was known of the project before
+    first, text = hub.perform(tool, asked, Call())
+    known = hub.understood(tool, asked).known
+    assert known is not None
+    assert (known.whole, known.text, known.files) == (first, text, (f"{tmp_path}/a.py",))
+    assert hub.perform(tool, asked, Call()) == (first, text)
+    assert hub.understood(tool, asked | {"limit": 1}).known is None
+    (tmp_path / "a.py").write_text("def alpha():\n    return 1\n")
+    assert "return 1" in hub.perform(tool, asked, Call())[1]
+    hub.close()
+
+
+def test_the_oldest_answers_are_forgotten_first() -> None:
+    from codeinfo.shells.mcp_calls import Answered, Recent
+
+    mark, recent = object(), Recent(most_chars=100)
+    for n in range(5):
+        recent.put(("tool", "", str(n)), mark, Answered({"n": n}, f'{{"n":{n}}}' + " " * 20, ("a/b",)))
+    known = [recent.get(("tool", "", str(n)), mark) for n in range(5)]
+    assert [one and one.whole for one in known] == [None, None, {"n": 2}, {"n": 3}, {"n": 4}]
+    assert recent.get(("tool", "", "4"), object()) is None
+    recent.clear()
+    assert recent.get(("tool", "", "4"), mark) is None
+
+
 def test_savings_are_counted_by_day_and_tool(tmp_path: Path) -> None:
     from datetime import UTC, datetime
 

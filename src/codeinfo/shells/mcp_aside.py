@@ -21,7 +21,6 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from codeinfo.config import Config
 from codeinfo.index.spawn import worker_command
-from codeinfo.shells.mcp_budget import most_chars
 from codeinfo.shells.mcp_calls import Answered, Asked
 from codeinfo.shells.search_worker import HEADER, Errand, packed
 
@@ -54,7 +53,6 @@ class Aside:
         local = config.embedding.provider in ("builtin", "none")
         count = config.mcp.search_processes if local and (os.cpu_count() or 1) > 1 else 0
         self._processes = [SearchProcess(config) for _ in range(count)]
-        self._most_chars = most_chars(config.mcp.reply_tokens)
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
@@ -75,7 +73,7 @@ class Aside:
             next(process for process in self._processes if not process.is_ready).want()
         if chosen is None:
             return None
-        return await chosen.answer(Errand(tool.name, request, values, project, self._most_chars), asked.mark)
+        return await chosen.answer(Errand(tool.name, request, values, project), asked.mark)
 
 
 class SearchProcess:

@@ -4,6 +4,7 @@ calls that can be stopped."""
 from __future__ import annotations
 
 import gc
+import json
 import os
 import threading
 import time
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from codeinfo.config import Config
 from codeinfo.errors import NotFound
 from codeinfo.jsonable import dumps, written
+from codeinfo.kept import Kept
 from codeinfo.requests import Progress
 from codeinfo.shells.mcp_budget import fitted, most_chars
 from codeinfo.shells.mcp_tools import Tool
@@ -27,11 +29,11 @@ Key = tuple[str, str, str]  # tool, project, arguments
 
 
 class Answered(NamedTuple):
-    """A whole reply, the files it comes from, and its text; none where it needs several pages."""
+    """A whole reply, also as text, and the files it comes from."""
 
     whole: Reply
-    files: tuple[str, ...]
     text: str
+    files: tuple[str, ...]
 
 
 class Asked(NamedTuple):
@@ -100,35 +102,36 @@ class _Stoppable:
         return self._call.follow(self._llm.stream(messages, **options))
 
 
-def answered(tool: Tool, result: Any, values: Reply, project: str, most_chars: int) -> Answered:
+def answered(tool: Tool, result: Any, values: Reply, project: str) -> Answered:
     whole = tool.shape(result, values)
-    text = written(whole)
-    return Answered(whole, tuple(tool.files(result, project)), text if len(text) <= most_chars else "")
+    return Answered(whole, written(whole), tuple(tool.files(result, project)))
 
 
 class Recent:
-    """The latest replies, each with the mark of the project's state that it was made from."""
+    """The latest replies, each with the mark of the project's state that it was made from. Only their texts stay, a
+    quarter of the memory that they would take with the replies themselves."""
 
-    def __init__(self, most: int = 128) -> None:
-        self._most = most
-        self._lock = threading.Lock()
-        self._known: dict[Key, tuple[object, Answered]] = {}
+    def __init__(self, most_chars: int = 16_000_000) -> None:
+        self._most_chars = most_chars
+        self.clear()
 
     def get(self, key: Key, mark: object) -> Answered | None:
-        with self._lock:
-            found = self._known.get(key)
-            return found[1] if found is not None and found[0] is mark else None
+        found = self._known.get(key)
+        if found is None or found[0] is not mark:
+            return None
+        _, text, files = found
+        return Answered(json.loads(text), text, files)
 
-    def put(self, key: Key, mark: object, answered: Answered) -> None:
-        with self._lock:
-            self._known.pop(key, None)
-            self._known[key] = mark, answered
-            if len(self._known) > self._most:
-                del self._known[next(iter(self._known))]
+    def put(self, key: Key, mark: object, answer: Answered) -> None:
+        self._known.add(key, (mark, answer.text, answer.files))
 
     def clear(self) -> None:
-        with self._lock:
-            self._known.clear()
+        self._known = Kept[Key, tuple[object, str, tuple[str, ...]]](self._most_chars, _size)
+
+
+def _size(remembered: tuple[object, str, tuple[str, ...]]) -> int:
+    _, text, files = remembered
+    return len(text) + sum(map(len, files))
 
 
 class Hub:
@@ -157,7 +160,7 @@ class Hub:
             return self.told(asked, asked.known)
         with self.engine() as engine:
             result = tool.handler()(engine, tool.request(asked.values, asked.project), call)
-        return self.told(asked, answered(tool, result, asked.values, asked.project, self._most_chars))
+        return self.told(asked, answered(tool, result, asked.values, asked.project))
 
     def understood(self, tool: Tool, arguments: Mapping[str, Any]) -> Asked:
         values = tool.read(arguments)
@@ -174,18 +177,15 @@ class Hub:
         """One page. The pages of a long reply, and what several agents ask, are worked out once while nothing
         changes."""
         reply, text = answer.whole, answer.text
-        if asked.cursor or not text:
-            reply = fitted(reply, self._config.mcp.reply_tokens, asked.cursor)
+        tokens = self._config.mcp.reply_tokens
+        if asked.cursor or len(text) > most_chars(tokens):
+            reply = fitted(reply, tokens, asked.cursor)
             text = written(reply)
         with self.engine() as engine:
             engine.savings.record(asked.tool.name, len(text), answer.files)
             if asked.known is None and asked.key and asked.mark and asked.mark is engine.mark(asked.project or "."):
                 self._recent.put(asked.key, asked.mark, answer)  # nothing changed while it was worked out
         return reply, text
-
-    @property
-    def _most_chars(self) -> int:
-        return most_chars(self._config.mcp.reply_tokens)
 
     @contextmanager
     def engine(self) -> Iterator[Engine]:

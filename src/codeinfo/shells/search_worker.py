@@ -33,7 +33,6 @@ class Errand(NamedTuple):
     request: Any
     values: dict[str, Any]
     project: str
-    most_chars: int  # of a reply that is one page
     opens: bool = False  # nobody waits for this one: it is sent to have the index opened and made ready
 
 
@@ -80,7 +79,7 @@ def _done(engine: Engine, tool: Tool, errand: Errand) -> Answered | None:
         if errand.opens:
             engine.prepare(errand.project or ".")
         result = tool.handler()(engine, errand.request, Call())
-        return answered(tool, result, errand.values, errand.project, errand.most_chars)
+        return answered(tool, result, errand.values, errand.project)
     except Exception as error:
         log.info("%s is left to the server: %s", tool.name, error)
         return None
