@@ -216,8 +216,8 @@ class Store(Protocol):
 
     def manifest(self) -> Mapping[str, ManifestRow]: ...
 
-    def sources(self) -> AbstractSet[SourceFile]:
-        """Every file as it was when it was indexed: enough to tell whether it may have changed."""
+    def sources(self, paths: Sequence[str] | None = None) -> AbstractSet[SourceFile]:
+        """Every file, or those of `paths`, as it was when indexed: enough to tell whether it may have changed."""
         ...
 
     def hashes(self, paths: Sequence[str]) -> Mapping[str, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import IndexDamaged, NotFound
 from codeinfo.requests import WhyReport
-from codeinfo.sources.walk import WalkSettings, why
+from codeinfo.sources.walk import why
 from codeinfo.types import ManifestRow
 
 
@@ -24,10 +24,7 @@ def why_path(path: Path, upkeep: Callable[[Path], Upkeep]) -> WhyReport:
         raise NotFound(f"{path} does not exist", next_step="Name a file or folder that does")
     keeper = upkeep(project_of(target))
     relative = target.relative_to(keeper.root) if target.is_relative_to(keeper.root) else Path(path)
-    index = keeper.config.index
-    decision = why(
-        keeper.root, str(relative), WalkSettings(max_file_bytes=index.max_file_bytes, submodules=index.submodules)
-    )
+    decision = why(keeper.root, str(relative), keeper.walk_settings())
     known = _manifest(keeper).get(relative.as_posix())
     return WhyReport(
         path=relative.as_posix(),

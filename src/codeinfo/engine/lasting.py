@@ -8,7 +8,7 @@ import threading
 import time
 from contextlib import closing
 
-from codeinfo.engine.upkeep import Fresh, ProgressSink, Upkeep
+from codeinfo.engine.upkeep import Fresh, ProgressSink, Since, Upkeep
 from codeinfo.engine.watch import Watch
 from codeinfo.errors import Busy
 from codeinfo.requests import Progress
@@ -16,7 +16,9 @@ from codeinfo.store.sqlite import SqliteStore
 
 _LOOK_S = 0.1  # between looks at a running refresh: how fine its progress is told
 _LISTING_S = 30.0  # even a huge tree is listed by then; otherwise the caller is told that there is nothing yet
+_GIVE_WAY_S = 0.5  # to those who waited for a refresh: they have searched by then
 _CLOSE_S = 2.0  # a stopped refresh ends after the file at hand
+_DONE = object()
 _log = logging.getLogger(__name__)
 
 
@@ -41,9 +43,11 @@ class Lasting:
                 if job is None or job.done.is_set():  # while one runs, clean means only that it will have seen it all
                     if not full and not wait and root.watch.is_clean() and keeper.live_store() is not None:
                         return None
-                    job = root.job = _Job(keeper, root.watch, full)
+                    if job is not None:
+                        job.is_latest = False
+                    job = root.job = _Job(keeper, root.watch, full, None if full or wait else job)
             self._join(job, None if wait else arrived + self._patience_s, progress)
-            if job.started >= arrived and job.full == full and not job.stopped:
+            if job.started >= arrived and job.full == full and not job.stopped and not (wait and job.before):
                 return job.outcome()
             # It looked at the files before this call did, or another call has stopped it: once more.
 
@@ -104,15 +108,18 @@ class _Root:
 
 
 class _Job:
-    """One refresh in a thread of its own, for all who wait for it."""
+    """One refresh in a thread of its own, for all who wait for it. After one that looked at everything it looks at what
+    has changed since, where that is known."""
 
-    def __init__(self, keeper: Upkeep, watch: Watch, full: bool) -> None:
+    def __init__(self, keeper: Upkeep, watch: Watch, full: bool, before: _Job | None) -> None:
         self.keeper = keeper
         self.full = full
+        self.before = before._fresh.seen if before is not None and before._fresh is not None else None
         self.started = time.monotonic()
         self.latest = Progress("walk", 0)
         self.waiting = 0
         self.stopped = False
+        self.is_latest = True
         self.done = threading.Event()
         self._watch = watch
         self._fresh: Fresh | None = None
@@ -135,15 +142,18 @@ class _Job:
 
     def _run(self) -> None:
         try:
-            if not self.keeper.documents:  # a collection's files may lie in several places
-                self._watch.start()
-            self._fresh = self.keeper.refresh(full=self.full, progress=self._report)
+            # A collection's files may lie in several places.
+            changed = None if self.keeper.documents else self._watch.start()
+            since = None if self.before is None or changed is None else Since(self.before, changed)
+            self._fresh = self.keeper.refresh(full=self.full, since=since, progress=self._report)
         except BaseException as error:
             self._watch.spoil()
             self._error = error
         finally:
+            rest_s = _GIVE_WAY_S if self.waiting else 0.0
             self.done.set()
         if self._fresh is not None and not self.keeper.documents:
+            time.sleep(rest_s)
             self._prepare(self._fresh.store)
 
     def _prepare(self, store: SqliteStore) -> None:
@@ -152,9 +162,10 @@ class _Job:
 
         try:
             with closing(prepare(self.keeper, store)) as steps:
-                for _ in steps:
-                    if self.stopped:
-                        return
+                began = time.perf_counter()
+                while self.is_latest and not self.stopped and next(steps, _DONE) is not _DONE:
+                    time.sleep(time.perf_counter() - began)  # as long for those who ask meanwhile
+                    began = time.perf_counter()
         except Exception:
             _log.debug("preparing %s ended", self.keeper.root, exc_info=True)
 

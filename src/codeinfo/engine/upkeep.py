@@ -6,7 +6,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
@@ -20,7 +20,7 @@ from codeinfo.index.diff import Changes, compare
 from codeinfo.ports import Embedder
 from codeinfo.requests import IndexReport, Progress
 from codeinfo.settings import IndexSettings
-from codeinfo.sources.walk import WalkSettings, walk
+from codeinfo.sources.walk import WalkSettings, walk, walked_again
 from codeinfo.store.faults import BuildDamaged, Replaced
 from codeinfo.store.layout import IndexFolder
 from codeinfo.store.sqlite import SqliteStore
@@ -42,12 +42,30 @@ _OPEN_TRIES = 20  # each needs another process to swap builds between our readin
 ProgressSink = Callable[[Progress], None]
 
 
+State = tuple[Path, str]  # of an index: its build and generation
+
+
+class Seen(NamedTuple):
+    """The files as a refresh saw them, and the index that it left."""
+
+    walk: Walk
+    left: State | None
+
+
+class Since(NamedTuple):
+    """What was seen, and everything that happened to the files since then: each with whether it may be a new one."""
+
+    seen: Seen
+    changed: Mapping[str, bool]
+
+
 @frozen
 class Fresh:
     """An opened index and what was done to bring it up to date."""
 
     store: SqliteStore
     report: IndexReport
+    seen: Seen
     announcements: tuple[str, ...] = ()  # what a search must pass on: a mended index, a missing model
 
 
@@ -57,6 +75,7 @@ class _Task(NamedTuple):
     started: float
     full: bool
     expected: bool
+    since: Since | None
     progress: ProgressSink | None
     notes: list[str]
 
@@ -102,9 +121,11 @@ class Upkeep:
         """How the recipe ends."""
         return f" {json.dumps(self._model())}]"
 
+    def walk_settings(self) -> WalkSettings:
+        return WalkSettings(max_file_bytes=self.config.index.max_file_bytes, submodules=self.config.index.submodules)
+
     def walk(self) -> Walk:
-        index = self.config.index
-        found = walk(self.root, WalkSettings(max_file_bytes=index.max_file_bytes, submodules=index.submodules))
+        found = walk(self.root, self.walk_settings())
         if _is_unicode("".join(file.path for file in found.files)):
             return found
         odd = tuple(file for file in found.files if not _is_unicode(file.path))
@@ -147,14 +168,32 @@ class Upkeep:
     def changes(self, store: SqliteStore, walked: Walk) -> Changes:
         return compare(store.sources(), walked.files)
 
+    def _pending_since(self, since: Since, state: State | None) -> tuple[Walk, Changes] | None:
+        """The same, by a look at what is known to have changed; None where that does not tell, or where the index is
+        no longer as it was left."""
+        store = self._store
+        walked = walked_again(self.root, since.seen.walk, since.changed, self.walk_settings())
+        if walked is None or store is None or state != since.seen.left:
+            return None
+        files = [file for file in walked.files if file.path in since.changed]
+        changes = compare(store.sources([file.path for file in files]), files)
+        return walked, replace(changes, unchanged=changes.unchanged + len(walked.files) - len(files))
+
     # --- bringing it up to date ---
 
-    def refresh(self, *, full: bool = False, expected: bool = False, progress: ProgressSink | None = None) -> Fresh:
+    def refresh(
+        self,
+        *,
+        full: bool = False,
+        expected: bool = False,
+        since: Since | None = None,
+        progress: ProgressSink | None = None,
+    ) -> Fresh:
         """Do what is needed, nothing more. A damaged index is set aside, built anew, and announced.
 
         With `expected` changes are likely: a parser starts while the files are still being looked at.
         """
-        task = _Task(time.monotonic(), full, expected, progress, [])
+        task = _Task(time.monotonic(), full, expected, since, progress, [])
         try:
             return self._refresh(task)
         except BuildDamaged as damage:
@@ -170,12 +209,12 @@ class Upkeep:
             if task.expected or task.full or seen is None:
                 pool = ending.enter_context(self._parsers())
                 pool.warm_up()
-            walked, changes = self.pending()
+            walked, changes = (task.since and self._pending_since(task.since, seen)) or self.pending()
             store = self._store
             if store is not None and changes is not None and not changes and not task.full and self._is_settled(store):
                 report = self._report(store, walked, task)
                 announced = (*task.notes, *self.standing_notes())
-                return Fresh(store, replace(report, unchanged=changes.unchanged), announced)
+                return Fresh(store, replace(report, unchanged=changes.unchanged), Seen(walked, seen), announced)
             died = ending.enter_context(self.folder.lock())
             store, rebuilt = self._target(task.full)
             if died:
@@ -223,6 +262,7 @@ class Upkeep:
                 unchanged=report.files - outcome.added - outcome.changed,
                 rebuilt=rebuilt,
             ),
+            Seen(walked, _state(store)),
             (*task.notes, *self.standing_notes()),
         )
 
@@ -280,7 +320,7 @@ class Upkeep:
         )
 
 
-def _state(store: SqliteStore | None) -> tuple[Path, str] | None:
+def _state(store: SqliteStore | None) -> State | None:
     return (store.folder, store.meta()["generation"]) if store is not None else None
 
 

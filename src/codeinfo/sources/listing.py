@@ -15,6 +15,7 @@ from codeinfo.sources.files import read_regular
 from codeinfo.sources.ignore import OVERRIDES_NAME, IgnoreFile, Match, Overrides, decide, load
 from codeinfo.types import Skip
 
+IGNORE_FILES = (".gitignore", OVERRIDES_NAME)
 _LIST_FILES = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
 
 

@@ -1,6 +1,7 @@
 """Which files belong to the index of a root, and why.
 
     walk   every file of a root, sorted, and what was left out
+    walked_again   the same, after some of these files were written to
     why    the rule that decided about one path
     check_root, resolved_root   refuse folders that must not be indexed
 
@@ -12,7 +13,10 @@ from __future__ import annotations
 
 import os
 import stat
+from bisect import bisect_left
+from collections.abc import Mapping
 from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path
 
 from codeinfo.errors import RootRefused, UsageError
@@ -63,6 +67,31 @@ def walk(root: Path, settings: WalkSettings = DEFAULTS) -> Walk:
     return Walk(tuple(files), tuple(skipped.values()))
 
 
+def walked_again(
+    root: Path, before: Walk, changed: Mapping[str, bool], settings: WalkSettings = DEFAULTS
+) -> Walk | None:
+    """As `walk` would find it now, by a look at the changed files alone; None where that cannot tell.
+
+    Each comes with whether it may have come or gone: a new file has to pass rules that only git knows.
+    """
+    files, judge = list(before.files), _Judge(str(root), settings, None)
+    for path, is_new in changed.items():
+        if path.rpartition("/")[2] in listing.IGNORE_FILES:
+            return None
+        at = bisect_left(files, path, key=_path_of)
+        if at < len(files) and files[at].path == path:
+            verdict = judge.judge_status(path)
+            if not isinstance(verdict, SourceFile):
+                return None
+            files[at] = verdict
+        elif any(skip.path == path for skip in before.skipped) or (is_new and os.path.lexists(f"{root}/{path}")):
+            return None
+    return Walk(tuple(files), before.skipped)
+
+
+_path_of = attrgetter("path")
+
+
 class _Judge:
     """Decides about candidates one by one; remembers what it found out about their folders."""
 
@@ -88,7 +117,7 @@ class _Judge:
         rule = rules.name_rule(name)
         if rule and self._applies(rule, path, match):
             return Skip(path, rule.name, rule.reason)
-        return self._judge_status(path)
+        return self.judge_status(path)
 
     def _applies(self, rule: rules.Rule, path: str, match: Match | None) -> bool:
         if rule is rules.SECRET:
@@ -108,7 +137,7 @@ class _Judge:
         self._folders[folder] = link, left_out
         return link, left_out
 
-    def _judge_status(self, path: str) -> SourceFile | Skip:
+    def judge_status(self, path: str) -> SourceFile | Skip:
         try:
             status = os.lstat(f"{self._root}/{path}")
         except FileNotFoundError:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from codeinfo.store.snapshot import Arrays, SqliteSnapshot
 
+_AMONG = " WHERE path IN (SELECT value FROM json_each(?))"
 _SNAPSHOT_TRIES = 5  # a merge may unlink a vector file between our reading its name and opening it
 
 
@@ -49,7 +50,7 @@ class SqliteStore:
 
     def __init__(self, folder: Path, *, recipe: str | None = None) -> None:
         self.folder = folder
-        self._lock = threading.Lock()
+        self._lock, self._loading = threading.Lock(), threading.Lock()
         self._arrays: Arrays | None = None
         self._manifest: tuple[str, Mapping[str, ManifestRow]] | None = None
         self._connections = Connections(folder / "index.db", SCHEMA_VERSION)
@@ -66,8 +67,9 @@ class SqliteStore:
 
     def close(self) -> None:
         self._connections.close()
+        self._arrays = None
         with self._lock:
-            self._arrays = self._manifest = None
+            self._manifest = None
 
     @property
     def damaged(self) -> bool:
@@ -114,14 +116,14 @@ class SqliteStore:
                     self._manifest = known
             return known[1]
 
-    def sources(self) -> frozenset[SourceFile]:
+    def sources(self, paths: Sequence[str] | None = None) -> frozenset[SourceFile]:
+        query, of_paths = "SELECT path, size, mtime_ns FROM files", () if paths is None else (json.dumps(paths),)
         with self._connections.reading() as db:
-            return frozenset(map(SourceFile._make, db.execute("SELECT path, size, mtime_ns FROM files")))
+            return frozenset(map(SourceFile._make, db.execute(query + _AMONG if of_paths else query, of_paths)))
 
     def hashes(self, paths: Sequence[str]) -> dict[str, str]:
-        query = "SELECT path, sha256 FROM files WHERE path IN (SELECT value FROM json_each(?))"
         with self._connections.reading() as db:
-            return dict(db.execute(query, (json.dumps(paths),)))
+            return dict(db.execute("SELECT path, sha256 FROM files" + _AMONG, (json.dumps(paths),)))
 
     def counts(self) -> Counts:
         with self._connections.reading() as db:
@@ -154,15 +156,13 @@ class SqliteStore:
     def _arrays_of(self, db: apsw.Connection) -> Arrays:
         from codeinfo.store.snapshot import load_arrays
 
-        with self._lock:
+        with self._loading:  # whoever comes meanwhile needs the same, and would only slow it down
             known = self._arrays
-        if known is not None and _generation(db) == str(known.generation):
+            if known is None or _generation(db) != str(known.generation):
+                meta = load_meta(db)
+                known = load_arrays(db, self.folder, int(meta["generation"]), meta.get("complete") == "1")
+                self._arrays = known
             return known
-        meta = load_meta(db)
-        arrays = load_arrays(db, self.folder, int(meta["generation"]), meta.get("complete") == "1")
-        with self._lock:
-            self._arrays = arrays
-        return arrays
 
     def symbols(self, path: str) -> FileSymbols | None:
         with self._connections.reading() as db:
