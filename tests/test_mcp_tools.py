@@ -212,3 +212,21 @@ def test_every_tool_is_documented_in_its_set() -> None:
         (row,) = (line for line in page.splitlines() if line.startswith(f"| `{name}`"))
         if name != "all":
             assert [tool.name for tool in chosen_tools([name]) if f"`{tool.name}`" not in row] == []
+
+
+def test_agents_are_told_the_tool_beside_the_command(tmp_path: Path) -> None:
+    from codeinfo.shells.mcp_words import TOOLS, with_tool
+
+    tools = chosen_tools(("search", "edit", "docs", "answers", "agents"))
+    assert {tool.operation: tool.name for tool in reversed(tools)} == TOOLS
+    (tmp_path / "a.py").write_text("def alpha():\n    return 0\n")
+    with lines(tmp_path) as session:
+        failed = session.call("get_symbol_references", symbol="nowhere")
+        prepared = session.call("search_codebase", query="unheard of things", intent="edit")
+    assert failed["isError"]
+    assert 'Try search_codebase (`codeinfo search "nowhere"`)' in failed["content"][0]["text"]
+    assert failed["_meta"]["codeinfo/error"]["next"] == 'Try search_codebase (`codeinfo search "nowhere"`)'
+    assert "search_codebase (`codeinfo search" in str(prepared["structuredContent"]["preflight"])
+    assert with_tool("`codeinfo docs list` and `codeinfo why a b`") == (
+        "documents_list_collections (`codeinfo docs list`) and `codeinfo why a b`"
+    )

@@ -195,11 +195,13 @@ def _quietly(work: Callable[[], None]) -> None:
 
 def failed(tool: Tool, error: CodeInfoError) -> types.CallToolResult:
     """The contract's code as a protocol error where clients rely on it, else a result that says what to do next."""
+    from codeinfo.shells.mcp_words import with_tool
+
+    about, text = {"code": error.code, "next": with_tool(error.next_step)}, with_tool(str(error))
     if code := tool.codes.get(error.code, tool.codes.get("")):
-        raise MCPError(code, str(error), {"code": error.code, "next": error.next_step})
-    about = {"codeinfo/error": {"code": error.code, "next": error.next_step}}
-    content = types.TextContent(type="text", text=f"{error.code}: {error}")
-    return types.CallToolResult(content=[content], is_error=True, _meta=about)
+        raise MCPError(code, text, about)
+    content = types.TextContent(type="text", text=f"{error.code}: {text}")
+    return types.CallToolResult(content=[content], is_error=True, _meta={"codeinfo/error": about})
 
 
 def described(tool: Tool) -> types.Tool:

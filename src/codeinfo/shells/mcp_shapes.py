@@ -127,6 +127,7 @@ class CodebaseSearch:
 
 def search_codebase(result: SearchResult, values: dict[str, Any]) -> Reply:
     from codeinfo.agent.evidence import estimated_tokens
+    from codeinfo.shells.mcp_words import with_tools
 
     snippets = values.get("includeSnippets", True)
     partial = any("being built" in note or "being indexed" in note for note in result.notes)
@@ -142,7 +143,7 @@ def search_codebase(result: SearchResult, values: dict[str, Any]) -> Reply:
         results=tuple(_code_result(hit, snippets) for hit in result.hits),
         preflight=_preflight(result.preflight) if result.preflight else None,
         relatedMemories=tuple(map(memory, result.memories)) or None,
-        notes=result.notes or None,
+        notes=with_tools(result.notes) or None,
     )
     return shaped(found)
 
@@ -170,14 +171,16 @@ def _code_result(hit: Hit, snippets: bool) -> CodeResult:
 
 
 def _preflight(card: Card) -> Preflight:
+    from codeinfo.shells.mcp_words import with_tool, with_tools
+
     return Preflight(
         ready=card.ready,
-        nextAction=card.next_action or None,
-        warnings=card.warnings or None,
+        nextAction=with_tool(card.next_action) or None,
+        warnings=with_tools(card.warnings) or None,
         patterns=Patterns(card.patterns.do, card.patterns.avoid) if card.patterns else None,
         bestExample=card.best_example or None,
         impact=Impact(card.impact.coverage, card.impact.files) if card.impact else None,
-        whatWouldHelp=card.what_would_help or None,
+        whatWouldHelp=with_tools(card.what_would_help) or None,
     )
 
 
