@@ -57,7 +57,7 @@ def _picture(name: str, graph: Graph, cut: list[Area], form: str) -> str:
     if form == "mermaid":
         return mermaid(cut)
     note = f"{len(graph.files):,} files, {graph.edge_count:,} imports. "
-    note += "Below: what is needed. Larger: needed by more. Red: circular."
+    note += "Below: what is needed. Larger: needed by more. Red: folders that need each other."
     return svg(name, cut, note) if form == "svg" else ""
 
 

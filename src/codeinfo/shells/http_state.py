@@ -92,7 +92,7 @@ class State:
 
     def projects(self) -> tuple[Project, ...]:
         read, known = self._projects
-        if time.monotonic() - read > PROJECTS_SECONDS:
+        if not known or time.monotonic() - read > PROJECTS_SECONDS:  # a first search adds one, and is not told here
             known = self.engine.projects(ProjectsRequest()).projects
             self._projects = (time.monotonic(), known)
         return known

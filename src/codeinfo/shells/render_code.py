@@ -190,13 +190,16 @@ def _layers(areas: Sequence[requests.MapArea], paper: Paper) -> None:
     if not areas:
         return
     paper.line(("Layers", "bold"), ("  the upper ones need the lower ones", "dim"))
+    if any(area.in_cycle for area in areas):
+        paper.line(("  mutual: folders that need each other, directly or through others", "dim"))
     for layer in sorted({area.layer for area in areas}, reverse=True):
         for area in (area for area in areas if area.layer == layer):
             needs = ", ".join(list(area.needs)[:4]) + ("…" if len(area.needs) > 4 else "")
             style = "red" if area.in_cycle else "cyan"
             files = f"  {area.files} file" + "s" * (area.files != 1)
             spans: list[Span] = [(f"  {layer:>2}  ", "dim"), (area.name, style), files]
-            paper.line(*spans, ("  circular" if area.in_cycle else "", "red"), (f"  → {needs}" if needs else "", "dim"))
+            mutual = ("  mutual" if area.in_cycle else "", "red")
+            paper.line(*spans, mutual, (f"  → {needs}" if needs else "", "dim"))
 
 
 _RENDERERS: dict[type, Callable[[Any, Paper], None]] = {
