@@ -209,3 +209,16 @@ def test_every_command_for_people(codeinfo: Any, tmp_path: Path, arguments: tupl
     done = codeinfo(*arguments, cwd=root)
     assert done.returncode == 0, done.stderr
     assert expected in done.stdout
+
+
+def test_a_part_of_a_go_module_knows_its_own_packages(tmp_path: Path) -> None:
+    sources = {
+        "go.mod": "module example.org/shop\n",
+        "api/main.go": 'package main\n\nimport "example.org/shop/api/cart"\n\nfunc main() { cart.New() }\n',
+        "api/cart/cart.go": "package cart\n\nfunc New() {}\n",
+    }
+    root = written(tmp_path, sources) / "api"
+    (tmp_path / ".git").mkdir()
+    with opened(root) as engine:
+        edges = engine.code.imports(ImportsRequest("main.go", root=str(root)))
+    assert [one.targets for one in edges.imports] == [("cart/cart.go",)]

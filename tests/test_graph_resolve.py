@@ -18,7 +18,7 @@ LANGUAGES |= {".swift": "swift", ".ex": "elixir", ".hs": "haskell", ".lua": "lua
 
 
 class Codebase:
-    def __init__(self, sources: dict[str, str]) -> None:
+    def __init__(self, sources: dict[str, str], root: str = "") -> None:
         from codeinfo.engine.graphing import facts_of
         from codeinfo.ports import CodeFile
 
@@ -32,7 +32,7 @@ class Codebase:
             self.facts[path] = facts_of(file, [d for d in parsed.definitions if d.kind not in ("field", "prototype")])
             self.imports[path] = parsed.imports
             uses[path] = UsedNames(packed)
-        self.resolver = Resolver(Tree(self.facts.values(), sources))
+        self.resolver = Resolver(Tree(self.facts.values(), sources, root))
         self.uses = uses
 
     def links(self, path: str) -> tuple[set[str], set[str]]:
@@ -218,5 +218,75 @@ CASES = {
 def test_imports_lead_where_they_should(name: str) -> None:
     sources, expected = CASES[name]
     codebase = Codebase(sources)
+    for path, links in expected.items():
+        assert codebase.links(path) == links, path
+
+
+# What is searched may be a part of a project: its files name each other from above. Root, sources, a file's links.
+PARTS = {
+    "python": (
+        "/home/me/star/shop",
+        {
+            "__init__.py": "from shop.cart import Cart\n",
+            "cart.py": "import json\nimport shop\nfrom shop import price\nfrom shop.gone import x\nimport shopping\n",
+            "price.py": "",
+            "json.py": "",
+        },
+        {
+            "__init__.py": ({"cart.py"}, set()),
+            "cart.py": ({"__init__.py", "price.py"}, {"external:json", "unresolved:shop.gone", "external:shopping"}),
+        },
+    ),
+    "python, deeper": (
+        "/home/me/acme/shop",
+        {"__init__.py": "", "cart.py": "from acme.shop.price import x\n", "price.py": ""},
+        {"cart.py": ({"price.py"}, set())},
+    ),
+    "python, no package": (
+        "/home/me/django",
+        {"db.py": "", "app.py": "from django.db import models\nimport db\n"},
+        {"app.py": ({"db.py"}, {"external:django.db"})},
+    ),
+    "c++": (
+        "/home/me/include/shop",
+        {"base/log.h": "", "cart.h": '#include "shop/base/log.h"\n#include <shop/gone.h>\n#include <string>\n'},
+        {"cart.h": ({"base/log.h"}, {"external:<shop/gone.h>", "external:<string>"})},
+    ),
+    "lua": (
+        "/home/me/lua/shop",
+        {"init.lua": "", "util/init.lua": "", "cart.lua": "require('shop')\nrequire('shop.util')\nrequire('other')\n"},
+        {"cart.lua": ({"init.lua", "util/init.lua"}, {"external:other"})},
+    ),
+    "ruby": (
+        "/home/me/lib/shop",
+        {"cart.rb": "require 'shop/price'\nrequire 'json'\n", "price.rb": ""},
+        {"cart.rb": ({"price.rb"}, {"external:json"})},
+    ),
+    "rust": (
+        "/home/me/shop/src",
+        {
+            "lib.rs": "mod cart;\nmod price;\n",
+            "cart/mod.rs": "use crate::price::Price;\nuse serde::de;\n",
+            "price.rs": "",
+        },
+        {"cart/mod.rs": ({"price.rs"}, {"external:serde"})},
+    ),
+    "swift": (
+        "/home/me/Sources/Shop",
+        {"Cart/Cart.swift": "struct Cart { var price: Price }\n", "Price/Price.swift": "struct Price {}\n"},
+        {"Cart/Cart.swift": ({"Price/Price.swift"}, set())},
+    ),
+    "swift, flat": (
+        "/home/me/Sources",
+        {"Cart.swift": "struct Cart { var price: Price }\n", "Price.swift": "struct Price {}\n"},
+        {"Cart.swift": ({"Price.swift"}, set())},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_part_of_a_project_knows_its_own_files(name: str) -> None:
+    root, sources, expected = PARTS[name]
+    codebase = Codebase(sources, root)
     for path, links in expected.items():
         assert codebase.links(path) == links, path

@@ -8,12 +8,13 @@ written beside the index, so that the next process finds it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from codeinfo.engine.uncollected import uncollected
 from codeinfo.graph.facts import FileFacts, FileImports, Links
+from codeinfo.graph.languages import golang
 from codeinfo.graph.model import Graph, dumps, loads
 from codeinfo.graph.resolve import BY_NAME, Resolver
 from codeinfo.graph.tree import Tree, family, is_config
@@ -62,7 +63,7 @@ class Graphs:
             known = loads(data) if data else None
         if known is None or known.generation != facts.generation:
             with uncollected():
-                known = refreshed(known, facts, _config_reader(root))
+                known = refreshed(known, facts, root)
                 write_beside(store, CACHE_NAME, dumps(known))
         self._known[store.folder] = known
         return known
@@ -72,7 +73,7 @@ class Graphs:
         files offer to others as it was."""
         known = self._resolvers.get(store.folder)
         if known is None or (known[0] is not graph and not _offer_the_same(known[0].files, graph.files)):
-            known = graph, Resolver(_tree(graph.files, _config_reader(root)))
+            known = graph, Resolver(_tree(graph.files, root))
         self._resolvers[store.folder] = graph, known[1]
         return known[1]
 
@@ -101,7 +102,7 @@ def tests_by_name(graph: Graph, path: str) -> list[str]:
 # --- building ------------------------------------------------------------------------------------------------------
 
 
-def refreshed(known: Graph | None, facts: CodeFacts, read_config: Callable[[str], str]) -> Graph:
+def refreshed(known: Graph | None, facts: CodeFacts, root: Path) -> Graph:
     """The graph of this generation, from the last one where it still holds."""
     listed = facts.files()
     old = {one.file_id: one for one in known.files.values()} if known else {}
@@ -111,7 +112,7 @@ def refreshed(known: Graph | None, facts: CodeFacts, read_config: Callable[[str]
     stale = _stale(known, files, changed)
     if not stale and known is not None:
         return replace(known, generation=facts.generation, files=files)
-    tree = _tree(files, read_config)
+    tree = _tree(files, root)
     links = {path: links for path, links in known.links.items() if path in files} if known else {}
     links = {path: one for path, one in links.items() if path not in stale}
     links.update(_links([files[path] for path in stale], tree, facts))
@@ -128,8 +129,21 @@ def _offer_the_same(before: Mapping[str, FileFacts], now: Mapping[str, FileFacts
     )
 
 
-def _tree(files: Mapping[str, FileFacts], read_config: Callable[[str], str]) -> Tree:
-    return Tree(files.values(), {path: read_config(path) for path in files if is_config(path)})
+def _tree(files: Mapping[str, FileFacts], root: Path) -> Tree:
+    configs = {path: _config(root, path) for path in files if is_config(path)}
+    if golang.MANIFEST not in configs and any(file.language == "go" for file in files.values()):
+        configs[golang.MANIFEST] = _go_module_above(root)
+    return Tree(files.values(), configs, str(root))
+
+
+def _go_module_above(root: Path) -> str:
+    """A manifest as the root would have it if it were a module of its own, where it is a part of one."""
+    for folder in root.parents:
+        if name := golang.module_name(_config(folder, golang.MANIFEST)):
+            return f"module {name}/{root.relative_to(folder).as_posix()}"
+        if (folder / ".git").exists():
+            break
+    return ""
 
 
 def file_facts(files: Sequence[CodeFile], facts: CodeFacts, *, everything: bool) -> dict[int, FileFacts]:
@@ -210,13 +224,10 @@ def _links(files: Sequence[FileFacts], tree: Tree, facts: CodeFacts) -> dict[str
     return links
 
 
-def _config_reader(root: Path) -> Callable[[str], str]:
-    def read(path: str) -> str:
-        """A configuration that cannot be read says nothing: its imports then count as unresolved."""
-        try:
-            with open(root / path, encoding="utf-8", errors="replace") as source:
-                return source.read(MAX_CONFIG_BYTES)
-        except OSError:
-            return ""
-
-    return read
+def _config(root: Path, path: str) -> str:
+    """A configuration that cannot be read says nothing: its imports then count as unresolved."""
+    try:
+        with open(root / path, encoding="utf-8", errors="replace") as source:
+            return source.read(MAX_CONFIG_BYTES)
+    except OSError:
+        return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ Key = TypeVar("Key")
 # A string, a comment, or a comma that only a closing bracket follows.
 _RELAXED = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/|,(?=\s*[}\]])')
 
+_MOST_ABOVE = 4  # folders above the files that imports may start from
 CONFIG_NAMES = ("package.json", "composer.json", "go.mod", "Cargo.toml", "jsconfig.json")
 
 
@@ -25,9 +26,12 @@ def is_config(path: str) -> bool:
 
 
 class Tree:
-    def __init__(self, files: Iterable[FileFacts], configs: Mapping[str, str]) -> None:
+    """`root` is the folder that the paths start from."""
+
+    def __init__(self, files: Iterable[FileFacts], configs: Mapping[str, str], root: str = "") -> None:
         self.files = {facts.path: facts for facts in files}
         self.configs = configs
+        self.above = root.strip("/").split("/")[-_MOST_ABOVE:]
 
     def __contains__(self, path: str | None) -> bool:
         return path in self.files
@@ -77,6 +81,13 @@ class Tree:
             for path in self.by_name.get(suffix.rpartition("/")[2], ())
             if path == suffix or path.endswith("/" + suffix)
         )
+
+    def from_above(self, path: str) -> Iterator[str]:
+        """What a path may mean that starts above the root: in a folder `absl`, `absl/base/log.h` is `base/log.h`."""
+        for at in range(len(self.above) - 1, -1, -1):
+            start = "/".join(self.above[at:])
+            if start and f"{path}/".startswith(f"{start}/"):
+                yield path[len(start) + 1 :]
 
     def config(self, path: str) -> Any:
         """A JSON configuration, comments and trailing commas allowed; {} when it is broken."""

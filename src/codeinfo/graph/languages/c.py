@@ -29,7 +29,7 @@ class CIncludes:
         if system and ("." not in name or name.removesuffix(".h") in _STANDARD):
             return EXTERNAL
         plain = "/".join(part for part in name.split("/") if part not in ("..", ".", ""))
-        found = self._tree.having(plain)
+        found = self._tree.having(plain) or tuple(path for path in self._tree.from_above(plain) if path in self._tree)
         if not found:
             return EXTERNAL if system or "/" in name else UNRESOLVED
         chosen = found[0] if len(found) == 1 else nearest(found, source.folder) or _from_include_folder(found, plain)

@@ -8,16 +8,22 @@ from codeinfo.graph.facts import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Targe
 from codeinfo.graph.tree import Tree
 from codeinfo.types import Import
 
+MANIFEST = "go.mod"
 _MODULE = re.compile(r'^module\s+"?([^\s"]+)', re.MULTILINE)
+
+
+def module_name(manifest: str) -> str:
+    found = _MODULE.search(manifest)
+    return found[1] if found else ""
 
 
 class GoImports:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self._modules = [
-            (match.group(1), path.rpartition("/")[0])
-            for path in tree.by_name.get("go.mod", ())
-            if (match := _MODULE.search(tree.configs.get(path, "")))
+            (name, path.rpartition("/")[0])
+            for path, text in tree.configs.items()
+            if path.rpartition("/")[2] == MANIFEST and (name := module_name(text))
         ]
         self._modules.sort(key=lambda module: -len(module[0]))
 

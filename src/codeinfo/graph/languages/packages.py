@@ -136,22 +136,24 @@ class SwiftImports:
     """Files of a target see each other without imports; an import names another target of the package."""
 
     def __init__(self, tree: Tree) -> None:
+        self._above = tree.above
         self._targets: dict[str, list[str]] = {}
         for path, facts in tree.files.items():
             if facts.language == "swift":
-                self._targets.setdefault(_swift_target(path), []).append(path)
+                self._targets.setdefault(self._target(path), []).append(path)
 
     def resolve(self, source: FileFacts, written: Import) -> Outcome:
         files = self._targets.get(written.module.partition(".")[0])
         return Outcome(tuple(map(Target, files)), package=True) if files else EXTERNAL
 
     def visible(self, source: FileFacts) -> tuple[str, ...]:
-        return tuple(self._targets.get(_swift_target(source.path), ()))
+        return tuple(self._targets.get(self._target(source.path), ()))
 
-
-def _swift_target(path: str) -> str:
-    parts = path.split("/")
-    for position, part in enumerate(parts[:-2]):
-        if part in ("Sources", "Tests"):
-            return parts[position + 1]
-    return parts[0]
+    def _target(self, path: str) -> str:
+        """The folder below `Sources` or `Tests`, which may lie above the root; else the topmost one here."""
+        own = path.split("/")
+        for parts in (own, [*self._above, *own]):
+            for position, part in enumerate(parts[:-2]):
+                if part in ("Sources", "Tests"):
+                    return parts[position + 1]
+        return own[0] if len(own) > 1 else ""

@@ -27,11 +27,9 @@ class RubyImports:
         above = ancestors(source.folder)
         near = [root for folder in above for root in (f"{folder}/lib".lstrip("/"), f"{folder}/test".lstrip("/"))]
         near += [folder for folder in above if folder.rpartition("/")[2] in ("lib", "test", "spec")]
-        for root in (*near, *self._roots):
-            path = joined(root, name)
-            if path in self._tree:
-                return _one(path)
-        return EXTERNAL
+        paths = (*(joined(root, name) for root in (*near, *self._roots)), *self._tree.from_above(name))
+        found = next((path for path in paths if path in self._tree), None)
+        return _one(found) if found else EXTERNAL
 
 
 class LuaImports:
@@ -45,8 +43,14 @@ class LuaImports:
         base = written.module.replace(".", "/")
         found = self._tree.having(base + ".lua") or self._tree.having(base + "/init.lua")
         rooted = [path for path in found if path.startswith(base) or f"lua/{base}" in path or f"src/{base}" in path]
-        chosen = nearest(rooted, source.folder) if len(rooted) > 1 else next(iter(rooted), None)
+        chosen = nearest(rooted, source.folder) if len(rooted) > 1 else next(iter(rooted), self._from_above(base))
         return _one(chosen) if chosen else EXTERNAL
+
+    def _from_above(self, base: str) -> str | None:
+        paths = [
+            path for start in self._tree.from_above(base) for path in (f"{start}.lua", f"{start}/init.lua".lstrip("/"))
+        ]
+        return next((path for path in paths if path in self._tree), None)
 
 
 class ZigImports:

@@ -1,4 +1,4 @@
-"""Python: packages, relative imports, `src` layouts, namespace packages."""
+"""Python: packages, relative imports, `src` layouts, namespace packages, a package that is itself the root."""
 
 from __future__ import annotations
 
@@ -69,7 +69,15 @@ class PythonImports:
             if found and found[0]:
                 return found
             folder = folder or found
-        return None if first in sys.stdlib_module_names else folder
+        if first in sys.stdlib_module_names:
+            return None
+        return self._in_own_package(module) or folder
+
+    def _in_own_package(self, module: str) -> tuple[str, str] | None:
+        """Where the root is a package itself, and so is called by its name."""
+        paths = self._tree.from_above(module.replace(".", "/")) if "" in self._packages else ()
+        found = (self._module("", path.replace("/", ".")) for path in paths)
+        return next((one for one in found if one and one[0]), None)
 
     def _search_path(self, own: str, first: str) -> Iterator[str]:
         if own != "-":

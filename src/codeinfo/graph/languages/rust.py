@@ -100,7 +100,10 @@ class RustImports:
                 if inside.startswith("src/bin/") or not inside.startswith("src/"):
                     return [source.path, *self._roots[folder]]
                 return list(self._roots[folder])
-        return []
+        roots = (
+            f"{folder}/{name}".lstrip("/") for folder in ancestors(source.folder) for name in ("lib.rs", "main.rs")
+        )
+        return [path for path in roots if path in self._tree][:1]  # the manifest may lie above the root
 
     def _child(self, file: str, name: str) -> str | None:
         folder, _, last = file.rpartition("/")
