@@ -21,7 +21,7 @@ from codeinfo.knowledge.memory import described
 from codeinfo.requests import Progress, SearchRequest
 from codeinfo.sources.files import read_regular
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.types import Card, Hit, RelatedMemory, SearchResult, Skip
+from codeinfo.types import Card, Hit, RelatedMemory, SearchResult
 
 if TYPE_CHECKING:
     from codeinfo.engine.facade import Engine
@@ -220,12 +220,7 @@ def _key(hit: Hit) -> tuple[str, str, int]:
 
 def _changed_since_index(keeper: Upkeep, store: SqliteStore) -> int:
     """Files that are not as the index has them. A time that differs is only a hint: the content decides."""
-    from codeinfo.sources.read import load
-
     _, changes = keeper.pending()
     if not changes:
         return 0
-    known = store.manifest()
-    read = [(file.path, load(keeper.root, file)) for file in changes.suspects]
-    edited = [path for path, found in read if isinstance(found, Skip) or found.sha256 != known[path].sha256]
-    return len(changes.added) + len(changes.removed) + len(edited)
+    return len(changes.added) + len(changes.removed) + len(keeper.edited(store, changes.suspects))

@@ -143,8 +143,8 @@ class _Job:
     def _run(self) -> None:
         try:
             # A collection's files may lie in several places.
-            changed = None if self.keeper.documents else self._watch.start()
-            since = None if self.before is None or changed is None else Since(self.before, changed)
+            events = None if self.keeper.documents else self._watch.start()
+            since = Since(self.before, events) if self.before is not None and events is not None else None
             self._fresh = self.keeper.refresh(full=self.full, since=since, progress=self._report)
         except BaseException as error:
             self._watch.spoil()

@@ -6,7 +6,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
@@ -24,9 +24,10 @@ from codeinfo.sources.walk import WalkSettings, walk, walked_again
 from codeinfo.store.faults import BuildDamaged, Replaced
 from codeinfo.store.layout import IndexFolder
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.types import Skip, Walk
+from codeinfo.types import Skip, SourceFile, Walk
 
 if TYPE_CHECKING:
+    from codeinfo.engine.watch import Events
     from codeinfo.index.build import Outcome
     from codeinfo.index.pool import ParsePool
     from codeinfo.index.spares import Spares
@@ -53,10 +54,10 @@ class Seen(NamedTuple):
 
 
 class Since(NamedTuple):
-    """What was seen, and everything that happened to the files since then: each with whether it may be a new one."""
+    """What was seen, and what happened since then."""
 
     seen: Seen
-    changed: Mapping[str, bool]
+    events: Events
 
 
 @frozen
@@ -168,14 +169,35 @@ class Upkeep:
     def changes(self, store: SqliteStore, walked: Walk) -> Changes:
         return compare(store.sources(), walked.files)
 
+    def edited(self, store: SqliteStore, files: Sequence[SourceFile]) -> list[SourceFile]:
+        """Those whose content is not what the index has, which may be although their size and time are."""
+        from codeinfo.sources.read import load
+
+        known = store.hashes([file.path for file in files])
+        read = ((file, load(self.root, file)) for file in files)
+        return [file for file, found in read if isinstance(found, Skip) or found.sha256 != known[file.path]]
+
+    def _pending_after(self, since: Since, state: State | None) -> tuple[Walk, Changes | None]:
+        """As `pending`, with the content of every file that something has happened to."""
+        walked, changes = self._pending_since(since, state) or self.pending()
+        if changes is None or self._store is None:
+            return walked, changes
+        differ = {*changes.added, *changes.suspects}
+        same = [file for file in walked.files if file.path in since.events.files and file not in differ]
+        edited = self.edited(self._store, same)
+        unchanged = changes.unchanged - len(edited)
+        return walked, replace(changes, suspects=(*changes.suspects, *edited), unchanged=unchanged)
+
     def _pending_since(self, since: Since, state: State | None) -> tuple[Walk, Changes] | None:
-        """The same, by a look at what is known to have changed; None where that does not tell, or where the index is
-        no longer as it was left."""
-        store = self._store
-        walked = walked_again(self.root, since.seen.walk, since.changed, self.walk_settings())
-        if walked is None or store is None or state != since.seen.left:
+        """By a look at what is known to have changed; None where that does not tell, or where the index is no longer
+        as it was left."""
+        store, changed = self._store, since.events.files
+        if store is None or state != since.seen.left or not since.events.are_all:
             return None
-        files = [file for file in walked.files if file.path in since.changed]
+        walked = walked_again(self.root, since.seen.walk, changed, self.walk_settings())
+        if walked is None:
+            return None
+        files = [file for file in walked.files if file.path in changed]
         changes = compare(store.sources([file.path for file in files]), files)
         return walked, replace(changes, unchanged=changes.unchanged + len(walked.files) - len(files))
 
@@ -209,7 +231,7 @@ class Upkeep:
             if task.expected or task.full or seen is None:
                 pool = ending.enter_context(self._parsers())
                 pool.warm_up()
-            walked, changes = (task.since and self._pending_since(task.since, seen)) or self.pending()
+            walked, changes = self._pending_after(task.since, seen) if task.since else self.pending()
             store = self._store
             if store is not None and changes is not None and not changes and not task.full and self._is_settled(store):
                 report = self._report(store, walked, task)

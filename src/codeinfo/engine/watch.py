@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from codeinfo.sources.ignore import OVERRIDES_NAME
 from codeinfo.sources.rules import folder_rule
@@ -35,6 +36,14 @@ _HEADER = struct.Struct("iIII")  # watch, mask, cookie, length of the name
 _READ_BYTES = 1 << 16
 
 
+class Events(NamedTuple):
+    """The files that something happened to, each with whether it may have come or gone rather than only been written
+    to. `are_all` promises that nothing else happened."""
+
+    files: Mapping[str, bool]
+    are_all: bool
+
+
 class Watch:
     """One root. `is_clean` answers from the events since `start`; where nothing can be watched it is always False."""
 
@@ -45,31 +54,31 @@ class Watch:
         self._folders_changed = True
         self._clean = False
         self._walked = -WALK_AGAIN_S
-        self._changed: dict[str, bool] | None = None
+        self._changed: dict[str, bool] = {}
+        self._knows_all = False
         self._lock = threading.RLock()
 
-    def start(self) -> Mapping[str, bool] | None:
+    def start(self) -> Events:
         """Call before looking at the files: whatever happens from now on makes the root unclean again.
 
-        Says what to look at: the files that something happened to since the last start, each with whether it may have
-        come or gone rather than only been written to. None: everything, since it cannot be told or was last done long
-        ago.
+        Says what happened since the last start; not all of it where that cannot be told, or where everything was last
+        looked at long ago.
         """
         with self._lock:
             if self._handle < 0:
                 self._handle = _notify_init()
                 self._folders_changed = True
             self._drain()
-            changed = self._changed if self._is_recent() and not self._folders_changed else None
-            if changed is None:
+            events = Events(self._changed, self._knows_all and self._is_recent() and not self._folders_changed)
+            if not events.are_all:
                 self._walked = time.monotonic()
             if self._handle >= 0 and self._folders_changed:
                 self._folders_changed = False
                 if not all(self._add(folder) for folder in _folders(self._root)):
                     self.close()  # too many folders for this user's limit: part of a tree must not pass for all of it
-            self._clean = self._handle >= 0
-            self._changed = {} if self._clean else None
-            return changed
+            self._clean = self._knows_all = self._handle >= 0
+            self._changed = {}
+            return events
 
     def is_clean(self) -> bool:
         with self._lock:
@@ -79,7 +88,7 @@ class Watch:
     def spoil(self) -> None:
         """The look at the files that followed `start` did not come to its end."""
         with self._lock:
-            self._clean, self._changed = False, None
+            self._clean = self._knows_all = False
 
     def close(self) -> None:
         with self._lock:
@@ -115,13 +124,11 @@ class Watch:
         if mask & _OVERFLOW or is_other_folder or name == OVERRIDES_NAME:
             self._folders_changed = True
         folder = self._folders.get(number)
-        if not name or folder is None or mask & _IS_FOLDER:
-            self._changed = None
-        if self._changed is not None:
+        if not name or folder is None or mask & _IS_FOLDER or len(self._changed) >= MOST_CHANGED:
+            self._knows_all = False
+        else:
             path = f"{folder}/{name}" if folder else name
             self._changed[path] = self._changed.get(path, False) or bool(mask & _COMES_OR_GOES)
-            if len(self._changed) > MOST_CHANGED:
-                self._changed = None
 
 
 def _events(data: bytes) -> Iterator[tuple[int, int, str]]:
