@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -212,6 +213,23 @@ def test_a_look_at_the_changes_finds_what_a_walk_finds(tmp_path: Path, seed: int
     assert looks >= 5  # or this would have shown nothing
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_happens_the_index_has_what_is_there(tmp_path: Path, seed: int) -> None:
+    chance, root = random.Random(seed), tmp_path / "tree"
+    root.mkdir()
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    with Engine(Config.load({"embedding.provider": "none"}), lasting=True) as engine:
+        for _ in range(40):
+            for _ in range(chance.randint(1, 3)):
+                chance.choice(CHANGES)(root / chance.choice(PLACES), chance)
+            engine.search(SearchRequest("anything", (str(root),)))
+            store = engine.upkeep(root).live_store()
+            assert store is not None
+            indexed = {path: row.sha256 for path, row in store.manifest().items()}
+            there = {file.path: sha256((root / file.path).read_bytes()).hexdigest() for file in walk(root).files}
+            assert indexed == there
+
+
 PLACES = (
     "a.py", "b.py", "lib/a.py", "lib/b.py", "lib/deep/a.py", "notes", "lib/notes.md", "lib/deep/big.json", "run.log",
     "lib/run.log", "lib/more/c.py", ".gitignore", "lib/.gitignore", ".codeinfoignore", "node_modules/a.py", ".env",
@@ -245,6 +263,14 @@ def remove_file(place: Path, chance: random.Random) -> None:
         place.unlink()
 
 
+def edit_unseen(place: Path, chance: random.Random) -> None:
+    """Neither size nor time tell."""
+    if place.is_file() and not place.is_symlink() and "ignore" not in place.name:
+        before = place.stat()
+        place.write_text(chance.choice("uvw") * before.st_size)
+        os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
 def move_folder(place: Path, chance: random.Random) -> None:
     target = place.parent.with_name("moved")
     if place.parent.name in ("deep", "more") and place.parent.is_dir() and not target.exists():
@@ -262,4 +288,6 @@ def close_file(place: Path, chance: random.Random) -> None:
         place.chmod(chance.choice([0o600, 0o644]))
 
 
-CHANGES = (change_file, *[rewrite_file] * 6, *[replace_file] * 3, remove_file, move_folder, link_file, close_file)
+CHANGES = (
+    change_file, *[rewrite_file] * 6, *[replace_file] * 3, edit_unseen, remove_file, move_folder, link_file, close_file,
+)  # fmt: skip
