@@ -117,9 +117,12 @@ def _one(item: Input, kind: str, value: Any, name: str) -> Any:
 # --- what comes out ------------------------------------------------------------------------------------------------
 
 
-def output_schema(result: type) -> Schema:
-    """The schema of a result as JSON. A field that is None by default may be left out."""
-    schema = _of(result)
+def output_schema(result: type, *, nulls: bool = True) -> Schema:
+    """The schema of a result as JSON. A field that is None by default may be left out; without `nulls` it always is.
+
+    Clients check every reply against it, some of them the schema itself each time, so it says as little as it can.
+    """
+    schema = _of(result, nulls)
     schema["properties"] |= {
         "truncated": {"type": "boolean", "description": "Whether the token budget cut something off."},
         "cursor": {"type": "string", "description": "Pass it to the same call to go on where this reply ends."},
@@ -127,30 +130,39 @@ def output_schema(result: type) -> Schema:
     return schema
 
 
-def _of(kind: Any) -> Schema:
+def _of(kind: Any, nulls: bool) -> Schema:
     if is_dataclass(kind) and isinstance(kind, type):
-        return _of_dataclass(kind)
+        return _of_dataclass(kind, nulls)
     if isinstance(kind, type) and issubclass(kind, Enum):
         return {"type": "string", "enum": [member.value for member in kind]}
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
-        return {"anyOf": [_of(one) for one in inner]}
+        return _of_union(inner, nulls)
     if origin in (tuple, list):
-        return {"type": "array", "items": _items(inner)}
+        return {"type": "array", "items": _items(inner, nulls)}
     if origin is not None and issubclass(origin, Mapping):
-        return {"type": "object", "additionalProperties": _of(inner[1])}
-    if kind is type(None):
-        return {"type": "null"}
+        return {"type": "object", "additionalProperties": _of(inner[1], nulls)}
     return {"type": _TYPES[kind.__name__]} if kind in (str, int, float, bool) else {}
 
 
-def _items(inner: tuple[Any, ...]) -> Schema:
+def _of_union(kinds: tuple[Any, ...], nulls: bool) -> Schema:
+    schemas = [_of(one, nulls) for one in kinds if one is not type(None)]
+    schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+    if len(schemas) == len(kinds) or not nulls:
+        return schema
+    if "type" in schema and "enum" not in schema:
+        return {**schema, "type": [schema["type"], "null"]}
+    return {"anyOf": [*schemas, {"type": "null"}]}
+
+
+def _items(inner: tuple[Any, ...], nulls: bool) -> Schema:
     distinct = list(dict.fromkeys(one for one in inner if one is not Ellipsis))
-    return _of(distinct[0]) if len(distinct) == 1 else {"anyOf": [_of(one) for one in distinct]}
+    return _of(distinct[0], nulls) if len(distinct) == 1 else {"anyOf": [_of(one, nulls) for one in distinct]}
 
 
-def _of_dataclass(kind: type) -> Schema:
+def _of_dataclass(kind: type, nulls: bool) -> Schema:
     hints = typing.get_type_hints(kind)
     shown = [item for item in fields(kind) if item.repr]
     required = [item.name for item in shown if item.default is not None or item.default is MISSING]
-    return {"type": "object", "properties": {item.name: _of(hints[item.name]) for item in shown}, "required": required}
+    properties = {item.name: _of(hints[item.name], nulls) for item in shown}
+    return {"type": "object", "properties": properties, **({"required": required} if required else {})}

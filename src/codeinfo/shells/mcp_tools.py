@@ -75,7 +75,7 @@ class Tool:
         return input_schema(self.arguments())
 
     def output_schema(self) -> Schema | None:
-        return output_schema(self.result) if self.result is not None else None
+        return output_schema(self.result, nulls=self.shape is _plain) if self.result is not None else None
 
     def read(self, given: Mapping[str, Any]) -> Values:
         return checked(self.arguments(), given)
