@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tomllib
 import types
 from dataclasses import replace
 from pathlib import Path
@@ -237,6 +238,8 @@ def test_help_shows_every_command_once_and_whole(capsys: pytest.CaptureFixture[s
     assert "..." not in out.partition("Search and ask:")[2]
     assert cli.run(["refs", "--help"]) == 0
     assert "NAME [PATH]" in capsys.readouterr().out
+    assert cli.run(["vector-search", "--help"]) == 0
+    assert "None" not in capsys.readouterr().out
 
 
 def test_wrong_settings_are_refused(engine: Scripted, capsys: pytest.CaptureFixture[str]) -> None:
@@ -376,7 +379,12 @@ def test_config_show(codeinfo: Any, tmp_path: Path) -> None:
     assert origins["index.workers"] == (2, "flag")
     assert origins["embedding.model"] == ("", "default")
     assert "may not decide" in value["notes"][0]
-    assert "chunk_chars = 600  # project file" in codeinfo("config", "show", cwd=tmp_path).stdout
+    shown = codeinfo("config", "show", cwd=tmp_path).stdout
+    assert "chunk_chars = 600  # project file" in shown
+    settings = tomllib.loads(shown.partition("note:")[0])  # a line of it can be copied into a settings file
+    assert settings["index"]["submodules"] is False
+    assert settings["embedding"]["provider"] == "builtin"
+    assert settings["trust"]["projects"] == []
 
 
 def test_a_reader_that_leaves_is_no_failure(tmp_path: Path) -> None:

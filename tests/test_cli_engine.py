@@ -32,6 +32,19 @@ def test_a_first_search_indexes_and_a_second_sees_changes(codeinfo: Any, project
     assert "cookies.py" not in [hit["path"] for hit in third["hits"]]
 
 
+def test_what_is_asked_for_whole_is_shown_whole(codeinfo: Any, project: Path) -> None:
+    lines = [f"    step_{number} = {number}" for number in range(20)]
+    (project / "long.py").write_text("def many_steps():\n" + "\n".join(lines) + "\n")
+
+    def shown(*options: str) -> str:
+        text: str = codeinfo("search", "many_steps", "-n", "1", *options, cwd=project).stdout
+        return text
+
+    assert lines[-1] not in shown()
+    for options in (("--full-text",), ("--max-tokens", "2000")):
+        assert all(line in shown(*options) for line in lines), options
+
+
 def test_where_it_is_typed_does_not_matter(codeinfo: Any, project: Path, tmp_path: Path) -> None:
     """A project file counts for its project also when the command names the folder from elsewhere."""
     (project / ".codeinfo.toml").write_text("[index]\nchunk_chars = 300\n")
@@ -56,6 +69,9 @@ def test_status_why_clear(codeinfo: Any, project: Path) -> None:
     assert seen == ["missing", "ready", "stale", "missing"]
     assert json.loads(codeinfo("why", "headers.py", "--json", cwd=project).stdout)["included"] is True
     assert json.loads(codeinfo("why", ".env", "--json", cwd=project).stdout)["included"] is False
+    folder = codeinfo("why", ".", cwd=project).stdout
+    assert "a folder" in folder
+    assert "read as" not in folder
 
 
 def test_a_file_that_is_too_large_is_3(codeinfo: Any, project: Path) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from codeinfo.config import Config
+from codeinfo.config import Config, user_folders
 from codeinfo.requests.integration import InstallRequest, UninstallRequest
 from codeinfo.shells.install import jsonc
 from codeinfo.shells.install.clients import CLIENTS, Client, Places
@@ -78,7 +79,7 @@ def program(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def places(world: Path) -> Places:
-    return Places(world, world / "config")
+    return Places(world, world / "config", world / "config")
 
 
 def put(client: Client, world: Path, text: str) -> Path:
@@ -203,6 +204,16 @@ def test_a_dry_run_writes_nothing_and_shows_the_difference(own_world: Path) -> N
 def test_only_clients_that_are_there_are_found(own_world: Path) -> None:
     put(CLIENTS[2], own_world, PLAIN)
     assert [change.client for change in install(Config.load(), InstallRequest()).changes] == ["cursor"]
+
+
+def test_files_on_macos(own_world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Zed and OpenCode look into ~/.config on every system, VS Code and Claude Desktop do not."""
+    monkeypatch.setattr(sys, "platform", "darwin")
+    found = {client.name: client.file(Places(*user_folders())).relative_to(own_world) for client in CLIENTS}
+    assert found["zed"] == Path(".config/zed/settings.json")
+    assert found["opencode"] == Path(".config/opencode/opencode.json")
+    assert found["vscode"] == Path("Library/Application Support/Code/User/mcp.json")
+    assert found["claude-desktop"] == Path("Library/Application Support/Claude/claude_desktop_config.json")
 
 
 def test_links_and_modes_survive(own_world: Path) -> None:

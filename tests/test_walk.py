@@ -171,14 +171,14 @@ def test_sizes_and_unknown_types(root: Path) -> None:
     skips = {skip.path: skip for skip in result.skipped}
     assert (skips["big.py"].rule, skips["big.py"].matters) == ("too-large", True)
     assert (skips["dump.unknown"].rule, skips["dump.unknown"].matters) == ("unknown-type", False)
-    assert why(root, "big.py").source == "setting max_file_bytes"
+    assert why(root, "big.py").source == "setting index.max_file_bytes"
     assert paths(walk(root, WalkSettings(max_file_bytes=2_000_000)))[0] == "big.py"
 
 
 def test_kinds_restrict_the_walk(root: Path) -> None:
     write(root, "a.py", "tests/test_a.py", "README.md", "settings.toml")
     assert paths(walk(root, WalkSettings(kinds=(FileKind.CODE,)))) == ["a.py"]
-    assert why(root, "README.md", WalkSettings(kinds=(FileKind.CODE,))).source == "setting kinds"
+    assert why(root, "README.md", WalkSettings(kinds=(FileKind.CODE,))).source == "the kinds asked for"
 
 
 # --- links, special files, odd names -------------------------------------------------------------------------------
@@ -294,7 +294,7 @@ def test_submodules_are_a_setting(repository: Path, tmp_path: Path) -> None:
     without = walk(repository)
     assert "sub/l.py" not in paths(without)
     assert rules_of(without)["sub/"] == "submodule"
-    assert why(repository, "sub/l.py").source == "setting submodules"
+    assert why(repository, "sub/l.py").source == "setting index.submodules"
     assert "sub/l.py" in paths(walk(repository, WalkSettings(submodules=True)))
 
 

@@ -205,14 +205,16 @@ def _folder(env: Mapping[str, str], use: str) -> Path:
     return Path(getattr(folders, f"user_{use}_dir"))
 
 
-def user_folders(env: Mapping[str, str] | None = None) -> tuple[Path, Path]:
-    """The user's home, and where programs other than this one keep their configuration."""
+def user_folders(env: Mapping[str, str] | None = None) -> tuple[Path, Path, Path]:
+    """The user's home, where desktop programs keep their configuration, and where those do that use `.config` on every
+    system."""
     env = os.environ if env is None else env
     home = Path(env.get("HOME") or Path.home())
     if sys.platform == "darwin":
-        return home, home / "Library" / "Application Support"
+        return home, home / "Library" / "Application Support", home / ".config"
     given = env.get("XDG_CONFIG_HOME", "")
-    return home, Path(given) if os.path.isabs(given) else home / ".config"
+    config = Path(given) if os.path.isabs(given) else home / ".config"
+    return home, config, config
 
 
 # --- resolving -----------------------------------------------------------------------------------------------------

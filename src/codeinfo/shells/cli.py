@@ -24,8 +24,8 @@ from codeinfo.config import Config, colour_refused, use_one_blas_thread
 from codeinfo.errors import Interrupted, UsageError
 from codeinfo.shells.operations import Operation, Parameter, operation, operation_names, parameters
 
-EPILOG = "Exit codes: 0 ok, 2 usage, 3 done but something was skipped, 4 busy, 5 index damaged, 6 provider, 7 disk or "
-EPILOG += "memory, 130 interrupted. Settings: `codeinfo config show`."
+EPILOG = "Exit codes: 0 ok, 1 a fault of CodeInfo, 2 usage, 3 done but something was skipped or failed a check, 4 busy, 5 index "
+EPILOG += "damaged, 6 endpoint, 7 disk or memory, 130 interrupted. Settings: `codeinfo config show`."
 OWN = ("completion", "config", "mcp", "serve")  # see `cli_own`
 
 
@@ -147,10 +147,11 @@ def _parameter(item: Parameter) -> click.Parameter:
 def _type(item: Parameter) -> Any:
     if item.choices:
         return click.Choice(item.choices, case_sensitive=False)
+    bounded = item.minimum is not None or item.maximum is not None
     if item.kind == "int":
-        return click.IntRange(item.minimum, item.maximum)
+        return click.IntRange(item.minimum, item.maximum) if bounded else int
     if item.kind == "float":
-        return click.FloatRange(item.minimum, item.maximum)
+        return click.FloatRange(item.minimum, item.maximum) if bounded else float
     return bool if item.kind == "bool" else str
 
 
@@ -191,7 +192,9 @@ def _perform(operation: Operation, /, settings: tuple[str, ...], as_json: bool, 
     if as_json:
         write_json(result)
     else:
-        write_text(result, operation.renderer, explain=getattr(request, "explain", False))
+        # What was asked for in full is not cut to a few lines again.
+        whole = bool(getattr(request, "full_text", False) or getattr(request, "max_tokens", 0))
+        write_text(result, operation.renderer, explain=getattr(request, "explain", False), whole=whole)
     return operation.exit_code(result) if operation.exit_code else 0
 
 
@@ -260,10 +263,12 @@ def write_json(value: object) -> None:
         print(dumps(value, indent=2 if sys.stdout.isatty() else None), flush=True)
 
 
-def write_text(result: object, renderer: str = "codeinfo.shells.render:render", *, explain: bool = False) -> None:
+def write_text(
+    result: object, renderer: str = "codeinfo.shells.render:render", *, explain: bool = False, whole: bool = False
+) -> None:
     from codeinfo.shells.paper import Paper
 
-    render = _loaded(renderer)
+    render = partial(_loaded(renderer), whole=True) if whole else _loaded(renderer)
     with _quiet_pipe():
         render(result, Paper(sys.stdout, colour=not colour_refused()), explain=explain)
         sys.stdout.flush()

@@ -18,10 +18,10 @@ METRICS = {"squared_l2": "squared L2, lower is closer"}
 STATES = {"ok": "green", "ready": "green", "warn": "yellow", "stale": "yellow", "fail": "bold red"}
 
 
-def render(result: Any, paper: Paper, *, explain: bool = False) -> None:
-    """Write any operation's result."""
+def render(result: Any, paper: Paper, *, explain: bool = False, whole: bool = False) -> None:
+    """Write any operation's result; `whole`: all of each hit's text, however long."""
     if isinstance(result, SearchResult):
-        _search(result, paper, explain)
+        _search(result, paper, explain, whole)
     else:
         _RENDERERS[type(result)](result, paper)
 
@@ -29,7 +29,7 @@ def render(result: Any, paper: Paper, *, explain: bool = False) -> None:
 # --- search --------------------------------------------------------------------------------------------------------
 
 
-def _search(result: SearchResult, paper: Paper, explain: bool) -> None:
+def _search(result: SearchResult, paper: Paper, explain: bool, whole: bool) -> None:
     from codeinfo.tokens import words
 
     wanted = {word for word in words(result.query) if len(word) > 2}
@@ -38,7 +38,7 @@ def _search(result: SearchResult, paper: Paper, explain: bool) -> None:
         if explain:
             _explain(hit, paper)
         if hit.text:
-            _snippet(hit, wanted, paper)
+            _snippet(hit, wanted, paper, whole)
     if not result.hits:
         paper.line(("Nothing found.", "bold"))
     if explain and result.dropped:
@@ -112,10 +112,10 @@ def _explain(hit: Hit, paper: Paper) -> None:
     paper.table(rows, indent=6)
 
 
-def _snippet(hit: Hit, wanted: set[str], paper: Paper) -> None:
+def _snippet(hit: Hit, wanted: set[str], paper: Paper, whole: bool) -> None:
     lines = hit.text.splitlines()
     previous = -1
-    for index in window(lines, wanted):
+    for index in range(len(lines)) if whole else window(lines, wanted):
         if index != previous + 1:
             paper.line("         ", ("⋮", "dim"))
         gutter = f"{hit.text_line + index:>7} │ "
@@ -229,7 +229,7 @@ def _why(report: requests.WhyReport, paper: Paper) -> None:
     if report.detail:
         rows.append(("because", report.detail))
     rows.append(("root", report.root))
-    if report.included:
+    if report.included and report.kind:  # a folder has none
         rows.append(("read as", f"{report.language or 'plain text'} ({report.kind})"))
         rows.append(("chunks", str(report.chunks) if report.chunks else "none yet"))
     paper.table(rows)
@@ -258,11 +258,21 @@ def _config(config: Config, paper: Paper) -> None:
         if name != section:
             paper.line((f"[{name}]", "bold cyan"))
             section = name
-        value = config.value(key)
-        shown = list(value) if isinstance(value, tuple) else str(value) if isinstance(value, os.PathLike) else value
         origin = config.origins[key]
-        paper.line(f"  {field} = {shown!r}", (f"  # {origin}", "dim" if origin == "default" else "green"))
+        shown = _as_toml(config.value(key))
+        paper.line(f"  {field} = {shown}", (f"  # {origin}", "dim" if origin == "default" else "green"))
     _notes(config.notes, paper)
+
+
+def _as_toml(value: Any) -> str:
+    """As a settings file would have it, so that a line can be copied there."""
+    if isinstance(value, bool | int | float):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_as_toml, value))}]"
+    import json
+
+    return json.dumps(os.fspath(value), ensure_ascii=False)  # TOML's basic strings are written as JSON's are
 
 
 def megabytes(count: int) -> str:

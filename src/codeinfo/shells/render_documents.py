@@ -25,7 +25,9 @@ def _sync(response: requests.SyncResponse, paper: Paper) -> None:
         paper.line("No collections yet. `codeinfo docs add FOLDER` adds one.")
     for report in response.reports:
         plan = report.plan
-        state = "would change" if report.dry_run else f"{report.documents} documents, {report.chunks} passages"
+        state = f"{report.documents} documents, {report.chunks} passages"
+        if report.dry_run:
+            state = "would change" if plan.added or plan.changed or plan.removed else "would stay as it is"
         paper.line((report.name, "bold cyan"), f"  {state}  ", (report.collection, "dim"))
         counts = f"{len(plan.added)} added, {len(plan.changed)} changed, {len(plan.removed)} removed"
         paper.line("  ", (f"{counts}, {plan.unchanged} unchanged", "dim"))

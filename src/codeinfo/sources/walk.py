@@ -197,10 +197,9 @@ def _refused_lines(overrides: Overrides | None) -> list[Skip]:
 # --- why -----------------------------------------------------------------------------------------------------------
 
 _SETTING_OF_RULE = {
-    "too-large": "setting max_file_bytes",
-    "unknown-type": "setting max_unknown_bytes",
-    "submodule": "setting submodules",
-    "kind": "setting kinds",
+    "too-large": "setting index.max_file_bytes",
+    "submodule": "setting index.submodules",
+    "kind": "the kinds asked for",
 }
 _BUILT_IN = "built-in rules"
 

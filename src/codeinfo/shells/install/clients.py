@@ -16,7 +16,8 @@ class Places:
     """The user's folders, as clients find them."""
 
     home: Path
-    config: Path  # ~/.config or what stands for it
+    config: Path  # ~/.config, on macOS ~/Library/Application Support
+    dot_config: Path  # ~/.config on macOS too, where some clients look on every system
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,8 @@ class Client:
     def is_there(self, places: Places) -> bool:
         """Its file, the folder of its own that the file is in, or its program."""
         file = self.file(places)
-        own_folder = file.parent not in (places.home, places.config) and file.parent.is_dir()
+        shared = (places.home, places.config, places.dot_config)
+        own_folder = file.parent not in shared and file.parent.is_dir()
         return file.exists() or own_folder or any(shutil.which(program) for program in self.programs)
 
 
@@ -75,7 +77,7 @@ CLIENTS = (
     Client(
         "opencode",
         "OpenCode",
-        lambda at: [at.config / "opencode/opencode.json", at.config / "opencode/opencode.jsonc"],
+        lambda at: [at.dot_config / "opencode/opencode.json", at.dot_config / "opencode/opencode.jsonc"],
         "mcp",
         _opencode,
         ("opencode",),
@@ -97,7 +99,14 @@ CLIENTS = (
         _command,
         ("windsurf",),
     ),
-    Client("zed", "Zed", lambda at: [at.config / "zed/settings.json"], "context_servers", _command, ("zed", "zeditor")),
+    Client(
+        "zed",
+        "Zed",
+        lambda at: [at.dot_config / "zed/settings.json"],
+        "context_servers",
+        _command,
+        ("zed", "zeditor"),
+    ),
     Client(
         "claude-desktop",
         "Claude Desktop",
