@@ -9,12 +9,12 @@ is told too. Each is asked of an engine that has not read ahead, and of one that
 
 from __future__ import annotations
 
+import argparse
 import gc
 import random
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -171,4 +171,8 @@ def _timed(work: Callable[[], object]) -> Spent:
 
 
 if __name__ == "__main__":
-    measure_all(Path(sys.argv[1]).resolve(), sys.argv[2:])
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("trees", type=Path, help="a folder with the projects")
+    arguments.add_argument("names", nargs="*", help="only these projects")
+    given = arguments.parse_args()
+    measure_all(given.trees.resolve(), given.names)

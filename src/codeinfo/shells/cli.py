@@ -24,8 +24,8 @@ from codeinfo.config import Config, colour_refused, use_one_blas_thread
 from codeinfo.errors import Interrupted, UsageError
 from codeinfo.shells.operations import Operation, Parameter, operation, operation_names, parameters
 
-EPILOG = "Exit codes: 0 ok, 1 a fault of CodeInfo, 2 usage, 3 done but something was skipped or failed a check, 4 busy, 5 index "
-EPILOG += "damaged, 6 endpoint, 7 disk or memory, 130 interrupted. Settings: `codeinfo config show`."
+EPILOG = "Exit codes: 0 ok, 1 a fault of CodeInfo, 2 usage, 3 done but something was skipped or failed a check, 4 "
+EPILOG += "busy, 5 index damaged, 6 endpoint, 7 disk or memory, 130 interrupted. Settings: `codeinfo config show`."
 OWN = ("completion", "config", "mcp", "serve")  # see `cli_own`
 
 
