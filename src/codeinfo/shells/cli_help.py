@@ -12,8 +12,8 @@ SECTIONS = {
     "Code": ("symbols", "defs", "refs", "calls", "imports", "map", "cycles", "impact", "hotspots", "unused"),
     "The team": ("remember", "memory", "patterns", "metadata", "style", "review"),
     "Documents": ("docs",),
-    "Answers": ("conversations", "agents", "providers"),
-    "Agents and browsers": ("mcp", "install", "uninstall", "savings", "serve"),
+    "Conversations, agents, models": ("conversations", "agents", "providers"),
+    "For agents and browsers": ("mcp", "install", "uninstall", "savings", "serve"),
 }
 OTHERS = "More"
 

@@ -41,9 +41,13 @@ def show(path: str, settings: tuple[str, ...], as_json: bool, debug: bool) -> No
 def completion(shell: str) -> None:
     """Print a shell's completion script.
 
-    To use it now and always, put this into the shell's start-up file:
+    For bash and zsh, put this into the start-up file, with the shell's name:
 
     eval "$(codeinfo completion bash)"
+
+    For fish, once:
+
+    codeinfo completion fish > ~/.config/fish/completions/codeinfo.fish
     """
     from click.shell_completion import get_completion_class
 
@@ -82,10 +86,10 @@ def mcp(project: str, tools: str, log_level: str, settings: tuple[str, ...]) -> 
 
 @click.command(
     params=[
-        click.Option(["--port"], type=click.IntRange(0, 65535), default=5010, show_default=True, help="0: a free one."),
-        click.Option(["--host"], default="127.0.0.1", show_default=True, help="Other addresses need a token."),
-        click.Option(["--allow"], multiple=True, metavar="DIR", help="Folders below it may be added; else this one."),
-        click.Option(["--token-file"], metavar="FILE", default="", help="Holds the token that requests must carry."),
+        click.Option(["--port"], type=click.IntRange(0, 65535), default=5010, show_default=True, help="The port; 0 takes a free one."),
+        click.Option(["--host"], default="127.0.0.1", show_default=True, help="The address; others need --token-file."),
+        click.Option(["--allow"], multiple=True, metavar="DIR", help="Folders below it may be added; this one unless named."),
+        click.Option(["--token-file"], metavar="FILE", default="", help="Holds the token that every request must carry."),
         click.Option(["--open", "open_page"], is_flag=True, help="Open the pages in a browser."),
         common_options()[0],
     ],
