@@ -86,10 +86,20 @@ def mcp(project: str, tools: str, log_level: str, settings: tuple[str, ...]) -> 
 
 @click.command(
     params=[
-        click.Option(["--port"], type=click.IntRange(0, 65535), default=5010, show_default=True, help="The port; 0 takes a free one."),
+        click.Option(
+            ["--port"],
+            type=click.IntRange(0, 65535),
+            default=5010,
+            show_default=True,
+            help="The port; 0 takes a free one.",
+        ),
         click.Option(["--host"], default="127.0.0.1", show_default=True, help="The address; others need --token-file."),
-        click.Option(["--allow"], multiple=True, metavar="DIR", help="Folders below it may be added; this one unless named."),
-        click.Option(["--token-file"], metavar="FILE", default="", help="Holds the token that every request must carry."),
+        click.Option(
+            ["--allow"], multiple=True, metavar="DIR", help="Folders below it may be added; this one unless named."
+        ),
+        click.Option(
+            ["--token-file"], metavar="FILE", default="", help="Holds the token that every request must carry."
+        ),
         click.Option(["--open", "open_page"], is_flag=True, help="Open the pages in a browser."),
         common_options()[0],
     ],
