@@ -45,6 +45,18 @@ def test_what_is_asked_for_whole_is_shown_whole(codeinfo: Any, project: Path) ->
         assert all(line in shown(*options) for line in lines), options
 
 
+def test_context_names_callers_and_tests(codeinfo: Any, project: Path) -> None:
+    (project / "reader.py").write_text(
+        "from headers import parse_header\n\n\ndef read():\n    return parse_header('a')\n"
+    )
+    (project / "test_headers.py").write_text(
+        "from headers import parse_header\n\n\ndef test_it():\n    parse_header('a')\n"
+    )
+    shown = codeinfo("search", "parse_header", "-n", "1", "--context", cwd=project).stdout
+    assert "called by reader.py:5 read" in shown
+    assert "tested in test_headers.py" in shown
+
+
 def test_where_it_is_typed_does_not_matter(codeinfo: Any, project: Path, tmp_path: Path) -> None:
     """A project file counts for its project also when the command names the folder from elsewhere."""
     (project / ".codeinfo.toml").write_text("[index]\nchunk_chars = 300\n")

@@ -78,17 +78,25 @@ def _heading(number: int, hit: Hit, paper: Paper) -> None:
         details += _context(hit.context)
     if details:
         paper.line("    ", (" · ".join(details), "dim"))
-    if hit.context is not None and hit.context.pattern_warning:
-        paper.line("    ", (hit.context.pattern_warning, "yellow"))
+    if hit.context is not None:
+        _around(hit.context, paper)
 
 
 def _context(context: HitContext) -> list[str]:
     details = [" in ".join(filter(None, (context.type, context.layer)))] if context.type or context.layer else []
     if context.imported_by_count:
         details.append(f"imported by {context.imported_by_count}")
-    if context.has_tests:
+    if context.has_tests and not context.tests:
         details.append("has tests")
     return [*details, context.trend] if context.trend else details
+
+
+def _around(context: HitContext, paper: Paper) -> None:
+    for label, places in (("called by", context.callers), ("tested in", context.tests)):
+        if places:
+            paper.line("    ", (f"{label} {', '.join(places)}", "dim"))
+    if context.pattern_warning:
+        paper.line("    ", (context.pattern_warning, "yellow"))
 
 
 def _shown(hit: Hit) -> str:
