@@ -149,7 +149,7 @@ class DocsSearchRequest:
     limit: int = _opt(10, "At most this many results.", short="n", minimum=1, maximum=1000)
     max_distance: float = _opt(2.0, "Only passages within this cosine distance (0..2).", minimum=0, maximum=2)
     hybrid: bool = _opt(True, "Use words and meaning; without it meaning only.")
-    rerank: bool = _opt(False, "Read the best again with a reranking model.")
+    rerank: bool = _opt(False, "Accepted for clients that send it; there is no reranking model, and a note says so.")
     refresh: bool = _opt(True, "Look for changed documents before searching.")
     path: str = _opt(".", _PROJECT, metavar="DIR")
 
