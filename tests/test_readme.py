@@ -1,4 +1,4 @@
-"""The README's commands run, in the sample repository it names, and its Python does too."""
+"""The README's commands run, in the sample repository it names, and its Python does too; the pages agree with the tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
+
+from codeinfo.config import table
+from codeinfo.shells.cli import cli
+from codeinfo.shells.install.clients import CLIENTS
+from codeinfo.shells.mcp_tools import SETS, chosen_tools
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 README = (REPOSITORY / "README.md").read_text()
@@ -68,3 +74,53 @@ def test_make_targets_exist() -> None:
     makefile = (REPOSITORY / "Makefile").read_text()
     for target in re.findall(r"`?make (\w+)`?", README):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def shown_commands(page: Path) -> list[str]:
+    """The command lines of a page, in its text or set apart, without comments and with quoted words as one."""
+    found = re.findall(r"`(codeinfo [^`]+)`|^(?: {4}|\$ )(codeinfo .+)$", page.read_text(), re.MULTILINE)
+    lines = [re.sub(r"\s#.*", "", inline or apart) for inline, apart in found]
+    return [re.sub(r"""(["']).*?\1""", "X", line) for line in lines if not re.match(r"codeinfo (-|…|COMMAND)", line)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_commands_that_pages_show_exist(page: Path) -> None:
+    for line in shown_commands(page):
+        words, found = line.split()[1:], cli
+        rest = words
+        while rest and isinstance(found, click.Group):
+            _, command, rest = found.resolve_command(click.Context(found), rest)
+            assert command is not None, line
+            found = command  # type: ignore[assignment]
+        known = {flag for option in found.params for flag in (*option.opts, *option.secondary_opts)}
+        typed = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+        assert typed <= known | {"--help"}, line
+
+
+def cells(page: str, first: str) -> list[list[str]]:
+    """The rows of a page's table whose head begins with `first`."""
+    text = (REPOSITORY / "docs" / page).read_text()
+    rows = text.partition(f"\n| {first} |")[2].partition("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+
+
+def test_the_tools_of_each_set_are_listed() -> None:
+    listed = {row[0].split("`")[1]: set(re.findall(r"`(\w+)`", row[1])) for row in cells("mcp.md", "set")}
+    assert list(listed) == list(SETS)
+    for name in SETS:
+        offered = {tool.name for tool in chosen_tools([name])}
+        assert listed[name] <= offered if name == "all" else listed[name] == offered
+
+
+def test_the_clients_of_the_installer_are_listed() -> None:
+    assert [row[:2] for row in cells("mcp.md", "client")] == [[one.title, f"`{one.name}`"] for one in CLIENTS]
+
+
+def test_defaults_are_those_of_the_settings() -> None:
+    text = (REPOSITORY / "docs" / "configuration.md").read_text()
+    rows = re.findall(r"^\| `\w+` \| (\S+) \| `(CODEINFO_\w+)`", text, re.MULTILINE)
+    shown = {variable: default for default, variable in rows}
+    for row in table().values():
+        if row.default is not None:  # the folders depend on the system
+            written = {"": "empty", "()": "`[]`"}.get(str(row.default), f"`{str(row.default).lower()}`")
+            assert shown[row.env] == written, row.key
