@@ -238,6 +238,8 @@ def test_help_shows_every_command_once_and_whole(capsys: pytest.CaptureFixture[s
     assert "..." not in out.partition("Search and ask:")[2]
     assert cli.run(["refs", "--help"]) == 0
     assert "NAME [PATH]" in capsys.readouterr().out
+    assert cli.run(["remember", "--help"]) == 0
+    assert "[default: convention]" in capsys.readouterr().out
     assert cli.run(["vector-search", "--help"]) == 0
     assert "None" not in capsys.readouterr().out
 

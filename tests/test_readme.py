@@ -1,4 +1,4 @@
-"""The README's commands run, in the sample repository it names, and its Python does too; the pages agree with the tables."""
+"""The README's commands run, in the sample repository it names, and its Python too; the pages agree with the tables."""
 
 from __future__ import annotations
 

@@ -205,7 +205,10 @@ class AgentRunRequest:
     agent: str = _required("The agent's name.")
     instruction: str = _arg("", "What it is to do; a command may need none.")
     working_folder: str = _opt(
-        ".", "The folder it works on; its tools reach nothing outside.", short="w", metavar="DIR"
+        ".",
+        "The folder it works on, the current one unless named; its tools reach nothing outside.",
+        short="w",
+        metavar="DIR",
     )
     command: str = _opt("", "Run this command's steps, each with the instruction.", metavar="NAME")
     conversation: str = _opt("", "Go on with this conversation of the same agent.", short="c", metavar="ID")
@@ -330,7 +333,9 @@ class ConversationExport:
 @dataclass(frozen=True, slots=True)
 class AnswerEvalRequest:
     suites: tuple[str, ...] = _required("YAML files with questions and what their answers must have.")
-    paths: tuple[str, ...] = _opt((".",), "The folders the questions are about.", metavar="DIR")
+    paths: tuple[str, ...] = _opt(
+        (".",), "The folders the questions are about; the current one unless named.", metavar="DIR"
+    )
     provider: str = _opt("", PROVIDER, metavar="NAME")
     model: str = _opt("", MODEL, short="m", metavar="NAME")
 

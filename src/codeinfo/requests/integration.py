@@ -45,7 +45,10 @@ class SavingsReport:
 class InstallRequest:
     agents: tuple[str, ...] = _opt((), _AGENTS, short="a")
     tools: str = _opt("", "The sets of tools to offer; see `codeinfo mcp --help`.", metavar="SETS")
-    instructions: bool = _opt(False, "Also tell agents in this project's AGENTS.md or CLAUDE.md when to use it.")
+    instructions: bool = _opt(
+        False,
+        "Also tell agents when to use it, in this project's AGENTS.md, and CLAUDE.md and GEMINI.md where they exist.",
+    )
     dry_run: bool = _opt(False, _DRY_RUN)
 
 

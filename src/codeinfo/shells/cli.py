@@ -140,7 +140,7 @@ def _parameter(item: Parameter) -> click.Parameter:
         is_flag=item.kind == "bool",
         help=item.help,
         metavar=item.metavar or ("N" if item.kind == "int" else None),
-        show_default=item.kind == "int",
+        show_default=item.kind == "int" or (item.kind == "str" and item.default not in ("", ".")),
     )
 
 

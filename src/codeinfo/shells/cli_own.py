@@ -59,8 +59,20 @@ def completion(shell: str) -> None:
 @click.command(
     params=[
         click.Argument(["project"], default="."),
-        click.Option(["--tools"], default="search", metavar="SETS", help="Sets of tools, or single ones, by commas."),
-        click.Option(["--log-level"], type=click.Choice(LOG_LEVELS), default="warning", help="What stderr tells."),
+        click.Option(
+            ["--tools"],
+            default="search",
+            show_default=True,
+            metavar="SETS",
+            help="Sets of tools, or single ones, by commas.",
+        ),
+        click.Option(
+            ["--log-level"],
+            type=click.Choice(LOG_LEVELS),
+            default="warning",
+            show_default=True,
+            help="What stderr tells.",
+        ),
         common_options()[0],
     ],
     short_help="Serve agents by the Model Context Protocol.",
