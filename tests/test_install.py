@@ -238,3 +238,6 @@ def test_instructions_come_and_go(own_world: Path, tmp_path: Path, monkeypatch: 
     uninstall(Config.load(), UninstallRequest())
     assert (tmp_path / "CLAUDE.md").read_text() == "# Rules\n\nBe kind."
     assert not (tmp_path / "AGENTS.md").exists()
+    (tmp_path / "CLAUDE.md").unlink()
+    (note,) = install(Config.load(), InstallRequest(("claude-code",), instructions=True)).notes
+    assert "CLAUDE.md does not exist" in note

@@ -33,11 +33,13 @@ def install(config: Config, request: InstallRequest) -> InstallReport:
     command = [*_program(), "mcp", *(["--tools", request.tools] if request.tools else [])]
     _check_tools(request.tools)
     changes = [_tried(client, places, lambda c: _add(c, places, record, command)) for client in clients]
-    if request.instructions:
-        changes += _advise(clients, record)
-    done = _carried_out(changes, record, request.dry_run)
-    notes = () if clients else ("no client was found on this machine; name one with --agent",)
-    return InstallReport(done, request.dry_run, notes)
+    advice = _advise(clients, record) if request.instructions else []
+    notes = [] if clients else ["no client was found on this machine; name one with --agent"]
+    if request.instructions and clients and not advice:
+        names = ", ".join(dict.fromkeys(client.instructions for client in clients))
+        notes.append(f"no instructions were written: {names} does not exist in this folder")
+    done = _carried_out(changes + advice, record, request.dry_run)
+    return InstallReport(done, request.dry_run, tuple(notes))
 
 
 def uninstall(config: Config, request: UninstallRequest) -> InstallReport:
