@@ -407,3 +407,18 @@ def test_sigterm_is_like_ctrl_c(engine: Scripted) -> None:
     before = signal.getsignal(signal.SIGTERM)
     assert cli.run(["search", "q"]) == 130
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_note_about_settings_is_told_once(codeinfo: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("def alpha(): pass\n")
+    (tmp_path / ".codeinfo.toml").write_text('[llm]\nbase_url = "http://elsewhere.example"\n')
+    for command in (
+        ("index",),
+        ("status",),
+        ("search", "alpha"),
+        ("refs", "alpha"),
+        ("why", "a.py"),
+        ("symbols", "a.py"),
+    ):
+        done = codeinfo(*command, cwd=tmp_path)
+        assert (done.stdout + done.stderr).count("may not decide") == 1, command

@@ -230,3 +230,8 @@ def test_agents_are_told_the_tool_beside_the_command(tmp_path: Path) -> None:
     assert with_tool("`codeinfo docs list` and `codeinfo why a b`") == (
         "documents_list_collections (`codeinfo docs list`) and `codeinfo why a b`"
     )
+
+
+def test_a_single_tool_can_be_chosen_whichever_it_is() -> None:
+    names = [tool.name for tool in chosen_tools(["all"]) if tool.name not in SETS]
+    assert [tool.name for tool in chosen_tools(names)] == names

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -184,11 +184,15 @@ def _perform(operation: Operation, /, settings: tuple[str, ...], as_json: bool, 
             click.echo("Nothing was done.", err=True)
             return 0
     settled = Config.load(flags(settings), _where(request))
-    for note in settled.notes:
-        click.echo(f"note: {note}", err=True)
     if operation.live and not as_json:
+        _tell(settled.notes)
         return _perform_live(operation, request, settled)
     result = _answer(operation, request, settled)
+    if settled.notes:
+        from codeinfo.jsonable import dumps
+
+        written = dumps(result)
+        _tell(note for note in settled.notes if dumps(note) not in written)  # most results tell it themselves
     if as_json:
         write_json(result)
     else:
@@ -254,6 +258,11 @@ def _where(request: Any) -> Path:
     paths = getattr(request, "paths", None) or (getattr(request, "path", "."),)
     first = Path(paths[0])
     return first if os.path.isdir(first) else first.parent
+
+
+def _tell(notes: Iterable[str]) -> None:
+    for note in notes:
+        click.echo(f"note: {note}", err=True)
 
 
 def write_json(value: object) -> None:

@@ -143,13 +143,12 @@ def chosen_tools(names: Iterable[str]) -> tuple[Tool, ...]:
     found: dict[str, Tool] = {}
     for name in wanted:
         if name == "all":
-            listed = _listed(_TABLES)
-            found |= listed | {tool.name: tool for tool in _plain_tools() if tool.name not in listed}
+            found |= _every_tool()
         elif name in SETS:
             tables = (table for table, sets in _TABLES.items() if name in sets)
             found |= {key: tool for key, tool in _listed(tables).items() if name in tool.sets}
-        elif name in (listed := _listed(_TABLES)):
-            found[name] = listed[name]
+        elif tool := _every_tool().get(name):
+            found[name] = tool
         else:
             raise UsageError(
                 f"no set of tools is called {name}", next_step=f"Sets: {', '.join(SETS)}; or a tool's name"
@@ -160,6 +159,11 @@ def chosen_tools(names: Iterable[str]) -> tuple[Tool, ...]:
 def _listed(tables: Iterable[str]) -> dict[str, Tool]:
     modules = (import_module(f"codeinfo.shells.tables.{table}") for table in tables)
     return {tool.name: tool for module in modules for tool in module.TOOLS}
+
+
+def _every_tool() -> dict[str, Tool]:
+    listed = _listed(_TABLES)
+    return listed | {tool.name: tool for tool in _plain_tools() if tool.name not in listed}
 
 
 def _plain_tools() -> Iterable[Tool]:
