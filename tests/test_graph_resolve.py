@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from codeinfo.graph.facts import FileFacts, FileImports
@@ -9,7 +11,7 @@ from codeinfo.graph.resolve import Resolver
 from codeinfo.graph.tree import Tree
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_packed
-from codeinfo.index.uses import UsedNames
+from codeinfo.sources.rules import excluded_folder
 from codeinfo.types import FileKind
 
 LANGUAGES = {".py": "python", ".ts": "typescript", ".js": "javascript", ".go": "go", ".rs": "rust", ".java": "java"}
@@ -18,8 +20,8 @@ LANGUAGES |= {".swift": "swift", ".ex": "elixir", ".hs": "haskell", ".lua": "lua
 
 
 class Codebase:
-    def __init__(self, sources: dict[str, str], root: str = "") -> None:
-        from codeinfo.engine.graphing import facts_of
+    def __init__(self, sources: dict[str, str], root: str = "", above: dict[str, str] | None = None) -> None:
+        from codeinfo.engine.graphing import facts_of, used_names
         from codeinfo.ports import CodeFile
 
         self.facts: dict[str, FileFacts] = {}
@@ -31,8 +33,9 @@ class Codebase:
             file = CodeFile(number, path, language, "code", len(text), "")
             self.facts[path] = facts_of(file, [d for d in parsed.definitions if d.kind not in ("field", "prototype")])
             self.imports[path] = parsed.imports
-            uses[path] = UsedNames(packed)
-        self.resolver = Resolver(Tree(self.facts.values(), sources, root))
+            uses[path] = used_names(language, packed)
+        tree = Tree(self.facts.values(), sources, root, above, lambda path: excluded_folder(path) is not None)
+        self.resolver = Resolver(tree)
         self.uses = uses
 
     def links(self, path: str) -> tuple[set[str], set[str]]:
@@ -214,6 +217,124 @@ CASES = {
 }
 
 
+# What real codebases do beyond the plain import, and what must not be taken for a file of theirs.
+ODD_CASES = {
+    "a package from which nothing is used leads nowhere": (
+        {
+            "A.cs": "using Shop.Cart;\nusing Xunit.Abstractions;\nusing Alias = Shop.Cart.Item;\n"
+            "using Gone = Shop.Cart.Gone;\nnamespace Shop { class A { } }\n",
+            "Item.cs": "namespace Shop.Cart;\npublic class Item {}\n",
+            "Other.cs": "namespace Shop.Cart;\npublic class Other {}\n",
+            "Xunit.cs": "namespace Xunit;\npublic class Extra {}\n",
+            "go.mod": "module example.com/shop\n",
+            "main.go": 'package main\nimport _ "example.com/shop/driver"\nfunc main() {}\n',
+            "driver/driver.go": "package driver\nfunc init() {}\n",
+        },
+        {
+            "A.cs": ({"Item.cs"}, {"external:Xunit.Abstractions", "unresolved:Shop.Cart.Gone"}),
+            "main.go": ({"driver/driver.go"}, set()),
+        },
+    ),
+    "of two types of one name the nearer": (
+        {
+            "one/A.cs": "namespace Shop;\nclass A { Item item; }\n",
+            "one/Item.cs": "namespace Shop;\npublic class Item {}\n",
+            "two/Item.cs": "namespace Shop;\npublic class Item {}\n",
+        },
+        {"one/A.cs": ({"one/Item.cs"}, set())},
+    ),
+    "scala": (
+        {
+            "a/package.scala": "package shop\n\npackage object cart extends Inherited {\n  type Price = Int\n}\n",
+            "a/Item.scala": "package shop.cart\n\nclass Item\n",
+            "a/Keyword.scala": "package shop.`export`\n\nclass Sent\n",
+            "a/Use.scala": "package shop.cart\n\nimport cats.data.Chain\nimport java.io.File\n"
+            "class Use { val i: Item }\n",
+            "b/Other.scala": "package other\n\nimport shop.cart.Price\nimport shop.cart.inherited\n"
+            "import shop.export.Sent\nimport shop.kernel._\nclass Other\n",
+        },
+        {
+            "a/Use.scala": ({"a/Item.scala"}, {"external:cats.data.Chain", "external:java.io.File"}),
+            "b/Other.scala": ({"a/package.scala", "a/Keyword.scala"}, {"external:shop.kernel"}),
+        },
+    ),
+    "kotlin": (
+        {
+            "a/Cart.kt": "package shop\nclass Cart { fun size() = 1 }\nfun Cart.twice() = 2\n",
+            "b/Use.kt": "package other\nimport shop.twice\nimport shop.size\n",
+        },
+        {"b/Use.kt": ({"a/Cart.kt"}, {"unresolved:shop.size"})},
+    ),
+    "elixir": (
+        {
+            "lib/a.ex": "defmodule Shop.A do\n  use Mix.Task\n  alias Shop.Store.{Price, Tax}\n  alias Shop.PubSub\n"
+            "  alias Shop.Store.Gone\n  alias Shop.Named\n  def f(x), do: Shop.Full.Name.call(x)\nend\n",
+            "lib/store.ex": "defmodule Shop.Store do\nend\n",
+            "lib/price.ex": "defmodule Shop.Store.Price do\nend\n",
+            "lib/tax.ex": "defmodule Shop.Store.Tax do\nend\n",
+            "lib/named.ex": "defprotocol Shop.Named do\n  def name(x)\nend\n",
+            "lib/full.ex": "defmodule Shop.Full do\nend\n",
+            "lib/name.ex": "defmodule Shop.Full.Name do\nend\n",
+            "lib/task.ex": "defmodule Mix.Tasks.Shop do\nend\n",
+        },
+        {
+            "lib/a.ex": (
+                {"lib/price.ex", "lib/tax.ex", "lib/named.ex", "lib/name.ex"},
+                {"external:Mix.Task", "external:Shop.PubSub", "unresolved:Shop.Store.Gone"},
+            )
+        },
+    ),
+    "c": (
+        {
+            "src/main.c": '#include "limits.h"\n#include <strings.h>\n#include <sys/time.h>\n#include <sds.h>\n',
+            "src/sds.h": "",
+            "deps/client/sds.h": "",
+            "compat/strings.h": "",
+            "compat/sys/time.h": "",
+        },
+        {
+            "src/main.c": (
+                {"deps/client/sds.h"},
+                {"external:limits.h", "external:<strings.h>", "external:<sys/time.h>"},
+            )
+        },
+    ),
+    "python": (
+        {
+            "scripts/playwright/shot.py": "from playwright.sync_api import x\nfrom playwright import y\n",
+            "scripts/playwright/other.py": "",
+        },
+        {"scripts/playwright/shot.py": (set(), {"external:playwright.sync_api", "external:playwright"})},
+    ),
+    "typescript": (
+        {
+            "tsconfig.json": '{"compilerOptions": {"paths": {"#utils": ["./web/utils.ts"]}}}',
+            "web/utils.ts": "export const a = 1\n",
+            "web/index.ts": "import a from '#utils'\nimport b from './vendor/promise'\n"
+            "import c from '../dist/index.js'\n",
+        },
+        {"web/index.ts": ({"web/utils.ts"}, {"external:./vendor/promise", "external:../dist/index.js"})},
+    ),
+    "lua and shell": (
+        {
+            "lua/shop/init.lua": "local ok, cart = pcall(require, 'shop.cart')\n",
+            "lua/shop/cart.lua": "return {}\n",
+            "test/run.sh": "\\. ../shop.sh\nsource <(kubectl completion bash)\n",
+            "shop.sh": "x() { :; }\n",
+        },
+        {"lua/shop/init.lua": ({"lua/shop/cart.lua"}, set()), "test/run.sh": ({"shop.sh"}, set())},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ODD_CASES)
+def test_an_import_leads_to_what_is_meant_or_nowhere(name: str) -> None:
+    sources, expected = ODD_CASES[name]
+    codebase = Codebase(sources)
+    for path, links in expected.items():
+        assert codebase.links(path) == links, path
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_imports_lead_where_they_should(name: str) -> None:
     sources, expected = CASES[name]
@@ -290,3 +411,36 @@ def test_a_part_of_a_project_knows_its_own_files(name: str) -> None:
     codebase = Codebase(sources, root)
     for path, links in expected.items():
         assert codebase.links(path) == links, path
+
+
+def test_a_part_of_a_package_is_read_as_its_configuration_above_says() -> None:
+    above = {
+        "../package.json": '{"name": "@acme/kit", "exports": {".": "./dist/index.js", "./*": "./dist/*.js"}}',
+        "../tsconfig.json": '{"extends": "../../tsconfig.base.json"}',
+        "../../../tsconfig.base.json": '{"compilerOptions": {"paths": {"~/*": ["./packages/kit/src/*"]}}}',
+    }
+    sources = {
+        "index.ts": "import a from '@acme/kit/cart'\nimport b from '~/price'\nimport c from '@acme/other'\n"
+        "import d from '../package.json'\nimport e from '@acme/kit/gone'\nimport f from './lost'\n",
+        "cart.ts": "export default 1\n",
+        "price.ts": "import kit from '@acme/kit'\n",
+    }
+    codebase = Codebase(sources, "/home/me/work/packages/kit/src", above)
+    outside = {"external:@acme/other", "external:../package.json", "external:@acme/kit/gone", "unresolved:./lost"}
+    assert codebase.links("index.ts") == ({"cart.ts", "price.ts"}, outside)
+    assert codebase.links("price.ts") == ({"index.ts"}, set())
+
+
+def test_configurations_are_looked_for_up_to_the_repository(tmp_path: Path) -> None:
+    from codeinfo.engine.graphing import configs_above
+
+    for folder in ("", "repo", "repo/packages/kit"):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / folder / "package.json").write_text(f'{{"name": "{folder or "stray"}"}}')
+    (tmp_path / "repo/.git").mkdir()
+    root = tmp_path / "repo/packages/kit/src"
+    root.mkdir()
+    assert configs_above(root) == {
+        "../package.json": '{"name": "repo/packages/kit"}',
+        "../../../package.json": '{"name": "repo"}',
+    }

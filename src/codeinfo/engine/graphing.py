@@ -7,6 +7,7 @@ written beside the index, so that the next process finds it.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,9 +18,10 @@ from codeinfo.graph.facts import FileFacts, FileImports, Links
 from codeinfo.graph.languages import golang
 from codeinfo.graph.model import Graph, dumps, loads
 from codeinfo.graph.resolve import BY_NAME, Resolver
-from codeinfo.graph.tree import Tree, family, is_config
-from codeinfo.index.uses import UsedNames
+from codeinfo.graph.tree import MOST_ABOVE, Tree, family, is_config
+from codeinfo.index.uses import UsedNames, dotted_names, unpacked
 from codeinfo.ports import CodeFacts, CodeFile
+from codeinfo.sources.rules import excluded_folder
 from codeinfo.store.code import code_facts, read_beside, write_beside
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.types import Definition, Import
@@ -29,7 +31,6 @@ MAX_CONFIG_BYTES = 1_000_000  # a package.json beyond this is data
 _PACKAGE_KINDS = frozenset({"package", "namespace"})
 _NO_EXPORTS = _PACKAGE_KINDS | {"extension", "impl"}
 _EXTENDING = frozenset({"method", "property"})
-_MODULE_LANGUAGES = frozenset({"elixir"})  # here a module is what an import names
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,16 +134,33 @@ def _tree(files: Mapping[str, FileFacts], root: Path) -> Tree:
     configs = {path: _config(root, path) for path in files if is_config(path)}
     if golang.MANIFEST not in configs and any(file.language == "go" for file in files.values()):
         configs[golang.MANIFEST] = _go_module_above(root)
-    return Tree(files.values(), configs, str(root))
+    scripts = any(resolved_with(file.language) == "ecmascript" for file in files.values())
+    above = configs_above(root) if scripts else {}
+    return Tree(files.values(), configs, str(root), above, lambda path: excluded_folder(path) is not None)
+
+
+def configs_above(root: Path) -> dict[str, str]:
+    """What the folders around the root say of imports, up to the repository's own folder."""
+    found: dict[str, str] = {}
+    for depth, folder in enumerate(_around(root)[:MOST_ABOVE], start=1):
+        with contextlib.suppress(OSError):
+            names = sorted(path.name for path in folder.iterdir() if is_config(path.name))
+            found.update({"../" * depth + name: _config(folder, name) for name in names})
+    return found
+
+
+def _around(root: Path) -> list[Path]:
+    """The folders above the root that belong to the same repository; all of them where there is none."""
+    inside = [root, *root.parents]
+    ends = next((at for at, folder in enumerate(inside) if (folder / ".git").exists()), len(inside))
+    return inside[1 : ends + 1]
 
 
 def _go_module_above(root: Path) -> str:
     """A manifest as the root would have it if it were a module of its own, where it is a part of one."""
-    for folder in root.parents:
+    for folder in _around(root):
         if name := golang.module_name(_config(folder, golang.MANIFEST)):
             return f"module {name}/{root.relative_to(folder).as_posix()}"
-        if (folder / ".git").exists():
-            break
     return ""
 
 
@@ -156,12 +174,14 @@ def file_facts(files: Sequence[CodeFile], facts: CodeFacts, *, everything: bool)
 
 
 def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
-    packages = [d.qualified for d in outline if d.kind in _PACKAGE_KINDS]
-    if file.language in _MODULE_LANGUAGES:
-        packages += [d.qualified for d in outline if d.kind == "module"]
+    packages = [d.qualified.replace("`", "") for d in outline if _names_package(d, file.language)]
     inside = {f"{package}." for package in packages}
-    own_types = {f"{d.qualified}." for d in outline if d.kind not in _EXTENDING}
-    exports = [d.name for d in outline if d.kind not in _NO_EXPORTS and _is_top_level(d, inside, own_types)]
+    offered = [d for d in outline if d.kind not in _NO_EXPORTS and not _names_package(d, file.language)]
+    spans: dict[str, list[range]] = {}
+    for d in offered:
+        if d.kind not in _EXTENDING:
+            spans.setdefault(f"{d.qualified}.", []).append(range(d.start_line, d.end_line + 1))
+    exports = [d.name for d in offered if _is_top_level(d, inside, spans)]
     inline = [(d.start_line, d.end_line) for d in outline if d.kind == "module" and d.end_line > d.start_line]
     return FileFacts(
         file_id=file.file_id,
@@ -174,10 +194,23 @@ def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
     )
 
 
-def _is_top_level(definition: Definition, inside: set[str], own_types: set[str]) -> bool:
-    """Also inside of a namespace; an extension function belongs to a type that another file defines."""
+def _names_package(definition: Definition, language: str) -> bool:
+    """What a package object holds belongs to the package; an Elixir protocol is a module."""
+    if definition.kind in _PACKAGE_KINDS:
+        return True
+    if language == "scala":
+        return definition.kind == "object" and "package object " in definition.signature
+    return language == "elixir" and definition.kind in ("module", "protocol")
+
+
+def _is_top_level(definition: Definition, inside: set[str], own_types: Mapping[str, list[range]]) -> bool:
+    """Also inside of a namespace; an extension function lies outside of the lines of the type it belongs to."""
     prefix = definition.qualified.removesuffix(definition.name)
-    return not prefix or prefix in inside or (definition.kind in _EXTENDING and prefix not in own_types)
+    if not prefix or prefix in inside:
+        return True
+    return definition.kind in _EXTENDING and not any(
+        definition.start_line in lines for lines in own_types.get(prefix, ())
+    )
 
 
 def _stale(known: Graph | None, files: Mapping[str, FileFacts], changed: Sequence[CodeFile]) -> set[str]:
@@ -217,11 +250,16 @@ def _links(files: Sequence[FileFacts], tree: Tree, facts: CodeFacts) -> dict[str
     for file in files:
         found = resolver.links(
             FileImports(file, tuple(imports.get(file.file_id, ()))),
-            lambda source: UsedNames(packed.get(source.file_id, b"")),
+            lambda source: used_names(source.language, packed.get(source.file_id, b"")),
         )
         if found.edges or found.loose:
             links[file.path] = found
     return links
+
+
+def used_names(language: str, packed: bytes) -> Mapping[str, int]:
+    """The names that tell which files are needed: in Elixir those of modules, which are written in full."""
+    return dotted_names(unpacked(packed)) if language == "elixir" else UsedNames(packed)
 
 
 def _config(root: Path, path: str) -> str:

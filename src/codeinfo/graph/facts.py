@@ -36,7 +36,7 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Where one import leads. `package`: the targets are all files of a package, of which a file may need only some."""
+    """Where one import leads. `package`: the targets are all files of a package, of which few may be needed."""
 
     targets: tuple[Target, ...] = ()
     status: str = "internal"  # "internal", "external" (not part of this codebase), "unresolved" (should be, is not)

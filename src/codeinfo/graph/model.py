@@ -13,7 +13,7 @@ from codeinfo.graph.rank import centrality
 
 _TEST_MARK = re.compile(r"^tests?_|_?(?:tests?|specs?|it)$")
 
-FORMAT = 2  # raise when the form on disk or what the facts mean changes
+FORMAT = 3  # raise when the form on disk or what the facts mean changes
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from codeinfo.graph.facts import Edge, FileFacts, FileImports, Links, Loose, Outcome
 from codeinfo.graph.languages import IMPORTS, Imports
-from codeinfo.graph.tree import Tree
+from codeinfo.graph.tree import Tree, nearest_all
 from codeinfo.types import Import
 
 Uses = Callable[[FileFacts], Mapping[str, int]]  # the names a file uses, each with the first line that has it
 
 # Here an import names a whole package, or none is needed: which of its files are meant, only the names used tell.
-BY_NAME = frozenset({"go", "java", "kotlin", "scala", "csharp", "php", "swift"})
+BY_NAME = frozenset({"go", "java", "kotlin", "scala", "csharp", "php", "swift", "elixir"})
 
 
 class Resolver:
@@ -53,7 +53,7 @@ class Resolver:
                 continue
             for edge in self._edges(source, written, outcome, used):
                 _add(edges, edge)
-        for edge in self._implicit(source, used, edges):
+        for edge in self._in_full(source, used) if source.language == "elixir" else self._implicit(source, used, edges):
             edges.setdefault(edge.target, edge)
         edges.pop(source.path, None)
         return Links(tuple(edges.values()), tuple(loose.values()))
@@ -62,24 +62,40 @@ class Resolver:
         edges = [Edge(source.path, target.path, written.line, target.names) for target in outcome.targets]
         if not outcome.package:
             return edges
-        needed = []
-        for edge in edges:
-            names = tuple(name for name in self.tree.files[edge.target].exports if name in used)
-            if names:
-                needed.append(edge._replace(names=names))
-        return needed or edges
+        taken = self._taken(source, [edge.target for edge in edges], used)
+        needed = [edge._replace(names=taken[edge.target]) for edge in edges if edge.target in taken]
+        # Go allows an unused import for its effects only; elsewhere one that no name follows from needs no file.
+        return edges if not needed and source.language == "go" else needed
 
     def _implicit(self, source: FileFacts, used: Mapping[str, int], known: Mapping[str, Edge]) -> list[Edge]:
-        edges = []
+        visible = [path for path in dict.fromkeys(self.visible(source)) if path != source.path] if used else []
         own = set(source.exports)
-        for path in dict.fromkeys(self.visible(source)) if used else ():
-            if path == source.path or path in known:
-                continue
-            names = tuple(name for name in self.tree.files[path].exports if name in used and name not in own)
-            if names:
+        edges = []
+        for path, listed in self._taken(source, visible, used).items():
+            names = tuple(name for name in listed if name not in own)
+            if names and path not in known:
                 line = min(used[name] for name in names)
                 edges.append(Edge(source.path, path, line, names, implicit=True))
         return edges
+
+    def _in_full(self, source: FileFacts, used: Mapping[str, int]) -> list[Edge]:
+        """Modules that are used by their whole name, which needs no import."""
+        found = ((name, line, self.tree.by_package.get((source.language, name), ())) for name, line in used.items())
+        return [Edge(source.path, path, line, (name,), implicit=True) for name, line, paths in found for path in paths]
+
+    def _taken(self, source: FileFacts, paths: Sequence[str], used: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
+        """What is used of each file. Where several define a name, as two programs of one repository may, those nearest
+        to the source are meant."""
+        definers: dict[str, list[str]] = {}
+        for path in paths:
+            for name in self.tree.files[path].exports:
+                if name in used:
+                    definers.setdefault(name, []).append(path)
+        taken: dict[str, list[str]] = {}
+        for name, files in definers.items():
+            for path in nearest_all(files, source.folder):
+                taken.setdefault(path, []).append(name)
+        return {path: tuple(names) for path, names in taken.items()}
 
 
 def _add(edges: dict[str, Edge], edge: Edge) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -15,7 +16,7 @@ Key = TypeVar("Key")
 # A string, a comment, or a comma that only a closing bracket follows.
 _RELAXED = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/|,(?=\s*[}\]])')
 
-_MOST_ABOVE = 4  # folders above the files that imports may start from
+MOST_ABOVE = 4  # folders above the files that imports may start from
 CONFIG_NAMES = ("package.json", "composer.json", "go.mod", "Cargo.toml", "jsconfig.json")
 
 
@@ -26,12 +27,23 @@ def is_config(path: str) -> bool:
 
 
 class Tree:
-    """`root` is the folder that the paths start from."""
+    """`root` is the folder that the paths start from, `configs_above` what lies in the folders around it, by the path
+    from the root (`../package.json`). `left_out` says of a path that it is the work of others or of a tool, so that
+    no index holds it."""
 
-    def __init__(self, files: Iterable[FileFacts], configs: Mapping[str, str], root: str = "") -> None:
+    def __init__(
+        self,
+        files: Iterable[FileFacts],
+        configs: Mapping[str, str],
+        root: str = "",
+        configs_above: Mapping[str, str] | None = None,
+        left_out: Callable[[str], bool] = lambda path: False,
+    ) -> None:
         self.files = {facts.path: facts for facts in files}
         self.configs = configs
-        self.above = root.strip("/").split("/")[-_MOST_ABOVE:]
+        self.above = root.strip("/").split("/")[-MOST_ABOVE:]
+        self.configs_above = configs_above or {}
+        self.left_out = left_out
 
     def __contains__(self, path: str | None) -> bool:
         return path in self.files
@@ -89,6 +101,19 @@ class Tree:
             if start and f"{path}/".startswith(f"{start}/"):
                 yield path[len(start) + 1 :]
 
+    def from_top(self) -> tuple[str, Tree]:
+        """The same files as the topmost configuration above the root sees them, and what all their paths start with."""
+        depth = max((path.count("../") for path in self.configs_above), default=0)
+        inside = self.above[-depth:] if depth else []
+        if not inside:
+            return "", self
+        prefix = "/".join(inside) + "/"
+        configs = {prefix + path: text for path, text in self.configs.items()}
+        for path, text in self.configs_above.items():
+            configs["/".join((*inside[: depth - path.count("../")], path.rpartition("../")[2]))] = text
+        files = (replace(facts, path=prefix + facts.path) for facts in self.files.values())
+        return prefix, Tree(files, configs, left_out=self.left_out)
+
     def config(self, path: str) -> Any:
         """A JSON configuration, comments and trailing commas allowed; {} when it is broken."""
         text = _RELAXED.sub(lambda match: match.group(1) or "", self.configs.get(path, ""))
@@ -138,6 +163,14 @@ def ancestors(folder: str) -> list[str]:
 
 def nearest(paths: Iterable[str], folder: str) -> str | None:
     """The path that shares most folders with `folder`; None when two are equally near."""
+    found = nearest_all(list(paths), folder)
+    return found[0] if len(found) == 1 else None
+
+
+def nearest_all(paths: Sequence[str], folder: str) -> Sequence[str]:
+    """The paths that share most folders with `folder`."""
+    if len(paths) < 2:
+        return paths
     wanted = folder.split("/")
 
     def shared(path: str) -> int:
@@ -148,10 +181,8 @@ def nearest(paths: Iterable[str], folder: str) -> str | None:
             count += 1
         return count
 
-    ranked = sorted(((shared(path), path) for path in paths), reverse=True)
-    if not ranked or (len(ranked) > 1 and ranked[0][0] == ranked[1][0]):
-        return None
-    return ranked[0][1]
+    depths = [shared(path) for path in paths]
+    return [path for path, depth in zip(paths, depths, strict=True) if depth == max(depths)]
 
 
 def _grouped(pairs: Iterable[tuple[Key, str]]) -> dict[Key, tuple[str, ...]]:

@@ -161,7 +161,8 @@ def _dotted(statement: str, line: int) -> Iterator[Import]:
         return
     reexport, is_static = start["word"] == "export", start["static"] is not None
     text = text[start.end() :]
-    for part in re.split(r",(?![^{]*\})", text):
+    # A comma inside of braces or of a type's brackets parts no imports.
+    for part in re.split(r",(?![^{]*\})(?![^<]*>)", text):
         path, brace, listed = part.strip().partition("{")
         if brace:
             taken = [("*" if name in {"_", "*"} else name, alias) for name, alias in _items(listed.rstrip("} "))]
@@ -243,9 +244,9 @@ _CALLS: dict[str, str] = {
         r"^[ \t]*(?:alias|import|use|require)[ \t]+(?P<module>[A-Z]\w*(?:\.\w+)*)"
         r"(?:\.\{(?P<names>[^}]{0,2000})\}|[^\n]*?\bas:[ \t]*(?P<alias>\w+))?"
     ),
-    "lua": r"(?:\blocal[ \t]+(?P<alias>\w+)[ \t]*=[ \t]*)?\brequire[ \t]*\(?[ \t]*[\"'](?P<module>[^\"'\n]+)[\"']",
+    "lua": r"(?:\blocal[ \t]+(?P<alias>\w+)[ \t]*=[ \t]*)?\brequire[ \t]*[(,]?[ \t]*[\"'](?P<module>[^\"'\n]+)[\"']",
     "zig": r"(?:\bconst[ \t]+(?P<alias>\w+)[ \t]*=[ \t]*)?@import\([ \t]*\"(?P<module>[^\"\n]+)\"",
-    "bash": r"^[ \t]*(?:source|\.)[ \t]+[\"']?(?P<module>[^\s\"';|&]+)",
+    "bash": r"^[ \t]*\\?(?:source|\.)[ \t]+[\"']?(?P<module>[^\s\"';|&<][^\s\"';|&]*)",
 }
 
 

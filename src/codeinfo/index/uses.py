@@ -43,6 +43,23 @@ def unpacked(packed: bytes) -> str:
     return zlib.decompress(packed).decode("utf-8") if packed else ""
 
 
+def dotted_names(text: str) -> dict[str, int]:
+    """Names with several capitalised parts, as Elixir writes its modules, each with the first line that has it; a name
+    is only certain where no further capitalised word follows, since a row has each word once."""
+    found: dict[str, int] = {}
+    for row in text.split("\n")[1:]:
+        line, _, words = row.split("\t", 2)
+        parts: list[str] = []
+        for word in (*words.split(" "), ""):
+            if word[:1].isupper() and not word.endswith("("):
+                parts.append(word)
+            else:
+                if len(parts) > 1:
+                    found.setdefault(".".join(parts), int(line))
+                parts = []
+    return found
+
+
 def references_to(text: str, name: str) -> list[Reference]:
     """The references to one name in an unpacked text, one for each line. Only the rows that have it are read."""
     found: list[Reference] = []

@@ -17,14 +17,17 @@ _CONDITIONS = ("source", "import", "module", "default", "require", "node", "brow
 
 
 class EcmascriptImports:
+    """A part of a package is read as the configurations above it see it: their paths start there."""
+
     def __init__(self, tree: Tree) -> None:
-        self._tree = tree
+        self._prefix, self._tree = tree.from_top()
         self._packages: dict[str, list[str]] = {}  # name → folders
-        for path in tree.by_name.get("package.json", ()):
-            name = tree.config(path).get("name")
+        for path in self._tree.configs:
+            folder, _, file = path.rpartition("/")
+            name = self._tree.config(path).get("name") if file == "package.json" else None
             if isinstance(name, str) and name:
-                self._packages.setdefault(name, []).append(path.rpartition("/")[0])
-        self._aliases = _tsconfigs(tree)
+                self._packages.setdefault(name, []).append(folder)
+        self._aliases = _tsconfigs(self._tree)
         self._memo: dict[tuple[str, str], str | None] = {}
 
     def visible(self, source: FileFacts) -> tuple[str, ...]:
@@ -32,14 +35,24 @@ class EcmascriptImports:
 
     def resolve(self, source: FileFacts, written: Import) -> Outcome:
         module = written.module.partition("?")[0].partition("!")[0]
-        key = (source.folder, module)
+        folder = (self._prefix + source.folder).rstrip("/")
+        key = (folder, module)
         if key not in self._memo:
-            self._memo[key] = self._look(source.folder, module)
+            self._memo[key] = self._look(folder, module)
         path = self._memo[key]
         if path:
-            return Outcome((Target(path, written.names),))
-        own = module.startswith((".", "#")) or self._package_of(module)[0] in self._packages
-        return UNRESOLVED if own and self._is_code(module) else EXTERNAL
+            return Outcome((Target(path.removeprefix(self._prefix), written.names),))
+        return UNRESOLVED if self._is_own(folder, module) and self._is_code(module) else EXTERNAL
+
+    def _is_own(self, folder: str, module: str) -> bool:
+        """Whether a file of this codebase should be meant; what lies above its root is not in it."""
+        if module.startswith("."):
+            path = joined(folder, module)
+            inside = path is not None and f"{path}/".startswith(self._prefix)
+            return inside and not self._tree.left_out(str(path).removeprefix(self._prefix))
+        if self._prefix or self._tree.left_out(self._package_of(module)[1]):
+            return False
+        return module.startswith("#") or self._package_of(module)[0] in self._packages
 
     def _is_code(self, module: str) -> bool:
         """Styles and pictures are no part of the graph, so their absence says nothing."""
@@ -51,12 +64,10 @@ class EcmascriptImports:
             return self._file(joined(folder, module))
         if module.startswith("/"):
             return self._file(module.lstrip("/"))
-        if module.startswith("#"):
-            return self._own_import(folder, module)
         for candidate in self._aliased(folder, module):
             if found := self._file(candidate):
                 return found
-        return self._workspace(folder, module)
+        return self._own_import(folder, module) if module.startswith("#") else self._workspace(folder, module)
 
     def _file(self, base: str | None) -> str | None:
         """The file that a path without certainty about its ending means."""
@@ -75,7 +86,7 @@ class EcmascriptImports:
         if base not in self._tree.folders:
             return None
         prefix = f"{base}/" if base else ""
-        if f"{prefix}package.json" in self._tree and (main := self._entry(base, ".")):
+        if f"{prefix}package.json" in self._tree.configs and (main := self._entry(base, ".")):
             return main
         return next((path for e in _EXTENSIONS if (path := f"{prefix}index{e}") in self._tree), None)
 
@@ -92,7 +103,7 @@ class EcmascriptImports:
     def _own_import(self, folder: str, module: str) -> str | None:
         for above in ancestors(folder):
             manifest = f"{above}/package.json".lstrip("/")
-            if manifest in self._tree:
+            if manifest in self._tree.configs:
                 table = self._tree.config(manifest).get("imports")
                 return self._mapped(above, table, module) if isinstance(table, dict) else None
         return None

@@ -16,11 +16,13 @@ class JvmImports:
         self._tree = tree
 
     def resolve(self, source: FileFacts, written: Import) -> Outcome:
-        return self._look(source, written.module, written.names) or self._missing(source, written.module)
+        module = written.module.replace("`", "")  # Scala and Kotlin quote a name that is a keyword
+        return self._look(source, module, written.names) or self._missing(source, written)
 
     def _look(self, source: FileFacts, module: str, names: tuple[str, ...]) -> Outcome | None:
         group = family(source.language)
-        for package in self._readings(source, module):
+        for around in self._readings(source):
+            package = self.separator.join(filter(None, (around, module)))
             files = self._tree.by_package.get((group, package))
             if files and names and names != ("*",):
                 found = [self._type(group, package, name) for name in names]
@@ -28,21 +30,20 @@ class JvmImports:
                     return Outcome(tuple(dict.fromkeys(t for targets in found for t in targets)))
             if files and (names == ("*",) or source.language == "csharp"):
                 return Outcome(tuple(map(Target, files)), package=True)
-            targets = self._within(group, package, names)
+            targets = self._within(group, around, module)
             if targets:
                 return Outcome(targets)
         return None
 
-    def _readings(self, source: FileFacts, module: str) -> list[str]:
-        """Scala also reads a path from inside the packages around it."""
-        around = packages_of(source) if source.language == "scala" else ()
-        return [module, *(f"{package}.{module}" for package in reversed(around))]
+    def _readings(self, source: FileFacts) -> list[str]:
+        """The packages that a path may start from: Scala also reads it from inside those around it."""
+        return ["", *reversed(packages_of(source))] if source.language == "scala" else [""]
 
-    def _within(self, group: str, module: str, names: tuple[str, ...]) -> tuple[Target, ...]:
+    def _within(self, group: str, around: str, module: str) -> tuple[Target, ...]:
         """The longest part of the path that is a package, with the top-level name behind it."""
         parts = module.split(self.separator)
         for cut in range(len(parts) - 1, -1, -1):
-            package = self.separator.join(parts[:cut])
+            package = self.separator.join(filter(None, (around, *parts[:cut])))
             if targets := self._type(group, package, parts[cut]):
                 return targets
         return ()
@@ -50,9 +51,16 @@ class JvmImports:
     def _type(self, group: str, package: str, name: str) -> tuple[Target, ...]:
         return tuple(Target(path, (name,)) for path in self._tree.definers.get((group, package, name), ()))
 
-    def _missing(self, source: FileFacts, module: str) -> Outcome:
-        package = module.rpartition(self.separator)[0]
-        return UNRESOLVED if package and (family(source.language), package) in self._tree.by_package else EXTERNAL
+    def _missing(self, source: FileFacts, written: Import) -> Outcome:
+        package, _, last = written.module.rpartition(self.separator)
+        if written.names and last[:1].islower():
+            return EXTERNAL  # taken from a package, which may well lie in another part of the project
+        known = self._tree.by_package.get((family(source.language), package), ()) if package else ()
+        # What a package has beyond the definitions of its files, its package object inherits.
+        objects = tuple(Target(path, (last,)) for path in known if path.endswith("/package.scala"))
+        if objects:
+            return Outcome(objects)
+        return UNRESOLVED if known else EXTERNAL
 
     def visible(self, source: FileFacts) -> tuple[str, ...]:
         group = family(source.language)
@@ -72,10 +80,11 @@ class CsharpImports(JvmImports):
             around.update(dict.fromkeys(".".join(parts[:length]) for length in range(len(parts), 0, -1)))
         return tuple(around)
 
-    def _missing(self, source: FileFacts, module: str) -> Outcome:
-        """A codebase may add to the platform's namespaces; most of them still lies outside."""
-        platform = module.partition(".")[0] in ("System", "Microsoft", "Windows")
-        return EXTERNAL if platform else super()._missing(source, module)
+    def _missing(self, source: FileFacts, written: Import) -> Outcome:
+        """Most imports name a namespace, and others add to the same ones: only the missing type of an alias
+        (`using Cart = Shop.Cart`) is known to be gone."""
+        platform = written.module.partition(".")[0] in ("System", "Microsoft", "Windows")
+        return super()._missing(source, written) if written.alias and not platform else EXTERNAL
 
 
 class PhpImports(JvmImports):

@@ -33,8 +33,13 @@ class PythonImports:
         else:
             base = self._absolute(source, module)
         if base is None:
-            return UNRESOLVED if level or self._absolute(source, module.partition(".")[0]) else EXTERNAL
+            return UNRESOLVED if level or self._is_own(source, module.partition(".")[0]) else EXTERNAL
         return self._taken(base, written)
+
+    def _is_own(self, source: FileFacts, first: str) -> bool:
+        """Whether a package or module of this codebase has the name; a mere folder may be called like a library."""
+        found = self._absolute(source, first)
+        return found is not None and bool(found[0])
 
     def _taken(self, base: tuple[str, str], written: Import) -> Outcome:
         """A name that is a module of its own leads there, any other to the module it is taken from."""
@@ -49,7 +54,9 @@ class PythonImports:
                 rest.append(name)
         if file and (rest or not written.names):
             targets.append(Target(file, tuple(rest)))
-        return Outcome(tuple(targets)) if targets else UNRESOLVED
+        if targets:
+            return Outcome(tuple(targets))
+        return UNRESOLVED if file or written.module.startswith(".") else EXTERNAL
 
     def _absolute(self, source: FileFacts, module: str) -> tuple[str, str] | None:
         own = source.folder
