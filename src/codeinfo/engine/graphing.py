@@ -30,6 +30,7 @@ CACHE_NAME = "graph.json"
 MAX_CONFIG_BYTES = 1_000_000  # a package.json beyond this is data
 _PACKAGE_KINDS = frozenset({"package", "namespace"})
 _NO_EXPORTS = _PACKAGE_KINDS | {"extension", "impl"}
+_PRIVATE_TO_FILE = frozenset({"kotlin", "swift"})  # elsewhere `private` still means the package, or the namespace
 _EXTENDING = frozenset({"method", "property"})
 
 
@@ -181,7 +182,9 @@ def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
     for d in offered:
         if d.kind not in _EXTENDING:
             spans.setdefault(f"{d.qualified}.", []).append(range(d.start_line, d.end_line + 1))
-    exports = [d.name for d in offered if _is_top_level(d, inside, spans)]
+    top = [d for d in offered if _is_top_level(d, inside, spans)]
+    hidden = {d.name for d in top if not d.exported} if file.language in _PRIVATE_TO_FILE else set()
+    hidden -= {d.name for d in top if d.exported}
     inline = [(d.start_line, d.end_line) for d in outline if d.kind == "module" and d.end_line > d.start_line]
     return FileFacts(
         file_id=file.file_id,
@@ -189,8 +192,9 @@ def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
         language=file.language,
         kind=file.kind,
         packages=tuple(dict.fromkeys(packages)),
-        exports=tuple(dict.fromkeys(exports)),
+        exports=tuple(dict.fromkeys(d.name for d in top if d.name not in hidden)),
         inline_modules=tuple(inline) if file.language == "rust" else (),
+        hidden=tuple(sorted(hidden)),
     )
 
 
@@ -248,18 +252,18 @@ def _links(files: Sequence[FileFacts], tree: Tree, facts: CodeFacts) -> dict[str
     resolver = Resolver(tree)
     links = {}
     for file in files:
-        found = resolver.links(
-            FileImports(file, tuple(imports.get(file.file_id, ()))),
-            lambda source: used_names(source.language, packed.get(source.file_id, b"")),
-        )
+        one = FileImports(file, tuple(imports.get(file.file_id, ())))
+        found = resolver.links(one, lambda used: used_names(used, packed.get(used.facts.file_id, b"")))
         if found.edges or found.loose:
             links[file.path] = found
     return links
 
 
-def used_names(language: str, packed: bytes) -> Mapping[str, int]:
+def used_names(file: FileImports, packed: bytes) -> Mapping[str, int]:
     """The names that tell which files are needed: in Elixir those of modules, which are written in full."""
-    return dotted_names(unpacked(packed)) if language == "elixir" else UsedNames(packed)
+    if file.facts.language == "elixir":
+        return dotted_names(unpacked(packed))
+    return UsedNames(packed, {written.line for written in file.imports})
 
 
 def _config(root: Path, path: str) -> str:

@@ -10,7 +10,8 @@ from codeinfo.types import Import
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """One file. `exports` are its top-level names, `packages` the namespaces it declares."""
+    """One file. `exports` are its top-level names, `hidden` those that no other file sees, `packages` the namespaces
+    it declares."""
 
     file_id: int
     path: str
@@ -19,6 +20,7 @@ class FileFacts:
     packages: tuple[str, ...] = ()
     exports: tuple[str, ...] = ()
     inline_modules: tuple[tuple[int, int], ...] = ()  # line spans of modules written inside the file (Rust)
+    hidden: tuple[str, ...] = ()
 
     @property
     def folder(self) -> str:

@@ -108,9 +108,11 @@ def loads(data: bytes) -> Graph | None:
         paths = [facts[1] for facts, _, _ in rows]
         files, links = {}, {}
         for facts, edges, loose in rows:
-            file_id, path, language, kind, packages, exports, inline = facts
+            file_id, path, language, kind, packages, exports, inline, hidden = facts
             spans = tuple((first, last) for first, last in inline)
-            files[path] = FileFacts(file_id, path, language, kind, tuple(packages), tuple(exports), spans)
+            files[path] = FileFacts(
+                file_id, path, language, kind, tuple(packages), tuple(exports), spans, tuple(hidden)
+            )
             if edges or loose:
                 links[path] = Links(
                     tuple(

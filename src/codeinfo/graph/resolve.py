@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from codeinfo.graph.facts import Edge, FileFacts, FileImports, Links, Loose, Outcome
 from codeinfo.graph.languages import IMPORTS, Imports
 from codeinfo.graph.tree import Tree, nearest_all
 from codeinfo.types import Import
 
-Uses = Callable[[FileFacts], Mapping[str, int]]  # the names a file uses, each with the first line that has it
+Uses = Callable[[FileImports], Mapping[str, int]]  # the names a file uses, each with the first line that has it
 
 # Here an import names a whole package, or none is needed: which of its files are meant, only the names used tell.
 BY_NAME = frozenset({"go", "java", "kotlin", "scala", "csharp", "php", "swift", "elixir"})
+
+# Here what stands behind the last dot of an import is known by that name, and a package has types and few functions,
+# so that a name in small letters is a member of something.
+_IMPORTS_BIND = frozenset({"java", "kotlin", "scala", "php"})
+_CAPITALISED = frozenset({"scala", "php"})
+_LAST_PART = re.compile(r"[.\\]")
 
 
 class Resolver:
@@ -43,7 +51,7 @@ class Resolver:
         source = file.facts
         if self._imports(source.language) is None:
             return Links()
-        used = uses(source) if source.language in BY_NAME else {}
+        open_names = _OpenNames(uses(file) if source.language in BY_NAME else {}, _settled(file), source.language)
         edges: dict[str, Edge] = {}
         loose: dict[tuple[str, int], Loose] = {}
         for written in file.imports:
@@ -51,51 +59,80 @@ class Resolver:
             if outcome.status != "internal":
                 loose[written.module, written.line] = Loose(written.module, written.line, outcome.status == "external")
                 continue
-            for edge in self._edges(source, written, outcome, used):
+            for edge in self._edges(source, written, outcome, open_names):
                 _add(edges, edge)
-        for edge in self._in_full(source, used) if source.language == "elixir" else self._implicit(source, used, edges):
+        implicit = self._in_full if source.language == "elixir" else self._implicit
+        for edge in implicit(source, open_names):
             edges.setdefault(edge.target, edge)
         edges.pop(source.path, None)
         return Links(tuple(edges.values()), tuple(loose.values()))
 
-    def _edges(self, source: FileFacts, written: Import, outcome: Outcome, used: Mapping[str, int]) -> list[Edge]:
+    def _edges(self, source: FileFacts, written: Import, outcome: Outcome, names: _OpenNames) -> list[Edge]:
         edges = [Edge(source.path, target.path, written.line, target.names) for target in outcome.targets]
         if not outcome.package:
             return edges
-        taken = self._taken(source, [edge.target for edge in edges], used)
+        if source.language == "go":  # a name of another package is written behind that package's
+            names = replace(names, settled=frozenset())
+        taken = self._taken(source, [edge.target for edge in edges], names)
         needed = [edge._replace(names=taken[edge.target]) for edge in edges if edge.target in taken]
         # Go allows an unused import for its effects only; elsewhere one that no name follows from needs no file.
         return edges if not needed and source.language == "go" else needed
 
-    def _implicit(self, source: FileFacts, used: Mapping[str, int], known: Mapping[str, Edge]) -> list[Edge]:
-        visible = [path for path in dict.fromkeys(self.visible(source)) if path != source.path] if used else []
-        own = set(source.exports)
-        edges = []
-        for path, listed in self._taken(source, visible, used).items():
-            names = tuple(name for name in listed if name not in own)
-            if names and path not in known:
-                line = min(used[name] for name in names)
-                edges.append(Edge(source.path, path, line, names, implicit=True))
-        return edges
+    def _implicit(self, source: FileFacts, names: _OpenNames) -> list[Edge]:
+        visible = [path for path in dict.fromkeys(self.visible(source)) if path != source.path] if names.used else []
+        return [
+            Edge(source.path, path, min(names.used[name] for name in listed), listed, implicit=True)
+            for path, listed in self._taken(source, visible, names).items()
+        ]
 
-    def _in_full(self, source: FileFacts, used: Mapping[str, int]) -> list[Edge]:
+    def _in_full(self, source: FileFacts, names: _OpenNames) -> list[Edge]:
         """Modules that are used by their whole name, which needs no import."""
-        found = ((name, line, self.tree.by_package.get((source.language, name), ())) for name, line in used.items())
-        return [Edge(source.path, path, line, (name,), implicit=True) for name, line, paths in found for path in paths]
+        return [
+            Edge(source.path, path, line, (name,), implicit=True)
+            for name, line in names.used.items()
+            for path in self.tree.by_package.get((source.language, name), ())
+        ]
 
-    def _taken(self, source: FileFacts, paths: Sequence[str], used: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
+    def _taken(self, source: FileFacts, paths: Sequence[str], names: _OpenNames) -> dict[str, tuple[str, ...]]:
         """What is used of each file. Where several define a name, as two programs of one repository may, those nearest
         to the source are meant."""
         definers: dict[str, list[str]] = {}
         for path in paths:
             for name in self.tree.files[path].exports:
-                if name in used:
+                if name in names:
                     definers.setdefault(name, []).append(path)
         taken: dict[str, list[str]] = {}
         for name, files in definers.items():
             for path in nearest_all(files, source.folder):
                 taken.setdefault(path, []).append(name)
-        return {path: tuple(names) for path, names in taken.items()}
+        return {path: tuple(listed) for path, listed in taken.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenNames:
+    """The names a file uses of which only the packages it sees tell what they mean."""
+
+    used: Mapping[str, int]
+    settled: frozenset[str]
+    language: str
+
+    def __contains__(self, name: str) -> bool:
+        if name not in self.used or name in self.settled:
+            return False
+        return self.language not in _CAPITALISED or not name[:1].islower()
+
+
+def _settled(file: FileImports) -> frozenset[str]:
+    """Names that the file defines itself or that an import gives to something certain."""
+    bound = {*file.facts.exports, *file.facts.hidden}
+    for written in file.imports:
+        if written.alias:
+            bound.add(written.alias)
+        elif written.names:
+            bound.update(written.names)
+        elif file.facts.language in _IMPORTS_BIND:
+            bound.add(_LAST_PART.split(written.module)[-1])
+    return frozenset(bound)
 
 
 def _add(edges: dict[str, Edge], edge: Edge) -> None:

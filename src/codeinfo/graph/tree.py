@@ -69,11 +69,11 @@ class Tree:
 
     @cached_property
     def by_package(self) -> Mapping[tuple[str, str], tuple[str, ...]]:
-        """(family, package) → files that declare it."""
+        """(family, package) → files that add to it."""
         return _grouped(
             ((family(facts.language), package), path)
             for path, facts in self.files.items()
-            for package in packages_of(facts)
+            for package in (packages_of(facts)[-1:] if facts.language == "scala" else facts.packages)
         )
 
     @cached_property

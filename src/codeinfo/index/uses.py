@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from codeinfo.types import Reference
 
@@ -12,11 +12,14 @@ _BEFORE, _AFTER = "\t ", (" ", "\n", "(", "")
 
 class UsedNames(Mapping[str, int]):
     """Every name used in a file, with the first line that has it. Which names there are is known at once; a line is
-    looked up when somebody asks for it, which is rare."""
+    looked up when somebody asks for it, which is rare. What stands on the lines `without`, as imports do, is no use."""
 
-    def __init__(self, packed: bytes) -> None:
+    def __init__(self, packed: bytes, without: Collection[int] = ()) -> None:
         self._text = unpacked(packed)
+        self._without = frozenset(map(str, without))
         _, _, rows = self._text.partition("\n")
+        if self._without:
+            rows = "\n".join(row for row in rows.split("\n") if row.partition("\t")[0] not in self._without)
         self._words = frozenset(rows.replace("(", " ").split())  # numbers of lines and positions among them
 
     def __contains__(self, name: object) -> bool:
@@ -24,9 +27,10 @@ class UsedNames(Mapping[str, int]):
 
     def __getitem__(self, name: str) -> int:
         found = references_to(self._text, name) if name in self._words else []
-        if not found:
+        lines = [reference.line for reference in found if str(reference.line) not in self._without]
+        if not lines:
             raise KeyError(name)
-        return found[0].line
+        return lines[0]
 
     def __iter__(self) -> Iterator[str]:
         return (word for word in self._words if not word.lstrip("-").isdecimal())

@@ -30,6 +30,8 @@ class JvmImports:
                     return Outcome(tuple(dict.fromkeys(t for targets in found for t in targets)))
             if files and (names == ("*",) or source.language == "csharp"):
                 return Outcome(tuple(map(Target, files)), package=True)
+            if files and not names and source.language == "scala":
+                return Outcome(_package_objects(files))
             targets = self._within(group, around, module)
             if targets:
                 return Outcome(targets)
@@ -57,8 +59,7 @@ class JvmImports:
             return EXTERNAL  # taken from a package, which may well lie in another part of the project
         known = self._tree.by_package.get((family(source.language), package), ()) if package else ()
         # What a package has beyond the definitions of its files, its package object inherits.
-        objects = tuple(Target(path, (last,)) for path in known if path.endswith("/package.scala"))
-        if objects:
+        if objects := _package_objects(known, last):
             return Outcome(objects)
         return UNRESOLVED if known else EXTERNAL
 
@@ -68,6 +69,10 @@ class JvmImports:
 
     def _open(self, source: FileFacts) -> tuple[str, ...]:
         return packages_of(source)
+
+
+def _package_objects(files: tuple[str, ...], *names: str) -> tuple[Target, ...]:
+    return tuple(Target(path, names) for path in files if path.endswith("/package.scala"))
 
 
 class CsharpImports(JvmImports):

@@ -1,0 +1,42 @@
+"""A small codebase, written in a test, whose imports are resolved as those of an index are."""
+
+from __future__ import annotations
+
+from codeinfo.engine.graphing import facts_of, used_names
+from codeinfo.graph.facts import FileFacts, FileImports
+from codeinfo.graph.resolve import Resolver
+from codeinfo.graph.tree import Tree
+from codeinfo.index.chunk import ChunkSettings
+from codeinfo.index.parse import parse_packed
+from codeinfo.ports import CodeFile
+from codeinfo.sources.rules import excluded_folder
+from codeinfo.types import FileKind
+
+LANGUAGES = {".py": "python", ".ts": "typescript", ".js": "javascript", ".go": "go", ".rs": "rust", ".java": "java"}
+LANGUAGES |= {".kt": "kotlin", ".scala": "scala", ".c": "c", ".h": "cpp", ".cs": "csharp", ".php": "php", ".rb": "ruby"}
+LANGUAGES |= {".swift": "swift", ".ex": "elixir", ".hs": "haskell", ".lua": "lua", ".zig": "zig", ".sh": "bash"}
+
+
+class Codebase:
+    def __init__(self, sources: dict[str, str], root: str = "", above: dict[str, str] | None = None) -> None:
+        self.facts: dict[str, FileFacts] = {}
+        self.imports = {}
+        uses = {}
+        for number, (path, text) in enumerate(sources.items()):
+            language = LANGUAGES.get("." + path.rpartition(".")[2], "")
+            parsed, packed = parse_packed(path, text, language, FileKind.CODE, ChunkSettings())
+            file = CodeFile(number, path, language, "code", len(text), "")
+            self.facts[path] = facts_of(file, [d for d in parsed.definitions if d.kind not in ("field", "prototype")])
+            self.imports[path] = parsed.imports
+            uses[path] = used_names(FileImports(self.facts[path], parsed.imports), packed)
+        tree = Tree(self.facts.values(), sources, root, above, lambda path: excluded_folder(path) is not None)
+        self.resolver = Resolver(tree)
+        self.uses = uses
+
+    def links(self, path: str) -> tuple[set[str], set[str]]:
+        """(files, what leads nowhere as `external:x` or `unresolved:x`)."""
+        found = self.resolver.links(
+            FileImports(self.facts[path], self.imports[path]), lambda file: self.uses[file.facts.path]
+        )
+        loose = {f"{'external' if item.external else 'unresolved'}:{item.module}" for item in found.loose}
+        return {edge.target for edge in found.edges}, loose

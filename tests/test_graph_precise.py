@@ -1,0 +1,142 @@
+"""Imports as real codebases write them: each leads to what is meant, or nowhere."""
+
+from __future__ import annotations
+
+import pytest
+from graph_tools import Codebase
+
+# What real codebases do beyond the plain import, and what must not be taken for a file of theirs.
+CASES = {
+    "a package from which nothing is used leads nowhere": (
+        {
+            "A.cs": "using Shop.Cart;\nusing Xunit.Abstractions;\nusing Alias = Shop.Cart.Item;\n"
+            "using Gone = Shop.Cart.Gone;\nnamespace Shop { class A { } }\n",
+            "Item.cs": "namespace Shop.Cart;\npublic class Item {}\n",
+            "Other.cs": "namespace Shop.Cart;\npublic class Other {}\n",
+            "Xunit.cs": "namespace Xunit;\npublic class Extra {}\n",
+            "go.mod": "module example.com/shop\n",
+            "main.go": 'package main\nimport _ "example.com/shop/driver"\nfunc main() {}\n',
+            "driver/driver.go": "package driver\nfunc init() {}\n",
+        },
+        {
+            "A.cs": ({"Item.cs"}, {"external:Xunit.Abstractions", "unresolved:Shop.Cart.Gone"}),
+            "main.go": ({"driver/driver.go"}, set()),
+        },
+    ),
+    "of two types of one name the nearer": (
+        {
+            "one/A.cs": "namespace Shop;\nclass A { Item item; }\n",
+            "one/Item.cs": "namespace Shop;\npublic class Item {}\n",
+            "two/Item.cs": "namespace Shop;\npublic class Item {}\n",
+        },
+        {"one/A.cs": ({"one/Item.cs"}, set())},
+    ),
+    "a name that an import settles is not looked for beside": (
+        {
+            "a/Job.php": "<?php\nnamespace App\\Tests;\nclass Job {}\n",
+            "a/Queue.php": "<?php\nnamespace App\\Tests;\nclass Queue {}\nfunction now() {}\n",
+            "a/Use.php": "<?php\nnamespace App\\Tests;\nuse Lib\\Job;\nuse Lib\\Queue\\Factory as Made;\n"
+            "class Used { function f(Job $job) { return Clock::now(); } }\n",
+            "b/One.kt": "package one\nimport lib.date.Clock\nfun f() = Clock.start() + hidden()\n",
+            "b/Two.kt": "package one\nfun date() = 1\nprivate fun hidden() = 2\n",
+            "b/Three.kt": "package one\nprivate fun date() = 3\nfun g() = date()\n",
+        },
+        {
+            "a/Use.php": (set(), {"external:Lib\\Job", "external:Lib\\Queue\\Factory"}),
+            "b/One.kt": (set(), {"external:lib.date.Clock"}),
+            "b/Three.kt": (set(), set()),
+        },
+    ),
+    "scala": (
+        {
+            "a/Above.scala": "package shop\n\nclass Above { def f(x: List[Int]) = x.traverse; val p: Price }\n",
+            "a/package.scala": "package shop\n\npackage object cart extends Inherited {\n  type Price = Int\n"
+            "  object traverse\n}\n",
+            "a/Item.scala": "package shop.cart\n\nclass Item\n",
+            "a/Keyword.scala": "package shop.`export`\n\nclass Sent\n",
+            "a/Use.scala": "package shop.cart\n\nimport cats.data.Chain\nimport java.io.File\n"
+            "class Use { val i: Item }\n",
+            "b/Other.scala": "package other\n\nimport shop.cart.Price\nimport shop.cart.inherited\n"
+            "import shop.cart\nimport shop.export.Sent\nimport shop.kernel._\nclass Other\n",
+        },
+        {
+            "a/Above.scala": (set(), set()),
+            "a/Use.scala": ({"a/Item.scala"}, {"external:cats.data.Chain", "external:java.io.File"}),
+            "b/Other.scala": ({"a/package.scala", "a/Keyword.scala"}, {"external:shop.kernel"}),
+        },
+    ),
+    "kotlin": (
+        {
+            "a/Cart.kt": "package shop\nclass Cart { fun size() = 1 }\nfun Cart.twice() = 2\n",
+            "b/Use.kt": "package other\nimport shop.twice\nimport shop.size\n",
+        },
+        {"b/Use.kt": ({"a/Cart.kt"}, {"unresolved:shop.size"})},
+    ),
+    "elixir": (
+        {
+            "lib/a.ex": "defmodule Shop.A do\n  use Mix.Task\n  alias Shop.Store.{Price, Tax}\n  alias Shop.PubSub\n"
+            "  alias Shop.Store.Gone\n  alias Shop.Named\n  def f(x), do: Shop.Full.Name.call(x)\nend\n",
+            "lib/store.ex": "defmodule Shop.Store do\nend\n",
+            "lib/price.ex": "defmodule Shop.Store.Price do\nend\n",
+            "lib/tax.ex": "defmodule Shop.Store.Tax do\nend\n",
+            "lib/named.ex": "defprotocol Shop.Named do\n  def name(x)\nend\n",
+            "lib/full.ex": "defmodule Shop.Full do\nend\n",
+            "lib/name.ex": "defmodule Shop.Full.Name do\nend\n",
+            "lib/task.ex": "defmodule Mix.Tasks.Shop do\nend\n",
+        },
+        {
+            "lib/a.ex": (
+                {"lib/price.ex", "lib/tax.ex", "lib/named.ex", "lib/name.ex"},
+                {"external:Mix.Task", "external:Shop.PubSub", "unresolved:Shop.Store.Gone"},
+            )
+        },
+    ),
+    "c": (
+        {
+            "src/main.c": '#include "limits.h"\n#include <strings.h>\n#include <sys/time.h>\n#include <sds.h>\n',
+            "src/sds.h": "",
+            "deps/client/sds.h": "",
+            "compat/strings.h": "",
+            "compat/sys/time.h": "",
+        },
+        {
+            "src/main.c": (
+                {"deps/client/sds.h"},
+                {"external:limits.h", "external:<strings.h>", "external:<sys/time.h>"},
+            )
+        },
+    ),
+    "python": (
+        {
+            "scripts/playwright/shot.py": "from playwright.sync_api import x\nfrom playwright import y\n",
+            "scripts/playwright/other.py": "",
+        },
+        {"scripts/playwright/shot.py": (set(), {"external:playwright.sync_api", "external:playwright"})},
+    ),
+    "typescript": (
+        {
+            "tsconfig.json": '{"compilerOptions": {"paths": {"#utils": ["./web/utils.ts"]}}}',
+            "web/utils.ts": "export const a = 1\n",
+            "web/index.ts": "import a from '#utils'\nimport b from './vendor/promise'\n"
+            "import c from '../dist/index.js'\n",
+        },
+        {"web/index.ts": ({"web/utils.ts"}, {"external:./vendor/promise", "external:../dist/index.js"})},
+    ),
+    "lua and shell": (
+        {
+            "lua/shop/init.lua": "local ok, cart = pcall(require, 'shop.cart')\n",
+            "lua/shop/cart.lua": "return {}\n",
+            "test/run.sh": "\\. ../shop.sh\nsource <(kubectl completion bash)\n",
+            "shop.sh": "x() { :; }\n",
+        },
+        {"lua/shop/init.lua": ({"lua/shop/cart.lua"}, set()), "test/run.sh": ({"shop.sh"}, set())},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_import_leads_to_what_is_meant_or_nowhere(name: str) -> None:
+    sources, expected = CASES[name]
+    codebase = Codebase(sources)
+    for path, links in expected.items():
+        assert codebase.links(path) == links, path
