@@ -263,7 +263,8 @@ def used_names(file: FileImports, packed: bytes) -> Mapping[str, int]:
     """The names that tell which files are needed: in Elixir those of modules, which are written in full."""
     if file.facts.language == "elixir":
         return dotted_names(unpacked(packed))
-    return UsedNames(packed, {written.line for written in file.imports})
+    packages = {golang.local_name(written) for written in file.imports} if file.facts.language == "go" else ()
+    return UsedNames(packed, {written.line for written in file.imports}, packages)
 
 
 def _config(root: Path, path: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from codeinfo.graph.facts import Edge, FileFacts, FileImports, Links, Loose, Outcome
-from codeinfo.graph.languages import IMPORTS, Imports
+from codeinfo.graph.languages import IMPORTS, Imports, golang
 from codeinfo.graph.tree import Tree, nearest_all
 from codeinfo.types import Import
 
@@ -71,8 +71,8 @@ class Resolver:
         edges = [Edge(source.path, target.path, written.line, target.names) for target in outcome.targets]
         if not outcome.package:
             return edges
-        if source.language == "go":  # a name of another package is written behind that package's
-            names = replace(names, settled=frozenset())
+        if source.language == "go":
+            names = replace(names, settled=frozenset(), package=golang.local_name(written))
         taken = self._taken(source, [edge.target for edge in edges], names)
         needed = [edge._replace(names=taken[edge.target]) for edge in edges if edge.target in taken]
         # Go allows an unused import for its effects only; elsewhere one that no name follows from needs no file.
@@ -115,8 +115,11 @@ class _OpenNames:
     used: Mapping[str, int]
     settled: frozenset[str]
     language: str
+    package: str = ""  # Go writes a name of another package behind that package's, and exports only capitals
 
     def __contains__(self, name: str) -> bool:
+        if self.package:
+            return name[:1].isupper() and (f"{self.package}.{name}" in self.used or name in self.used)
         if name not in self.used or name in self.settled:
             return False
         return self.language not in _CAPITALISED or not name[:1].islower()

@@ -12,15 +12,22 @@ _BEFORE, _AFTER = "\t ", (" ", "\n", "(", "")
 
 class UsedNames(Mapping[str, int]):
     """Every name used in a file, with the first line that has it. Which names there are is known at once; a line is
-    looked up when somebody asks for it, which is rare. What stands on the lines `without`, as imports do, is no use."""
+    looked up when somebody asks for it, which is rare. What stands on the lines `without`, as imports do, is no use;
+    what follows one of the `qualifiers`, as a package's name, is known by both (`errors.New`)."""
 
-    def __init__(self, packed: bytes, without: Collection[int] = ()) -> None:
+    def __init__(self, packed: bytes, without: Collection[int] = (), qualifiers: Collection[str] = ()) -> None:
         self._text = unpacked(packed)
         self._without = frozenset(map(str, without))
         _, _, rows = self._text.partition("\n")
         if self._without:
             rows = "\n".join(row for row in rows.split("\n") if row.partition("\t")[0] not in self._without)
-        self._words = frozenset(rows.replace("(", " ").split())  # numbers of lines and positions among them
+        words = rows.replace("(", "").split()  # numbers of lines and positions among them
+        if qualifiers:
+            before = ["", *words]
+            words = [
+                f"{first}.{word}" if first in qualifiers else word for first, word in zip(before, words, strict=False)
+            ]
+        self._words = frozenset(words)
 
     def __contains__(self, name: object) -> bool:
         return name in self._words

@@ -9,12 +9,19 @@ from codeinfo.graph.tree import Tree
 from codeinfo.types import Import
 
 MANIFEST = "go.mod"
+_VERSION, _VERSION_BEHIND = re.compile(r"v\d+"), re.compile(r"\.v\d+$")
 _MODULE = re.compile(r'^module\s+"?([^\s"]+)', re.MULTILINE)
 
 
 def module_name(manifest: str) -> str:
     found = _MODULE.search(manifest)
     return found[1] if found else ""
+
+
+def local_name(written: Import) -> str:
+    """What the importing file calls the package: the last part of its path that is no version, unless it says."""
+    parts = [part for part in written.module.split("/") if not _VERSION.fullmatch(part)]
+    return written.alias or _VERSION_BEHIND.sub("", parts[-1] if parts else written.module)
 
 
 class GoImports:
