@@ -210,8 +210,9 @@ IMPORTS = {
         ["2 B.C ()", "3 D (E F)", "4 G.H () I", "5 J ()", "6 K ()"],
     ),
     "haskell": (
-        "module A where\nimport qualified Data.Map as M\nimport X (a, B(..), (<+>))\nimport Y hiding (z)\nf = 1\n",
-        ["2 Data.Map () M", "3 X (a B <+>)", "4 Y (*)"],
+        "module A where\nimport qualified Data.Map as M\nimport X (a, B(..), (<+>))\nimport Y hiding (z)\n"
+        "import Z (C(..))\nf = 1\n",
+        ["2 Data.Map () M", "3 X (a B <+>)", "4 Y (*)", "5 Z (C)"],
     ),
     "lua": ('local a = require("x.y")\nrequire "z"\n', ["1 x.y () a", "2 z ()"]),
     "zig": ('const std = @import("std");\n', ["1 std () std"]),

@@ -207,7 +207,7 @@ def _haskell(statement: str, line: int) -> Iterator[Import]:
     module, alias, rest = match.groups()
     names: tuple[str, ...] = ()
     if rest.strip().startswith("("):
-        flat = re.sub(r"(?<=\w)\s?\([^()]*\)", "", rest.strip()[1:].rstrip(") ") + " ")
+        flat = re.sub(r"(?<=\w)\s?\([^()]*\)", "", rest.strip()[1:].rstrip().removesuffix(")"))
         names = tuple(name.strip("() ") for name in flat.split(",") if name.strip("() "))
     elif "qualified" not in text and not alias:
         names = ("*",)
