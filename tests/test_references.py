@@ -215,6 +215,25 @@ def test_other_languages(tmp_path: Path) -> None:
         assert {(usage.line, usage.edge) for usage in shape.usages} == {(1, "IMPORTS"), (2, "IMPLEMENTS")}
 
 
+def test_what_stands_behind_a_name_from_outside_is_none_of_ours(tmp_path: Path) -> None:
+    sources = {
+        "go.mod": "module example.com/shop\n",
+        "new.go": "package shop\n\nfunc New() int { return 1 }\n",
+        "use.go": 'package shop\n\nimport "errors"\n\nfunc Use() {\n\terrors.New("x")\n\tNew()\n}\n\n'
+        "func Hidden(errors Maker) {\n\terrors.New()\n\tstrange.Itoa(1)\n}\n",
+        "pipe.py": "class Pipe:\n    def dumps(self):\n        return 1\n",
+        "app.py": "import json\nfrom lib import made\n\n\ndef run(pipe):\n    json.dumps(1)\n    made.dumps()\n"
+        "    pipe.dumps()\n    json.loads('1')\n    made()\n",
+    }
+    for path, text in sources.items():
+        (tmp_path / path).write_text(text)
+    with Engine(Config.load({"embedding.provider": "none"}, tmp_path)) as engine:
+        assert uses(engine, tmp_path, "New") == {("use.go", 7, "resolved"), ("use.go", 11, "syntactic")}
+        assert uses(engine, tmp_path, "dumps") == {("app.py", 8, "syntactic")}
+        assert uses(engine, tmp_path, "loads") == {("app.py", 9, "syntactic")}  # nothing here has the name
+        assert uses(engine, tmp_path, "made") == {("app.py", line, "syntactic") for line in (2, 7, 10)}
+
+
 def test_two_projects_of_one_engine_stay_apart(tmp_path: Path) -> None:
     """File ids count from one in every index."""
     for project, name in (("one", "first"), ("two", "second")):

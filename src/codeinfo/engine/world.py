@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from codeinfo.graph.facts import FileFacts, Outcome
+from codeinfo.graph.foreign import Foreign
 from codeinfo.graph.model import Graph
 from codeinfo.graph.resolve import Resolver
 from codeinfo.graph.scopes import Binder, Unit
@@ -125,4 +126,4 @@ class IndexWorld:
 
     @cached_property
     def judge(self) -> Judge:
-        return Judge(Binder(self))
+        return Judge(Binder(self), Foreign(self))

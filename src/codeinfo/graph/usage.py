@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from codeinfo.graph.foreign import Foreign
 from codeinfo.graph.locals import Locals
 from codeinfo.graph.receivers import Meaning, Receivers, links_of
 from codeinfo.graph.scopes import EXPLICIT, IMPLICIT_SELF, Binder, ModuleId, SymbolId, Unit
@@ -36,8 +37,9 @@ _UNKNOWN = Verdict(possible=True)
 
 
 class Judge:
-    def __init__(self, binder: Binder) -> None:
+    def __init__(self, binder: Binder, foreign: Foreign) -> None:
         self._binder = binder
+        self._foreign = foreign
         self._locals = Locals()
         self._receivers = Receivers(binder, self._locals)
         self._bare: dict[tuple[str, str, str], Verdict] = {}
@@ -88,9 +90,8 @@ class Judge:
         symbols = tuple(one for one in found if isinstance(one, SymbolId))
         if symbols:
             return Verdict(symbols)
-        if found or (unit.facts.language in EXPLICIT and unit.facts.language not in IMPLICIT_SELF):
-            return _ELSE
-        return _UNKNOWN
+        explained = unit.facts.language in EXPLICIT and unit.facts.language not in IMPLICIT_SELF
+        return _ELSE if found or (explained and not self._foreign.only(use.name)) else _UNKNOWN
 
     def _with_receiver(self, unit: Unit, use: Reference, chain: str, lines: FileLines) -> Verdict:
         """The same receiver in the same function means the same until its first name is given another type."""
@@ -99,8 +100,16 @@ class Judge:
         key = (unit.facts.path, use.name, use.within, chain, typed_at)
         known = self._received.get(key)
         if known is None:
-            known = self._received[key] = self._received_by(self._receivers.evaluate(unit, links, use), use.name)
+            owners = self._receivers.evaluate(unit, links, use)
+            is_ours = owners or typed_at or not self._is_foreign(unit, links[0][0], use, lines)
+            known = self._received[key] = self._received_by(owners, use.name) if is_ours else _ELSE
         return known
+
+    def _is_foreign(self, unit: Unit, first: str, use: Reference, lines: FileLines) -> bool:
+        """Whether the receiver lies outside. Who asks for a name from there wants its uses."""
+        if self._foreign.only(use.name) or not self._foreign.has(unit, first):
+            return False
+        return not self._locals.hides(unit, Reference(first, use.line, "use", use.within), "", ".", lines)
 
     def _received_by(self, owners: Meaning, name: str) -> Verdict:
         if not owners:
