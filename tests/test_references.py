@@ -234,6 +234,39 @@ def test_what_stands_behind_a_name_from_outside_is_none_of_ours(tmp_path: Path) 
         assert uses(engine, tmp_path, "made") == {("app.py", line, "syntactic") for line in (2, 7, 10)}
 
 
+def test_elixir_knows_modules_by_their_whole_names(tmp_path: Path) -> None:
+    sources = {
+        "scope.ex": "defmodule Shop.Scope do\n  def push(x), do: x\n  def pop(x) do\n    push = x\n    push(push)\n"
+        "    Other.Scope.push(x)\n  end\nend\n",
+        "router.ex": "defmodule Shop.Router do\n  alias Shop.{Scope, Plug}\n  import Shop.Helper\n"
+        "  def run(x) do\n    Scope.push(x)\n    Shop.Scope.Inner.push(x)\n    x.push\n    help(x)\n  end\nend\n",
+        "full.ex": "defmodule Shop.Full do\n  def run(x), do: Shop.Scope.push(x)\nend\n",
+        "helper.ex": "defmodule Shop.Helper do\n  def help(x), do: x\nend\n",
+        "java/Cart.java": "package shop;\n\nclass Cart {}\n",
+        "java/Use.java": "package other;\n\nimport shop.Cart;\n\nclass Use {}\n",
+    }
+    for path, text in sources.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    with Engine(Config.load({"embedding.provider": "none"}, tmp_path)) as engine:
+        assert uses(engine, tmp_path, "Shop.Scope") == {
+            ("router.ex", 2, "resolved"),
+            ("router.ex", 5, "resolved"),
+            ("full.ex", 2, "resolved"),
+        }
+        assert uses(engine, tmp_path, "Shop.Scope.push") == {
+            ("scope.ex", 5, "resolved"),
+            ("router.ex", 5, "resolved"),
+            ("router.ex", 7, "syntactic"),
+            ("full.ex", 2, "resolved"),
+        }
+        assert uses(engine, tmp_path, "help") == {("router.ex", 8, "resolved")}
+        called = engine.code.calls(CallsRequest("Shop.Scope.push", str(tmp_path)))
+        assert {edge.source for edge in called.callers} >= {"router.ex::Shop.Router.run", "full.ex::Shop.Full.run"}
+        imported = engine.code.references(RefsRequest("Cart", str(tmp_path)))
+        assert [(usage.file, usage.edge) for usage in imported.usages] == [("java/Use.java", "IMPORTS")]
+
+
 def test_two_projects_of_one_engine_stay_apart(tmp_path: Path) -> None:
     """File ids count from one in every index."""
     for project, name in (("one", "first"), ("two", "second")):

@@ -190,7 +190,8 @@ def _usage(world: IndexWorld, use: Use, definition: Definition | None) -> Usage:
 
 def _edge(unit: Unit, use: Reference, text: str, meant: Definition | None) -> str:
     for written in unit.imports:
-        if (use.name in written.names or written.alias == use.name) and written.line <= use.line:
+        whole = not written.names and use.line == written.line and use.name in _last_names((written.module,))
+        if (whole or use.name in written.names or written.alias == use.name) and written.line <= use.line:
             alone = text.strip(" \t,)};") in (use.name, written.alias)
             if (
                 use.line == written.line

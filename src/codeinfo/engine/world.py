@@ -7,10 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from codeinfo.graph.facts import FileFacts, Outcome
-from codeinfo.graph.foreign import Foreign
 from codeinfo.graph.model import Graph
 from codeinfo.graph.resolve import Resolver
-from codeinfo.graph.scopes import Binder, Unit
+from codeinfo.graph.scopes import Unit
 from codeinfo.graph.usage import Judge
 from codeinfo.index.uses import unpacked
 from codeinfo.kept import Kept
@@ -126,4 +125,4 @@ class IndexWorld:
 
     @cached_property
     def judge(self) -> Judge:
-        return Judge(Binder(self), Foreign(self))
+        return Judge(self)

@@ -10,10 +10,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from codeinfo.graph.elixir import ElixirNames
 from codeinfo.graph.foreign import Foreign
 from codeinfo.graph.locals import Locals
 from codeinfo.graph.receivers import Meaning, Receivers, links_of
-from codeinfo.graph.scopes import EXPLICIT, IMPLICIT_SELF, Binder, ModuleId, SymbolId, Unit
+from codeinfo.graph.scopes import EXPLICIT, IMPLICIT_SELF, Binder, ModuleId, SymbolId, Unit, World
 from codeinfo.ports import FileLines
 from codeinfo.types import Definition, Reference
 
@@ -37,9 +38,10 @@ _UNKNOWN = Verdict(possible=True)
 
 
 class Judge:
-    def __init__(self, binder: Binder, foreign: Foreign) -> None:
-        self._binder = binder
-        self._foreign = foreign
+    def __init__(self, world: World) -> None:
+        binder = self._binder = Binder(world)
+        self._foreign = Foreign(world)
+        self._elixir = ElixirNames(world)
         self._locals = Locals()
         self._receivers = Receivers(binder, self._locals)
         self._bare: dict[tuple[str, str, str], Verdict] = {}
@@ -70,6 +72,9 @@ class Judge:
         return best
 
     def _occurrence(self, unit: Unit, use: Reference, before: str, after: str, lines: FileLines) -> Verdict:
+        if unit.facts.language == "elixir":
+            meant = self._elixir.meaning(unit, use, before, after)
+            return _UNKNOWN if meant is None or (not meant and self._foreign.only(use.name)) else Verdict(meant)
         if before.rstrip()[-1:] in _RECEIVER_ENDS:  # spares most names two expressions
             backwards = before[::-1]
             chain = _RECEIVER.match(backwards)
