@@ -203,6 +203,27 @@ OTHERS = {
 }
 
 
+def test_what_a_namespace_holds_may_be_unused_and_what_is_used_without_its_name_is_not(tmp_path: Path) -> None:
+    sources = {
+        "Cart.cs": "namespace Shop\n{\n    public class Cart {}\n    public class Lost {}\n"
+        "    public class MarkAttribute {}\n    public static class More\n    {\n"
+        "        public static int Twice(this Cart cart) => 2;\n    }\n}\n",
+        "Use.cs": "namespace Shop\n{\n    class Used { [Mark] Cart cart; int n => cart.Twice(); }\n}\n",
+        "cart.h": "#ifndef CART_H_\n#define CART_H_\nnamespace shop {\nint gone();\nstruct Price {};\n"
+        "bool operator<(Price a, Price b) { return true; }\nint lost_too() { return 1; }\n}\n#endif\n",
+        "use.cc": '#include "cart.h"\nint main() { shop::Price price; return 0; }\n',
+        "one.c": "int only(void) { return 1; }\nstatic int mine(void) { return 2; }\n",
+        "two.c": "int two(void) { return only() + mine(); }\n",
+    }
+    for path, text in sources.items():
+        (tmp_path / path).write_text(text)
+    with Engine(Config.load({"embedding.provider": "none"}, tmp_path)) as engine:
+        report = engine.code.unused(UnusedRequest(str(tmp_path)))
+        assert {one.symbol.name for one in report.symbols} == {"Lost", "Used", "lost_too", "two"}
+        assert uses(engine, tmp_path, "only") == {("two.c", 1, "resolved")}
+        assert uses(engine, tmp_path, "mine") == {("two.c", 1, "syntactic")}
+
+
 def test_other_languages(tmp_path: Path) -> None:
     for path, text in OTHERS.items():
         (tmp_path / path).parent.mkdir(exist_ok=True)

@@ -39,6 +39,7 @@ _UNKNOWN = Verdict(possible=True)
 
 class Judge:
     def __init__(self, world: World) -> None:
+        self._world = world
         binder = self._binder = Binder(world)
         self._foreign = Foreign(world)
         self._elixir = ElixirNames(world)
@@ -93,10 +94,25 @@ class Judge:
     def _without_receiver(self, unit: Unit, use: Reference) -> Verdict:
         found = self._binder.bare(unit, use.name, use.within)
         symbols = tuple(one for one in found if isinstance(one, SymbolId))
-        if symbols:
+        if symbols or (symbols := self._linked(unit, use)):
             return Verdict(symbols)
         explained = unit.facts.language in EXPLICIT and unit.facts.language not in IMPLICIT_SELF
         return _ELSE if found or (explained and not self._foreign.only(use.name)) else _UNKNOWN
+
+    def _linked(self, unit: Unit, use: Reference) -> tuple[SymbolId, ...]:
+        """A function of C has one name in the whole program: where one file defines it, a call means that."""
+        if unit.facts.language != "c" or use.role != "call":
+            return ()
+        files = [one for path in self._world.defining(use.name) if (one := self._world.unit(path))]
+        found = [
+            (file.facts.path, definition)
+            for file in files
+            for definition in file.by_name.get(use.name, ())
+            if definition.kind != "prototype"
+        ]
+        if len(found) != 1 or found[0][1].kind != "function" or not found[0][1].exported:
+            return ()
+        return (SymbolId(found[0][0], use.name),)
 
     def _with_receiver(self, unit: Unit, use: Reference, chain: str, lines: FileLines) -> Verdict:
         """The same receiver in the same function means the same until its first name is given another type."""
