@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from codeinfo.graph.facts import Edge, FileFacts, FileImports, Links, Loose, Outcome
 from codeinfo.graph.languages import IMPORTS, Imports, golang
@@ -71,9 +70,8 @@ class Resolver:
         edges = [Edge(source.path, target.path, written.line, target.names) for target in outcome.targets]
         if not outcome.package:
             return edges
-        if source.language == "go":
-            names = replace(names, settled=frozenset(), package=golang.local_name(written))
-        taken = self._taken(source, [edge.target for edge in edges], names)
+        meant = names.of_package(golang.local_name(written)) if source.language == "go" else names.open
+        taken = self._taken(source, [edge.target for edge in edges], meant)
         needed = [edge._replace(names=taken[edge.target]) for edge in edges if edge.target in taken]
         # Go allows an unused import for its effects only; elsewhere one that no name follows from needs no file.
         return edges if not needed and source.language == "go" else needed
@@ -82,7 +80,7 @@ class Resolver:
         visible = [path for path in dict.fromkeys(self.visible(source)) if path != source.path] if names.used else []
         return [
             Edge(source.path, path, min(names.used[name] for name in listed), listed, implicit=True)
-            for path, listed in self._taken(source, visible, names).items()
+            for path, listed in self._taken(source, visible, names.open).items()
         ]
 
     def _in_full(self, source: FileFacts, names: _OpenNames) -> list[Edge]:
@@ -93,7 +91,7 @@ class Resolver:
             for path in self.tree.by_package.get((source.language, name), ())
         ]
 
-    def _taken(self, source: FileFacts, paths: Sequence[str], names: _OpenNames) -> dict[str, tuple[str, ...]]:
+    def _taken(self, source: FileFacts, paths: Sequence[str], names: frozenset[str]) -> dict[str, tuple[str, ...]]:
         """What is used of each file. Where several define a name, as two programs of one repository may, those nearest
         to the source are meant."""
         definers: dict[str, list[str]] = {}
@@ -108,21 +106,18 @@ class Resolver:
         return {path: tuple(listed) for path, listed in taken.items()}
 
 
-@dataclass(frozen=True, slots=True)
 class _OpenNames:
     """The names a file uses of which only the packages it sees tell what they mean."""
 
-    used: Mapping[str, int]
-    settled: frozenset[str]
-    language: str
-    package: str = ""  # Go writes a name of another package behind that package's, and exports only capitals
+    def __init__(self, used: Mapping[str, int], settled: frozenset[str], language: str) -> None:
+        self.used = used
+        small = language in _CAPITALISED
+        self.open = frozenset(name for name in used if name not in settled and not (small and name[:1].islower()))
 
-    def __contains__(self, name: str) -> bool:
-        if self.package:
-            return name[:1].isupper() and (f"{self.package}.{name}" in self.used or name in self.used)
-        if name not in self.used or name in self.settled:
-            return False
-        return self.language not in _CAPITALISED or not name[:1].islower()
+    def of_package(self, package: str) -> frozenset[str]:
+        """Go writes a name of another package behind that package's, and exports only what has a capital."""
+        behind = f"{package}."
+        return frozenset(n for name in self.used if (n := name.removeprefix(behind))[:1].isupper())
 
 
 def _settled(file: FileImports) -> frozenset[str]:

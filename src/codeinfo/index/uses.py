@@ -17,10 +17,10 @@ class UsedNames(Mapping[str, int]):
 
     def __init__(self, packed: bytes, without: Collection[int] = (), qualifiers: Collection[str] = ()) -> None:
         self._text = unpacked(packed)
-        self._without = frozenset(map(str, without))
+        self._without = frozenset(without)
         _, _, rows = self._text.partition("\n")
         if self._without:
-            rows = "\n".join(row for row in rows.split("\n") if row.partition("\t")[0] not in self._without)
+            rows = _rows_without(rows, self._without)
         words = rows.replace("(", "").split()  # numbers of lines and positions among them
         if qualifiers:
             before = ["", *words]
@@ -34,7 +34,7 @@ class UsedNames(Mapping[str, int]):
 
     def __getitem__(self, name: str) -> int:
         found = references_to(self._text, name) if name in self._words else []
-        lines = [reference.line for reference in found if str(reference.line) not in self._without]
+        lines = [reference.line for reference in found if reference.line not in self._without]
         if not lines:
             raise KeyError(name)
         return lines[0]
@@ -47,6 +47,21 @@ class UsedNames(Mapping[str, int]):
 
     def __bool__(self) -> bool:
         return bool(self._words)
+
+
+def _rows_without(rows: str, lines: Collection[int]) -> str:
+    """Only the rows up to the last of those lines are looked at: imports stand at the beginning."""
+    kept, start, last = [], 0, max(lines)
+    while start < len(rows):
+        end = rows.find("\n", start)
+        end = len(rows) if end < 0 else end
+        number = int(rows[start : rows.index("\t", start)])
+        if number > last:
+            break
+        if number not in lines:
+            kept.append(rows[start:end])
+        start = end + 1
+    return "\n".join((*kept, rows[start:]))
 
 
 def unpacked(packed: bytes) -> str:
