@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from codeinfo.engine.world import IndexWorld
 from codeinfo.graph.facts import FileFacts
-from codeinfo.graph.scopes import SymbolId, Unit
+from codeinfo.graph.scopes import SymbolId
 from codeinfo.graph.tree import family
+from codeinfo.graph.unit import Unit
 from codeinfo.graph.usage import Verdict
 from codeinfo.index.uses import references_to
 from codeinfo.types import Reference

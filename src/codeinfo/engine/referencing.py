@@ -12,7 +12,8 @@ from codeinfo.engine.judging import UNKNOWN, Column, judged_uses, spoken, uses_b
 from codeinfo.engine.world import IndexWorld
 from codeinfo.errors import UsageError
 from codeinfo.graph.facts import FileFacts
-from codeinfo.graph.scopes import TYPE_KINDS, SymbolId, Unit
+from codeinfo.graph.scopes import TYPE_KINDS, SymbolId
+from codeinfo.graph.unit import Unit
 from codeinfo.index.grammars import GRAMMARS
 from codeinfo.requests.code import SymbolInfo, Usage
 from codeinfo.tokens import identifier_terms, identifiers

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from codeinfo.graph.facts import FileFacts, Outcome
 from codeinfo.graph.model import Graph
 from codeinfo.graph.resolve import Resolver
-from codeinfo.graph.scopes import Unit
+from codeinfo.graph.unit import Unit
 from codeinfo.graph.usage import Judge
 from codeinfo.index.uses import unpacked
 from codeinfo.kept import Kept

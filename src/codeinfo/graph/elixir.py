@@ -6,7 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from codeinfo.graph.scopes import SymbolId, Unit, World
+from codeinfo.graph.scopes import SymbolId, World
+from codeinfo.graph.unit import Unit
 from codeinfo.types import Import, Reference
 
 _CHAIN = re.compile(r"(?:[A-Z]\w*|__MODULE__)(?:\.[A-Z]\w*)*\.\Z")  # what stands before a name, up to its dot

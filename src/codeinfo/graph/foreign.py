@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from codeinfo.graph.languages import golang
-from codeinfo.graph.scopes import Unit, World
+from codeinfo.graph.scopes import World
+from codeinfo.graph.unit import Unit
 from codeinfo.types import Import
 
 # Where local variables are known, so that one of the same name is told from the import.

@@ -6,8 +6,8 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
-from codeinfo.graph.scopes import Unit
 from codeinfo.graph.typed import written_type
+from codeinfo.graph.unit import Unit
 from codeinfo.ports import FileLines as Lines
 from codeinfo.types import Definition, Reference
 
@@ -44,6 +44,7 @@ _BINDINGS: dict[str, tuple[Way, ...]] = {
         (re.compile(r"\bvar\s+\Z"), _WORD_EDGE),
     ),
     "rust": ((re.compile(r"\blet\s+(?:mut\s+)?\Z"), _WORD_EDGE),),
+    "lua": ((re.compile(r"\b(?:local|for)\s+(?:\w+\s*,\s*)*\Z"), _WORD_EDGE),),
 }
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 
 from codeinfo.graph.locals import Locals
-from codeinfo.graph.scopes import TYPE_KINDS, Binder, ModuleId, SymbolId, Unit
+from codeinfo.graph.scopes import TYPE_KINDS, Binder, ModuleId, SymbolId
 from codeinfo.graph.typed import copied_name, field_type
+from codeinfo.graph.unit import Unit
 from codeinfo.types import Definition, Reference
 
 Meaning = list[SymbolId | ModuleId]
 Links = list[tuple[str, str]]  # (name, what it is called or indexed with)
 
 _LINK = re.compile(r"([\w$]+)(\([^()]*\)|\[[^\[\]]*\])?[?!]?(?:\.|::|->|\\)")
-_SELF = frozenset({"self", "this", "cls", "Self", "static", "super", "super()"})
+_SELF = frozenset({"self", "this", "$this", "cls", "Self", "static", "super", "super()"})
+_BASE = frozenset({("php", "parent"), ("csharp", "base")})  # words for what is inherited; variables elsewhere
 _WRAPPER = r"(?:(?:\w+\.)*(?:Optional|Awaitable|Type|type)\[)*"
 _RETURNS = re.compile(rf"(?:->|\)\s*:)\s*['\"]?{_WRAPPER}['\"]?([A-Za-z_][\w.]*)")
 _CALLABLE = re.compile(rf"Callable\[.*,\s*['\"]?{_WRAPPER}['\"]?([\w.]+)")
@@ -41,21 +43,22 @@ class Receivers:
         (first, call), *rest = links
         if bound := self._binder.bound(unit, ".".join([name for name, _ in links])):
             return bound
-        if first in _SELF:
-            current: Meaning = list(self._own_type(unit, use.within, first))
+        inherited = first in ("super", "super()") or (unit.facts.language, first) in _BASE
+        if inherited or first in _SELF:
+            current: Meaning = list(self._own_type(unit, use.within, inherited=inherited))
         else:
             current = self._variable(unit, first, call, use, steps)
         for name, called in rest:
             current = [value for owner in current for value in self._attribute(owner, name, called)]
         return current
 
-    def _own_type(self, unit: Unit, within: str, word: str) -> list[SymbolId]:
+    def _own_type(self, unit: Unit, within: str, *, inherited: bool) -> list[SymbolId]:
         scope = unit.without_namespace(within)
         while scope:
             definition = unit.by_qualified.get(scope)
             if definition is not None and definition.kind in TYPE_KINDS:
                 owner = SymbolId(unit.facts.path, scope)
-                return self._binder.bases(owner) if word.startswith("super") else [owner]
+                return self._binder.bases(owner) if inherited else [owner]
             scope = scope.rpartition(".")[0]
         return []
 

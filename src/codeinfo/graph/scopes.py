@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from codeinfo.graph.facts import FileFacts, Outcome
+from codeinfo.graph.unit import Unit
 from codeinfo.ports import FileLines
 from codeinfo.types import Definition, Import
 
@@ -22,7 +21,6 @@ EXPLICIT = frozenset({"python", "javascript", "typescript", "tsx", "go", "rust",
 OPEN_TYPES = frozenset({"go", "rust", "csharp", "swift", "cpp", "ruby"})
 # A name that an import brings is written in it; elsewhere it may come from the package around, or in another spelling.
 SHOWING = EXPLICIT | {"kotlin", "csharp"}
-_PARTS = re.compile(r"[./\\:]+")
 _MAX_BASES = 12
 
 
@@ -42,68 +40,6 @@ class ModuleId(NamedTuple):
 
 
 Source = ModuleId | Callable[[], Sequence[SymbolId | ModuleId]]  # a callable reads the file that a name comes from
-
-
-@dataclass(frozen=True)
-class Unit:
-    """A file with its definitions and imports, indexed by name."""
-
-    facts: FileFacts
-    definitions: tuple[Definition, ...]
-    imports: tuple[Import, ...]
-
-    @cached_property
-    def by_qualified(self) -> dict[str, Definition]:
-        known: dict[str, Definition] = {}
-        for definition in self.definitions:
-            if definition.kind not in {"package", "namespace"}:
-                known.setdefault(self.without_namespace(definition.qualified), definition)
-        return known
-
-    @cached_property
-    def by_name(self) -> dict[str, list[Definition]]:
-        known: dict[str, list[Definition]] = {}
-        for definition in self.definitions:
-            known.setdefault(definition.name, []).append(definition)
-        return known
-
-    def taking(self, name: str) -> list[Import]:
-        """The imports that may bring a name: those that name it, and those of everything."""
-        named = self._by_taken.get(name)
-        return named if named is not None else self._by_taken.get("*", [])
-
-    @cached_property
-    def _by_taken(self) -> dict[str, list[Import]]:
-        """Imports by the names they bring, those of everything with each of them, in the order of the file."""
-        names = {name for written in self.imports for name in (written.alias, *written.names)}
-        everything = [written for written in self.imports if written.names == ("*",)]
-        known: dict[str, list[Import]] = {name: [] for name in names} | {"*": everything}
-        for written in self.imports:
-            for name in names - {"*"} if written.names == ("*",) else {written.alias, *written.names}:
-                known[name].append(written)
-        return known
-
-    @cached_property
-    def by_shown(self) -> dict[str, list[Import]]:
-        """Imports by the names that are written in them, also as a part of the module."""
-        known: dict[str, list[Import]] = {}
-        for written in self.imports:
-            module = written.module
-            shown = (module, module.rpartition("::")[2], module.replace("\\", "/").rpartition("/")[2])
-            for name in {written.alias, *written.names, *shown, *_PARTS.split(module)}:
-                known.setdefault(name, []).append(written)
-        return known
-
-    @cached_property
-    def namespaces(self) -> tuple[str, ...]:
-        names = {d.qualified + "." for d in self.definitions if d.kind == "namespace"}
-        return tuple(sorted(names, key=len, reverse=True))
-
-    def without_namespace(self, qualified: str) -> str:
-        for namespace in self.namespaces:
-            if qualified.startswith(namespace):
-                return qualified[len(namespace) :]
-        return qualified
 
 
 class World(Protocol):
@@ -207,7 +143,9 @@ class Binder:
         is_type = owner is not None and owner.kind in TYPE_KINDS
         if is_type and unit.facts.language in IMPLICIT_SELF:
             return list(self.member(SymbolId(unit.facts.path, scope), name))
-        if inner in unit.by_qualified and not is_type:
+        # What a variable or a table of Lua holds is written behind its name.
+        is_held = owner.kind in {"variable", "constant"} if owner else unit.facts.language == "lua"
+        if inner in unit.by_qualified and not is_type and not is_held:
             return [SymbolId(unit.facts.path, inner)]
         return []
 
@@ -295,8 +233,8 @@ class Binder:
             if known := self._offered.get(current):
                 return known, tried
             unit = self._world.unit(current[0])
-            if unit is not None and current[1] in unit.by_qualified:
-                return [SymbolId(*current)], tried
+            if unit is not None and (offered := unit.offered(current[1])):
+                return [SymbolId(current[0], offered)], tried
             if unit is not None and known is None:
                 waiting += reversed(self._passed_on(unit, current[1]))
         return [], tried

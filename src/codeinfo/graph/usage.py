@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from codeinfo.graph.elixir import ElixirNames
 from codeinfo.graph.foreign import Foreign
 from codeinfo.graph.locals import Locals
-from codeinfo.graph.receivers import Meaning, Receivers, links_of
-from codeinfo.graph.scopes import EXPLICIT, IMPLICIT_SELF, Binder, ModuleId, SymbolId, Unit, World
+from codeinfo.graph.receivers import Links, Meaning, Receivers, links_of
+from codeinfo.graph.scopes import EXPLICIT, IMPLICIT_SELF, Binder, ModuleId, SymbolId, World
+from codeinfo.graph.unit import Unit
 from codeinfo.ports import FileLines
 from codeinfo.types import Definition, Reference
 
@@ -121,10 +122,24 @@ class Judge:
         key = (unit.facts.path, use.name, use.within, chain, typed_at)
         known = self._received.get(key)
         if known is None:
-            owners = self._receivers.evaluate(unit, links, use)
+            owners = self._receivers.evaluate(unit, links, use) or self._constant(unit, links, use.name)
             is_ours = owners or typed_at or not self._is_foreign(unit, links[0][0], use, lines)
             known = self._received[key] = self._received_by(owners, use.name) if is_ours else _ELSE
         return known
+
+    def _constant(self, unit: Unit, links: Links, name: str) -> list[SymbolId | ModuleId]:
+        """Ruby reads a constant from inside the modules around it, wherever its file lies: the only one is meant."""
+        if unit.facts.language != "ruby" or not all(part[:1].isupper() and not call for part, call in links):
+            return []
+        chain = ".".join(part for part, _ in links)
+        owners = {
+            SymbolId(path, definition.qualified.rpartition(".")[0])
+            for path in self._world.defining(name)
+            if (file := self._world.unit(path))
+            for definition in file.by_name.get(name, ())
+        }
+        meant = [one for one in owners if one.qualified == chain or one.qualified.endswith(f".{chain}")]
+        return [*meant] if len(meant) == 1 else []
 
     def _is_foreign(self, unit: Unit, first: str, use: Reference, lines: FileLines) -> bool:
         """Whether the receiver lies outside. Who asks for a name from there wants its uses."""
@@ -139,16 +154,21 @@ class Judge:
         symbols = tuple(one for one in found if isinstance(one, SymbolId))
         if symbols:
             return Verdict(symbols)
-        known = any(isinstance(owner, ModuleId) or self._closed(owner) for owner in owners)
+        known = any(_is_whole(owner) if isinstance(owner, ModuleId) else self._closed(owner) for owner in owners)
         return _ELSE if known else _UNKNOWN
 
     def _closed(self, owner: SymbolId) -> bool:
         """Whether all members of a type are known: each of its bases was found."""
         definition = self._binder.definition(owner)
-        if definition is None:
-            return False
+        if definition is None or (definition.kind == "trait" and owner.path.endswith(".php")):
+            return False  # a trait of PHP uses what the classes have that take it
         found = self._binder.bases(owner)
         return len(found) >= len(definition.bases) and all(self._closed(base) for base in found[:4] if base != owner)
+
+
+def _is_whole(module: ModuleId) -> bool:
+    """Whether a module has what its file shows; a table of Lua may take the rest from another one."""
+    return not module.paths[0].endswith(".lua")
 
 
 def _words(text: str, name: str) -> Iterator[tuple[int, int]]:

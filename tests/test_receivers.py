@@ -1,0 +1,72 @@
+"""What stands before a name tells whose it is: each language's own words for it, on small codebases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from codeinfo import Config, Engine
+from codeinfo.requests.code import RefsRequest
+
+# Sources, the name asked for, its uses as file:line, with a mark where only the name fits.
+CASES = {
+    "php": (
+        {
+            "Base.php": "<?php\nnamespace Shop; class Base {\n    function build() {}\n    function run() {\n"
+            "        $this->build();\n        $other->build();\n    }\n}\n",
+            "Sub.php": "<?php\nnamespace Shop; class Sub extends Base {\n    function build() {\n"
+            "        parent::build();\n    }\n}\n",
+            "Mixed.php": "<?php\nnamespace Shop; trait Mixed {\n    function go() {\n"
+            "        $this->build();\n    }\n}\n",
+        },
+        "Base.build",
+        {"Base.php:5", "Sub.php:4"},
+        2,
+    ),
+    "csharp": (
+        {
+            "Base.cs": "namespace Shop; class Base {\n    public virtual void Build() {}\n}\n",
+            "Sub.cs": "namespace Shop; class Sub : Base {\n    public override void Build() {\n"
+            "        base.Build();\n    }\n}\n",
+        },
+        "Base.Build",
+        {"Sub.cs:3"},
+        0,
+    ),
+    "lua": (
+        {
+            "lua/shop/util.lua": "local M = {}\nfunction M.norm(x)\n  return x\nend\nfunction M.other(y)\n"
+            "  local norm = M.name(y)\n  return norm\nend\nreturn M\n",
+            "lua/shop/use.lua": "local Util = require('shop.util')\nlocal function f(x)\n  return Util.norm(x)\nend\n",
+            "lua/shop/more.lua": "return setmetatable({}, { __index = require('shop.util') })\n",
+            "lua/shop/far.lua": "local More = require('shop.more')\nMore.norm(1)\n",
+        },
+        "M.norm",
+        {"lua/shop/use.lua:3", "lua/shop/far.lua:2 ?"},
+        0,
+    ),
+    "ruby": (
+        {
+            "utils.rb": "module Shop\n  module Utils\n    def self.parse(x)\n      x\n    end\n  end\nend\n",
+            "parser.rb": "module Shop\n  class Parser\n    def parse(x)\n      x\n    end\n  end\nend\n",
+            "use.rb": "module Shop\n  class Use\n    def run(x)\n      Utils.parse(x)\n      x.parse\n    end\n"
+            "  end\nend\n",
+        },
+        "Utils.parse",
+        {"use.rb:4"},
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_receiver_tells_whose_a_name_is(name: str, tmp_path: Path) -> None:
+    sources, asked, expected, unattributed = CASES[name]
+    for path, text in sources.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    with Engine(Config.load({"embedding.provider": "none"}, tmp_path)) as engine:
+        report = engine.code.references(RefsRequest(asked, str(tmp_path)))
+    found = {f"{use.file}:{use.line}{'' if use.confidence == 'resolved' else ' ?'}" for use in report.usages}
+    assert (found, report.unattributed) == (expected, unattributed)
