@@ -25,6 +25,8 @@ SOURCES = {
     "Helper.java": "package a;\n\nclass Helper {\n    void save() {}\n}\n",
     "web.ts": "import { send } from './wire'\n\nexport function save() {\n  send(1)\n}\nsave()\n",
     "wire.ts": "export function send(x: number) {\n  return x\n}\n",
+    "dial.c": "int dial(void) { return 1; }\n",
+    "turn.c": "int turn(void) { return dial(); }\n",
 }
 NAMES = (
     "save",
@@ -37,6 +39,7 @@ NAMES = (
     "send",
     "lib/store.py::load",
     "Helper",
+    "dial",
     "alone",
 )
 Answers = Mapping[str, tuple[ReferenceReport, CallGraph] | None]
@@ -105,6 +108,10 @@ def test_what_was_judged_ahead_answers_the_same(root: Path) -> None:
         ("wire.ts", "export function send(x: number) {\n  return send(x)\n}\n", {"use.py", "Main.java"}),
         ("new.ts", "import { save } from './web'\n\nsave()\n", {"use.py", "Main.java"}),
         ("web.ts", None, {"use.py", "lib/other.py", "Main.java"}),
+        ("dial.c", "int spin(void) { return 1; }\n", {"turn.c", "use.py"}),
+        ("turn.c", "int dial(void) { return 2; }\nint turn(void) { return dial(); }\n", {"dial.c", "use.py"}),
+        ("more.c", "int dial(void) { return 3; }\n", {"use.py"}),
+        ("dial.c", None, {"use.py"}),
     ],
 )  # fmt: skip
 def test_after_an_edit_only_what_it_may_touch_is_judged_again(

@@ -46,17 +46,6 @@ CASES = {
         {"lua/shop/use.lua:3", "lua/shop/far.lua:2 ?"},
         0,
     ),
-    "ruby": (
-        {
-            "utils.rb": "module Shop\n  module Utils\n    def self.parse(x)\n      x\n    end\n  end\nend\n",
-            "parser.rb": "module Shop\n  class Parser\n    def parse(x)\n      x\n    end\n  end\nend\n",
-            "use.rb": "module Shop\n  class Use\n    def run(x)\n      Utils.parse(x)\n      x.parse\n    end\n"
-            "  end\nend\n",
-        },
-        "Utils.parse",
-        {"use.rb:4"},
-        1,
-    ),
 }
 
 

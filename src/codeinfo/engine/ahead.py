@@ -52,6 +52,9 @@ class Ahead:
     def follow(self, graph: Graph, visible: Visible) -> None:
         """Go on with the graph of another generation: what may mean something else there does not count any more."""
         stale = affected(self.graph, graph, visible)
+        for name in _redefined(self.graph, graph):
+            self.rows.pop(name, None)
+            self.families.pop(name, None)
         holds = {file.file_id for path, file in graph.files.items() if path not in stale}
         self.graph = graph
         self._is_littered |= not self.read <= holds
@@ -115,6 +118,16 @@ class Ahead:
                 self.rows[name].add(file.file_id, line, verdict)
         self.read.add(file.file_id)
         yield
+
+
+def _redefined(before: Graph, after: Graph) -> set[str]:
+    """Names of C's functions that other files define now: calls mean them without an import that would tell."""
+    names: set[str] = set()
+    for path in before.files.keys() | after.files.keys():
+        old, new = before.files.get(path), after.files.get(path)
+        if old is not new and any(file is not None and file.language == "c" for file in (old, new)):
+            names |= {*(old.exports if old else ())} ^ {*(new.exports if new else ())}
+    return names
 
 
 def _words(text: str) -> list[str]:

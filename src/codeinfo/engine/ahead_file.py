@@ -13,7 +13,7 @@ from codeinfo.graph.model import Graph
 from codeinfo.graph.scopes import SymbolId
 
 NAME = "common-names.bin"
-FORMAT = 1  # raise when the form changes, or what a use is judged to mean
+FORMAT = 2  # raise when the form changes, or what a use is judged to mean
 _NUMBER = np.dtype("<i4")
 
 

@@ -80,9 +80,10 @@ class Rows:
 
 def judged_uses(world: IndexWorld, name: str, files: Sequence[FileFacts]) -> Judged:
     """The uses of a name in some files: taken from what was judged ahead where that has them."""
-    rows = world.ahead.rows_of(name, files) if world.ahead is not None else None
-    if world.ahead is not None and rows is not None:
-        files = [file for file in files if not world.ahead.covers(name, file)]
+    ahead = world.ahead if world.defining(name) else None  # of another's name all uses are wanted, none was read ahead
+    rows = ahead.rows_of(name, files) if ahead is not None else None
+    if ahead is not None and rows is not None:
+        files = [file for file in files if not ahead.covers(name, file)]
     rows = Rows() if rows is None else rows
     world.read_uses([file.file_id for file in files])
     for file in files:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from codeinfo.graph.elixir import ElixirNames
 from codeinfo.graph.foreign import Foreign
 from codeinfo.graph.locals import Locals
-from codeinfo.graph.receivers import Links, Meaning, Receivers, links_of
+from codeinfo.graph.receivers import Meaning, Receivers, links_of
 from codeinfo.graph.scopes import EXPLICIT, IMPLICIT_SELF, Binder, ModuleId, SymbolId, World
 from codeinfo.graph.unit import Unit
 from codeinfo.ports import FileLines
@@ -122,24 +122,10 @@ class Judge:
         key = (unit.facts.path, use.name, use.within, chain, typed_at)
         known = self._received.get(key)
         if known is None:
-            owners = self._receivers.evaluate(unit, links, use) or self._constant(unit, links, use.name)
+            owners = self._receivers.evaluate(unit, links, use)
             is_ours = owners or typed_at or not self._is_foreign(unit, links[0][0], use, lines)
             known = self._received[key] = self._received_by(owners, use.name) if is_ours else _ELSE
         return known
-
-    def _constant(self, unit: Unit, links: Links, name: str) -> list[SymbolId | ModuleId]:
-        """Ruby reads a constant from inside the modules around it, wherever its file lies: the only one is meant."""
-        if unit.facts.language != "ruby" or not all(part[:1].isupper() and not call for part, call in links):
-            return []
-        chain = ".".join(part for part, _ in links)
-        owners = {
-            SymbolId(path, definition.qualified.rpartition(".")[0])
-            for path in self._world.defining(name)
-            if (file := self._world.unit(path))
-            for definition in file.by_name.get(name, ())
-        }
-        meant = [one for one in owners if one.qualified == chain or one.qualified.endswith(f".{chain}")]
-        return [*meant] if len(meant) == 1 else []
 
     def _is_foreign(self, unit: Unit, first: str, use: Reference, lines: FileLines) -> bool:
         """Whether the receiver lies outside. Who asks for a name from there wants its uses."""
