@@ -86,7 +86,10 @@ CASES = {
     "elixir": (
         {
             "lib/a.ex": "defmodule Shop.A do\n  use Mix.Task\n  alias Shop.Store.{Price, Tax}\n  alias Shop.PubSub\n"
-            "  alias Shop.Store.Gone\n  alias Shop.Named\n  def f(x), do: Shop.Full.Name.call(x)\nend\n",
+            "  alias Shop.Store.Gone\n  alias Shop.Named\n  def f(x), do: Shop.Full.Name.call(x)\n"
+            "  def g(x), do: Named.name(Alone.first(x))\nend\n",
+            "lib/alone.ex": "defmodule Alone do\nend\n",
+            "lib/short.ex": "defmodule Named do\nend\n",
             "lib/store.ex": "defmodule Shop.Store do\nend\n",
             "lib/price.ex": "defmodule Shop.Store.Price do\nend\n",
             "lib/tax.ex": "defmodule Shop.Store.Tax do\nend\n",
@@ -97,7 +100,7 @@ CASES = {
         },
         {
             "lib/a.ex": (
-                {"lib/price.ex", "lib/tax.ex", "lib/named.ex", "lib/name.ex"},
+                {"lib/price.ex", "lib/tax.ex", "lib/named.ex", "lib/name.ex", "lib/alone.ex"},
                 {"external:Mix.Task", "external:Shop.PubSub", "unresolved:Shop.Store.Gone"},
             )
         },

@@ -17,7 +17,7 @@ BY_NAME = frozenset({"go", "java", "kotlin", "scala", "csharp", "php", "swift", 
 
 # Here what stands behind the last dot of an import is known by that name, and a package has types and few functions,
 # so that a name in small letters is a member of something.
-_IMPORTS_BIND = frozenset({"java", "kotlin", "scala", "php"})
+_IMPORTS_BIND = frozenset({"java", "kotlin", "scala", "php", "elixir"})
 _CAPITALISED = frozenset({"scala", "php"})
 _LAST_PART = re.compile(r"[.\\]")
 
@@ -88,6 +88,7 @@ class Resolver:
         return [
             Edge(source.path, path, line, (name,), implicit=True)
             for name, line in names.used.items()
+            if name in names.open
             for path in self.tree.by_package.get((source.language, name), ())
         ]
 

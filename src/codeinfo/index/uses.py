@@ -70,8 +70,8 @@ def unpacked(packed: bytes) -> str:
 
 
 def dotted_names(text: str) -> dict[str, int]:
-    """Names with several capitalised parts, as Elixir writes its modules, each with the first line that has it; a name
-    is only certain where no further capitalised word follows, since a row has each word once."""
+    """Names of capitalised parts, as Elixir writes its modules, each with the first line that has it; a name is only
+    certain where no further capitalised word follows, since a row has each word once."""
     found: dict[str, int] = {}
     for row in text.split("\n")[1:]:
         line, _, words = row.split("\t", 2)
@@ -80,7 +80,7 @@ def dotted_names(text: str) -> dict[str, int]:
             if word[:1].isupper() and not word.endswith("("):
                 parts.append(word)
             else:
-                if len(parts) > 1:
+                if parts:
                     found.setdefault(".".join(parts), int(line))
                 parts = []
     return found
