@@ -26,13 +26,13 @@ CASES = {
     "go": (
         {
             "go.mod": "module example.com/shop\n",
-            "main.go": 'package main\nimport (\n\t"errors"\n\t"example.com/shop/store/v2"\n)\n'
-            'func main() { json := store.Open(); errors.New("x"); print(json) }\n',
+            "main.go": 'package main\nimport (\n\t"errors"\n\t"example.com/shop/store/v2"\n\t"lib.org/go-made"\n)\n'
+            'func main() { json := store.Open(); errors.New("x"); print(json, made.New()) }\n',
             "new.go": "package main\nfunc New() int { return 1 }\n",
             "store/v2/open.go": "package store\nfunc Open() int { return 1 }\n",
             "store/v2/json.go": "package store\nvar json = 1\n",
         },
-        {"main.go": ({"store/v2/open.go"}, {"external:errors"})},
+        {"main.go": ({"store/v2/open.go"}, {"external:errors", "external:lib.org/go-made"})},
     ),
     "of two types of one name the nearer": (
         {

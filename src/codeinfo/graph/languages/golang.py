@@ -9,7 +9,7 @@ from codeinfo.graph.tree import Tree
 from codeinfo.types import Import
 
 MANIFEST = "go.mod"
-_VERSION, _VERSION_BEHIND = re.compile(r"v\d+"), re.compile(r"\.v\d+$")
+_VERSION, _NOT_IN_NAMES = re.compile(r"v\d+"), re.compile(r"^go[-.]|[-.]go$|\.v\d+$")
 _MODULE = re.compile(r'^module\s+"?([^\s"]+)', re.MULTILINE)
 
 
@@ -19,9 +19,9 @@ def module_name(manifest: str) -> str:
 
 
 def local_name(written: Import) -> str:
-    """What the importing file calls the package: the last part of its path that is no version, unless it says."""
+    """What the importing file calls the package, as custom has it: the last part of its path that is no version."""
     parts = [part for part in written.module.split("/") if not _VERSION.fullmatch(part)]
-    return written.alias or _VERSION_BEHIND.sub("", parts[-1] if parts else written.module)
+    return written.alias or _NOT_IN_NAMES.sub("", parts[-1] if parts else written.module)
 
 
 class GoImports:
