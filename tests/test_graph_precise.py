@@ -136,6 +136,21 @@ CASES = {
         },
         {"web/index.ts": ({"web/utils.ts"}, {"external:./vendor/promise", "external:../dist/index.js"})},
     ),
+    "zig and swift": (
+        {
+            "build.zig": 'const m = b.addModule("clap", .{\n    .root_source_file = b.path("src/clap.zig"),\n});\n',
+            "src/clap.zig": "pub const a = 1;\n",
+            "example/one.zig": 'const clap = @import("clap");\nconst std = @import("std");\n',
+            "Package.swift": 'let p = Package(targets: [\n.target(name: "Kit", path: "Sources", resources: []),\n'
+            '.testTarget(name: "KitTests", dependencies: ["Kit"])])\n',
+            "Sources/Cart.swift": "struct Cart {}\n",
+            "Tests/KitTests/CartTests.swift": "import Kit\nlet cart = Cart()\n",
+        },
+        {
+            "example/one.zig": ({"src/clap.zig"}, {"external:std"}),
+            "Tests/KitTests/CartTests.swift": ({"Sources/Cart.swift"}, set()),
+        },
+    ),
     "lua and shell": (
         {
             "lua/shop/init.lua": "local ok, cart = pcall(require, 'shop.cart')\n",

@@ -17,7 +17,7 @@ Key = TypeVar("Key")
 _RELAXED = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/|,(?=\s*[}\]])')
 
 MOST_ABOVE = 4  # folders above the files that imports may start from
-CONFIG_NAMES = ("package.json", "composer.json", "go.mod", "Cargo.toml", "jsconfig.json")
+CONFIG_NAMES = ("package.json", "composer.json", "go.mod", "Cargo.toml", "jsconfig.json", "build.zig", "Package.swift")
 
 
 def is_config(path: str) -> bool:

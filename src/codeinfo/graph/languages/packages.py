@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from codeinfo.graph.facts import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target
 from codeinfo.graph.tree import Tree, ancestors, family, joined, packages_of
 from codeinfo.types import Import
+
+_SWIFT_TARGET = re.compile(r'\.(?:\w+T|t)arget\(\s*name:\s*"([^"]+)",[^()]*?\bpath:\s*"([^"]+)"')
 
 
 class JvmImports:
@@ -151,6 +155,7 @@ class SwiftImports:
 
     def __init__(self, tree: Tree) -> None:
         self._above = tree.above
+        self._declared = sorted(_swift_targets(tree), key=lambda pair: -len(pair[0]))
         self._targets: dict[str, list[str]] = {}
         for path, facts in tree.files.items():
             if facts.language == "swift":
@@ -164,10 +169,25 @@ class SwiftImports:
         return tuple(self._targets.get(self._target(source.path), ()))
 
     def _target(self, path: str) -> str:
-        """The folder below `Sources` or `Tests`, which may lie above the root; else the topmost one here."""
+        """As the package says; else the folder below `Sources` or `Tests`, which may lie above the root; else the
+        topmost one here."""
+        for folder, name in self._declared:
+            if path.startswith(f"{folder}/"):
+                return name
         own = path.split("/")
         for parts in (own, [*self._above, *own]):
             for position, part in enumerate(parts[:-2]):
                 if part in ("Sources", "Tests"):
                     return parts[position + 1]
         return own[0] if len(own) > 1 else ""
+
+
+def _swift_targets(tree: Tree) -> list[tuple[str, str]]:
+    """(folder, name) of the targets that lie where their package says."""
+    pairs = []
+    for path, text in tree.configs.items():
+        home, _, file = path.rpartition("/")
+        for name, folder in _SWIFT_TARGET.findall(text) if file == "Package.swift" else ():
+            if where := joined(home, folder):
+                pairs.append((where, name))
+    return pairs

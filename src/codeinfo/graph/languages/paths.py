@@ -8,6 +8,7 @@ from codeinfo.graph.facts import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Targe
 from codeinfo.graph.tree import Tree, ancestors, joined, nearest
 from codeinfo.types import Import
 
+_ZIG_MODULE = re.compile(r'\baddModule\(\s*"([^"]+)"\s*,\s*\.\{[^}"]*root_source_file\s*=\s*b\.path\("([^"]+)"\)')
 _VARIABLE_PART = re.compile(r"^[\"']?(?:\$\{?[^/]*|\$\([^)]*\)|`[^`]*`)/")
 
 
@@ -54,15 +55,24 @@ class LuaImports:
 
 
 class ZigImports:
+    """By path, or by the name of a module that a `build.zig` adds."""
+
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
+        self._modules: dict[tuple[str, str], str] = {}  # (folder of the build.zig, name) → file
+        for path, text in tree.configs.items():
+            folder, _, file = path.rpartition("/")
+            for name, root in _ZIG_MODULE.findall(text) if file == "build.zig" else ():
+                self._modules[folder, name] = joined(folder, root) or ""
 
     def visible(self, source: FileFacts) -> tuple[str, ...]:
         return ()
 
     def resolve(self, source: FileFacts, written: Import) -> Outcome:
         if not written.module.endswith((".zig", ".zon")):
-            return EXTERNAL
+            added = (self._modules.get((folder, written.module)) for folder in ancestors(source.folder))
+            found = next((path for path in added if path in self._tree), None)
+            return _one(found) if found else EXTERNAL
         path = joined(source.folder, written.module)
         return _one(path) if path in self._tree else UNRESOLVED
 
