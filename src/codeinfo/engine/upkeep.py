@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from codeinfo.index.pool import ParsePool
     from codeinfo.index.spares import Spares
 
-TOKENS_VERSION = 2  # raise when tokens.py, the field weights or packed references change what is stored
+TOKENS_VERSION = 3  # raise when tokens.py, the field weights or packed references change what is stored
 KEYWORD_ONLY = (
     "no embedding model is set up, so this is keyword search only: set embedding.provider to use meaning as well"
 )
