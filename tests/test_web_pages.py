@@ -140,6 +140,33 @@ def test_keys_alone_are_enough(page: Page) -> None:
     expect(page.get_by_role("searchbox")).to_be_focused()
 
 
+def test_back_closes_what_was_opened_and_then_leads_to_the_search_before(page: Page) -> None:
+    search(page, "transfer")
+    page.get_by_role("searchbox").fill("InsufficientFunds")
+    page.keyboard.press("Enter")
+    expect(page).to_have_title("InsufficientFunds · CodeInfo")
+    assert "kind=" not in page.url  # only what was chosen
+    expect(page.get_by_role("heading", name="Find the few places")).to_have_class("hidden")
+    panel = page.locator("#panel")
+    page.locator(".hit .place").first.click()
+    expect(panel.locator("h2")).to_contain_text("bank.py")
+    panel.get_by_role("link", name="teller.py").first.click()
+    expect(panel.locator("h2")).to_contain_text("teller.py")
+    page.go_back()
+    expect(panel.locator("h2")).to_contain_text("bank.py")
+    page.go_back()
+    expect(panel).to_be_empty()
+    expect(page).to_have_title("InsufficientFunds · CodeInfo")
+    page.go_back()
+    expect(page.get_by_role("searchbox")).to_have_value("transfer")
+    page.locator(".hit .place").first.click()  # what the page does, it still does after it was restored
+    expect(panel.locator("h2")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(panel).to_be_empty()
+    page.locator("#theme").click()
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
 def test_the_decision_card_is_shown_before_a_change(page: Page) -> None:
     page.goto("/?q=transfer+money&purpose=edit")
     expect(page.locator(".card").first).to_contain_text(re.compile("[Rr]eady to change"))
@@ -288,16 +315,22 @@ def test_a_project_is_added_with_progress_to_the_end_and_removed(page: Page, wor
     project = page.locator(f'.project[data-root="{world.other}"]')
     expect(project).to_contain_text("files")
     check_accessible(page)
+    project.get_by_role("button", name="Re-index").click()
+    expect(page.locator("#queue .done", has_text="other")).to_have_count(2)
     page.on("dialog", lambda dialog: dialog.accept())
     project.get_by_role("button", name="Remove").click()
     expect(project).to_have_count(0)
+    expect(page.locator(f'.project[data-root="{world.project}"]')).to_be_visible()  # the others stay
 
 
 def test_a_folder_that_is_not_allowed_is_refused_in_words(page: Page) -> None:
     page.goto("/ui/projects")
     page.get_by_label("Folder to add").fill("/etc")
     page.get_by_role("button", name="Add").click()
-    expect(page.locator("#queue")).to_contain_text("not below an allowed folder")
+    expect(page.get_by_role("alert")).to_contain_text("not below an allowed folder")
+    expect(page.get_by_label("Folder to add")).to_have_value("/etc")  # to be mended, not typed again
+    page.goto("/ui/agents?agent=nobody")
+    expect(page.get_by_role("alert")).to_contain_text("There is no agent nobody")
 
 
 def test_map_and_health(page: Page) -> None:
@@ -305,13 +338,15 @@ def test_map_and_health(page: Page) -> None:
     page.locator(".picture a").first.focus()
     own = page.locator("svg.narrowed .edge.own")
     assert own.count() == page.locator(".picture .edge").count() > 0  # two areas: every line is of both
-    page.locator(".picture a").first.click()
+    page.locator(".picture a").first.click()  # an area of one file is that file
+    expect(page.locator("#panel h2")).to_contain_text(".py")
+    page.keyboard.press("Escape")
     expect(page.locator("#area")).to_contain_text("Hubs")
     expect(page.get_by_role("heading", name="Memories")).to_be_visible()
     chart = page.locator(".patterns .trend.rising .spark").first
     expect(chart).to_be_visible()
     expect(chart.locator("title")).to_have_text(re.compile(r"by the month they were written, .*: \w+ \d{4} \d+"))
-    expect(page.locator(".patterns tbody tr").first).to_contain_text(re.compile(r"\d+ since \w+ \d{4}"))
+    expect(page.locator(".patterns tbody tr").first).to_contain_text(re.compile(r"\d+ lines? since \w+ \d{4}"))
     check_accessible(page)
     page.goto("/ui/health")
     expect(page.locator("main")).to_contain_text("sqlite")
@@ -345,7 +380,15 @@ def test_dark_mode_follows_the_system_and_the_button(page: Page) -> None:
 @pytest.mark.parametrize("width", [400, 1800])
 def test_nothing_is_cut_off_on_narrow_and_wide_screens(page: Page, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 800})
-    for path in ("/?q=transfer", "/ui/chat", "/ui/agents", "/ui/projects", "/ui/map", "/ui/health"):
+    for path in (
+        "/?q=transfer",
+        "/?q=transfer&kind=code",
+        "/ui/chat",
+        "/ui/agents",
+        "/ui/projects",
+        "/ui/map",
+        "/ui/health",
+    ):
         page.goto(path, wait_until="networkidle")
         overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert overflow <= 0, path
@@ -359,7 +402,24 @@ def test_an_answer_with_wide_code_fits_a_narrow_screen(page: Page) -> None:
     rows_of(page)
     assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
     links = page.locator(".top nav a")
+    composer = page.locator("#composer").bounding_box()
+    assert composer is not None
+    assert composer["height"] < 200  # the answer needs the screen
     assert all(one.bounding_box()["x"] + one.bounding_box()["width"] <= 400 for one in links.all())  # type: ignore[index]
+
+
+def test_a_new_answer_is_in_sight(page: Page) -> None:
+    page.set_viewport_size({"width": 400, "height": 700})
+    page.goto("/ui/chat")
+    for number in (1, 2, 3):
+        ask(page, f"how does transfer move money, {number}?")
+        expect(page.locator(".turn.assistant[data-status=ok]")).to_have_count(number)
+    last = page.locator(".turn.assistant .figures").last
+    expect(page.locator(".turn.user").last).to_be_in_viewport()
+    end, composer = last.bounding_box(), page.locator("#composer").bounding_box()
+    assert end is not None
+    assert composer is not None
+    assert end["y"] + end["height"] <= composer["y"]  # not behind it
 
 
 def test_an_error_says_what_to_do_and_leads_on(page: Page) -> None:

@@ -7,12 +7,12 @@ import re
 import pytest
 
 from codeinfo.requests.answers import Citation, GradedItem, Round, ToolUse, Turn
-from codeinfo.requests.code import CodeMap, MapArea
+from codeinfo.requests.code import CodeMap, MapArea, MapFile
 from codeinfo.requests.knowledge import PatternHistory
 from codeinfo.shells.http_charts import HEIGHT, WIDTH, ChartView, decay_chart, trend_chart
 from codeinfo.shells.http_html import _environment
-from codeinfo.shells.http_text import citation_link, sentence_html
-from codeinfo.shells.http_views import picture_of, shown_citations, turn_view
+from codeinfo.shells.http_text import citation_link, markdown_html, sentence_html
+from codeinfo.shells.http_views import area_name, files_of, picture_of, shown_citations, turn_view
 from codeinfo.types import Distance
 
 
@@ -40,7 +40,7 @@ def test_a_turn_without_anything_is_shown() -> None:
             turns=[turn_view(Turn(1, "c", "assistant", "", "failed", "now", error="it <broke>"))], link=citation_link
         )
     )
-    assert "it &lt;broke&gt;" in html
+    assert "It &lt;broke&gt;" in html
 
 
 def test_tool_rows_tell_each_search_each_file_and_each_match() -> None:
@@ -73,6 +73,8 @@ def test_tool_rows_tell_each_search_each_file_and_each_match() -> None:
         ("run `codeinfo <x>`", "Run <code>codeinfo &lt;x&gt;</code>"),
         ("`a`: <script>", "<code>a</code>: &lt;script&gt;"),
         ("a ` alone", "A ` alone"),
+        ("http://127.0.0.1:1/v1 failed", "http://127.0.0.1:1/v1 failed"),
+        ("refused: not now", "Refused: not now"),
         ("", ""),
     ],
 )
@@ -85,6 +87,28 @@ def test_a_long_name_keeps_its_end() -> None:
         CodeMap("/r", 1, 0, {}, (), (), (MapArea("a/an_area_with_a_long_name.py", 0, 1, 0.9),), (), (), 0, 0, 0)
     )
     assert picture.boxes[0].label == "…ith_a_long_name.py"
+    assert picture.boxes[0].below == "a"
+
+
+def test_an_area_has_a_name_and_its_files() -> None:
+    files = [MapFile(path, 0.5, 1, 1) for path in ("main.py", "src/a.py", "src/net/b.py", "srcs/c.py")]
+    found = {
+        area: [one.path for one in files_of(area, files)] for area in (".", "*", "*/*", "src", "src/*", "src/a.py")
+    }
+    assert found == {
+        ".": ["main.py", "src/a.py", "src/net/b.py", "srcs/c.py"],
+        "*": ["main.py"],
+        "*/*": ["main.py"],
+        "src": ["src/a.py", "src/net/b.py"],
+        "src/*": ["src/a.py"],
+        "src/a.py": ["src/a.py"],
+    }
+    assert [area_name(one) for one in ("*/*", "src/*", "src")] == ["the top folder", "src", "src"]
+
+
+def test_a_stopped_answer_marks_what_it_could_not_check() -> None:
+    html = markdown_html("It moves [1: unverified] and stays [2].")
+    assert html == '<p>It moves [1]<span class="unverified">unverified</span> and stays [2].</p>\n'
 
 
 def test_the_map_puts_what_is_needed_below_and_marks_cycles() -> None:
@@ -124,7 +148,7 @@ def test_a_trend_is_drawn_month_by_month_and_told_in_words() -> None:
         "Lines in use by the month they were written, Nov 2025 to Nov 2026: Dec 2025 4, Oct 2026 1, Nov 2026 2; "
         "7 older; 3 not dated yet"
     )
-    assert view.caption == "7 since Nov 2025, 7 older, 3 not dated yet"
+    assert view.caption == "7 lines since Nov 2025, 7 older, 3 not dated yet"
 
 
 def test_a_pattern_that_nobody_wrote_of_late_is_a_flat_line() -> None:

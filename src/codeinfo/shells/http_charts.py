@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from codeinfo.knowledge.decay import HALF_LIFE_DAYS, STALE_BELOW
 from codeinfo.requests.knowledge import PatternHistory
+from codeinfo.shells.paper import counted
 
 WIDTH, HEIGHT, MARGIN = 132, 34, 3  # pixels
 _CURVE_POINTS = 24
@@ -36,7 +37,7 @@ def trend_chart(history: PatternHistory) -> ChartView:
     rest = [f"{history.older} older"] if history.older else []
     rest += [f"{history.undated} not dated yet"] if history.undated else []
     title = f"Lines in use by the month they were written, {months[0]} to {months[-1]}: {told or 'none'}"
-    caption = ", ".join((f"{sum(counts)} since {months[0]}", *rest))
+    caption = ", ".join((f"{counted(sum(counts), 'line')} since {months[0]}", *rest))
     return ChartView(*_drawn(points), _place(points[-1]), "; ".join((title, *rest)), caption)
 
 

@@ -21,6 +21,8 @@ from codeinfo.shells.http_charts import decay_chart, trend_chart
 from codeinfo.shells.http_errors import not_routed, status_of
 from codeinfo.shells.http_state import State, state_of
 from codeinfo.shells.http_text import code_lines, lines_address, markdown_html, sentence_html
+from codeinfo.shells.http_views import area_name
+from codeinfo.shells.paper import counted
 
 TEMPLATES = Path(__file__).parent / "web" / "templates"
 PAGES = (
@@ -46,6 +48,7 @@ def _environment() -> jinja2.Environment:
     )
     environment.filters |= {
         "ago": _ago, "size": _size, "distance": _distance, "query": urlencode, "sentence": sentence_html,
+        "counted": counted, "area_name": area_name,
     }  # fmt: skip
     environment.globals |= {
         "code_lines": code_lines, "lines_address": lines_address, "markdown": markdown_html,
@@ -61,7 +64,7 @@ def render(request: Request, template: str, **values: Any) -> HTMLResponse:
 def rendered(request: Request, template: str, **values: Any) -> str:
     """HTML of a template: the whole page, or what htmx asked for."""
     state = state_of(request)
-    shared = {"token": state.token, "here": request.url.path, "fragment": is_fragment(request)}
+    shared = {"token": state.token, "here": request.url.path, "fragment": is_fragment(request), "served": state.here}
     return _environment().get_template(template).render(shared | values)
 
 
@@ -110,7 +113,7 @@ def _ago(stamp: str) -> str:
     for unit, length in (("day", 86_400), ("hour", 3600), ("minute", 60)):
         if seconds >= length:
             count = int(seconds // length)
-            return f"{count} {unit}{'s' if count > 1 else ''} ago"
+            return f"{counted(count, unit)} ago"
     return "just now"
 
 

@@ -18,13 +18,15 @@ from codeinfo.shells import http_pages_chat
 from codeinfo.shells.http_html import form, is_fragment, page, render
 from codeinfo.shells.http_ingest import add_project, folders_below, remove_project
 from codeinfo.shells.http_state import State, file_within
-from codeinfo.shells.http_views import described_routes, picture_of
+from codeinfo.shells.http_views import described_routes, files_of, picture_of
 from codeinfo.types import FileKind, Intent, RelatedMemory
 
 MAX_QUERY_CHARS = 2000
 PANEL_LINES = 120
 LISTED = 8  # entries of each part of the side panel
 SHOWN_PATTERNS = 24
+MAP_AREAS = 24
+MOST_FILES = 100  # of the whole project, when the files of an area are listed
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
@@ -61,9 +63,9 @@ async def _search(request: Request, state: State) -> Response:
     asked = request.query_params
     query = asked.get("q", "").strip()[:MAX_QUERY_CHARS]
     projects = await state.work(lambda call: state.projects())
-    result, root = None, ""
+    result, root = None, asked.get("project", "")
     if query:
-        root = state.root_of(asked.get("project", ""))
+        root = state.root_of(root)
         wanted = _search_request(asked, query, root)
         result = await state.work(lambda call: state.engine.search(wanted, call.progress))
     template = "results.html" if is_fragment(request) else "search.html"
@@ -71,7 +73,7 @@ async def _search(request: Request, state: State) -> Response:
         request,
         template,
         projects=projects,
-        project=root or asked.get("project", ""),
+        project=root or state.root_shown(""),
         query=query,
         asked=asked,
         result=result,
@@ -107,7 +109,7 @@ async def _panel(request: Request, state: State) -> Response:
     path = file_within(root, asked.get("path", ""))
     start, end = _line(asked.get("start", "1")), _line(asked.get("end", "1"))
     found = await state.work(lambda call: _around(state, root, path, start, end, asked.get("symbol", "")[:200]))
-    return render(request, "panel.html", root=root, path=path, start=start, **found)
+    return render(request, "panel.html", root=root, path=path, start=start, listed=LISTED, **found)
 
 
 def _line(text: str) -> int:
@@ -165,7 +167,8 @@ def _memories(state: State, root: str, topic: str) -> tuple[RelatedMemory, ...]:
 
 @page
 async def _projects(request: Request, state: State) -> Response:
-    return render(request, "projects.html", **await state.work(lambda call: _project_values(state)))
+    template = "project_list.html" if is_fragment(request) else "projects.html"
+    return render(request, template, **await state.work(lambda call: _project_values(state)))
 
 
 def _project_values(state: State) -> dict[str, Any]:
@@ -233,12 +236,24 @@ async def _map(request: Request, state: State) -> Response:
     projects = await state.work(lambda call: state.projects())
     values: dict[str, Any] = {"projects": projects, "project": "", "area": asked.get("area", ""), "code_map": None}
     if projects:
-        root = state.root_of(asked.get("project", ""))
-        wanted = code_requests.MapRequest(root, limit=24)
+        root = state.root_shown(asked.get("project", ""))
+        wanted = code_requests.MapRequest(root, limit=MAP_AREAS)
         found = await state.work(lambda call: state.engine.code.map(wanted, call.progress))
         cycles = await state.work(lambda call: state.engine.code.cycles(code_requests.CyclesRequest(root, 10, False)))
         values |= {"project": root, "code_map": found, "picture": picture_of(found), "cycles": cycles}
+        if values["area"]:
+            values |= await state.work(lambda call: _area_files(state, root, values["area"], found))
     return render(request, "map_areas.html" if is_fragment(request) else "map.html", **values)
+
+
+def _area_files(state: State, root: str, name: str, shown: code_requests.CodeMap) -> dict[str, Any]:
+    """The files of one box of the picture, the most needed first."""
+    areas = {area.name: area.files for area in shown.areas}
+    if name not in areas:
+        raise NotFound(f"the map has no area {name}", next_step="It may have changed: open the map again")
+    every = state.engine.code.map(code_requests.MapRequest(root, limit=MOST_FILES, refresh=False)).hubs
+    files = files_of(name, every)
+    return {"area_files": files, "more_files": max(0, areas[name] - len(files))}
 
 
 @page

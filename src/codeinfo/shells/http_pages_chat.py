@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from codeinfo.errors import NotFound
 from codeinfo.requests import answers as requests
 from codeinfo.shells.http_chat import AGENT, CHAT, agent_request, ask_request
 from codeinfo.shells.http_errors import json_response
@@ -45,6 +46,8 @@ async def _chat(request: Request, state: State) -> Response:
 async def _agents(request: Request, state: State) -> Response:
     agents = await state.work(lambda call: state.engine.answers.agents(requests.AgentsRequest()).agents)
     chosen = request.query_params.get("agent", "") or next((one.name for one in agents if not one.problem), "")
+    if chosen and chosen not in (one.name for one in agents):
+        raise NotFound(f"there is no agent {chosen}", next_step="Choose one on the Agents page")
     values = await state.work(lambda call: _talk(state, request, chosen))
     return render(request, "agents.html", agents=agents, **values)
 
@@ -67,7 +70,7 @@ def _talk(state: State, request: Request, agent: str) -> dict[str, Any]:
         "providers": providers.providers,
         "provider_notes": providers.notes,
         "projects": state.projects(),
-        "project": request.query_params.get("project", "") or _first_path(conversation),
+        "project": request.query_params.get("project", "") or _first_path(conversation) or state.root_shown(""),
         "link": citation_link,
         **_listed(state, "active", agent),
     }

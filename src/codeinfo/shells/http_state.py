@@ -117,6 +117,12 @@ class State:
             raise NotFound(what, next_step=f"Add it on the Projects page. Known: {names}", code="REPO_NOT_FOUND")
         return found[0]
 
+    def root_shown(self, name: str) -> str:
+        """What a page shows at first where nothing is chosen: the folder of the server if it is indexed, else a project
+        that is, so that looking at a page does not index a folder that nobody named."""
+        roots = [project.root for project in self.projects()]
+        return self.root_of(name) if name or str(self.here) in roots or not roots else roots[0]
+
     def addable(self, given: str) -> Path:
         """A folder that may become a project: links resolved, below an allowed one."""
         try:

@@ -18,7 +18,7 @@ from codeinfo.requests.answers import Citation
 
 COLOURED_CHARS = 30_000  # a longer text is shown plain: colouring is for reading
 COLOURED_LINE = 2_000
-_PLAIN_WORD = re.compile(r"[a-z]+(?=$|[\s,;:])")
+_PLAIN_WORD = re.compile(r"[a-z]+(?=$|[\s,;]|:(?!/))")
 _TICKED = re.compile(r"`([^`]+)`")
 _CITED = re.compile(r"\[(\d{1,3})(: unverified)?\]")
 _TAGS = frozenset(
@@ -118,10 +118,11 @@ def _with_citations(token: Token, link: Callable[[int], str]) -> Sequence[Token]
     at = 0
     for found in _CITED.finditer(token.content):
         address = link(int(found[1]))
-        if not address:
+        if not address and not found[2]:
             continue
         parts.append(Token("text", "", 0, content=token.content[at : found.start()]))
-        html = f'<a class="cite" href="{escape(address)}" hx-get="{escape(address)}" hx-target="#panel">{found[1]}</a>'
+        opens = f'<a class="cite" href="{escape(address)}" hx-get="{escape(address)}" hx-target="#panel">{found[1]}</a>'
+        html = opens if address else f"[{found[1]}]"  # an answer that was stopped has no list of what it cites
         if found[2]:
             html += '<span class="unverified">unverified</span>'
         parts.append(Token("html_inline", "", 0, content=html))

@@ -8,7 +8,8 @@ from typing import Any
 
 from codeinfo.rank.policy import PolicyItem, PolicySettings, apply_policy, numeric
 from codeinfo.requests.answers import Citation, GradedItem, Turn
-from codeinfo.requests.code import CodeMap, MapArea
+from codeinfo.requests.code import CodeMap, MapArea, MapFile
+from codeinfo.shells.paper import counted
 
 _NO_CUT = 10**9
 
@@ -53,7 +54,7 @@ def calls_of(turn: Turn, root: str) -> tuple[CallView, ...]:
         CallView(
             "search",
             entry.query,
-            f"{len(entry.items)} passages, {len(entry.dropped)} dropped, {entry.verdict}",
+            f"{counted(len(entry.items), 'passage')}, {len(entry.dropped)} dropped, {_verdict(entry.verdict)}",
             False,
             _files(entry.items, root),
             tuple(f"{one.path}:{one.start_line}-{one.end_line}: {one.rule}, {one.detail}" for one in entry.dropped),
@@ -64,6 +65,13 @@ def calls_of(turn: Turn, root: str) -> tuple[CallView, ...]:
         CallView(use.name, use.arguments, use.outcome, use.failed, _files(use.items, root)) for use in turn.tool_calls
     ]
     return (*rounds, *tools)
+
+
+def _verdict(word: str) -> str:
+    """What the loop decided after a search, for those who do not know its words."""
+    return {"answer": "enough to answer", "refine": "searched once more", "rewrite": "searched in other words"}.get(
+        word, word
+    )
 
 
 def _files(items: Sequence[GradedItem], root: str) -> tuple[FileView, ...]:
@@ -158,6 +166,7 @@ class BoxView:
     height: int
     hub: bool
     label: str
+    below: str  # the second line: how many files, or the folder of a single one
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,15 +205,39 @@ def picture_of(code_map: CodeMap) -> PictureView:
         left = (width - len(row) * (_BOX + _GAP) + _GAP) // 2
         for place, area in enumerate(row):
             x, y = left + place * (_BOX + _GAP), _EDGE_MARGIN + number * _ROW
-            boxes[area.name] = BoxView(area, x, y, _BOX, _HEIGHT, area in top, _label(area.name))
+            boxes[area.name] = BoxView(area, x, y, _BOX, _HEIGHT, area in top, _label(area), _below(area))
     edges = tuple(edge for area in code_map.areas for edge in _edges(boxes, area))
     height = 2 * _EDGE_MARGIN + (max(len(rows), 1) - 1) * _ROW + _HEIGHT
     return PictureView(width, height, tuple(boxes.values()), edges)
 
 
-def _label(name: str) -> str:
+def area_name(name: str) -> str:
+    """A folder, a file, or the files that lie in the top folder itself."""
+    return name.removesuffix("/*").replace("*", "") or "the top folder"
+
+
+def files_of(area: str, files: Sequence[MapFile]) -> tuple[MapFile, ...]:
+    """Those of `files` that the area stands for: `src/*` is what lies in `src` itself, `src` also what is below."""
+    folder = area.strip("/*")
+    if area == ".":
+        return tuple(files)
+    if area.endswith("*"):
+        return tuple(one for one in files if one.path.rpartition("/")[0] == folder)
+    return tuple(one for one in files if one.path == area or one.path.startswith(f"{area}/"))
+
+
+def _below(area: MapArea) -> str:
+    return counted(area.files, "file") if area.files != 1 else _shortened(area.name.rpartition("/")[0])
+
+
+def _label(area: MapArea) -> str:
+    name = area_name(area.name)
+    return _shortened(name.rpartition("/")[2] if area.files == 1 else name)
+
+
+def _shortened(name: str) -> str:
     """The end of a path says most of it."""
-    parts = name.removesuffix("/*").split("/")
+    parts = name.split("/")
     while len(parts) > 1 and len("/".join(parts)) > _LABEL_CHARS:
         parts = parts[1:]
     label = "/".join(parts)

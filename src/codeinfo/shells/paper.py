@@ -27,6 +27,11 @@ def clean(text: str) -> str:
     return text.encode("utf-8", "replace").decode().translate(_CONTROLS)
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """`1 file`, `12 files`."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
 class Paper:
     def __init__(self, stream: TextIO, *, colour: bool = True) -> None:
         self._stream = stream

@@ -6,6 +6,10 @@ const token = document.querySelector('meta[name="codeinfo-token"]').content;
 
 document.addEventListener("htmx:configRequest", (event) => {
   event.detail.headers["X-CodeInfo-Token"] = token;
+  if (event.detail.verb !== "get") return;
+  for (const [name, value] of Object.entries(event.detail.parameters)) {
+    if (value === "") delete event.detail.parameters[name]; // an address that people pass on says only what was chosen
+  }
 });
 
 document.getElementById("theme").addEventListener("click", () => {
@@ -20,10 +24,27 @@ document.getElementById("theme").addEventListener("click", () => {
 const panel = document.getElementById("panel");
 let opener = null;
 
+// Each thing that was opened is a step of the history, so that Back leads to the one before and at last closes the panel.
+// The state of a step says what it shows and how many steps lie between it and the page.
 function closePanel() {
-  panel.replaceChildren();
-  if (opener) opener.focus();
+  const steps = history.state?.steps;
+  if (steps) history.go(-steps); // the popstate that follows empties the panel
+  else emptyPanel();
 }
+
+function emptyPanel() {
+  panel.replaceChildren();
+  if (opener?.isConnected) opener.focus();
+}
+
+window.addEventListener("popstate", (event) => {
+  const address = event.state?.panel;
+  if (address) htmx.ajax("GET", address, { target: panel, swap: "innerHTML" });
+  else if (panel.childElementCount) {
+    emptyPanel();
+    event.stopImmediatePropagation(); // the page itself has not changed: htmx need not fetch it again
+  }
+});
 
 document.addEventListener("click", (event) => {
   if (event.target.closest("[data-close]")) closePanel();
@@ -32,15 +53,36 @@ document.addEventListener("click", (event) => {
 });
 
 document.addEventListener("htmx:beforeRequest", (event) => {
-  if (event.detail.target === panel && !panel.contains(event.detail.elt)) opener = event.detail.elt;
+  if (event.detail.target !== panel || !event.detail.elt.matches("[hx-get]")) return;
+  if (!panel.contains(event.detail.elt)) opener = event.detail.elt;
+  const steps = (panel.childElementCount && history.state?.steps) || 0;
+  history.pushState({ panel: event.detail.elt.getAttribute("hx-get"), steps: steps + 1 }, "");
 });
 
 document.addEventListener("htmx:afterSwap", (event) => {
-  if (event.detail.target === panel) panel.querySelector("[data-close]")?.focus();
+  if (event.detail.target === panel) {
+    panel.scrollTop = 0;
+    panel.querySelector("[data-close]")?.focus();
+  }
+  if (event.detail.target?.id === "results") {
+    panel.replaceChildren();
+    document.getElementById("slogan").classList.add("hidden");
+  }
+});
+
+document.addEventListener("htmx:historyRestore", () => panel.replaceChildren());
+
+// What a refused form says stays beside it: the list it would have changed goes on as it was.
+document.addEventListener("htmx:beforeSwap", (event) => {
+  const trouble = document.getElementById("trouble");
+  if (!trouble || event.detail.requestConfig.verb === "get") return;
+  trouble.replaceChildren();
+  if (event.detail.xhr.status >= 400) event.detail.target = trouble;
 });
 
 document.addEventListener("htmx:afterRequest", (event) => {
-  if (event.detail.successful && event.detail.elt.matches("[data-clear]")) event.detail.elt.reset();
+  const done = event.detail.xhr.status < 400 && event.detail.successful;
+  if (done && event.detail.elt.matches("[data-clear]")) event.detail.elt.reset();
 });
 
 document.addEventListener("change", (event) => {
@@ -124,9 +166,24 @@ async function post(path, body) {
   return value;
 }
 
+const STAGES = { search: "Searching:", grade: "Reading", write: "Writing from" };
+
+// The end of the answer, but never past its question: a long answer is read from its beginning.
+function showAnswer() {
+  thread.lastElementChild.scrollIntoView({ block: "end", behavior: "instant" });
+  const asked = [...thread.querySelectorAll(".turn.user")].pop();
+  const above = document.querySelector(".top").getBoundingClientRect().bottom;
+  if (asked && asked.getBoundingClientRect().top < above) asked.scrollIntoView({ block: "start", behavior: "instant" });
+}
+
+function writing(busy) {
+  stop.hidden = !busy;
+  composer.querySelector("[type=submit]").hidden = busy;
+}
+
 function liveTurn() {
   const turn = element("article", "turn assistant live");
-  turn.append(element("p", "steps soft", "…"), element("div", "prose stream"));
+  turn.append(element("p", "steps soft", "Working…"), element("div", "prose stream"));
   thread.append(turn);
   return turn;
 }
@@ -136,21 +193,24 @@ function follow(turn, run) {
   const steps = turn.querySelector(".steps");
   const stream = turn.querySelector(".stream");
   const source = new EventSource(`/chat/runs/${run}/events`);
-  stop.hidden = false;
+  writing(true);
   stop.onclick = () => post(`/chat/runs/${run}/stop`, {});
   source.addEventListener("run", () => stream.replaceChildren());
   source.addEventListener("step", (event) => {
     const told = JSON.parse(event.data);
-    steps.textContent = `${told.stage}: ${told.detail}`;
+    steps.textContent = `${STAGES[told.stage] || told.stage + ":"} ${told.detail}`;
   });
   source.addEventListener("token", (event) => {
+    const following = turn.getBoundingClientRect().bottom < innerHeight;
     stream.append(JSON.parse(event.data).text);
-    turn.scrollIntoView({ block: "end" });
+    if (following) showAnswer();
   });
   source.addEventListener("done", async () => {
     source.close();
-    stop.hidden = true;
+    writing(false);
+    const following = turn.getBoundingClientRect().bottom < innerHeight;
     await htmx.ajax("GET", `/ui/runs/${run}/turn`, { target: turn, swap: "outerHTML" });
+    if (following) showAnswer();
     refreshConversations();
   });
 }
@@ -172,22 +232,25 @@ function question(form) {
 async function ask() {
   const form = new FormData(composer);
   const text = form.get("message").trim();
-  if (!text && !form.get("command")) return;
+  if ((!text && !form.get("command")) || !stop.hidden) return; // what is written next waits in the field
   document.querySelector(".welcome")?.remove();
   const mine = element("article", "turn user");
   mine.append(element("p", "", text || form.get("command")));
   thread.append(mine);
   composer.elements.message.value = "";
   const turn = liveTurn();
+  showAnswer();
   try {
     const started = await post("/ui/runs", question(form));
     composer.dataset.conversation = started.conversationId;
     const address = new URL(location);
     address.searchParams.set("c", started.conversationId);
     history.replaceState(null, "", address);
+    document.title = `${text || form.get("command")} · CodeInfo`;
     follow(turn, started.runId);
   } catch (error) {
     turn.replaceChildren(element("p", "notice bad", error.message));
+    showAnswer();
   }
 }
 
