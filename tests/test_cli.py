@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import pytest
 
 from codeinfo import errors, requests
 from codeinfo.shells import cli, cli_own, progress
-from codeinfo.shells.paper import Paper, clean
+from codeinfo.shells.paper import Paper, Span, clean, counted
 from codeinfo.shells.render import render, window
 from codeinfo.types import Distance, Dropped, Hit, Intent, Quality, SearchResult, Signal, Skip
 
@@ -295,7 +296,7 @@ def test_human_output(engine: Scripted, capsys: pytest.CaptureFixture[str]) -> N
         "",
         "Left out",
         "  src/b.py:1-9  cutoff  1.61 > 1.4",
-        "low confidence (confidence 0.30): one weak match · 1 result · CONCEPTUAL · 3 ms",
+        "low confidence (confidence 0.30): one weak match · 1 result · read as conceptual · 3 ms",
         "hint: Name a symbol.",
         "note: keyword search only",
     ]
@@ -308,6 +309,7 @@ class Terminal(io.StringIO):
 
 def test_a_terminal_gets_colour_and_the_same_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "120")
     coloured, plain, piped = Terminal(), Terminal(), io.StringIO()
     render(FOUND, Paper(coloured), explain=True)
     render(FOUND, Paper(plain, colour=False), explain=True)
@@ -324,6 +326,49 @@ def test_headings_fit_a_terminal_and_are_whole_in_a_pipe(monkeypatch: pytest.Mon
         render(replace(FOUND, hits=(long,)), Paper(stream, colour=False))
     assert len(narrow.getvalue().splitlines()[0]) == 60
     assert "resize" in piped.getvalue().splitlines()[0]
+
+
+def test_text_is_broken_between_words_and_below_its_own_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    rows: list[tuple[Span, ...]] = [
+        ("ok", "index", ("one two three four five six seven eight nine", "dim")),
+        ("ok", "cache", "/a/path/that/is/longer/than/the/line/and/stays/whole free"),
+    ]
+    plain, coloured, piped = Terminal(), Terminal(), io.StringIO()
+    for stream, colour in ((plain, False), (coloured, True), (piped, False)):
+        paper = Paper(stream, colour=colour)
+        paper.table(rows)
+        paper.wrapped(("note: ", "bold"), "a hint that is a little longer than the line is wide", hang=6)
+    broken = [
+        "  ok  index  one two three four five six seven",
+        "             eight nine",
+        "  ok  cache  /a/path/that/is/longer/than/the/line/and/stays/whole",
+        "             free",
+        "note: a hint that is a little longer than the line",
+        "      is wide",
+    ]
+    assert plain.getvalue().splitlines() == broken
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured.getvalue()).splitlines() == broken
+    assert len(piped.getvalue().splitlines()) == 3  # programs get one line for each
+
+
+def test_code_that_is_cut_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    narrow = Terminal()
+    long = replace(FOUND.hits[0], text="\t\treturn first_of_many(words) + second_of_many(words) + third")
+    render(replace(FOUND, hits=(long,)), Paper(narrow, colour=False))
+    (line,) = [line for line in narrow.getvalue().splitlines() if "first_of_many" in line]
+    assert len(line) == 60  # tabs are wide
+    assert line.endswith("…")
+
+
+def test_numbers_and_nouns_agree() -> None:
+    assert [counted(1, "file"), counted(1200, "file"), counted(2, "memory", "memories")] == [
+        "1 file",
+        "1,200 files",
+        "2 memories",
+    ]
 
 
 def test_control_characters_are_shown_not_obeyed() -> None:

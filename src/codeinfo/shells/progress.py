@@ -60,7 +60,9 @@ class Drawing:
 
 
 def line(progress: Progress) -> str:
-    """`parse ━━━━╌╌╌╌ 120/480 files, 310/s, 3 skipped`."""
+    """`index ━━━━╌╌╌╌ 120/480 files, 310/s, 3 skipped`."""
+    if not progress.total and not progress.done:
+        return "looking for files" if progress.phase == "walk" else progress.phase
     parts = [f"{progress.phase:<6}"]
     if progress.total:
         full = min(BAR, BAR * progress.done // progress.total)

@@ -8,7 +8,7 @@ from typing import Any
 
 from codeinfo import requests
 from codeinfo.config import Config, table
-from codeinfo.shells.paper import Paper, Span
+from codeinfo.shells.paper import Paper, Span, counted
 from codeinfo.types import Hit, HitContext, SearchResult
 
 SNIPPET_LINES = 8  # of each hit: enough to recognise it, few enough to see ten hits at once
@@ -73,11 +73,12 @@ def _heading(number: int, hit: Hit, paper: Paper) -> None:
         metric = METRICS.get(hit.distance.metric, hit.distance.metric)
         details.append(f"distance {hit.distance.value:.3f} ({metric})")
     if hit.more:
-        details.append("also lines " + ", ".join(f"{start}-{end}" for start, end in hit.more))
+        ranges = [str(start) if start == end else f"{start}-{end}" for start, end in hit.more]
+        details.append(("also line " if ranges[0].isdecimal() else "also lines ") + ", ".join(ranges))
     if hit.context is not None:
         details += _context(hit.context)
     if details:
-        paper.line("    ", (" · ".join(details), "dim"))
+        paper.wrapped("    ", (" · ".join(details), "dim"), hang=4)
     if hit.context is not None:
         _around(hit.context, paper)
 
@@ -85,18 +86,18 @@ def _heading(number: int, hit: Hit, paper: Paper) -> None:
 def _context(context: HitContext) -> list[str]:
     details = [" in ".join(filter(None, (context.type, context.layer)))] if context.type or context.layer else []
     if context.imported_by_count:
-        details.append(f"imported by {context.imported_by_count}")
+        details.append(f"imported by {counted(context.imported_by_count, 'file')}")
     if context.has_tests and not context.tests:
         details.append("has tests")
-    return [*details, context.trend] if context.trend else details
+    return [*details, context.trend.lower()] if context.trend else details
 
 
 def _around(context: HitContext, paper: Paper) -> None:
     for label, places in (("called by", context.callers), ("tested in", context.tests)):
         if places:
-            paper.line("    ", (f"{label} {', '.join(places)}", "dim"))
+            paper.wrapped("    ", (f"{label} {', '.join(places)}", "dim"), hang=4)
     if context.pattern_warning:
-        paper.line("    ", (context.pattern_warning, "yellow"))
+        paper.wrapped("    ", (context.pattern_warning, "yellow"), hang=4)
 
 
 def _shown(hit: Hit) -> str:
@@ -127,7 +128,7 @@ def _snippet(hit: Hit, wanted: set[str], paper: Paper, whole: bool) -> None:
         if index != previous + 1:
             paper.line("         ", ("⋮", "dim"))
         gutter = f"{hit.text_line + index:>7} │ "
-        paper.line((gutter, "dim"), *_marked(lines[index][: max(20, paper.width - len(gutter))], wanted))
+        paper.line((gutter, "dim"), *_marked(paper.cut(lines[index], len(gutter)), wanted))
         previous = index
     paper.line()
 
@@ -173,17 +174,18 @@ def _footer(result: SearchResult, paper: Paper) -> None:
     spans.append(f" (confidence {quality.confidence:.2f})")
     if quality.reasons and not good:
         spans.append(": " + "; ".join(quality.reasons))
-    count = len(result.hits)
-    spans.append((f" · {count} result{'' if count == 1 else 's'} · {result.intent} · {result.took_ms:.0f} ms", "dim"))
-    paper.line(*spans)
+    read = result.intent.lower().replace("_", " ")
+    count = counted(len(result.hits), "result")
+    spans.append((f" · {count} · read as {read} · {result.took_ms:.0f} ms", "dim"))
+    paper.wrapped(*spans, hang=2)
     if quality.hint:
-        paper.line(("hint: ", "bold"), quality.hint)
+        paper.wrapped(("hint: ", "bold"), quality.hint, hang=6)
     _notes(result.notes, paper)
 
 
 def _notes(notes: tuple[str, ...], paper: Paper) -> None:
     for note in notes:
-        paper.line(("note: ", "bold yellow"), note)
+        paper.wrapped(("note: ", "bold yellow"), note, hang=6)
 
 
 # --- the others ----------------------------------------------------------------------------------------------------
@@ -192,8 +194,8 @@ def _notes(notes: tuple[str, ...], paper: Paper) -> None:
 def _index(response: requests.IndexResponse, paper: Paper) -> None:
     for report in response.reports:
         how = "rebuilt" if report.rebuilt else "indexed"
-        summary = f"  {how} {report.files} files, {report.chunks} chunks in {report.took_ms / 1000:.2f} s"
-        paper.line((report.root, "bold cyan"), summary)
+        size = f"{counted(report.files, 'file')}, {counted(report.chunks, 'chunk')}"
+        paper.line((report.root, "bold cyan"), f"  {how} {size} in {report.took_ms / 1000:.2f} s")
         counts = {name: getattr(report, name) for name in ("added", "changed", "renamed", "removed", "unchanged")}
         done = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
         paper.line("  ", (done or "there is nothing here that can be indexed", "dim"))
@@ -218,7 +220,7 @@ def _status(report: requests.StatusReport, paper: Paper) -> None:
         rows: list[tuple[Span, Span]] = [("location", item.location)]
         if item.state != "missing":
             rows += [
-                ("content", f"{item.files} files, {item.chunks} chunks, {megabytes(item.bytes)}"),
+                ("content", f"{counted(item.files, 'file')}, {counted(item.chunks, 'chunk')}, {megabytes(item.bytes)}"),
                 ("indexed", f"{item.indexed_at or 'never finished'} (generation {item.generation})"),
                 ("vectors", f"{item.model_id}, {item.dimension} dimensions" if item.model_id else "none: keyword only"),
                 ("pending", f"{item.added} to add, {item.changed} changed, {item.removed} to remove"),
@@ -256,7 +258,7 @@ def _doctor(report: requests.DoctorReport, paper: Paper) -> None:
     paper.table([((state, STATES.get(state, "")), name, detail) for state, name, detail in rows])
     for check in report.checks:
         if check.next_step and check.state != "ok":
-            paper.line((f"{check.name}: ", "bold"), check.next_step)
+            paper.wrapped((f"{check.name}: ", "bold"), check.next_step, hang=2)
 
 
 def _config(config: Config, paper: Paper) -> None:

@@ -44,7 +44,7 @@ def after(answer: answers.Answer, paper: Paper, *, trace: bool = False) -> None:
             )
         paper.table(rows)
     for note in answer.notes:
-        paper.line(("note: ", "bold yellow"), note)
+        paper.wrapped(("note: ", "bold yellow"), note, hang=6)
     if trace:
         render_trace(answer, paper)
     if answer.usage.calls:
@@ -104,24 +104,26 @@ def _run(run: answers.AgentRun, paper: Paper) -> None:
 
 def _providers(found: answers.ProviderList, paper: Paper) -> None:
     width = max((len(one.name) for one in found.providers), default=0)
+    room = max((len(one.base_url) for one in found.providers), default=0)
     for one in found.providers:
         words = STATES.get(one.state, one.state)
         state: Span = (words, "green" if one.state == "ok" else "yellow" if one.configured else "dim")
         used: Span = ("  used by ask", "magenta") if one.chosen else ""
-        paper.line((one.name.ljust(width), "bold cyan"), f"  {one.base_url}  ", state, used)
+        paper.line((one.name.ljust(width), "bold cyan"), f"  {one.base_url.ljust(room)}  ", state, used)
         for model in one.models:
             paper.line("    ", model)
         if one.detail and one.configured:
             paper.line("    ", (one.detail, "yellow"))
     if not any(one.chosen for one in found.providers):
         paper.line("No chat model: `codeinfo ask` quotes the best passages.")
+        paper.wrapped("Start one of these, or set `llm.base_url` to an endpoint of your own.", hang=2)
     for note in found.notes:
-        paper.line(("note: ", "bold yellow"), note)
+        paper.wrapped(("note: ", "bold yellow"), note, hang=6)
 
 
 def _agents(found: answers.AgentList, paper: Paper) -> None:
     for one in found.agents:
-        paper.line((one.name, "bold cyan"), "  ", (one.problem, "red") if one.problem else one.description)
+        paper.wrapped((one.name, "bold cyan"), "  ", (one.problem, "red") if one.problem else one.description, hang=4)
         paper.table([(command.name, command.description) for command in one.commands], indent=4)
 
 

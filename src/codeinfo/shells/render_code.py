@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from codeinfo.requests import code as requests
-from codeinfo.shells.paper import Paper, Span
+from codeinfo.shells.paper import Paper, Span, counted
 
 SEVERITIES = {"high": "bold red", "medium": "yellow", "low": ""}
-BAR = 12  # characters
+BAR = 8  # characters
 KIND = 11  # characters; "interface " and the like
 
 
@@ -17,7 +17,7 @@ def render(result: Any, paper: Paper, *, explain: bool = False) -> None:
     _RENDERERS[type(result)](result, paper)
 
 
-def _place(path: str, line: int) -> Span:
+def _place(path: str, line: int) -> tuple[str, str]:
     return (f"{path}:{line}", "bold cyan")
 
 
@@ -28,7 +28,7 @@ def _more(shown: int, total: int, paper: Paper) -> None:
 
 def _notes(notes: Sequence[str], paper: Paper) -> None:
     for note in notes:
-        paper.line(("note: ", "bold yellow"), note)
+        paper.wrapped(("note: ", "bold yellow"), note, hang=6)
 
 
 def _symbols(result: requests.SymbolList, paper: Paper) -> None:
@@ -39,7 +39,8 @@ def _symbols(result: requests.SymbolList, paper: Paper) -> None:
             paper.line((path, "bold cyan"))
         written = "  " * symbol.qualified.count(".") + (symbol.signature or symbol.name)
         mark: Span = " " if symbol.exported else ("·", "dim")
-        paper.line((f"{symbol.start_line:>6} ", "dim"), mark, (f"{symbol.kind:<{KIND}}", "magenta"), written)
+        spans: list[Span] = [(f"{symbol.start_line:>6} ", "dim"), mark, (f"{symbol.kind:<{KIND}}", "magenta"), written]
+        paper.wrapped(*spans, hang=12 + KIND, least=8 + KIND)
         if symbol.doc:
             paper.line(" " * (8 + KIND), (paper.fitted(symbol.doc, 8 + KIND), "dim"))
     _more(len(result.symbols), result.total, paper)
@@ -58,38 +59,44 @@ def _definitions(result: requests.DefinitionList, paper: Paper) -> None:
 
 
 def _references(result: requests.ReferenceReport, paper: Paper) -> None:
-    for symbol in result.definitions:
-        spans: list[Span] = [("defined  ", "dim"), _place(symbol.path, symbol.start_line)]
-        paper.line(*spans, "  ", (symbol.kind, "magenta"), f"  {symbol.qualified}")
+    paper.table([(("defined", "dim"), *_definition(symbol)) for symbol in result.definitions], indent=0)
     file = ""
     for usage in sorted(result.usages, key=lambda usage: (usage.file, usage.line)):
         if usage.file != file:
             file = usage.file
             paper.line((file, "bold cyan"))
         unsure: Span = (" ", "") if usage.confidence == "resolved" else ("?", "yellow")
-        paper.line((f"{usage.line:>7} ", "dim"), unsure, (f" {usage.edge.lower():<15} ", "magenta"), usage.preview)
+        edge = f" {usage.edge.lower():<15} "
+        paper.line((f"{usage.line:>7} ", "dim"), unsure, (edge, "magenta"), paper.fitted(usage.preview, 9 + len(edge)))
     _more(len(result.usages), result.usage_count, paper)
     syntactic = result.usage_count - result.resolved_count
-    counted = f"{result.usage_count} uses in {result.file_count} files"
-    counted += f": {result.resolved_count} resolved, {syntactic} by name only"
-    paper.line((counted, "dim"), ("" if result.is_complete else ", not complete", "yellow"))
+    found = f"{counted(result.usage_count, 'use')} in {counted(result.file_count, 'file')}"
+    found += f": {result.resolved_count} resolved, {syntactic} by name only"
+    paper.line((found, "dim"), ("" if result.is_complete else ", not complete", "yellow"))
     _notes(result.notes, paper)
 
 
+def _definition(symbol: requests.SymbolInfo) -> tuple[Span, ...]:
+    return _place(symbol.path, symbol.start_line), (symbol.kind, "magenta"), symbol.qualified
+
+
 def _calls(result: requests.CallGraph, paper: Paper) -> None:
-    for symbol in result.definitions:
-        paper.line(_place(symbol.path, symbol.start_line), "  ", (symbol.kind, "magenta"), f"  {symbol.qualified}")
+    paper.table([_definition(symbol) for symbol in result.definitions], indent=0)
     for title, edges, end in (("called by", result.callers, "source"), ("calls", result.callees, "target")):
         paper.line((f"{title} ({len(edges)})", "bold"))
-        for edge in edges:
-            unsure: Span = " " if edge.confidence == "resolved" else ("?", "yellow")
-            kind = "" if edge.kind == "CALLS" else f"  {edge.kind.lower()}"
-            paper.line("  ", unsure, f" {getattr(edge, end)}  ", (f"{edge.path}:{edge.line}{kind}", "dim"))
+        paper.table([_call_row(edge, getattr(edge, end)) for edge in edges])
     heritage = [edge for edge in result.related if edge.kind in ("EXTENDS", "IMPLEMENTS")]
     for edge in heritage:
         paper.line((edge.kind.lower(), "bold"), f"  {edge.target}")
     if not result.is_complete:
         paper.line(("not complete: raise --limit to see all", "yellow"))
+
+
+def _call_row(edge: requests.CodeEdge, other: str) -> tuple[Span, ...]:
+    """Where the call stands and the other end of it, without the file where that is the same."""
+    unsure: Span = " " if edge.confidence == "resolved" else ("?", "yellow")
+    kind = "" if edge.kind == "CALLS" else f"  ({edge.kind.lower().replace('_', ' ')})"
+    return unsure, (f"{edge.path}:{edge.line}", "dim"), other.removeprefix(f"{edge.path}::") + kind
 
 
 def _imports(result: requests.ModuleImports, paper: Paper) -> None:
@@ -106,7 +113,7 @@ def _imports(result: requests.ModuleImports, paper: Paper) -> None:
     paper.line((f"imported by ({result.imported_by_count})", "bold"))
     paper.table([(_place(item.path, item.line), ", ".join(item.names)) for item in result.imported_by])
     if result.tests:
-        paper.line(("tests  ", "bold"), ", ".join(result.tests))
+        paper.wrapped(("tests  ", "bold"), ", ".join(result.tests), hang=7)
 
 
 def _cycles(result: requests.CycleReport, paper: Paper) -> None:
@@ -116,20 +123,23 @@ def _cycles(result: requests.CycleReport, paper: Paper) -> None:
             paper.line("    ", _place(path, line), " →")
         paper.line("    ", (cycle.files[0], "dim"))
     _more(len(result.cycles), result.total, paper)
-    counted = (
-        f"{result.files} files, {result.edges} imports, {result.external} lead outside, {result.unresolved} unresolved"
-    )
-    paper.line((f"{result.total} cycles", "bold red" if result.total else "green"), (f"  {counted}", "dim"))
+    seen = f"{counted(result.files, 'file')}, {counted(result.edges, 'import')}, {result.external} lead outside"
+    state = "bold red" if result.total else "green"
+    paper.line((counted(result.total, "cycle"), state), (f"  {seen}, {result.unresolved} unresolved", "dim"))
 
 
 def _impact(result: requests.ImpactReport, paper: Paper) -> None:
-    paper.line((result.path, "bold cyan"), f"  a change may affect {result.total} files")
+    paper.line((result.path, "bold cyan"), f"  a change may affect {counted(result.total, 'file')}")
+    rows: list[tuple[Span, ...]] = []
     for item in result.files:
-        mark: Span = ("test ", "green") if item.is_test else "     "
-        paper.line("  " * item.hops, mark, _place(item.path, item.line), (f"  needs {item.via}", "dim"))
+        place, style = _place(item.path, item.line)
+        through = "" if item.via == result.path else f"through {item.via}"  # the nearest need the file itself
+        mark: Span = ("test", "green") if item.is_test else "    "
+        rows.append((mark, ("  " * (item.hops - 1) + place, style), (through, "dim")))
+    paper.table(rows)
     _more(len(result.files), result.total, paper)
     if result.tests:
-        paper.line(("tests to run  ", "bold"), ", ".join(result.tests))
+        paper.wrapped(("tests to run  ", "bold"), ", ".join(result.tests), hang=14)
 
 
 def _hotspots(result: requests.HotspotReport, paper: Paper) -> None:
@@ -141,8 +151,8 @@ def _hotspots(result: requests.HotspotReport, paper: Paper) -> None:
 
 def _hot_row(item: requests.Hotspot) -> tuple[Span, ...]:
     bar = "█" * max(1, round(BAR * item.score))
-    counted = f"{item.commits} commits by {item.authors}, +{item.added} −{item.removed}, {item.lines} lines"
-    return ((f"{bar:<{BAR}}", "red"), (item.path, "bold cyan"), (counted, "dim"))
+    told = f"{counted(item.commits, 'commit')} by {item.authors}, +{item.added} −{item.removed}"
+    return ((f"{bar:<{BAR}}", "red"), (item.path, "bold cyan"), (f"{told}, {counted(item.lines, 'line')}", "dim"))
 
 
 def _unused(result: requests.UnusedReport, paper: Paper) -> None:
@@ -165,7 +175,8 @@ def _map(result: requests.CodeMap, paper: Paper) -> None:
             paper.line(line)
         return
     languages = ", ".join(f"{name} {count}" for name, count in list(result.languages.items())[:6])
-    paper.line((result.root, "bold cyan"), f"  {result.files} files, {result.edges} edges, {result.cycles} cycles")
+    sizes = ((result.files, "file"), (result.edges, "import"), (result.cycles, "cycle"))
+    paper.line((result.root, "bold cyan"), "  " + ", ".join(counted(*size) for size in sizes))
     paper.line(("  " + (languages or "no code"), "dim"))
     _section("Starts at", [(f.path, f"imports {f.imports}") for f in result.entry_points], paper)
     rows = [
@@ -192,14 +203,16 @@ def _layers(areas: Sequence[requests.MapArea], paper: Paper) -> None:
     paper.line(("Layers", "bold"), ("  the upper ones need the lower ones", "dim"))
     if any(area.in_cycle for area in areas):
         paper.line(("  mutual: folders that need each other, directly or through others", "dim"))
-    for layer in sorted({area.layer for area in areas}, reverse=True):
-        for area in (area for area in areas if area.layer == layer):
-            needs = ", ".join(list(area.needs)[:4]) + ("…" if len(area.needs) > 4 else "")
-            style = "red" if area.in_cycle else "cyan"
-            files = f"  {area.files} file" + "s" * (area.files != 1)
-            spans: list[Span] = [(f"  {layer:>2}  ", "dim"), (area.name, style), files]
-            mutual = ("  mutual" if area.in_cycle else "", "red")
-            paper.line(*spans, mutual, (f"  → {needs}" if needs else "", "dim"))
+    rows: list[tuple[Span, ...]] = []
+    for area in sorted(areas, key=lambda area: -area.layer):
+        needs = ", ".join(list(area.needs)[:4]) + ("…" if len(area.needs) > 4 else "")
+        name = (area.name, "red" if area.in_cycle else "cyan")
+        mutual = ("mutual" if area.in_cycle else "", "red")
+        told = (f"→ {needs}" if needs else "", "dim")
+        rows.append(((f"{area.layer:>2}", "dim"), name, counted(area.files, "file"), mutual, told))
+    if not any(area.in_cycle for area in areas):
+        rows = [(*row[:3], row[4]) for row in rows]
+    paper.table(rows)
 
 
 _RENDERERS: dict[type, Callable[[Any, Paper], None]] = {

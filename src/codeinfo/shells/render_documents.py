@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from codeinfo.requests import documents as requests
-from codeinfo.shells.paper import Paper, Span
+from codeinfo.shells.paper import Paper, Span, counted
 
 LINES_SHOWN = 6  # of a passage
 PATHS_SHOWN = 10
@@ -17,7 +17,7 @@ STATES = {"ready": "green", "stale": "yellow", "missing": "bold red"}
 def render(result: Any, paper: Paper, *, explain: bool = False) -> None:
     _RENDERERS[type(result)](result, paper)
     for note in getattr(result, "notes", ()):
-        paper.line(("note: ", "bold yellow"), note)
+        paper.wrapped(("note: ", "bold yellow"), note, hang=6)
 
 
 def _sync(response: requests.SyncResponse, paper: Paper) -> None:
@@ -25,7 +25,7 @@ def _sync(response: requests.SyncResponse, paper: Paper) -> None:
         paper.line("No collections yet. `codeinfo docs add FOLDER` adds one.")
     for report in response.reports:
         plan = report.plan
-        state = f"{report.documents} documents, {report.chunks} passages"
+        state = _size(report.documents, report.chunks)
         if report.dry_run:
             state = "would change" if plan.added or plan.changed or plan.removed else "would stay as it is"
         paper.line((report.name, "bold cyan"), f"  {state}  ", (report.collection, "dim"))
@@ -42,6 +42,10 @@ def _sync(response: requests.SyncResponse, paper: Paper) -> None:
             paper.line("  ", ("note: ", "bold yellow"), note)
 
 
+def _size(documents: int, passages: int) -> str:
+    return f"{counted(documents, 'document')}, {counted(passages, 'passage')}"
+
+
 def _paths(sign: str, paths: tuple[str, ...], paper: Paper) -> None:
     for path in paths[:PATHS_SHOWN]:
         paper.line(f"  {sign} {path}")
@@ -54,9 +58,9 @@ def _list(response: requests.DocsListResponse, paper: Paper) -> None:
         paper.line("No collections yet. `codeinfo docs add FOLDER` adds one.")
     for item in response.collections:
         paper.line((item.name, "bold cyan"), "  ", (item.state, STATES.get(item.state, "")), "  ", (item.id, "dim"))
-        content = f"{item.documents} documents, {item.passages} passages"
+        content = _size(item.documents, item.passages)
         paper.table([("from", f"{item.url} ({item.kind}, {item.origin})"), ("content", content)])
-        paper.table([(doc.document, doc.format, f"{doc.passages} passages") for doc in item.listing], indent=4)
+        paper.table([(doc.document, doc.format, counted(doc.passages, "passage")) for doc in item.listing], indent=4)
 
 
 def _removed(response: requests.DocsRemoveResponse, paper: Paper) -> None:
@@ -67,7 +71,8 @@ def _removed(response: requests.DocsRemoveResponse, paper: Paper) -> None:
 def _pack(response: requests.DocsPackResponse, paper: Paper) -> None:
     size = f"{response.bytes / 1_000_000:.1f} MB"
     paper.line(
-        (response.file, "bold cyan"), f"  {response.name} {response.version}: {response.documents} documents, {size}"
+        (response.file, "bold cyan"),
+        f"  {response.name} {response.version}: {counted(response.documents, 'document')}, {size}",
     )
     paper.line("  ", (f"sha256 {response.sha256}", "dim"))
     for skip in response.skipped:
@@ -95,7 +100,7 @@ def _hit(number: int, hit: requests.DocumentHit, paper: Paper) -> None:
         paper.line("    ", (f"distance {hit.distance:.3f} (cosine, lower is closer)", "dim"))
     lines = [line for line in hit.content.splitlines() if line.strip()]
     for line in lines[:LINES_SHOWN]:
-        paper.line("    ", line[: max(20, paper.width - 4)])
+        paper.line("    ", paper.cut(line, 4))
     paper.line()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from codeinfo.requests.integration import InstallReport, SavingsReport
 from codeinfo.requests.vectors import ProjectsResult, VectorSearchResult
-from codeinfo.shells.paper import Paper
+from codeinfo.shells.paper import Paper, counted
 
 _ACTION_STYLES = {"added": "green", "updated": "green", "removed": "green", "failed": "red", "kept": "yellow"}
 
@@ -37,22 +37,30 @@ def _install(report: InstallReport, paper: Paper) -> None:
 
 def _savings(report: SavingsReport, paper: Paper) -> None:
     if not report.calls:
-        paper.line("No tool has been called in this time.")
+        paper.wrapped(
+            "No agent has called a tool in this time. `codeinfo install` gives CodeInfo to your agents.", hang=2
+        )
         return
     for day in report.days:
         paper.line((day.day, "bold"))
         rows = [
-            (one.tool, f"{one.calls} calls", f"{one.returned:,} returned", f"{one.files:,} in files", f"{one.saved:,}")
+            (
+                one.tool,
+                counted(one.calls, "call"),
+                f"{one.returned:,} returned",
+                f"{one.files:,} in files",
+                f"{one.saved:,}",
+            )
             for one in day.tools
         ]
         paper.table([(*row[:4], f"{row[4]} saved") for row in rows])
-    paper.line(f"{report.calls} calls: about {report.saved:,} tokens saved ({report.returned:,} returned)")
+    paper.line(f"{counted(report.calls, 'call')}: about {report.saved:,} tokens saved ({report.returned:,} returned)")
 
 
 def _projects(result: ProjectsResult, paper: Paper) -> None:
     if not result.projects:
-        paper.line("Nothing is indexed yet.")
-    paper.table([(one.name, one.state, f"{one.files:,} files", one.root) for one in result.projects], indent=0)
+        paper.line("Nothing is indexed yet: a first search in a folder indexes it, or `codeinfo index`.")
+    paper.table([(one.name, one.state, counted(one.files, "file"), one.root) for one in result.projects], indent=0)
 
 
 def _matches(result: VectorSearchResult, paper: Paper) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from codeinfo.jsonable import dumps
 from codeinfo.requests import knowledge as requests
-from codeinfo.shells.paper import Paper, Span
+from codeinfo.shells.paper import Paper, Span, counted
 from codeinfo.types import Card, RelatedMemory
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -26,11 +26,13 @@ def render(result: Any, paper: Paper, *, explain: bool = False) -> None:
 def memory(item: RelatedMemory, paper: Paper, indent: str = "") -> None:
     state: Span = ("stale", "yellow") if item.stale else f"counts {item.confidence:.0%}"
     paper.line(indent, (item.id, "bold cyan"), f"  {item.type}, {item.category}  ", state, f"  {item.date[:10]}")
-    paper.line(indent, "  ", item.memory)
+    hang = len(indent) + 2
+    paper.wrapped(indent, "  ", item.memory, hang=hang)
     if item.reason:
-        paper.line(indent, "  ", ("because ", "dim"), item.reason)
+        paper.wrapped(indent, "  ", ("because ", "dim"), item.reason, hang=hang)
     scope = f"{item.scope} · " if item.scope else ""
-    paper.line(indent, "  ", (f"{scope}{item.label}", "dim"))
+    origin = item.label.partition(";")[0]  # what follows is for agents
+    paper.wrapped(indent, "  ", (f"{scope}{origin}", "dim"), hang=hang)
 
 
 def memories(items: Sequence[RelatedMemory], paper: Paper) -> None:
@@ -49,7 +51,7 @@ def _remembered(result: requests.Remembered, paper: Paper) -> None:
 def _list(result: requests.MemoryList, paper: Paper) -> None:
     for item in result.memories:
         memory(item, paper)
-    paper.line((f"{len(result.memories)} of {result.total} memories", "dim"))
+    paper.line((f"{len(result.memories)} of {counted(result.total, 'memory', 'memories')}", "dim"))
     _notes(result.notes, paper)
 
 
@@ -73,7 +75,7 @@ def _patterns(report: requests.PatternReport, paper: Paper) -> None:
     for (category, question, language), group in groupby(
         report.patterns, key=lambda p: (p.category, p.question, p.language)
     ):
-        paper.line((category, "bold"), f": {question} ", (language, "dim"))
+        paper.line((category, "bold"), f": {question}", (f", {language}", "dim"))
         rows: list[tuple[Span, ...]] = [
             (
                 f"{p.adoption:>3} %",
@@ -81,14 +83,15 @@ def _patterns(report: requests.PatternReport, paper: Paper) -> None:
                 (p.trend or "-", TRENDS.get(p.trend, "dim")),
                 p.guidance or "-",
                 *((_sparkline(p.history),) if p.history else ()),
-                (f"{p.files} files, newest {p.newest or 'unknown'}, {p.examples[0]}", "dim"),
+                (f"{counted(p.files, 'file')}, newest {p.newest or 'unknown'}, {p.examples[0]}", "dim"),
             )
             for p in group
         ]
         paper.table(rows)
     for conflict in report.conflicts:
         one, other = (f"{n} {a} %" for n, a in zip(conflict.patterns, conflict.adoption, strict=True))
-        paper.line(("conflict ", "bold yellow"), f"{conflict.question} ({conflict.language}): {one} against {other}")
+        told = f"{conflict.question} ({conflict.language}): {one} against {other}"
+        paper.wrapped(("conflict ", "bold yellow"), told, hang=9)
     if report.golden_files:
         paper.line(("Golden files", "bold"))
         paper.table(
@@ -146,6 +149,9 @@ def _style(report: requests.StyleReport, paper: Paper) -> None:
 
 
 def _review(packet: requests.ReviewPacket, paper: Paper) -> None:
+    if not packet.files:
+        paper.line(f"Nothing differs from {packet.base[:12]}: --base names another commit to compare with.")
+        return
     paper.line(("against ", "bold"), packet.base[:12])
     paper.table([(item.state, item.path, f"+{item.added} -{item.removed}") for item in packet.files])
     _section("Changed symbols", [f"{s.name}  {s.kind}  {s.place}  {s.lines} lines" for s in packet.symbols], paper)
@@ -167,7 +173,7 @@ def _section(title: str, lines: Sequence[str], paper: Paper) -> None:
     if lines:
         paper.line((title, "bold"))
         for line in lines:
-            paper.line("  ", line)
+            paper.wrapped("  ", line, hang=4)
 
 
 # --- the card ------------------------------------------------------------------------------------------------------
@@ -177,7 +183,7 @@ def card(item: Card, paper: Paper, *, explain: bool) -> None:
     state: Span = ("ready", "bold green") if item.ready else ("not ready", "bold yellow")
     paper.line(state, f"  {item.score:g} points")
     if item.next_action:
-        paper.line(("next: ", "bold"), item.next_action)
+        paper.wrapped(("next: ", "bold"), item.next_action, hang=6)
     if item.patterns:
         _section("Do", item.patterns.do, paper)
         _section("Avoid", item.patterns.avoid, paper)
@@ -196,7 +202,7 @@ def card(item: Card, paper: Paper, *, explain: bool) -> None:
 
 def _notes(notes: Sequence[str], paper: Paper) -> None:
     for note in notes:
-        paper.line(("note: ", "bold yellow"), note)
+        paper.wrapped(("note: ", "bold yellow"), note, hang=6)
 
 
 _RENDERERS: dict[type, Callable[[Any, Paper], None]] = {
