@@ -90,7 +90,11 @@ def test_other_addresses_need_a_token_for_everything(project: Path) -> None:
     with pytest.raises(UsageError, match="stands for every address"):
         serve(Config.load({}, project), host="0.0.0.0", port=0, allowed=(), token_file="x", open_page=False)
     with client(project, private=True) as web:
-        assert web.get("/").status_code == 401
+        refused = web.get("/", headers={"accept": "text/html"})
+        assert refused.status_code == 401
+        assert refused.headers["content-type"].startswith("text/plain")
+        assert "?token=" in refused.text  # a person learns how to get in
+        assert web.get("/").json()["error"]["code"] == "TOKEN_REQUIRED"
         assert web.get("/version").status_code == 401
         assert web.get("/version", headers=token()).status_code == 200
         entered = web.get(f"/?token={TOKEN}", follow_redirects=False)

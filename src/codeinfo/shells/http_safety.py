@@ -125,7 +125,7 @@ class Guard:
             return
         refusal = self._refusal(scope, headers)
         if refusal is not None:
-            await _answer(sealed, *refusal)
+            await _answer(sealed, *refusal, readable="text/html" in headers.get("accept", ""))
             return
         await self._app(scope, _bounded(receive), sealed)
 
@@ -144,6 +144,9 @@ class Guard:
             return 413, "BODY_TOO_LARGE", f"a body may have {MAX_BODY_BYTES} bytes", "Send less"
         if self._needs_token(scope) and not self._has_token(headers):
             next_step = f"Send the content of {TOKEN_FILE} in the data folder as {TOKEN_HEADER}"
+            if self._access.private:
+                next_step = "Open the first page once with ?token= and what the token file holds"
+                next_step += f"; programs send it as {TOKEN_HEADER}"
             return 401, "TOKEN_REQUIRED", "this needs the server's token", next_step
         return None
 
@@ -232,10 +235,13 @@ def _sealed(send: Send, *, cacheable: bool) -> Send:
     return sealed
 
 
-async def _answer(send: Send, status: int, code: str, what: str, next_step: str) -> None:
-    body = dumps({"error": {"code": code, "message": what, "next": next_step}}).encode()
+async def _answer(send: Send, status: int, code: str, what: str, next_step: str, *, readable: bool) -> None:
+    """JSON for programs, the same words for a person who opened the address."""
+    told = f"{what[0].upper()}{what[1:]}.\n{next_step}.\n" if readable else ""
+    body = (told or dumps({"error": {"code": code, "message": what, "next": next_step}})).encode()
+    kind = b"text/plain; charset=utf-8" if readable else b"application/json"
     length = str(len(body)).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", length), (b"connection", b"close")]
+    headers = [(b"content-type", kind), (b"content-length", length), (b"connection", b"close")]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
