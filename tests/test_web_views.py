@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
+from web_tools import client, index, make_project
 
 from codeinfo.requests.answers import Citation, GradedItem, Round, ToolUse, Turn
 from codeinfo.requests.code import CodeMap, MapArea, MapFile
@@ -126,6 +128,53 @@ def test_the_map_puts_what_is_needed_below_and_marks_cycles() -> None:
     within_row = [edge.path for edge in picture.edges if edge.cycle]
     assert all(f" {height['store']} C" in path and path.endswith(f" {height['store']}") for path in within_row)
     assert all(box.x >= 0 and box.x + box.width <= picture.width for box in picture.boxes)
+
+
+# --- pages without a browser ------------------------------------------------------------------------------------------
+
+
+def test_before_anything_is_indexed_every_page_says_what_to_do(project: Path) -> None:
+    with client(project) as web:
+        assert f"A first search indexes <code>{project}</code>" in web.get("/").text
+        assert '<option value="' + str(project) in web.get("/").text
+        assert "No language model was found" in web.get("/ui/chat").text
+        assert "no conversations yet" in web.get("/ui/chat").text
+        assert "a first <a" in web.get("/ui/projects").text
+        assert "Nothing is indexed yet" in web.get("/ui/map").text
+
+
+def test_what_is_shown_first_is_the_folder_of_the_server_and_never_indexes_another(project: Path) -> None:
+    first, second = (make_project(project.parent / name) for name in ("a_first", "second"))
+    with client(project) as web:
+        for folder in (first, second):
+            index(web, folder)
+        assert chosen(web.get("/ui/map").text) == "a_first"
+        assert not any(one["root"] == str(project) for one in web.get("/ingest/roots").json()["projects"])
+        index(web, project)
+        web.get("/ui/projects")  # reads the list anew
+        for path in ("/", "/ui/chat", "/ui/agents", "/ui/map"):
+            assert chosen(web.get(path).text) == "bank", path
+
+
+def chosen(html: str) -> str:
+    (found,) = re.findall(
+        r"<option [^>]*selected[^>]*>([^<]*)<", html.partition('name="project"')[2].partition("</select>")[0]
+    )
+    return str(found)
+
+
+def test_an_area_of_the_map_lists_its_files(project: Path) -> None:
+    for number in range(30):  # more than the map has boxes for
+        (project / "desks").mkdir(exist_ok=True)
+        (project / "desks" / f"desk{number}.py").write_text("import bank\n\n\ndef open_desk():\n    bank.Account()\n")
+    with client(project) as web:
+        index(web, project)
+        html = web.get("/ui/map", params={"area": "desks/*"}, headers={"hx-request": "true"}).text
+        assert "Files of desks" in html
+        assert html.count("desks/desk") >= 30
+        assert "teller.py" not in html
+        refused = web.get("/ui/map", params={"area": "nowhere"})
+        assert (refused.status_code, "has no area nowhere" in refused.text) == (404, True)
 
 
 # --- charts -----------------------------------------------------------------------------------------------------------

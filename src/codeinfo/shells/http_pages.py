@@ -26,7 +26,7 @@ PANEL_LINES = 120
 LISTED = 8  # entries of each part of the side panel
 SHOWN_PATTERNS = 24
 MAP_AREAS = 24
-MOST_FILES = 100  # of the whole project, when the files of an area are listed
+MOST_FILES = 100  # of each kind, when the files of an area are listed
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
@@ -251,8 +251,9 @@ def _area_files(state: State, root: str, name: str, shown: code_requests.CodeMap
     areas = {area.name: area.files for area in shown.areas}
     if name not in areas:
         raise NotFound(f"the map has no area {name}", next_step="It may have changed: open the map again")
-    every = state.engine.code.map(code_requests.MapRequest(root, limit=MOST_FILES, refresh=False)).hubs
-    files = files_of(name, every)
+    every = state.engine.code.map(code_requests.MapRequest(root, limit=MOST_FILES, refresh=False))
+    linked = {one.path: one for one in (*every.hubs, *every.entry_points)}  # what is needed, and what needs others
+    files = files_of(name, tuple(linked.values()))
     return {"area_files": files, "more_files": max(0, areas[name] - len(files))}
 
 

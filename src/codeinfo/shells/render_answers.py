@@ -161,7 +161,7 @@ def _detail(detail: answers.ConversationDetail, paper: Paper) -> None:
 def _matches(found: answers.ConversationMatches, paper: Paper) -> None:
     for match in found.matches:
         paper.table([_row(match.conversation)], indent=0)
-        paper.line("    ", (match.excerpt, "dim"))
+        paper.wrapped("    ", (match.excerpt, "dim"), hang=4)
     if not found.matches:
         paper.line("Nothing found.")
 

@@ -109,7 +109,7 @@ def _imports(result: requests.ModuleImports, paper: Paper) -> None:
         written = item.module or "(same package)"
         spans: list[Span] = [(f"{item.line:>6}  ", "dim"), written + (f": {names}" if names else "")]
         leads = ", ".join(item.targets) or item.status
-        paper.line(*spans, "  → ", (leads, styles.get(item.status, "dim")))
+        paper.wrapped(*spans, "  → ", (leads, styles.get(item.status, "dim")), hang=10)
     paper.line((f"imported by ({result.imported_by_count})", "bold"))
     paper.table([(_place(item.path, item.line), ", ".join(item.names)) for item in result.imported_by])
     if result.tests:
@@ -118,7 +118,7 @@ def _imports(result: requests.ModuleImports, paper: Paper) -> None:
 
 def _cycles(result: requests.CycleReport, paper: Paper) -> None:
     for cycle in result.cycles:
-        paper.line((f"{cycle.severity:<7}", SEVERITIES[cycle.severity]), f"{len(cycle.files)} files")
+        paper.line((f"{cycle.severity:<7}", SEVERITIES[cycle.severity]), counted(len(cycle.files), "file"))
         for path, line in zip(cycle.files, cycle.lines, strict=True):
             paper.line("    ", _place(path, line), " →")
         paper.line("    ", (cycle.files[0], "dim"))

@@ -117,15 +117,18 @@ def _sparkline(history: requests.PatternHistory) -> str:
 
 
 def _metadata(report: requests.MetadataReport, paper: Paper) -> None:
-    paper.line((report.name, "bold cyan"), f"  {report.files} files, {report.lines} lines  ", (report.root, "dim"))
-    paper.table([(name, f"{size.files} files", f"{size.lines} lines") for name, size in report.languages.items()])
+    size = f"{counted(report.files, 'file')}, {counted(report.lines, 'line')}"
+    paper.line((report.name, "bold cyan"), f"  {size}  ", (report.root, "dim"))
+    sizes = report.languages.items()
+    paper.table([(name, counted(one.files, "file"), counted(one.lines, "line")) for name, one in sizes])
     if report.frameworks:
         paper.line(("Frameworks", "bold"))
         paper.table([(item.name, item.version or "-", (item.evidence, "dim")) for item in report.frameworks])
     tests = report.tests
     tools = ", ".join(tests.frameworks) or "no framework named"
     paper.line(
-        ("Tests", "bold"), f"  {tests.files} files, {tools}" + (f", run with {tests.command}" if tests.command else "")
+        ("Tests", "bold"),
+        f"  {counted(tests.files, 'file')}, {tools}" + (f", run with {tests.command}" if tests.command else ""),
     )
     if report.dependencies:
         paper.line(("Dependencies", "bold"))
@@ -154,14 +157,18 @@ def _review(packet: requests.ReviewPacket, paper: Paper) -> None:
         return
     paper.line(("against ", "bold"), packet.base[:12])
     paper.table([(item.state, item.path, f"+{item.added} -{item.removed}") for item in packet.files])
-    _section("Changed symbols", [f"{s.name}  {s.kind}  {s.place}  {s.lines} lines" for s in packet.symbols], paper)
+    _section(
+        "Changed symbols", [f"{s.name}  {s.kind}  {s.place}  {counted(s.lines, 'line')}" for s in packet.symbols], paper
+    )
     callers = [f"{caller}  uses {symbol.name}" for symbol in packet.symbols for caller in symbol.callers]
     _section("Callers outside the change", callers, paper)
     _section("No test", packet.missing_tests, paper)
     _section("Against the team's ways", packet.patterns, paper)
     memories(packet.memories, paper)
     _section(
-        "Likely reviewers", [f"{r.name}: {r.lines} of the lines, {r.files} files" for r in packet.reviewers], paper
+        "Likely reviewers",
+        [f"{r.name}: {r.lines} of the lines, {counted(r.files, 'file')}" for r in packet.reviewers],
+        paper,
     )
     for name, total in packet.totals.items():
         if total > len(getattr(packet, name)):

@@ -267,4 +267,5 @@ if (composer) {
   });
   const live = thread.querySelector(".live[data-run]");
   if (live) follow(live, live.dataset.run);
+  if (thread.querySelectorAll(".turn.user").length > 1) showAnswer(); // a talk goes on where it ended
 }
