@@ -90,6 +90,28 @@ def test_comments_decorators_and_attributes_stay_with_their_definition() -> None
     assert parse(python, "python", SMALL).chunks[1].text.startswith("# why\n@cached\ndef after")
 
 
+@pytest.mark.parametrize(
+    ("language", "head", "method", "end"),
+    [
+        ("python", "class Large:\n\n", "    def m{n}(self):\n        return self.{word}\n\n", ""),
+        ("java", "public class Large\n    extends Base {\n", "    void m{n}() {{\n        {word}();\n    }}\n", "}\n"),
+        ("cpp", "class Large\n{\n", "    void m{n}() {{\n        {word}();\n    }}\n", "};\n"),
+        ("rust", "impl Large {\n", "    fn m{n}() {{\n        {word}();\n    }}\n", "}\n"),
+        ("typescript", "export class Large {\n", "    m{n}() {{\n        {word}();\n    }}\n", "}\n"),
+    ],
+)
+def test_the_head_of_a_large_class_stays_with_its_beginning(language: str, head: str, method: str, end: str) -> None:
+    before = {"python": "x = 1\n\n", "rust": "const X: i32 = 1;\n\n", "java": "class X {}\n\n"}.get(
+        language, "let x;\n\n"
+    )
+    text = before + head + "".join(method.format(n=number, word="a" * 40) for number in range(4)) + end
+    parsed = parse(text, language, replace(SMALL, code_max_chars=130))
+    assert_every_line_once(text, parsed, SETTINGS)
+    (first,) = [chunk for chunk in parsed.chunks if "Large" in chunk.text]
+    assert first.text.startswith(head.rstrip())
+    assert "m0" in first.text
+
+
 def test_a_method_knows_its_class_and_signature() -> None:
     method = "    def {name}(self, x: int) -> str:\n        return self.other(x) + 'aaaaaaaaaaaaaaaaaaaa'\n\n"
     text = "class Greeter:\n" + method.format(name="hello") + method.format(name="bye")

@@ -96,6 +96,9 @@ def test_long_chunks_are_cut_around_the_answer() -> None:
     assert 30 in shown
     assert len(shown) < 8
     assert window(lines, set()) == list(range(8))
+    assert window(["class Needle:", *lines], {"needle"}) == list(range(8)), (
+        "the head of the chunk is what was asked for"
+    )
     spaced = [*lines[: shown[1]], "", "", *lines[shown[1] + 2 :]]
     assert window(spaced, {"needle"})[1] == shown[1] + 2, "starts with empty lines"
 

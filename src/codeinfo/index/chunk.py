@@ -56,6 +56,7 @@ class _Unit:
     last: int
     scope: int  # which entered node it came from: siblings share it
     leading: bool = False
+    header: bool = False  # what stands before the body of a definition that is entered
 
 
 def syntax_spans(root: Node, source: Source, settings: ChunkSettings) -> list[Span]:
@@ -90,28 +91,38 @@ def _tree_units(root: Node, source: Source, max_chars: int) -> Iterator[_Unit]:
     limit = max_chars * source.unit_bytes
     scopes = 0
     current: _Unit | None = None
-    stack: list[tuple[Node, int]] = [(root, 0)]
+    stack: list[tuple[Node, int, bool]] = [(root, 0, False)]
     while stack:
-        node, scope = stack.pop()
+        node, scope, is_header = stack.pop()
         start, end = node.start_byte, node.end_byte
         if end - start > limit:
             children = node.children
             if children:
                 scopes += 1
-                stack.extend((child, scopes) for child in reversed(children))
+                ends = _head_end(node)
+                stack.extend((child, scopes, child.end_byte <= ends) for child in reversed(children))
                 continue
         if start == end:
             continue
         first, last = source.line_of_byte(start), source.line_of_byte(end - 1)
         if current is not None and first <= current.last:
-            current.last = max(current.last, last)
             current.leading = False
+            current.header = is_header or (current.header and last <= current.last)
+            current.last = max(current.last, last)
             continue
         if current is not None:
             yield current
-        current = _Unit(first, last, scope, LEADING.search(node.type) is not None)
+        current = _Unit(first, last, scope, LEADING.search(node.type) is not None, is_header)
     if current is not None:
         yield current
+
+
+def _head_end(node: Node) -> int:
+    """Where the head of a definition ends, or the brace that opens a body."""
+    body, first = node.child_by_field_name("body"), node.children[0]
+    if body is not None:
+        return body.start_byte
+    return first.end_byte if first.type == "{" else node.start_byte
 
 
 def _without_gaps(units: Iterator[_Unit], source: Source) -> Iterator[_Unit]:
@@ -135,7 +146,8 @@ def _stray_lines(first: int, last: int, scope: int, lines: Sequence[str]) -> Ite
 
 
 def _attach_leading(units: list[_Unit], source: Source, max_chars: int) -> list[_Unit]:
-    """Comments, decorators and attributes go with the definition right below them.
+    """Comments, decorators and attributes go with the definition right below them, the head of a class or function that
+    is too large for one chunk with what its body begins with.
 
     Together they may be half as large again as one definition alone: a documented method stays whole.
     """
@@ -144,9 +156,8 @@ def _attach_leading(units: list[_Unit], source: Source, max_chars: int) -> list[
     for unit in reversed(units):
         below = attached[-1] if attached else None
         if (
-            unit.leading
-            and below is not None
-            and below.first == unit.last + 1
+            below is not None
+            and (unit.header or (unit.leading and below.first == unit.last + 1))
             and source.size(unit.first, below.last) <= limit
         ):
             below.first = unit.first

@@ -134,10 +134,13 @@ def _snippet(hit: Hit, wanted: set[str], paper: Paper, whole: bool) -> None:
 
 
 def window(lines: list[str], wanted: set[str]) -> list[int]:
-    """The lines to show: all of a short chunk, else its first line and the stretch with most of the query's words."""
+    """The lines to show: all of a short chunk, else its first line and the stretch with most of the query's words; the
+    first lines where no other has more of them than the first of all, which is what the chunk is called by."""
     if len(lines) <= SNIPPET_LINES:
         return list(range(len(lines)))
     weights = [sum(word in line.lower() for word in wanted) for line in lines]
+    if weights[0] and weights[0] == max(weights):
+        return list(range(SNIPPET_LINES))
     size = SNIPPET_LINES - 2  # the first line and the gap after it take two
     slope = [1 + min(offset, size - 1 - offset) for offset in range(size)]  # a match in the middle shows its context
 
