@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -273,6 +274,24 @@ def test_chat_holds_one_conversation(plain: Any, tree: Path, monkeypatch: pytest
     assert done.stdout.count(ANSWER) == 2
     listed = json.loads(plain("conversations", "list", "--json", cwd=tree).stdout)
     assert [one["turns"] for one in listed["conversations"]] == [4]
+
+
+def test_chat_on_a_terminal_says_how_to_leave(tree: Path) -> None:
+    import pty
+
+    leader, follower = pty.openpty()
+    environment = {**os.environ, "CODEINFO_LLM_DISCOVER": "false", "TERM": "dumb"}
+    command = [sys.executable, "-P", "-m", "codeinfo", "chat"]
+    process = subprocess.Popen(command, cwd=tree, env=environment, stdin=follower, stdout=follower, stderr=follower)
+    os.close(follower)
+    os.write(leader, b"/help\n/exit\n")
+    shown = b""
+    with suppress(OSError):  # nobody has the other end open any more
+        while part := os.read(leader, 4096):
+            shown += part
+    os.close(leader)
+    assert process.wait(20) == 0
+    assert shown.count(b"Ctrl-D ends the talk") == 2
 
 
 def test_conversations_from_the_command_line(plain: Any, tree: Path) -> None:

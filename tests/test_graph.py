@@ -222,3 +222,13 @@ def test_a_part_of_a_go_module_knows_its_own_packages(tmp_path: Path) -> None:
     with opened(root) as engine:
         edges = engine.code.imports(ImportsRequest("main.go", root=str(root)))
     assert [one.targets for one in edges.imports] == [("cart/cart.go",)]
+
+
+def test_files_of_the_top_folder_are_areas_by_themselves_where_there_is_room(tmp_path: Path) -> None:
+    sources = {f"{name}.py": "import lib.core\n" for name in ("one", "two", "three")} | {"lib/core.py": "x = 1\n"}
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        wide = {area.name for area in engine.code.map(MapRequest(str(root), limit=10)).areas}
+        narrow = {area.name for area in engine.code.map(MapRequest(str(root), limit=2)).areas}
+    assert wide == {"one.py", "two.py", "three.py", "lib/core.py"}
+    assert narrow == {"*", "lib/core.py"}

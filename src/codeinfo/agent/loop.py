@@ -119,7 +119,7 @@ def answer(
     toolbox = Toolbox(means.tools, found.evidence, means.gate, means.allowed_tools, calls, found.tools)
     if not sources:
         return _abstained(question, found, means)
-    progress(Progress("write", f"{len(sources)} sources"))
+    progress(Progress("write", f"{len(sources)} source{'s' * (len(sources) != 1)}"))
     written = write(
         question,
         found.evidence.show(sources),

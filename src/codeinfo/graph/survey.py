@@ -96,7 +96,7 @@ def _grouped(paths: Sequence[str], limit: int, graph: Graph) -> dict[str, list[s
 def _split(folder: str, paths: Iterable[str]) -> dict[str, list[str]]:
     """By the next folder; files that lie in `folder` itself become `folder/*`, and that falls apart into its files."""
     parts: dict[str, list[str]] = {}
-    if folder.endswith("/*"):
+    if folder.rpartition("/")[2] == "*":
         return {path: [path] for path in paths}
     depth = len(folder.split("/")) if folder else 0
     for path in paths:

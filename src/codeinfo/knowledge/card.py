@@ -82,7 +82,7 @@ def decide(evidence: Evidence) -> Card:
 def _code_points(code: Sequence[Hit]) -> CardPoint:
     share = 1.0 if len(code) >= ENOUGH_HITS else 0.5 if code else 0.0
     return CardPoint(
-        "code", CODE_POINTS * share, CODE_POINTS, f"{len(code)} code results, {ENOUGH_HITS} give all points"
+        "code", CODE_POINTS * share, CODE_POINTS, f"{_results(len(code))}, {ENOUGH_HITS} give all points"
     )
 
 
@@ -119,7 +119,7 @@ def _index_doubt(evidence: Evidence) -> list[_Doubt]:
 def _thin_doubt(evidence: Evidence, code: Sequence[Hit]) -> list[_Doubt]:
     if len(code) >= THIN_BELOW:
         return []
-    return [_Doubt("thin evidence", f"only {len(code)} code results", _broader(evidence, code))]
+    return [_Doubt("thin evidence", f"only {_results(len(code))}", _broader(evidence, code))]
 
 
 def _caller_doubt(covered: int, callers: Sequence[tuple[str, int]]) -> list[_Doubt]:
@@ -153,6 +153,10 @@ def _stale_doubts(memories: Sequence[RelatedMemory]) -> list[_Doubt]:
         for memory in memories
         if memory.stale
     ]
+
+
+def _results(count: int) -> str:
+    return f"{count} code result{'s' * (count != 1)}"
 
 
 def _broader(evidence: Evidence, code: Sequence[Hit]) -> tuple[str, ...]:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from codeinfo.engine import Engine
 
 PROMPT = "? "
+HELP = "An empty line, /exit or Ctrl-D ends the talk, Ctrl-C stops an answer. Arrows bring back what was asked."
+_END = frozenset({"/exit", "/quit", "exit", "quit"})
+_HELP = frozenset({"/help", "help", "?"})
 Value = TypeVar("Value")
 
 
@@ -42,7 +45,9 @@ def chat(engine: Engine, request: ChatRequest, paper: Paper) -> int:
     """One question after the other; an error ends an answer, not the talk, and Ctrl-C stops what is being written."""
     agent = engine.answers.agent(request.agent) if request.agent else None
     conversation = request.conversation
-    while question := _question():
+    if sys.stdin.isatty():
+        paper.wrapped((HELP, "dim"), hang=0)
+    while question := _question(paper):
         asked = AskRequest(question, request.paths, conversation, request.provider, request.model)
         try:
             answer = engine.answers.ask(asked, emit=_write, steps=_steps(), agent=agent)
@@ -74,14 +79,16 @@ def _after(drawing: progress.Drawing | None, write: Callable[[Value], None]) -> 
     return written
 
 
-def _question() -> str:
-    """The next question; "" at an empty line, at the end of the input, or at Ctrl-C."""
+def _question(paper: Paper) -> str:
+    """The next question; "" at an empty line, a word for it, at the end of the input, or at Ctrl-C."""
     try:
         if not sys.stdin.isatty():
             return next(sys.stdin, "").strip()
         import readline  # noqa: F401  (gives `input` history and editing)
 
-        return input(PROMPT).strip()
+        while (typed := input(PROMPT).strip()) in _HELP:
+            paper.wrapped((HELP, "dim"), hang=0)
+        return "" if typed in _END else typed
     except (EOFError, KeyboardInterrupt):
         print(file=sys.stderr)
         return ""
