@@ -81,9 +81,7 @@ def decide(evidence: Evidence) -> Card:
 
 def _code_points(code: Sequence[Hit]) -> CardPoint:
     share = 1.0 if len(code) >= ENOUGH_HITS else 0.5 if code else 0.0
-    return CardPoint(
-        "code", CODE_POINTS * share, CODE_POINTS, f"{_results(len(code))}, {ENOUGH_HITS} give all points"
-    )
+    return CardPoint("code", CODE_POINTS * share, CODE_POINTS, f"{_results(len(code))}, {ENOUGH_HITS} give all points")
 
 
 def _pattern_points(patterns: Sequence[PatternUse]) -> CardPoint:
