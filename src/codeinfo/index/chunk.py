@@ -107,7 +107,8 @@ def _tree_units(root: Node, source: Source, max_chars: int) -> Iterator[_Unit]:
         first, last = source.line_of_byte(start), source.line_of_byte(end - 1)
         if current is not None and first <= current.last:
             current.leading = False
-            current.header = is_header or (current.header and last <= current.last)
+            goes_on = current.header and (is_header or last <= current.last)
+            current.header = goes_on or (is_header and first == current.first)  # `export` stands before a head
             current.last = max(current.last, last)
             continue
         if current is not None:
