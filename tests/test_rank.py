@@ -204,7 +204,7 @@ def test_a_name_in_a_sentence_says_less_the_more_files_define_it() -> None:
 def test_files_that_the_text_names() -> None:
     paths = ["src/app.py", "app.py", "src/webapp.py"]
     assert boost.path_mentions(read_query("error in app.py of mine"), paths).tolist() == [1, 1, 0]
-    assert boost.path_mentions(read_query("see ./src/app.py."), paths).tolist() == [1, 0, 0]
+    assert boost.path_mentions(read_query("see ./src/app.py."), paths).tolist() == [1, 0.5, 0]
     assert not boost.path_mentions(read_query("no path"), paths).any()
 
 

@@ -94,9 +94,41 @@ def test_the_projects_own_name_weighs_less() -> None:
     assert terms["rout"] == pytest.approx(1 / 1.2)
 
 
-def test_long_texts_lose_weight_slowly() -> None:
-    query = read_query(" ".join(f"word{chr(97 + i)}x" for i in range(26)))
-    assert query.terms["wordbx"] == pytest.approx(1 / 1.03)
+def test_a_report_has_a_title_that_counts_twice_and_loses_weight_slowly() -> None:
+    details = " ".join(f"word{chr(97 + i)}x" for i in range(26))
+    query = read_query(f"Retry hangs\n\n{details} `quotedname`")
+    assert query.is_report
+    assert query.terms["retri"] == pytest.approx(2)
+    assert query.terms["hang"] == pytest.approx(2 / 1.03)
+    assert query.terms["wordbx"] == pytest.approx(1 / 1.09)
+    assert query.terms["quotednam"] == pytest.approx(1.5 / (1 + 0.03 * 28))
+
+
+def test_only_the_title_says_that_a_report_is_about_tests_or_docs() -> None:
+    details = "the docs say that every test of the suite passes " * 5
+    query = read_query(f"Pool leaks connections\n\n{details}")
+    assert not query.about_tests
+    assert not query.about_docs
+    assert "test" not in query.title
+    assert read_query(f"Tests of the pool leak\n\n{details}").about_tests
+
+
+def test_what_templates_and_tools_write_into_a_report_is_dropped() -> None:
+    report = """Parser drops the last row
+
+<!-- Thank you for
+your contribution -->
+## Steps to reproduce
+See https://example.org/blob/main/unrelated/page.html for more
+- [x] I have read the contributing guide
+- Python: 3.11.4
+Signed-off-by: Somebody <nobody@example.org>
+The tokenizer forgets the buffer
+"""
+    terms = read_query(report).terms
+    assert {"pars", "row", "token", "buffer"} <= terms.keys()
+    assert terms.keys().isdisjoint({"thank", "contribut", "reproduc", "unrelat", "sign", "python", "guid"})
+    assert read_query("<!-- how are comments parsed -->").words, "one line is taken as it is typed"
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from codeinfo.frozen import changed, frozen
 from codeinfo.kept import Kept
 from codeinfo.ports import ChunkRow, Embedder, Snapshot, StoredSymbol, WordEmbedder, reads_words
 from codeinfo.rank import boost, meaning
+from codeinfo.rank.commits import CommitIndex, score_history
 from codeinfo.rank.focus import Finder, budget_for, focus
 from codeinfo.rank.keyword import (
     ANYWHERE,
@@ -62,6 +63,7 @@ class SearchOptions:
     full_text: bool = False
     max_chars: int = 0  # pack the best results into this many characters; 0: no limit
     explain: bool = False
+    commits: CommitIndex | None = None  # what earlier commits said; None where there is no history
     weights: Weights | None = None  # None: the measured ones
 
 
@@ -89,7 +91,7 @@ def search(text: str, view: Snapshot, embedder: Embedder | None, options: Search
     started = time.perf_counter()
     query = read_query(text, project_words=options.project_words, intent=options.intent)
     weights = options.weights or weights_for(embedder)
-    evidence = gather(query, view, embedder, weights)
+    evidence = gather(query, view, embedder, weights, options.commits)
     scores = fuse(evidence, weights)
     ranked = boosted(query, filtered(scores, options), view, weights, candidates_for(options))
     if reads_words(embedder):
@@ -111,15 +113,17 @@ def weights_for(embedder: Embedder | None) -> Weights:
     return WITHOUT_VECTORS if embedder is None else WITH_VECTORS
 
 
-def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights) -> Evidence:
-    """Candidates and signals from the keyword, vector and symbol channels."""
+def gather(
+    query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, commits: CommitIndex | None = None
+) -> Evidence:
+    """Candidates and signals from the keyword, vector, symbol and history channels."""
     files = len(view.paths)
     runs = view.derived("runs", lambda: runs_of(view.row_file))
     norms = view.derived(("norms", w.k1, w.b), lambda: norms_of(view.row_file, view.row_length, files, w))
     keyword = score_keywords(query.terms, _known_terms(query, view, norms, w), len(view.row_file), files)
     found = view.definitions(query.names) if query.names else []
     exact, named = boost.definition_scores(
-        query, [(_position(view, s.path), s.definition.name, s.definition.kind) for s in found], files
+        query, [(_positions(view)[s.path], s.definition.name, s.definition.kind) for s in found], files
     )
     evidence = Evidence(keyword, found)
     evidence.files = {
@@ -135,9 +139,19 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights) 
         "text_coverage": boost.coverage(keyword, ANYWHERE, files),
         "path_mention": boost.path_mentions(query, view.paths),
     }
+    if commits is not None:
+        past = score_history(commits, query.terms, _files_of_paths(commits, view), files)
+        evidence.files["history"] = np.sqrt(relative(past))
     if embedder is not None:
         _add_meaning(evidence, query, view, embedder, runs)
     return evidence
+
+
+def _files_of_paths(commits: CommitIndex, view: Snapshot) -> NDArray[np.intp]:
+    return view.derived(
+        ("commit paths", commits.head, len(commits.paths)),
+        lambda: np.array([_positions(view).get(path, -1) for path in commits.paths], np.intp),
+    )
 
 
 def _known_terms(query: Query, view: Snapshot, norms: Norms, w: Weights) -> dict[str, TermUses]:
@@ -161,8 +175,8 @@ def _add_meaning(evidence: Evidence, query: Query, view: Snapshot, embedder: Emb
         evidence.meant = meaning.Meant(asked, weighed, cosines, scale)
 
 
-def _position(view: Snapshot, path: str) -> int:
-    return view.derived("positions", lambda: {known: at for at, known in enumerate(view.paths)})[path]
+def _positions(view: Snapshot) -> dict[str, int]:
+    return view.derived("positions", lambda: {known: at for at, known in enumerate(view.paths)})
 
 
 def relative(values: Floats) -> Floats:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from codeinfo.knowledge import git_memories
 from codeinfo.knowledge.trends import WINDOW_DAYS, BlameLine, last_changes, read_blame
+from codeinfo.rank.commits import Commit
 from codeinfo.sources import git
 
 MOST_COMMITS = 20_000  # read at most: a history of a hundred commits a day still fits
+MOST_INDEXED = 10_000  # commits whose messages are searched: some years of a busy project
+_COMMIT_START, _MESSAGE_END = "\x02", "\x03"
 _DAY = 86_400
 LOG_TIMEOUT_S = 60.0
 
@@ -46,6 +49,25 @@ class History:
         arguments = ("log", f"--since=@{int(now - WINDOW_DAYS * _DAY)}", f"--max-count={MOST_COMMITS}", "--no-merges")
         shape = ("--format=%x01%at%x1f%H", "--name-only", "--no-renames", "--relative", "-z")
         return last_changes(self._text((*arguments, *shape, "HEAD", "--", ".")))
+
+    def head(self) -> str:
+        return self._text(("rev-parse", "--verify", "--quiet", "HEAD")).strip()
+
+    def commits(self, since: str = "") -> Iterator[Commit]:
+        """The newest commits below the root, those after `since` where it is named."""
+        revisions = f"{since}..HEAD" if since else "HEAD"
+        shape = (f"--max-count={MOST_INDEXED}", "--no-merges", "--no-renames", "--name-only", "--relative", "-z")
+        log = self._text(("log", *shape, f"--format={_COMMIT_START}%B{_MESSAGE_END}", revisions, "--", "."))
+        for entry in log.split(_COMMIT_START)[1:]:
+            message, _, names = entry.partition(_MESSAGE_END)
+            yield Commit(message, tuple(name.lstrip("\n") for name in names.split("\0") if name.strip("\n")))
+
+    def has_ancestor(self, commit: str) -> bool:
+        """Whether HEAD has `commit` in its history: not after a rebase or on another branch."""
+        try:
+            return self._text(("merge-base", commit, "HEAD")).strip() == commit
+        except git.GitFailed:
+            return False
 
     def newest_commit(self) -> float:
         seconds = self._text(("log", "-1", "--format=%at", "HEAD")).strip()

@@ -61,6 +61,7 @@ def _search_root(
             full_text=request.full_text,
             max_chars=max_chars,
             explain=request.explain,
+            commits=keeper.commits(),
         )
         found = search(request.query, view, keeper.embedder, options)
         notes = (*notes, *_remarks(request, max_chars, view))

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from codeinfo.index.build import Outcome
     from codeinfo.index.pool import ParsePool
     from codeinfo.index.spares import Spares
+    from codeinfo.rank.commits import CommitIndex
 
 TOKENS_VERSION = 3  # raise when tokens.py, the field weights or packed references change what is stored
 KEYWORD_ONLY = (
@@ -95,6 +96,7 @@ class Upkeep:
         self.folder = IndexFolder(config.paths.cache_dir, root)
         self._store: SqliteStore | None = None
         self._lock = threading.RLock()  # guards which store is the open one
+        self._commits: tuple[tuple[int, int] | None, CommitIndex | None] | None = None  # and the file it was read from
 
     def close(self) -> None:
         with self._lock:
@@ -254,6 +256,7 @@ class Upkeep:
         if changes.added or changes.suspects:
             pool.warm_up()
         # A search that finds nothing changed does not need these; otherwise they load while a parser starts.
+        from codeinfo.engine.commits import update_commits
         from codeinfo.index.build import build
 
         with pool:
@@ -261,12 +264,22 @@ class Upkeep:
                 self.root, store, changes, pool, self._embedder, documents=self.documents, progress=task.progress
             )
         store.finish(self._meta())
+        update_commits(self.root, self.folder.path)
         if store is not self._store:
             self.folder.promote(store.folder)
             self.close()
             self._store = store
         self.folder.remove_other_builds(store.folder)
         return outcome
+
+    def commits(self) -> CommitIndex | None:
+        """What the repository's commits said, as of the last time something was indexed."""
+        from codeinfo.store.commits import FILE, load_commits
+
+        stamp = self.folder.stamp(FILE)
+        if self._commits is None or self._commits[0] != stamp:
+            self._commits = stamp, load_commits(self.folder.path) if stamp else None
+        return self._commits[1]
 
     def _told(
         self, store: SqliteStore, walked: Walk, changes: Changes, outcome: Outcome, rebuilt: bool, task: _Task

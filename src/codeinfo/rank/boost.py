@@ -27,6 +27,8 @@ _SECONDARY = re.compile(
 _VENDORED = re.compile(r"(?:^|/)(?:vendor|vendored|_vendor|third[_-]?party|external|extern|deps|node_modules)/")
 _STUB = re.compile(r"\.(?:d\.[cm]?ts|pyi)$")
 
+LATER_FRAME = 0.3  # what the first path of a text loses against the last
+
 TYPE_KINDS = frozenset(
     {
         "class",
@@ -94,15 +96,34 @@ def definition_scores(query: Query, found: Iterable[tuple[int, str, str]], files
 
 
 def path_mentions(query: Query, paths: Sequence[str]) -> Floats:
-    """Files that the text names, by path or by file name."""
+    """Files that the text names: by file name, by path, or by a longer path that ends in theirs.
+
+    A traceback says `/usr/lib/python3/site-packages/pkg/a.py` where the index has `src/pkg/a.py`: what counts is how
+    much of the two they share from the end. Of several frames the later ones are nearer to the fault.
+    """
     result = np.zeros(len(paths), np.float32)
     if not query.paths:
         return result
+    by_name: dict[str, list[tuple[float, list[str]]]] = {}
+    for place, mention in enumerate(query.paths):
+        parts = mention.lower().split("/")
+        by_name.setdefault(parts[-1], []).append((1 - LATER_FRAME * (1 - (place + 1) / len(query.paths)), parts))
     for file, path in enumerate(paths):
-        for mention in query.paths:
-            if path == mention or path.endswith("/" + mention):
-                result[file] = 1.0
+        name = path.rpartition("/")[2].lower()
+        if name in by_name:
+            own = path.lower().split("/")
+            result[file] = max(worth * _shared_tail(own, parts) for worth, parts in by_name[name])
     return result
+
+
+def _shared_tail(own: Sequence[str], mentioned: Sequence[str]) -> float:
+    """1 where the path ends with all that is mentioned; else 1/2, 2/3, 3/4… by how many parts the two ends share."""
+    shared = 0
+    for one, other in zip(reversed(own), reversed(mentioned), strict=False):
+        if one != other:
+            break
+        shared += 1
+    return 1.0 if shared == len(mentioned) else shared / (shared + 1)
 
 
 def multipliers(query: Query, path: str, kind: str, usual_depth: Mapping[str, float], w: Weights) -> dict[str, float]:
@@ -114,7 +135,7 @@ def multipliers(query: Query, path: str, kind: str, usual_depth: Mapping[str, fl
     if kind == FileKind.CONFIG and query.intent is not Intent.CONFIG:
         factors["config"] = w.config
     # A query about mocks, examples or benchmarks wants them; one about retries does not want `retry_test.go`.
-    if traits.secondary and kind != FileKind.DOCS and not any(term in query.terms for term in traits.secondary):
+    if traits.secondary and kind != FileKind.DOCS and not any(term in query.title for term in traits.secondary):
         factors["secondary"] = w.asked_secondary if query.about_tests else w.secondary
     if traits.vendored:
         factors["vendored"] = w.vendored

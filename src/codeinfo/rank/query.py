@@ -14,9 +14,11 @@ from codeinfo.types import Intent
 
 # Earlier words of a question matter more: "connection pooling in the async client" is about pooling.
 POSITION_DECAY = 0.2
-LONG_POSITION_DECAY = 0.03  # a bug report names its subject anywhere
-LONG_QUERY_WORDS = 25
-MAX_TERMS = 80
+REPORT_POSITION_DECAY = 0.03  # a bug report names its subject anywhere
+REPORT_WORDS = 25  # content words from which a text is read as a report: a title, then details
+TITLE_WEIGHT = 2.0  # the first line of a report says what it is about
+QUOTED_WEIGHT = 1.5  # names in backticks are meant literally
+MAX_TERMS = 300
 MAX_NAMES = 200  # names and paths looked up: more are in no question, only in a pasted file
 PROJECT_WORD_WEIGHT = 0.3  # the project's own name is in every file
 PAIR_WEIGHT = 0.5  # two neighbouring words as one identifier
@@ -42,6 +44,8 @@ class Query:
     words: tuple[str, ...]  # content words, lowercased, in order, for meaning and for stem matches
     names: tuple[str, ...]  # identifiers mentioned: candidates for definitions
     paths: tuple[str, ...]  # file names and paths mentioned
+    title: frozenset[str]  # index terms of the first line: what the text says of itself
+    is_report: bool  # a title with details rather than a question
     about_tests: bool
     about_docs: bool
 
@@ -52,21 +56,59 @@ class Query:
 
 def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent: Intent | None = None) -> Query:
     """`project_words` are the stemmed words of the project's name. A query of stop words only is about these words."""
-    tokens = _TOKEN.findall(text)
-    bare = _is_bare_name(text)
+    paths = _paths(text)
+    prose = _drop_boilerplate(text)
+    tokens = _TOKEN.findall(prose)
+    bare = _is_bare_name(prose)
     stop = frozenset() if bare or all(token.lower() in STOP_WORDS for token in tokens) else STOP_WORDS
     content = [token for token in tokens if token.lower() not in stop]
     words = tuple(part for token in content for part in _parts(token) if part not in stop)
+    title = _TOKEN.findall(_first_line(prose))
+    title_words = {part for token in title for part in _parts(token)}
+    is_report = len(words) > REPORT_WORDS
+    weights = _token_weights(content, prose, len(title), stop) if is_report else _question_weights(content)
     return Query(
-        text=text,
-        intent=intent or _classified(text, tokens, bare),
-        terms=_weighted_terms(content, words, project_words, stop, bare),
+        text=prose,
+        intent=intent or _classified(prose, title if is_report else tokens, bare),
+        terms=_weighted_terms(weights, words, project_words, stop, bare),
         words=words,
         names=_names(tokens, bare),
-        paths=_paths(text),
-        about_tests=not _TEST_WORDS.isdisjoint(words),
-        about_docs=not _DOCS_WORDS.isdisjoint(words),
+        paths=paths,
+        title=frozenset(term for token in title for piece in _pieces(token) for term in identifier_terms(piece)),
+        is_report=is_report,
+        about_tests=not _TEST_WORDS.isdisjoint(title_words),
+        about_docs=not _DOCS_WORDS.isdisjoint(title_words),
     )
+
+
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_ADDRESS = re.compile(r"\b(?:https?|ftp|git|ssh)://[^\s<>()\[\]\"'`]+")
+# Lines of a report that its template or its tools wrote: check lists, trailers, lists of versions.
+_TEMPLATE_LINE = re.compile(
+    r"^[ \t]*(?:[-*][ \t]+\[[ xX]\].*"
+    r"|(?:signed-off-by|co-authored-by|reviewed-by|acked-by|tested-by|reported-by|change-id|cc)[ \t]*:.*"
+    r"|[-*]?[ \t]*[\w .()/-]{1,40}[:=][ \t]*v?\d+(?:\.\d+)+[\w.+-]*[ \t]*"
+    r"|[\w.-]{1,40}==\d[\w.]*[ \t]*"
+    r"|\#{1,6}[ \t]*(?:\W*)(?:what|steps|expected|actual|environment|version|versions|additional|describe|description|"
+    r"reproduc|to reproduce|how|summary|screenshots?|context|logs?|output|checklist|changes|why|type|related|motivation|"
+    r"are there|is it|bug report|system)\b.*)$",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def _drop_boilerplate(text: str) -> str:
+    """A text without what says nothing about code: comments, addresses, and what issue templates and tools add.
+
+    Only texts of several lines have any; a question of one line is taken as it is typed.
+    """
+    if "\n" not in text.strip():
+        return text
+    prose = _TEMPLATE_LINE.sub("", _ADDRESS.sub(" ", _COMMENT.sub(" ", text)))
+    return prose if prose.strip() else text
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0]
 
 
 def _classified(text: str, tokens: Sequence[str], bare: bool) -> Intent:
@@ -129,23 +171,49 @@ def _pieces(token: str) -> tuple[str, ...]:
     return tuple(_QUALIFIER.split(token))
 
 
+def _question_weights(content: Sequence[str]) -> list[tuple[str, float]]:
+    return [(token, 1 / (1 + POSITION_DECAY * position)) for position, token in enumerate(content)]
+
+
+_QUOTED = re.compile(r"`([^`\n]{1,200})`")
+
+
+def _token_weights(content: Sequence[str], text: str, title: int, stop: frozenset[str]) -> list[tuple[str, float]]:
+    """The tokens of a report: those of its title count twice, names in backticks half as much again."""
+    quoted = {token for found in _QUOTED.findall(text) for token in _TOKEN.findall(found)}
+    in_title = sum(1 for token in _TOKEN.findall(_first_line(text)) if token.lower() not in stop) if title else 0
+    return [
+        (
+            token,
+            (TITLE_WEIGHT if position < in_title else 1.0)
+            * (QUOTED_WEIGHT if token in quoted else 1.0)
+            / (1 + REPORT_POSITION_DECAY * position),
+        )
+        for position, token in enumerate(content)
+    ]
+
+
 def _weighted_terms(
-    content: list[str], words: tuple[str, ...], project_words: frozenset[str], stop: frozenset[str], bare: bool
+    weighted: Sequence[tuple[str, float]],
+    words: tuple[str, ...],
+    project_words: frozenset[str],
+    stop: frozenset[str],
+    bare: bool,
 ) -> dict[str, float]:
-    decay = LONG_POSITION_DECAY if len(words) > LONG_QUERY_WORDS else POSITION_DECAY
     weights: dict[str, float] = {}
-    for position, token in enumerate(content):
-        weight = 1 / (1 + decay * position)
+    for token, weight in weighted:
         for piece in _pieces(token):
             for term in identifier_terms(piece):
                 if term in stop:
                     continue
                 scale = PROJECT_WORD_WEIGHT if term in project_words else 1.0
-                weights.setdefault(term, weight * scale)
+                weights[term] = max(weights.get(term, 0.0), weight * scale)
     if not bare:
         _add_pairs(weights, words)
         _add_expansions(weights, words)
-    return dict(list(weights.items())[:MAX_TERMS])
+    if len(weights) <= MAX_TERMS:
+        return weights
+    return dict(sorted(weights.items(), key=lambda item: -item[1])[:MAX_TERMS])
 
 
 def _add_pairs(weights: dict[str, float], words: tuple[str, ...]) -> None:

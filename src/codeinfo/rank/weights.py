@@ -25,6 +25,7 @@ class Weights(NamedTuple):
     definition_coverage: float = 0.25  # share of the query found in the names the file defines
     text_coverage: float = 0.3  # share of the query found anywhere in the file
     path_mention: float = 0.4  # the text names the file or its module
+    history: float = 0.2  # root of what past commit messages say for the file; at .3 questions about libraries lose
 
     # Meaning: z-score of a file's best cosine, cut at 0, divided by 4; of the first files with what their paths mean.
     meaning: float = 1.0

@@ -65,6 +65,14 @@ class IndexFolder:
             )
         return self.path / name
 
+    def stamp(self, name: str) -> tuple[int, int] | None:
+        """Inode and time of a file beside the builds; None where there is none. A replaced file has another one."""
+        try:
+            status = os.stat(self.path / name)
+        except OSError:
+            return None
+        return status.st_ino, status.st_mtime_ns
+
     def build_path(self, recipe: str) -> Path:
         """Where a build by `recipe` goes, so that an interrupted one is found again."""
         return self.path / f"v{SCHEMA_VERSION}-{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"

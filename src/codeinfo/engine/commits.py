@@ -1,0 +1,29 @@
+"""Keeps the commit index of a root in step with its repository."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from codeinfo.engine.history import MOST_INDEXED, History
+from codeinfo.rank.commits import index_commits
+from codeinfo.sources.git import GitFailed
+from codeinfo.store.commits import load_commits, save_commits
+from codeinfo.store.faults import translated
+
+
+def update_commits(root: Path, folder: Path) -> None:
+    """Read what was committed since the last time; everything after a rebase, or where nothing was read yet."""
+    history = History(root)
+    if not history.known:
+        return
+    try:
+        head, before = history.head(), load_commits(folder)
+        if before is not None and before.head == head:
+            return
+        if before is not None and (len(before.lengths) > 2 * MOST_INDEXED or not history.has_ancestor(before.head)):
+            before = None
+        index = index_commits(head, history.commits(before.head if before else ""), before)
+    except GitFailed:
+        return  # a repository without commits, or one that git cannot read: there is no history to search
+    with translated(folder):
+        save_commits(folder, index)

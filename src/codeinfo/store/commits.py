@@ -1,0 +1,56 @@
+"""The commit index on disk: one file beside the builds, replaced as a whole, rebuilt from git when it is lost."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codeinfo.rank.commits import CommitIndex
+
+FILE = "commits-1.npz"  # the number is the format's
+
+
+def save_commits(folder: Path, index: CommitIndex) -> None:
+    partial = folder / f".{FILE}-{os.urandom(4).hex()}"
+    columns = index._asdict() | {
+        "head": _packed([index.head]),
+        "vocabulary": _packed(index.vocabulary),
+        "paths": _packed(index.paths),
+    }
+    try:
+        with partial.open("wb") as sink:
+            np.savez(sink, **columns)
+        os.replace(partial, folder / FILE)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def load_commits(folder: Path) -> CommitIndex | None:
+    """None where there is none, or one that cannot be read: the zip format checks every column."""
+    try:
+        with np.load(folder / FILE, allow_pickle=False) as stored:
+            columns = {name: stored[name] for name in stored.files}
+        return CommitIndex(
+            **columns
+            | {
+                "head": _unpacked(columns["head"])[0],
+                "vocabulary": {term: at for at, term in enumerate(_unpacked(columns["vocabulary"]))},
+                "paths": _unpacked(columns["paths"]),
+            }
+        )
+    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
+        return None
+
+
+def _packed(texts: Iterable[str]) -> NDArray[np.uint8]:
+    return np.frombuffer("\0".join(texts).encode("utf-8", "surrogateescape"), np.uint8)  # terms and paths have no NUL
+
+
+def _unpacked(column: NDArray[np.uint8]) -> list[str]:
+    text = column.tobytes().decode("utf-8", "surrogateescape")
+    return text.split("\0") if text else []
