@@ -28,6 +28,7 @@ from codeinfo.rank.keyword import (
 )
 from codeinfo.rank.meaning import PATH_SHARE, file_meaning, squared_l2, with_paths, word_worths
 from codeinfo.rank.quality import Grounds, assess, grounds
+from codeinfo.rank.layout import Layout
 from codeinfo.rank.query import read_query
 from codeinfo.rank.weights import WITH_VECTORS, WITHOUT_VECTORS
 from codeinfo.tokens import stem
@@ -208,27 +209,55 @@ def test_files_that_the_text_names() -> None:
     assert not boost.path_mentions(read_query("no path"), paths).any()
 
 
-def factors(text: str, path: str, kind: str = "code", usual: float = 0.0) -> dict[str, float]:
-    return boost.multipliers(read_query(text), path, kind, {kind: usual}, W)
+def factors(text: str, path: str, kind: str = "code", beside: tuple[str, ...] = ()) -> dict[str, float]:
+    """The factors of a file in a tree that has some others `beside` it."""
+    return boost.multipliers(read_query(text), Layout([path, *beside]).facts(0), kind, W)
 
 
 @given(st.sampled_from(["retry", "tests of retries", "retry settings", "guide to retries", "an example of it"]))
 def test_remembered_factors_are_the_products_of_the_named_ones(text: str) -> None:
     paths = ["a.py", "docs/a.md", "tests/retry_test.py", "examples/a.py", "vendor/b/c.go", "settings.yaml", "x.pyi"]
     kinds = ["code", "docs", "tests", "code", "code", "config", "code"]
-    usual = boost.usual_depths(paths, kinds)
-    remembered, query = boost.Factors(paths, kinds, usual), read_query(text)
+    layout = Layout(paths)
+    remembered, query = boost.Factors(layout, kinds), read_query(text)
     for _ in range(2):
-        named = [boost.multipliers(query, *file, usual, W) for file in zip(paths, kinds, strict=True)]
+        named = [boost.multipliers(query, layout.facts(file), kind, W) for file, kind in enumerate(kinds)]
         products = [math.prod(factors.values()) for factors in named]
         assert remembered.of(np.arange(len(paths)), query, W).tolist() == pytest.approx(products)
         assert remembered.of(np.array([2, 0]), query, W).tolist() == pytest.approx([products[2], products[0]])
 
 
-def test_depth_counts_beyond_what_is_usual_for_the_kind() -> None:
-    assert factors("retry", "a/b/c.py", usual=2.0)["depth"] == 1.0
-    assert factors("retry", "README.md", "docs", usual=1.0)["depth"] == pytest.approx(math.exp(0.18))
-    assert boost.usual_depths(["a.md", "a/b/c.py", "d/e.py"], ["docs", "code", "code"]) == {"docs": 0.0, "code": 1.5}
+def test_depth_counts_from_the_package_and_is_bounded() -> None:
+    deep = "staging/src/org/lib/pkg/a/b/c/d/e/f.go"
+    assert factors("retry", deep)["depth"] == pytest.approx(math.exp(-W.depth * 4))
+    assert factors("retry", deep, beside=("staging/src/org/lib/go.mod",))["depth"] == factors("retry", deep)["depth"]
+    near = factors("retry", "packages/core/src/a.ts", beside=("packages/core/package.json",))
+    assert near["depth"] == pytest.approx(math.exp(-W.depth))
+
+
+@pytest.mark.parametrize(
+    ("path", "beside", "older"),
+    [
+        ("api/v1beta1/types.go", ("api/v1/types.go",), True),
+        ("api/v1/types.go", ("api/v1beta1/types.go",), False),
+        ("api/v1/types.go", ("api/v2/types.go",), True),
+        ("api/v10/types.go", ("api/v9/types.go",), False),
+        ("lib/old/a.c", ("lib/old/b.c", "lib/old/c.c", "lib/a.c", "lib/b.c", "lib/c.c"), True),
+        ("lib/other/a.c", ("lib/other/b.c", "lib/a.c"), False),
+    ],
+)
+def test_older_copies_are_told_by_what_lies_beside_them(path: str, beside: tuple[str, ...], older: bool) -> None:
+    assert ("older_copy" in factors("retry policy", path, beside=beside)) is older
+    assert "older_copy" not in factors("retry policy of v1beta1", path, beside=beside)
+
+
+def test_translations_give_way_to_the_page_in_the_language_of_the_query() -> None:
+    beside = ("docs/en/a.md", "docs/es/a.md")
+    assert "translation" in factors("how are dependencies resolved", "docs/pt/a.md", "docs", beside)
+    assert "translation" not in factors("how are dependencies resolved", "docs/en/a.md", "docs", beside)
+    assert "translation" not in factors("как разрешаются зависимости", "docs/ru/a.md", "docs", beside)
+    assert "translation" not in factors("retry", "src/it/a.py"), "a folder alone is no translation"
+    assert "translation" in factors("install", "README.zh-CN.md", "docs", ("README.md",))
 
 
 def test_documents_and_data_weigh_less_unless_asked_for() -> None:
@@ -256,7 +285,7 @@ def test_documents_and_data_weigh_less_unless_asked_for() -> None:
 )
 def test_secondary_files_weigh_less(path: str, factor: str) -> None:
     assert factors("retry policy of requests", path) == pytest.approx(
-        {"depth": math.exp(-0.18 * path.count("/")), factor: getattr(W, factor)}
+        {"depth": math.exp(-W.depth * path.count("/")), factor: getattr(W, factor)}
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeinfo.rank.query import MAX_NAMES, MAX_TERMS, read_query
+from codeinfo.rank.query import MAX_NAMES, MAX_TERMS, QUOTED_WEIGHT, TITLE_WEIGHT, read_query
 from codeinfo.rank.words import EXPANSIONS, STOP_WORDS
 from codeinfo.tokens import folder_terms, identifier_terms, stem, stem_terms
 from codeinfo.types import Intent
@@ -215,6 +215,6 @@ def test_a_pasted_file_asks_for_no_more_names_than_a_question_could_have() -> No
 @given(st.text(max_size=300))
 def test_any_text_is_a_query(text: str) -> None:
     query = read_query(text)
-    assert all(0 <= weight <= 1 for weight in query.terms.values())
+    assert all(0 <= weight <= TITLE_WEIGHT * QUOTED_WEIGHT for weight in query.terms.values())
     stop_words = STOP_WORDS & set(query.words)
     assert query.bare_name or not stop_words or stop_words == set(query.words)

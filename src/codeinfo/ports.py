@@ -178,7 +178,6 @@ class Snapshot(Protocol):
     paths: Sequence[str]
     languages: Sequence[str]
     kinds: Sequence[str]
-    usual_depth: Mapping[str, float]  # folders above a file, on average, by kind
     row_file: NDArray[np.int32]
     file_first: NDArray[np.int32]  # a file's rows are file_first[file] … + file_rows[file]
     file_rows: NDArray[np.int32]

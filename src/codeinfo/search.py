@@ -33,6 +33,7 @@ from codeinfo.rank.keyword import (
     runs_of,
     score_keywords,
 )
+from codeinfo.rank.layout import Layout
 from codeinfo.rank.quality import assess, grounds
 from codeinfo.rank.query import Query, read_query
 from codeinfo.rank.rows import best_rows, closest_rows, defined_rows
@@ -217,9 +218,11 @@ def boosted(query: Query, scores: Floats, view: Snapshot, w: Weights, most: int 
 
 
 def factors_of(query: Query, view: Snapshot, w: Weights) -> boost.Factors:
-    return view.derived(
-        boost.Factors.variant(query, w), lambda: boost.Factors(view.paths, view.kinds, view.usual_depth)
-    )
+    return view.derived(boost.Factors.variant(query, w), lambda: boost.Factors(layout_of(view), view.kinds))
+
+
+def layout_of(view: Snapshot) -> Layout:
+    return view.derived("layout", lambda: Layout(view.paths))
 
 
 def best_first(ranked: list[Ranked], view: Snapshot) -> list[Ranked]:
@@ -325,7 +328,7 @@ def _explained(hit: Hit, item: Ranked, query: Query, evidence: Evidence, view: S
     if item.meaning is not None:
         told["meaning"] = item.meaning
     added = [Signal(name, round(value, 4), round(value * getattr(w, name), 4)) for name, value in told.items() if value]
-    named = boost.multipliers(query, view.paths[item.file], view.kinds[item.file], view.usual_depth, w)
+    named = boost.multipliers(query, layout_of(view).facts(item.file), view.kinds[item.file], w)
     named["length"] = 1 + w.length * float(_relative_lengths(view)[item.file])
     factors = [Signal(name, round(value, 4), round(value, 4), factor=True) for name, value in named.items()]
     return changed(hit, signals=(*added, *factors), ranks=_ranks(item.file, evidence))

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codeinfo.ports import ChunkRow, Made, Posting, Snapshot, StoredSymbol
-from codeinfo.rank.boost import usual_depths
 
 
 class Joined:
@@ -28,7 +27,6 @@ class Joined:
         ]
         self.languages: Sequence[str] = [language for view in self._views for language in view.languages]
         self.kinds: Sequence[str] = [kind for view in self._views for kind in view.kinds]
-        self.usual_depth: Mapping[str, float] = usual_depths(self.paths, self.kinds)
         self.row_file = _shifted([view.row_file for view in self._views], self._first_file)
         self.file_first = _shifted([view.file_first for view in self._views], self._first_row)
         self.file_rows = _shifted([view.file_rows for view in self._views], [0] * len(self._views))

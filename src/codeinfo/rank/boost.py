@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codeinfo.rank.keyword import ANYWHERE, STEM, Floats, KeywordScores
+from codeinfo.rank.layout import Facts, Layout
 from codeinfo.rank.query import Query
 from codeinfo.rank.weights import Weights
-from codeinfo.tokens import stem_terms, terms
+from codeinfo.tokens import stem_terms
 from codeinfo.types import FileKind, Intent
-
-# The group that matches is the word that says so; the rest of a file's name is its subject.
-_SECONDARY = re.compile(
-    r"(?:^|/)(tests?|specs?|__tests__|testing|testdata|integration[_-]tests?|e2e|fixtures?|mocks?|examples?|samples?|demos?|"
-    r"playgrounds?|bench(?:es|marks?)?|legacy|deprecated|compat|old|docs?|docs?_src|man|website|tools?|scripts?|project|"
-    r"single_include|amalgamat\w+)(?:/|$)|(?:^|/)(?:(test)_[^/]*|(conftest)\.py|"
-    r"[^/]*[_.-](test|tests|spec|bench|example)\.[^/.]+|[^/]*(Test|Tests|Spec|IT)\.[a-z]+)$",
-)
-_VENDORED = re.compile(r"(?:^|/)(?:vendor|vendored|_vendor|third[_-]?party|external|extern|deps|node_modules)/")
-_STUB = re.compile(r"\.(?:d\.[cm]?ts|pyi)$")
 
 LATER_FRAME = 0.3  # what the first path of a text loses against the last
 
@@ -126,21 +114,24 @@ def _shared_tail(own: Sequence[str], mentioned: Sequence[str]) -> float:
     return 1.0 if shared == len(mentioned) else shared / (shared + 1)
 
 
-def multipliers(query: Query, path: str, kind: str, usual_depth: Mapping[str, float], w: Weights) -> dict[str, float]:
-    """Named factors from the path and the kind of a file. `usual_depth`: by kind, of this index."""
-    traits = _traits(path)
-    factors = {"depth": math.exp(-w.depth * (traits.depth - usual_depth.get(kind, 0.0)))}
+def multipliers(query: Query, facts: Facts, kind: str, w: Weights) -> dict[str, float]:
+    """Named factors from where a file lies and what kind it is; each is bounded."""
+    factors = {"depth": math.exp(-w.depth * facts.depth)}
     if kind == FileKind.DOCS and not query.about_docs:
         factors["docs"] = w.docs
     if kind == FileKind.CONFIG and query.intent is not Intent.CONFIG:
         factors["config"] = w.config
     # A query about mocks, examples or benchmarks wants them; one about retries does not want `retry_test.go`.
-    if traits.secondary and kind != FileKind.DOCS and not any(term in query.title for term in traits.secondary):
+    if facts.secondary and kind != FileKind.DOCS and not any(term in query.title for term in facts.secondary):
         factors["secondary"] = w.asked_secondary if query.about_tests else w.secondary
-    if traits.vendored:
+    if facts.vendored:
         factors["vendored"] = w.vendored
-    if traits.stub:
+    if facts.stub:
         factors["type_stub"] = w.type_stub
+    if facts.older and not query.versions:
+        factors["older_copy"] = w.older_copy
+    if facts.translated and query.is_english:
+        factors["translation"] = w.translation
     return factors
 
 
@@ -150,48 +141,21 @@ class Factors:
     They depend on a query only by what `variant` names and, for tests, examples and their like, by its terms.
     """
 
-    def __init__(self, paths: Sequence[str], kinds: Sequence[str], usual_depth: Mapping[str, float]) -> None:
-        self._paths, self._kinds, self._usual_depth = paths, kinds, usual_depth
-        self._known = np.full(len(paths), np.nan)
+    def __init__(self, layout: Layout, kinds: Sequence[str]) -> None:
+        self._layout, self._kinds = layout, kinds
+        self._known = np.full(len(kinds), np.nan)
 
     @staticmethod
     def variant(query: Query, w: Weights) -> tuple[object, ...]:
-        return (w, query.about_docs, query.about_tests, query.intent is Intent.CONFIG)
+        is_config = query.intent is Intent.CONFIG
+        return (w, query.about_docs, query.about_tests, is_config, query.versions, query.is_english)
 
     def of(self, files: NDArray[np.intp], query: Query, w: Weights) -> NDArray[np.float64]:
         factors = self._known[files]
         for at in np.isnan(factors).nonzero()[0].tolist():
-            file = files[at]
-            path, kind = self._paths[file], self._kinds[file]
-            factors[at] = math.prod(multipliers(query, path, kind, self._usual_depth, w).values())
-            if not _traits(path).secondary:
+            file = int(files[at])
+            facts = self._layout.facts(file)
+            factors[at] = math.prod(multipliers(query, facts, self._kinds[file], w).values())
+            if not facts.secondary:
                 self._known[file] = factors[at]
         return factors
-
-
-def usual_depths(paths: Iterable[str], kinds: Iterable[str]) -> dict[str, float]:
-    """The mean number of folders above a file, by kind: sources six folders down are no worse than a README."""
-    depths: dict[str, list[int]] = {}
-    for path, kind in zip(paths, kinds, strict=True):
-        depths.setdefault(kind, []).append(path.count("/"))
-    return {kind: sum(values) / len(values) for kind, values in depths.items()}
-
-
-class _Traits(NamedTuple):
-    """What a path says whatever the query."""
-
-    depth: int
-    secondary: tuple[str, ...]  # terms of the word that makes it a test, an example…; empty where none does
-    vendored: bool
-    stub: bool
-
-
-@lru_cache(maxsize=65_536)
-def _traits(path: str) -> _Traits:
-    found = _SECONDARY.search(path)
-    return _Traits(
-        depth=path.count("/"),
-        secondary=tuple(terms(found[found.lastindex or 0])) if found else (),
-        vendored=_VENDORED.search(path) is not None,
-        stub=_STUB.search(path) is not None,
-    )

@@ -104,9 +104,7 @@ def _count_terms(message: str) -> dict[str, int]:
     return counts
 
 
-def score_history(
-    index: CommitIndex, query: Mapping[str, float], file_of_path: NDArray[np.intp], files: int
-) -> Floats:
+def score_history(index: CommitIndex, query: Mapping[str, float], file_of_path: NDArray[np.intp], files: int) -> Floats:
     """What past changes say for each file. `file_of_path` gives a file's position by path id, -1 where it is gone."""
     count = len(index.lengths)
     scores = np.zeros(count, np.float32)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from codeinfo.frozen import frozen
-from codeinfo.rank.words import EXPANSIONS, STOP_WORDS
+from codeinfo.rank.words import CHANGE_VERBS, EXPANSIONS, STOP_WORDS
 from codeinfo.tokens import identifier_terms, split_identifier, stem
 from codeinfo.types import Intent
 
@@ -20,6 +20,7 @@ TITLE_WEIGHT = 2.0  # the first line of a report says what it is about
 QUOTED_WEIGHT = 1.5  # names in backticks are meant literally
 MAX_TERMS = 300
 MAX_NAMES = 200  # names and paths looked up: more are in no question, only in a pasted file
+CHANGE_VERB_WEIGHT = 0.3  # "Fix …", "Add …": the first word of a task
 PROJECT_WORD_WEIGHT = 0.3  # the project's own name is in every file
 PAIR_WEIGHT = 0.5  # two neighbouring words as one identifier
 EXPANSION_WEIGHT = 0.25
@@ -48,6 +49,8 @@ class Query:
     is_report: bool  # a title with details rather than a question
     about_tests: bool
     about_docs: bool
+    versions: bool  # it names a version or an older edition
+    is_english: bool  # as far as its letters tell
 
     @property
     def bare_name(self) -> bool:
@@ -78,6 +81,8 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
         is_report=is_report,
         about_tests=not _TEST_WORDS.isdisjoint(title_words),
         about_docs=not _DOCS_WORDS.isdisjoint(title_words),
+        versions=_VERSION_WORD.search(_first_line(prose)) is not None,
+        is_english=prose.isascii() or not any(letter.isalpha() and letter > "\u024f" for letter in prose),
     )
 
 
@@ -90,8 +95,8 @@ _TEMPLATE_LINE = re.compile(
     r"|[-*]?[ \t]*[\w .()/-]{1,40}[:=][ \t]*v?\d+(?:\.\d+)+[\w.+-]*[ \t]*"
     r"|[\w.-]{1,40}==\d[\w.]*[ \t]*"
     r"|\#{1,6}[ \t]*(?:\W*)(?:what|steps|expected|actual|environment|version|versions|additional|describe|description|"
-    r"reproduc|to reproduce|how|summary|screenshots?|context|logs?|output|checklist|changes|why|type|related|motivation|"
-    r"are there|is it|bug report|system)\b.*)$",
+    r"reproduc|to reproduce|how|summary|screenshots?|context|logs?|output|checklist|changes|why|type|related|"
+    r"motivation|are there|is it|bug report|system)\b.*)$",
     re.IGNORECASE | re.MULTILINE,
 )
 
@@ -126,6 +131,7 @@ def _classified(text: str, tokens: Sequence[str], bare: bool) -> Intent:
 
 _TEST_WORDS = frozenset("test tests testing spec specs".split())
 _DOCS_WORDS = frozenset("docs documentation readme changelog guide tutorial manual".split())
+_VERSION_WORD = re.compile(r"\b(?:v\d+\w*|version|versions|legacy|deprecated|older?|alpha\d*|beta\d*)\b", re.IGNORECASE)
 _CONFIG_WORDS = frozenset(
     "config configuration configure settings setting env environment option options flags".split()
 )
@@ -172,7 +178,12 @@ def _pieces(token: str) -> tuple[str, ...]:
 
 
 def _question_weights(content: Sequence[str]) -> list[tuple[str, float]]:
-    return [(token, 1 / (1 + POSITION_DECAY * position)) for position, token in enumerate(content)]
+    """Earlier words weigh more. A verb that opens a task weighs little, and leaves its place to the next word."""
+    verbs = 1 if len(content) > 2 and content[0].lower() in CHANGE_VERBS else 0
+    return [
+        (token, CHANGE_VERB_WEIGHT if position < verbs else 1 / (1 + POSITION_DECAY * (position - verbs)))
+        for position, token in enumerate(content)
+    ]
 
 
 _QUOTED = re.compile(r"`([^`\n]{1,200})`")
@@ -182,10 +193,11 @@ def _token_weights(content: Sequence[str], text: str, title: int, stop: frozense
     """The tokens of a report: those of its title count twice, names in backticks half as much again."""
     quoted = {token for found in _QUOTED.findall(text) for token in _TOKEN.findall(found)}
     in_title = sum(1 for token in _TOKEN.findall(_first_line(text)) if token.lower() not in stop) if title else 0
+    verbs = 1 if in_title > 2 and content[0].lower() in CHANGE_VERBS else 0
     return [
         (
             token,
-            (TITLE_WEIGHT if position < in_title else 1.0)
+            (CHANGE_VERB_WEIGHT if position < verbs else TITLE_WEIGHT if position < in_title else 1.0)
             * (QUOTED_WEIGHT if token in quoted else 1.0)
             / (1 + REPORT_POSITION_DECAY * position),
         )

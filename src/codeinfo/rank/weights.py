@@ -32,13 +32,15 @@ class Weights(NamedTuple):
 
     # Multipliers.
     length: float = 0.4  # × (1 + this × relative log length)
-    depth: float = 0.18  # × e^(−this × folders above the file, beyond what is usual for its kind)
+    depth: float = 0.05  # × e^(−this × folders between the file and its package, at most 4)
     secondary: float = 0.35  # tests, examples, benchmarks, legacy, where the query is not about them
     asked_secondary: float = 0.8  # where the query speaks of tests: a test framework's own source does too
     docs: float = 0.3  # documents, where the query does not ask for them
     config: float = 0.3  # data and settings, likewise
     vendored: float = 0.3
     type_stub: float = 0.7
+    older_copy: float = 0.6  # a newer edition lies beside it, and the query names no version
+    translation: float = 0.25  # a page in another language than the query's
 
 
 WITH_VECTORS = Weights()

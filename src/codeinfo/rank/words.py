@@ -19,6 +19,19 @@ STOP_WORDS = frozenset(
     """.split()
 )
 
+# What a task or a commit begins with: it says that something is to change, not what. `add` must not find `add.go`.
+CHANGE_VERBS = frozenset(
+    """
+    add added adding adds adjust allow allowed allows avoid avoids bump change changed changes clarify clean cleanup
+    convert correct correctly create deprecate disable don't drop dropped enable enhance ensure expose extend extract
+    fix fixed fixes fixing force guard handle hide implement implemented improve improved improves increase introduce
+    keep limit make makes mark merge migrate modify move moved optimize pass prefer prevent prevents print properly
+    provide reduce refactor reject remove removed removes removing rename renamed reorder replace replaced report
+    require reset resolve restore restrict return revert rework rewrite set simplify skip sort speed split stop
+    support supports switch tweak unify update updated updates upgrade use used validate wait warn wrap
+    """.split()
+)
+
 # Pairs that a question says one way and code the other. Few on purpose: each costs precision.
 _SYNONYMS = (
     ("authentication", "auth"),

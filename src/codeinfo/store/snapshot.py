@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from codeinfo.frozen import frozen
 from codeinfo.ports import ChunkRow, Made, Posting, StoredSymbol
-from codeinfo.rank.boost import usual_depths
 from codeinfo.store.faults import Damage, VectorsGone
 from codeinfo.store.rows import chunk_checksum, definition_from_row
 from codeinfo.store.segments import decode_posting, joined_posting, live_row_map, moved_posting, rows_checksum
@@ -44,7 +43,6 @@ class Arrays:
     paths: list[str]
     languages: list[str]
     kinds: list[str]
-    usual_depth: dict[str, float]
     chunk_ids: NDArray[np.int64]
     row_file: NDArray[np.int32]
     file_first: NDArray[np.int32]
@@ -86,7 +84,6 @@ def load_arrays(db: apsw.Connection, folder: Path, generation: int, complete: bo
         paths=[row[1] for row in files],
         languages=[row[2] for row in files],
         kinds=[row[3] for row in files],
-        usual_depth=usual_depths((row[1] for row in files), (row[3] for row in files)),
         chunk_ids=np.concatenate(chunk_ids) if chunk_ids else np.zeros(0, np.int64),
         row_file=row_file,
         file_first=file_first,
@@ -129,7 +126,6 @@ class SqliteSnapshot:
         self.paths: Sequence[str] = arrays.paths
         self.languages: Sequence[str] = arrays.languages
         self.kinds: Sequence[str] = arrays.kinds
-        self.usual_depth: Mapping[str, float] = arrays.usual_depth
         self.row_file = arrays.row_file
         self.file_first = arrays.file_first
         self.file_rows = arrays.file_rows
