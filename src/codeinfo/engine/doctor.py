@@ -95,9 +95,9 @@ def _reranker(config: Config, parts: Parts) -> Check:
     settings = config.rerank
     if settings.provider == "none":
         return Check("reranking", "ok", "off")
-    from codeinfo.engine.reranking import assess_relevance
+    from codeinfo.engine.reranking import Reranking
 
-    found = assess_relevance("a connection pool", ["class ConnectionPool: ..."], settings, parts.reranker)
+    found = Reranking(settings, parts.reranker).assess("a connection pool", ["class ConnectionPool: ..."])
     return Check("reranking", "ok" if found.scores else "warn", f"{settings.provider}: {found.status}", found.next_step)
 
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from codeinfo.engine.documents import DocumentOperations
     from codeinfo.engine.knowing import KnowledgeOperations
     from codeinfo.engine.lasting import Lasting
+    from codeinfo.engine.reranking import Reranking
     from codeinfo.engine.savings import Savings
     from codeinfo.engine.searching import Opened
     from codeinfo.ports import Embedder
@@ -116,6 +117,14 @@ class Engine:
 
     def embedder(self) -> Embedder | None:
         return self._parts.embedder()
+
+    def reranking(self) -> Reranking | None:
+        """The second look at first results, or None where the user set none up."""
+        if self.config.rerank.provider == "none":
+            return None
+        from codeinfo.engine.reranking import Reranking
+
+        return Reranking(self.config.rerank, self._parts.reranker)
 
     @property
     def answers(self) -> AnswerOperations:
@@ -209,13 +218,13 @@ class Engine:
     def _found(self, request: SearchRequest, opened: list[Opened]) -> SearchResult:
         from codeinfo.engine.searching import search_roots
 
-        settings = self.config.rerank
-        if settings.provider == "none":
+        reranking = self.reranking()
+        if reranking is None:
             return search_roots(request, opened)
         from codeinfo.engine.reranking import rerank_close_call, with_candidates
 
-        found = search_roots(with_candidates(request, settings), opened)
-        return rerank_close_call(request, found, opened, settings, self._parts.reranker)
+        found = search_roots(with_candidates(request, reranking.settings), opened)
+        return rerank_close_call(request, found, opened, reranking)
 
     def _opened(self, keepers: list[Upkeep], refresh: bool, progress: ProgressSink | None) -> list[Opened]:
         return [(keeper, *self.searchable(keeper, refresh=refresh, progress=progress)) for keeper in keepers]

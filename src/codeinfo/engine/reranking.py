@@ -17,11 +17,11 @@ from codeinfo.search import EXPLAINED_DROPS
 from codeinfo.settings import RerankSettings
 from codeinfo.types import Dropped, Hit, SearchResult, Signal
 
+OFF = "off"
 COMPARED = 3  # a call is close when the scores of this many first results are
 CLEAR = "not needed: the first result is clear"
+NOTHING = "not needed: nothing was found"
 FEW = f"not needed: fewer than {COMPARED} results"
-
-MakeReranker = Callable[[], Reranker]
 
 
 @frozen
@@ -38,27 +38,46 @@ class Relevance:
         return (f"the results are not reranked ({self.status}). {self.next_step}",) if self.next_step else ()
 
 
+@frozen
+class Reranking:
+    """The user's reranker, made when it is first needed, and the bounds it works within."""
+
+    settings: RerankSettings
+    make_reranker: Callable[[], Reranker]
+
+    def assess(self, query: str, texts: Sequence[str]) -> Relevance:
+        """Asks the reranker within the time of the settings; a failure is a status, never an error."""
+        if not texts:
+            return Relevance(NOTHING)
+        milliseconds = self.settings.timeout_ms
+        try:
+            reranker = self.make_reranker()
+            scores = _score_within(milliseconds, reranker, query, texts)
+        except CodeInfoError as error:
+            late = error.code == "RERANK_TIMEOUT"
+            status = f"timed out after {milliseconds} ms" if late else f"failed: {error.what}"
+            return Relevance(status, next_step=error.next_step or "`codeinfo doctor` looks at the reranker")
+        return Relevance(f"applied: {reranker.model_id}", tuple(scores))
+
+
 def with_candidates(request: SearchRequest, settings: RerankSettings) -> SearchRequest:
     """The request for as many results as are reranked: what is shown is chosen afterwards."""
     return changed(request, limit=max(request.limit, settings.candidates))
 
 
 def rerank_close_call(
-    request: SearchRequest,
-    found: SearchResult,
-    opened: Sequence[Opened],
-    settings: RerankSettings,
-    make_reranker: MakeReranker,
+    request: SearchRequest, found: SearchResult, opened: Sequence[Opened], reranking: Reranking
 ) -> SearchResult:
     """The result cut to the request's limit, with the first results by relevance where their scores are close."""
     started = time.perf_counter()
+    settings = reranking.settings
     first = found.hits[: settings.candidates]
     if len(first) < COMPARED:
         relevance = Relevance(FEW)
     elif round(first[0].score - first[COMPARED - 1].score, 4) > settings.closeness:
         relevance = Relevance(CLEAR)
     else:
-        relevance = assess_relevance(found.query, _chunk_texts(first, opened), settings, make_reranker)
+        relevance = reranking.assess(found.query, _chunk_texts(first, opened))
     hits = (*_by_relevance(first, relevance.scores, request.explain), *found.hits[len(first) :])
     return changed(
         found,
@@ -68,20 +87,6 @@ def rerank_close_call(
         notes=(*found.notes, *relevance.notes),
         took_ms=round(found.took_ms + 1000 * (time.perf_counter() - started), 2),
     )
-
-
-def assess_relevance(
-    query: str, texts: Sequence[str], settings: RerankSettings, make_reranker: MakeReranker
-) -> Relevance:
-    """Asks the reranker within the time of the settings; a failure is a status, never an error."""
-    try:
-        reranker = make_reranker()
-        scores = _score_within(settings.timeout_ms, reranker, query, texts)
-    except CodeInfoError as error:
-        late = error.code == "RERANK_TIMEOUT"
-        status = f"timed out after {settings.timeout_ms} ms" if late else f"failed: {error.what}"
-        return Relevance(status, next_step=error.next_step or "`codeinfo doctor` looks at the reranker")
-    return Relevance(f"applied: {reranker.model_id}", tuple(scores))
 
 
 def best_first(scores: Sequence[float]) -> list[int]:
