@@ -39,5 +39,5 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	$(BIN)/pip install --quiet -e '.[dev,docs,web]'
+	$(BIN)/pip install --quiet -e '.[dev,docs,rerank,web]'
 	touch $@

@@ -295,6 +295,7 @@ def test_human_output(engine: Scripted, capsys: pytest.CaptureFixture[str]) -> N
         "low confidence (confidence 0.30): one weak match · 1 result · read as conceptual · 3 ms",
         "hint: Name a symbol.",
         "note: keyword search only",
+        "reranker: off",
     ]
 
 

@@ -64,6 +64,8 @@ HOMES = {
     "openpyxl": "sources",
     "pptx": "sources",
     "pypdfium2": "sources",
+    "onnxruntime": "providers",
+    "tokenizers": "providers",
 }
 
 

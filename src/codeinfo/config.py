@@ -26,6 +26,7 @@ from codeinfo.settings import (
     LlmSettings,
     McpSettings,
     PathSettings,
+    RerankSettings,
     RetrievalSettings,
     Row,
     TrustSettings,
@@ -53,6 +54,7 @@ class Layer:
 class Config:
     index: IndexSettings
     embedding: EmbeddingSettings
+    rerank: RerankSettings
     retrieval: RetrievalSettings
     llm: LlmSettings
     answers: AnswerSettings

@@ -43,6 +43,22 @@ class Embedder(Protocol):
 
 
 @runtime_checkable
+class Reranker(Protocol):
+    """A cross-encoder: it reads a query and a text together and says how relevant the text is."""
+
+    @property
+    def model_id(self) -> str: ...
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        """One relevance per text, in the order of the texts, from 0 to 1: the sigmoid of the model's logit."""
+        ...
+
+    def close(self) -> None:
+        """Release connections and memory; a call that is still running ends soon."""
+        ...
+
+
+@runtime_checkable
 class WordEmbedder(Protocol):
     """An embedder that reads word by word: it can weigh them, and what paths mean costs nothing worth mentioning."""
 

@@ -95,6 +95,26 @@ class EmbeddingSettings:
 
 
 @frozen
+class RerankSettings:
+    provider: str = _row(
+        "none",
+        "Who reads the first results once more when their scores are close: an endpoint, a local model, or nobody.",
+        choices=("none", "endpoint", "local"),
+    )
+    base_url: str = _row("", "Address of the reranking endpoint, without /rerank.")
+    model: str = _row("", "The model to ask the endpoint for; empty for a server of one model that is asked as TEI is.")
+    api_key_env: str = _row("", "Name of the environment variable that holds the endpoint's key.")
+    model_path: str = _row("", "Folder of a local cross-encoder: model.onnx and tokenizer.json.")
+    timeout_ms: int = _row(
+        800, "Milliseconds one search waits for it; then the search's own order stays.", minimum=1, maximum=60_000
+    )
+    candidates: int = _row(10, "First results that are reranked.", minimum=3, maximum=100)
+    closeness: float = _row(
+        0.08, "Code results are reranked when the scores of the first three lie within this.", minimum=0, maximum=1
+    )
+
+
+@frozen
 class RetrievalSettings:
     distance_cutoff: float = _row(
         1.4,
@@ -195,6 +215,7 @@ class TrustSettings:
 SECTIONS: Mapping[str, type] = {
     "index": IndexSettings,
     "embedding": EmbeddingSettings,
+    "rerank": RerankSettings,
     "retrieval": RetrievalSettings,
     "llm": LlmSettings,
     "answers": AnswerSettings,

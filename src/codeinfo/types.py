@@ -291,6 +291,11 @@ class Quality:
     confidence: float
     reasons: tuple[str, ...] = ()
     hint: str = ""
+    reranker_status: str = "off"  # or "applied: MODEL", "not needed: …", "failed: …", "timed out after N ms"
+
+    @property
+    def reranker_failed(self) -> bool:
+        return self.reranker_status.startswith(("failed", "timed out"))
 
 
 @frozen

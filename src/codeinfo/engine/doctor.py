@@ -21,7 +21,11 @@ PROBE_S = 5.0  # an embedding endpoint that needs longer for a few words is wort
 
 def examine(config: Config, parts: Parts, keepers: Sequence[Upkeep], probe_s: float = PROBE_S) -> DoctorReport:
     """All checks, those that wait for something side by side. Reading an index takes as long as the index is large."""
-    waiting = [partial(_embedder, config, parts, probe_s), *(partial(_index, keeper) for keeper in keepers)]
+    waiting = [
+        partial(_embedder, config, parts, probe_s),
+        partial(_reranker, config, parts),
+        *(partial(_index, keeper) for keeper in keepers),
+    ]
     with ThreadPoolExecutor(len(waiting)) as pool:
         answers = [pool.submit(check) for check in waiting]
         checks = [_python(), _sqlite(), _grammars(), _folder(config), _git()]
@@ -84,6 +88,17 @@ def _embedding_detail(provider: str, parts: Parts, seconds: float) -> str:
         return "keyword search only"
     length = len(embedder.embed_query("a connection pool"))
     return f"{provider}: {embedder.model_id}, {length} dimensions"
+
+
+def _reranker(config: Config, parts: Parts) -> Check:
+    """Asked as a search asks, within the same time; a search does without one that fails, so that is no failure."""
+    settings = config.rerank
+    if settings.provider == "none":
+        return Check("reranking", "ok", "off")
+    from codeinfo.engine.reranking import Reranking
+
+    found = Reranking(settings, parts.reranker).assess("a connection pool", ["class ConnectionPool: ..."])
+    return Check("reranking", "ok" if found.scores else "warn", f"{settings.provider}: {found.status}", found.next_step)
 
 
 def _index(keeper: Upkeep) -> Check:

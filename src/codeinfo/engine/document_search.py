@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 from codeinfo.collections.joined import Joined
 from codeinfo.collections.weights import DOCUMENTS
 from codeinfo.engine.collecting import CollectionUpkeep
+from codeinfo.engine.reranking import OFF, Relevance, Reranking, best_first
 from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import NotFound, UsageError
+from codeinfo.frozen import changed
 from codeinfo.index.passages import CRUMB
 from codeinfo.ports import ChunkRow, Embedder
 from codeinfo.rank.words import STOP_WORDS
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 
 FARTHEST = 2.0
 SECOND = 0.5  # the score of a document's second passage, beside its first
-NO_RERANKER = "no reranking model is set up, so the order is the search's own"
+NO_RERANKER = "no reranking model is set up, so the order is the search's own: set rerank.provider to use one"
 NO_DISTANCES = "without an embedding model there are no distances: max_distance was not applied"
 NO_MEANING = "without an embedding model there is no search by meaning alone: words were used"
 _PLACE = re.compile(r"(Page|Sheet|Slide) ([^:]*)")
@@ -76,7 +78,8 @@ def search_documents(
         if not views:
             raise NotFound("no collection can be searched", next_step=notes[0])
         embedder = embedders[0] if all(embedders) else None
-        searcher = _Searcher(Joined(views), parts, embedder, request)
+        reranking = engine.reranking() if request.rerank else None
+        searcher = _Searcher(Joined(views), parts, embedder, request, reranking)
         searches = tuple(searcher.answer(query) for query in request.queries)
     return DocsSearchResponse(searches, tuple(dict.fromkeys((*notes, *searcher.notes))))
 
@@ -104,13 +107,23 @@ def no_collection() -> NotFound:
 class _Searcher:
     """Answers queries from one joined view."""
 
-    def __init__(self, view: Joined, parts: list[_Part], embedder: Embedder | None, request: DocsSearchRequest) -> None:
+    def __init__(
+        self,
+        view: Joined,
+        parts: list[_Part],
+        embedder: Embedder | None,
+        request: DocsSearchRequest,
+        reranking: Reranking | None,
+    ) -> None:
         self._view = view
         self._parts = parts
         self._embedder = embedder
         self._request = request
+        self._reranking = reranking
+        self._limit = max(request.limit, reranking.settings.candidates) if reranking else request.limit
+        self._failed: Relevance | None = None
         self.notes: list[str] = []
-        if request.rerank:
+        if request.rerank and reranking is None:
             self.notes.append(NO_RERANKER)
         if embedder is None and request.max_distance < FARTHEST:
             self.notes.append(NO_DISTANCES)
@@ -126,12 +139,33 @@ class _Searcher:
             results = self._by_meaning(cosines)
         else:
             results, quality = self._by_search(query, asked, cosines)
+        results, status = self._reranked(query, results)
         took = round(1000 * (time.perf_counter() - started), 2)
-        return DocumentSearch(query, tuple(results), took, quality)
+        if quality is not None:
+            quality = changed(quality, reranker_status=status)
+        return DocumentSearch(query, tuple(results[: self._request.limit]), took, quality, status)
+
+    def _reranked(self, query: str, results: list[DocumentHit]) -> tuple[list[DocumentHit], str]:
+        """The first passages by relevance. Each place keeps its score, as in a search of code. A reranker that failed
+        is not asked again for the other questions of the request."""
+        if self._reranking is None:
+            return results, OFF
+        first = results[: self._reranking.settings.candidates]
+        relevance = self._failed or self._reranking.assess(query, [_read_text(hit) for hit in first])
+        self.notes += relevance.notes
+        if relevance.notes:
+            self._failed = relevance
+        if not relevance.scores:
+            return results, relevance.status
+        moved = [
+            replace(first[position], score=first[place].score, rerank_score=round(relevance.scores[position], 4))
+            for place, position in enumerate(best_first(relevance.scores))
+        ]
+        return [*moved, *results[len(first) :]], relevance.status
 
     def _by_meaning(self, cosines: NDArray[np.float32]) -> list[DocumentHit]:
         near = np.flatnonzero(1 - cosines <= self._request.max_distance)
-        order = near[np.argsort(-cosines[near], kind="stable")][: self._request.limit].tolist()
+        order = near[np.argsort(-cosines[near], kind="stable")][: self._limit].tolist()
         chunks = self._view.chunks(order)
         best = max(float(cosines[order[0]]), 1e-6) if order else 1.0
         return [
@@ -144,7 +178,7 @@ class _Searcher:
     ) -> tuple[list[DocumentHit], Quality]:
         """The best passage of each document, then, as far as there is room, the next best of those found."""
         allowed = self._near_files(cosines) if cosines is not None else None
-        options = SearchOptions(limit=self._request.limit, allowed=allowed, weights=DOCUMENTS)
+        options = SearchOptions(limit=self._limit, allowed=allowed, weights=DOCUMENTS)
         found = search(query, self._view, embedder, options)
         wanted = {term for word in words(query) if word not in STOP_WORDS for term in terms(word)}
         firsts, seconds = list[DocumentHit](), list[DocumentHit]()
@@ -154,7 +188,7 @@ class _Searcher:
             for chunk, distance in more:
                 if wanted.intersection(terms(chunk.text)):
                     seconds.append(self._result(chunk, distance, hit.score * SECOND))
-        return [*firsts, *seconds][: self._request.limit], found.quality
+        return [*firsts, *seconds][: self._limit], found.quality
 
     def _near_files(self, cosines: NDArray[np.float32]) -> NDArray[np.bool_]:
         closest = np.full(len(self._view.paths), -1.0, np.float32)
@@ -207,6 +241,11 @@ class _AskedOnce:
         if text not in self._known:
             self._known[text] = self._embedder.embed_query(text)
         return self._known[text]
+
+
+def _read_text(hit: DocumentHit) -> str:
+    """What a reranker reads: a passage under the headings that it stands below."""
+    return "\n".join(filter(None, (hit.title, hit.section, hit.content)))
 
 
 def _distance(cosines: NDArray[np.float32], row: int) -> float:

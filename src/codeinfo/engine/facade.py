@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     from codeinfo.engine.documents import DocumentOperations
     from codeinfo.engine.knowing import KnowledgeOperations
     from codeinfo.engine.lasting import Lasting
+    from codeinfo.engine.reranking import Reranking
     from codeinfo.engine.savings import Savings
+    from codeinfo.engine.searching import Opened
     from codeinfo.ports import Embedder
     from codeinfo.requests.vectors import ProjectsRequest, ProjectsResult, VectorSearchRequest, VectorSearchResult
 
@@ -85,6 +87,7 @@ class Engine:
                 upkeep.close()
             self._upkeeps.clear()
             self._named.clear()
+        self._parts.close()
         self._spares.close()
 
     def __enter__(self) -> Engine:
@@ -114,6 +117,14 @@ class Engine:
 
     def embedder(self) -> Embedder | None:
         return self._parts.embedder()
+
+    def reranking(self) -> Reranking | None:
+        """The second look at first results, or None where the user set none up."""
+        if self.config.rerank.provider == "none":
+            return None
+        from codeinfo.engine.reranking import Reranking
+
+        return Reranking(self.config.rerank, self._parts.reranker)
 
     @property
     def answers(self) -> AnswerOperations:
@@ -196,19 +207,26 @@ class Engine:
             pass
 
     def search(self, request: SearchRequest, progress: ProgressSink | None = None) -> SearchResult:
-        from codeinfo.engine.searching import search_roots
-
         keepers = [self.upkeep(path) for path in dict.fromkeys(request.paths)]
         try:
-            found = search_roots(request, self._opened(keepers, request.refresh, progress))
+            found = self._found(request, self._opened(keepers, request.refresh, progress))
         except IndexDamaged:
             # Met while reading: the build is marked by now, so that opening it again sets it aside and builds anew.
-            found = search_roots(request, self._opened(keepers, True, progress))
+            found = self._found(request, self._opened(keepers, True, progress))
         return self.knowledge.around(request, found) if request.context or request.purpose else found
 
-    def _opened(
-        self, keepers: list[Upkeep], refresh: bool, progress: ProgressSink | None
-    ) -> list[tuple[Upkeep, SqliteStore, tuple[str, ...]]]:
+    def _found(self, request: SearchRequest, opened: list[Opened]) -> SearchResult:
+        from codeinfo.engine.searching import search_roots
+
+        reranking = self.reranking()
+        if reranking is None:
+            return search_roots(request, opened)
+        from codeinfo.engine.reranking import rerank_close_call, with_candidates
+
+        found = search_roots(with_candidates(request, reranking.settings), opened)
+        return rerank_close_call(request, found, opened, reranking)
+
+    def _opened(self, keepers: list[Upkeep], refresh: bool, progress: ProgressSink | None) -> list[Opened]:
         return [(keeper, *self.searchable(keeper, refresh=refresh, progress=progress)) for keeper in keepers]
 
     def similar(self, request: SimilarRequest, progress: ProgressSink | None = None) -> SearchResult:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codeinfo.config import Config
 from codeinfo.errors import UsageError
 
 if TYPE_CHECKING:
-    from codeinfo.ports import Embedder
-    from codeinfo.providers.endpoints import Limits
+    from codeinfo.ports import Embedder, Reranker
+    from codeinfo.providers.endpoints import CrossEncoderFolder, Limits, RerankEndpoint
 
 
 class Parts:
@@ -18,6 +19,22 @@ class Parts:
         self._config = config
         self._lock = threading.Lock()
         self._embedder: Embedder | None = None
+        self._reranker: Reranker | None = None
+
+    def close(self) -> None:
+        with self._lock:
+            reranker, self._reranker = self._reranker, None
+        if reranker is not None:
+            reranker.close()
+
+    def reranker(self) -> Reranker:
+        """The configured reranker; only for those who know that there is one."""
+        with self._lock:
+            if self._reranker is None:
+                from codeinfo.providers import make_reranker
+
+                self._reranker = make_reranker(self._reranker_settings())
+            return self._reranker
 
     def embedder(self) -> Embedder | None:
         """The configured embedder, or None where the user chose keyword search only."""
@@ -61,4 +78,30 @@ class Parts:
                 batch_count=settings.batch,
                 limits=limits or Limits(read_seconds=settings.timeout_s),
             )
+        )
+
+    def _reranker_settings(self) -> RerankEndpoint | CrossEncoderFolder:
+        from codeinfo.providers.endpoints import CrossEncoderFolder, Limits, RerankEndpoint
+        from codeinfo.providers.keys import key_from_environment
+
+        settings = self._config.rerank
+        seconds = settings.timeout_ms / 1000
+        if settings.provider == "local":
+            if not settings.model_path:
+                raise UsageError(
+                    "no folder of a reranking model is named",
+                    next_step="Set rerank.model_path (CODEINFO_RERANK_MODEL_PATH) to one",
+                )
+            return CrossEncoderFolder(Path(settings.model_path).expanduser(), seconds)
+        if not settings.base_url:
+            raise UsageError(
+                "no reranking endpoint is named",
+                next_step="Set rerank.base_url (CODEINFO_RERANK_BASE_URL) to its address",
+            )
+        name = settings.api_key_env
+        return RerankEndpoint(
+            base_url=settings.base_url,
+            model=settings.model,
+            key=key_from_environment(name, {name: self._config.secret(name)}) if name else None,
+            limits=Limits(seconds, seconds, seconds, retry_seconds=seconds, backoff_seconds=seconds / 10),
         )

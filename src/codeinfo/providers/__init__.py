@@ -1,4 +1,4 @@
-"""Embedders and chat models. Each is imported when it is made, so that a search without them does not pay for them."""
+"""Embedders, rerankers and chat models. Each is imported when it is made: a search without them pays for none."""
 
 from __future__ import annotations
 
@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING
 from codeinfo.errors import ProviderError
 
 if TYPE_CHECKING:
-    from codeinfo.ports import Embedder, Llm
-    from codeinfo.providers.endpoints import ChatEndpoint, EmbeddingEndpoint, ScriptedModel
+    from codeinfo.ports import Embedder, Llm, Reranker
+    from codeinfo.providers.endpoints import (
+        ChatEndpoint,
+        CrossEncoderFolder,
+        EmbeddingEndpoint,
+        RerankEndpoint,
+        ScriptedModel,
+    )
 
 
 def make_embedder(settings: EmbeddingEndpoint | ScriptedModel) -> Embedder:
@@ -22,6 +28,18 @@ def make_embedder(settings: EmbeddingEndpoint | ScriptedModel) -> Embedder:
     from codeinfo.providers.openai_embeddings import OpenAIEmbedder
 
     return OpenAIEmbedder(settings)
+
+
+def make_reranker(settings: RerankEndpoint | CrossEncoderFolder) -> Reranker:
+    from codeinfo.providers.endpoints import CrossEncoderFolder
+
+    if isinstance(settings, CrossEncoderFolder):
+        from codeinfo.providers.rerank_local import LocalReranker
+
+        return LocalReranker(settings)
+    from codeinfo.providers.rerank_endpoint import EndpointReranker
+
+    return EndpointReranker(settings)
 
 
 def make_llm(settings: ChatEndpoint) -> Llm:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from codeinfo.providers.keys import Key
 
@@ -46,6 +47,27 @@ class ChatEndpoint:
     json_schema: bool = True  # False: never send `response_format`
     max_chars: int = 200_000  # an answer that goes on for ever ends here, as "length"
     limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True)
+class RerankEndpoint:
+    """A `/rerank` endpoint. A request that names a model has the shape of Jina, Cohere, vLLM and llama.cpp; one that
+    names none has the shape of TEI, which serves a single model and knows no names."""
+
+    base_url: str
+    model: str = ""
+    key: Key | None = None
+    text_chars: int = 2000  # about 512 tokens of code: many servers refuse a longer pair instead of truncating it
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True)
+class CrossEncoderFolder:
+    """A cross-encoder on disk: `model.onnx` and `tokenizer.json`."""
+
+    folder: Path
+    seconds: float  # one call, loading included, after which no further text is scored
+    max_tokens: int = 512  # of a query and a text together
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ class Kind(Enum):
     BAD_REPLY = _Row(
         "BAD_REPLY",
         "{where} sent a reply that makes no sense",
-        "Check that the address is that of an OpenAI-compatible endpoint and the model fits the task.",
+        "Check that the address is that of an endpoint for this task, and that the model fits it.",
     )
     CANCELLED = _Row("CANCELLED", "the request to {where} was cancelled", "")
 
@@ -71,7 +71,7 @@ class Fault(Exception):
 
 
 def provider_error(fault: Fault, *, role: str, where: str, model: str) -> ProviderError:
-    """`role` is LLM or EMBEDDING and begins the code; `where` is an address without credentials."""
+    """`role` is LLM, EMBEDDING or RERANK and begins the code; `where` is an address without credentials."""
     row = fault.kind.value
     what = row.what.format(where=where, model=model)
     notes = [_one_line(fault.detail)] if fault.detail else []

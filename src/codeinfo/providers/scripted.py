@@ -1,4 +1,4 @@
-"""Deterministic stand-ins for an embedder and a chat model: for tests of this package and of those built on it."""
+"""Deterministic stand-ins for an embedder, a reranker and a chat model: for tests of this package and others."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from codeinfo.errors import ProviderError
 from codeinfo.ports import Delta, Message, ToolCall, ToolSpec, Usage
+from codeinfo.providers.relevance import sigmoid
 from codeinfo.tokens import stem, words
 
 if TYPE_CHECKING:
@@ -58,6 +59,22 @@ class ScriptedEmbedder:
 
     def calibrate(self, distance: float) -> float:
         return distance
+
+
+class ScriptedReranker:
+    """The logit is the number of the query's stemmed words that a text has, less half of them: 0 for an even split."""
+
+    model_id = "scripted:shared-words"
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        return [sigmoid(logit) for logit in self.logits(query, texts)]
+
+    def logits(self, query: str, texts: Sequence[str]) -> list[float]:
+        wanted = {stem(word) for word in words(query)}
+        return [len(wanted.intersection(map(stem, words(text)))) - len(wanted) / 2 for text in texts]
+
+    def close(self) -> None:
+        return
 
 
 @dataclass(frozen=True, slots=True)

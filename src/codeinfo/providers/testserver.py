@@ -1,7 +1,8 @@
 """An OpenAI-compatible server on loopback that says what a script tells it, and fails as it is told.
 
-It speaks the real protocol over real sockets (models, embeddings, chat with streaming, tool calls, schemas and usage),
-so that a client is tested as it will be used. For tests of this package, and of whatever is built on it:
+It speaks the real protocol over real sockets (models, embeddings, reranking in both of its shapes, chat with streaming,
+tool calls, schemas and usage), so that a client is tested as it will be used. For tests of this package, and of what is
+built on it:
 
     with ScriptedServer(script=["Hello."], troubles=[Trouble.RATE_LIMITED]) as server:
         llm = make_llm(ChatEndpoint(server.url, "scripted-chat"))
@@ -34,9 +35,10 @@ from codeinfo.providers.chat_format import (
     shown_pieces,
     usage,
 )
-from codeinfo.providers.scripted import Reply, Request, Script, ScriptedEmbedder, next_reply
+from codeinfo.providers.scripted import Reply, Request, Script, ScriptedEmbedder, ScriptedReranker, next_reply
 
 EMBEDDING_MODEL = "scripted-embed"
+RERANK_MODEL = "scripted-rerank"
 _DRIP_SECONDS = 0.02  # between two pieces of something endless
 
 
@@ -69,11 +71,11 @@ class Trouble(Enum):
     NO_STREAM = auto()  # one JSON body in spite of "stream"
     NO_SCHEMA = auto()  # 500 where a response format is asked for, as llama-cpp-python does it
     NO_DONE = auto()  # closes after the finish reason, without [DONE]
-    # embeddings
+    # embeddings; the four from NAN to WORDS also reranking
     WRONG_DIMENSION = auto()
-    NAN = auto()
     ZERO = auto()
-    MISSING = auto()  # one vector too few
+    NAN = auto()
+    MISSING = auto()  # one vector or score too few
     TWICE = auto()  # one index twice
     WORDS = auto()  # text where numbers belong
     PER_TOKEN = auto()  # one vector for each token, as llama.cpp does with a chat model
@@ -104,12 +106,14 @@ class ScriptedServer:
         troubles: Iterable[Trouble | None] = (),
         dimension: int = 32,
         key: str = "",
+        logits: bool = False,  # what reranking returns, as llama.cpp does; else relevances from 0 to 1
         retry_after: str = "0",
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self.script = script
         self.dimension = dimension
         self.key = key
+        self.logits = logits
         self.retry_after = retry_after
         self.requests: list[Recorded] = []
         self.connections = 0
@@ -215,6 +219,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._error(401, f"Incorrect API key provided: {self.headers.get('Authorization', '')}")
         elif path == "/v1/embeddings" and body.get("model") == EMBEDDING_MODEL:
             self._embeddings(body, trouble)
+        elif path == "/v1/rerank" and body.get("model") == RERANK_MODEL:
+            self._rerank(body, "documents", trouble)
+        elif path == "/rerank" and "model" not in body:
+            self._rerank(body, "texts", trouble)
         elif path == "/v1/chat/completions" and body.get("model") == CHAT_MODEL:
             self._chat(body, trouble)
         else:
@@ -302,6 +310,26 @@ class _Handler(BaseHTTPRequestHandler):
         tokens = sum(len(text.split()) for text in texts)
         counts = {"prompt_tokens": tokens, "total_tokens": tokens}
         self._json(200, {"object": "list", "data": data, "model": EMBEDDING_MODEL, "usage": counts})
+
+    def _rerank(self, body: Mapping[str, Any], texts: str, trouble: Trouble | None) -> None:
+        """Best first, as real endpoints do it. `texts` is the field that has them, by which the shapes differ."""
+        if texts not in body:
+            self._error(422, f"missing field `{texts}`")
+            return
+        reranker = ScriptedReranker()
+        scores: list[Any] = (reranker.logits if self.owner.logits else reranker.score)(body["query"], body[texts])
+        best_first = sorted(range(len(scores)), key=lambda index: -scores[index])
+        if trouble is Trouble.NAN:
+            scores[-1] = float("nan")
+        if trouble is Trouble.WORDS:
+            scores[-1] = "very relevant"
+        field_name = "score" if texts == "texts" else "relevance_score"
+        results = [{"index": index, field_name: scores[index]} for index in best_first]
+        if trouble is Trouble.MISSING:
+            results.pop()
+        if trouble is Trouble.TWICE:
+            results[-1]["index"] = results[0]["index"]
+        self._json(200, results if texts == "texts" else {"model": RERANK_MODEL, "results": results})
 
     def _chat(self, body: Mapping[str, Any], trouble: Trouble | None) -> None:
         if trouble is Trouble.NO_SCHEMA and "response_format" in body:

@@ -48,8 +48,8 @@ class Target:
         return self.path + path + (f"?{self.query}" if self.query else "")
 
 
-def parse_target(base_url: str) -> Target:
-    """`http://host:port/v1` and its kin; an address without a path gets `/v1`, where these endpoints live."""
+def parse_target(base_url: str, default_path: str = "/v1") -> Target:
+    """`http://host:port/v1` and its kin; an address without a path gets `/v1`, where most of these endpoints live."""
     try:
         parts = urlsplit(base_url.strip())
         port = parts.port
@@ -61,7 +61,7 @@ def parse_target(base_url: str) -> Target:
             next_step="Correct base_url in the settings.",
         )
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    path = parts.path.rstrip("/") or "/v1"
+    path = parts.path.rstrip("/") or default_path
     basic = ""
     if parts.username is not None:
         userinfo = f"{unquote(parts.username)}:{unquote(parts.password or '')}"

@@ -148,8 +148,8 @@ class DocsSearchRequest:
     code: tuple[str, ...] = _opt((), "Search the code of this folder as well.", metavar="DIR")
     limit: int = _opt(10, "At most this many results.", short="n", minimum=1, maximum=1000)
     max_distance: float = _opt(2.0, "Only passages within this cosine distance (0..2).", minimum=0, maximum=2)
-    hybrid: bool = _opt(True, "Use words and meaning; without it meaning only.")
-    rerank: bool = _opt(False, "Accepted for clients that send it; there is no reranking model, and a note says so.")
+    hybrid: bool = _opt(True, "Use keywords and vectors; without it vectors only.")
+    rerank: bool = _opt(False, "Have the reranking model of the settings order the first results.")
     refresh: bool = _opt(True, "Look for changed documents before searching.")
     path: str = _opt(".", _PROJECT, metavar="DIR")
 
@@ -172,16 +172,19 @@ class DocumentHit:
     start_line: int = 0
     end_line: int = 0
     opens: str = ""
+    rerank_score: float | None = None  # relevance from 0 to 1, where a reranking model read the passage
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentSearch:
-    """`quality` says how likely the answer is among the first results; None for a search by meaning alone."""
+    """`quality` says how likely the answer is among the first results; None for a search by meaning alone.
+    `reranker_status` is "off", "applied: MODEL", "not needed: …", "failed: …" or "timed out after N ms"."""
 
     query: str
     results: tuple[DocumentHit, ...]
     took_ms: float = 0.0
     quality: Quality | None = None
+    reranker_status: str = "off"
 
 
 @dataclass(frozen=True, slots=True)

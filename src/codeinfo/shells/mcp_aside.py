@@ -49,8 +49,8 @@ class Aside:
 
     def __init__(self, config: Config) -> None:
         """None of them on one core, where they would only take turns with the server; nor where meanings come from an
-        endpoint, since a process that waits for one answers nobody else."""
-        local = config.embedding.provider in ("builtin", "none")
+        endpoint or results are reranked, since a process that waits for a model answers nobody else."""
+        local = config.embedding.provider in ("builtin", "none") and config.rerank.provider == "none"
         count = config.mcp.search_processes if local and (os.cpu_count() or 1) > 1 else 0
         self._processes = [SearchProcess(config) for _ in range(count)]
 

@@ -19,6 +19,7 @@ from codeinfo.kept import Kept
 from codeinfo.requests import Progress
 from codeinfo.shells.mcp_budget import fitted, most_chars
 from codeinfo.shells.mcp_tools import Tool
+from codeinfo.types import SearchResult
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
@@ -34,6 +35,7 @@ class Answered(NamedTuple):
     whole: Reply
     text: str
     files: tuple[str, ...]
+    repeatable: bool = True  # False where something failed that may succeed when the same is asked again
 
 
 class Asked(NamedTuple):
@@ -104,7 +106,8 @@ class _Stoppable:
 
 def answered(tool: Tool, result: Any, values: Reply, project: str) -> Answered:
     whole = tool.shape(result, values)
-    return Answered(whole, written(whole), tuple(tool.files(result, project)))
+    failed = isinstance(result, SearchResult) and result.quality.reranker_failed
+    return Answered(whole, written(whole), tuple(tool.files(result, project)), repeatable=not failed)
 
 
 class Recent:
@@ -183,7 +186,8 @@ class Hub:
             text = written(reply)
         with self.engine() as engine:
             engine.savings.record(asked.tool.name, len(text), answer.files)
-            if asked.known is None and asked.key and asked.mark and asked.mark is engine.mark(asked.project or "."):
+            new = asked.known is None and answer.repeatable
+            if new and asked.key and asked.mark and asked.mark is engine.mark(asked.project or "."):
                 self._recent.put(asked.key, asked.mark, answer)  # nothing changed while it was worked out
         return reply, text
 

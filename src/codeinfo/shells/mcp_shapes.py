@@ -43,7 +43,7 @@ class SearchQuality:
     confidence: float
     tokenEstimate: int
     hint: str | None = None
-    rerankerStatus: str | None = None
+    rerankerStatus: str | None = None  # whether a reranker ordered the first results, and why not
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +139,7 @@ def search_codebase(result: SearchResult, values: dict[str, Any]) -> Reply:
             quality.confidence,
             sum(estimated_tokens(hit.text) for hit in result.hits) if snippets else 0,
             hint=quality.hint or None,
+            rerankerStatus=quality.reranker_status,
         ),
         results=tuple(_code_result(hit, snippets) for hit in result.hits),
         preflight=_preflight(result.preflight) if result.preflight else None,

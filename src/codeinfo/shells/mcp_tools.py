@@ -60,6 +60,7 @@ class Tool:
     request: Callable[[Values, str], Any]
     result: type | None
     shape: Callable[[Any, Values], dict[str, Any]] = _plain
+    nulls: bool = False  # whether `shape` leaves fields that are None in the reply; without one they always stay
     perform: Callable[[Engine, Any, Call], Any] | None = None
     codes: Mapping[str, int] = field(default_factory=dict)  # our code → the contract's, as a protocol error
     files: Callable[[Any, str], Iterable[str]] = _no_files  # what a reader would have opened instead; "" is here
@@ -75,7 +76,7 @@ class Tool:
         return input_schema(self.arguments())
 
     def output_schema(self) -> Schema | None:
-        return output_schema(self.result, nulls=self.shape is _plain) if self.result is not None else None
+        return output_schema(self.result, nulls=self.nulls or self.shape is _plain) if self.result is not None else None
 
     def read(self, given: Mapping[str, Any]) -> Values:
         return checked(self.arguments(), given)

@@ -48,6 +48,8 @@ def _search(result: SearchResult, paper: Paper, explain: bool, whole: bool) -> N
         paper.table(rows)
     _knowledge(result, paper, explain)
     _footer(result, paper)
+    if explain:
+        paper.wrapped(("reranker: ", "bold"), result.quality.reranker_status, hang=2)
 
 
 def _knowledge(result: SearchResult, paper: Paper, explain: bool) -> None:

@@ -87,6 +87,8 @@ def _search(response: requests.DocsSearchResponse, paper: Paper) -> None:
             _hit(number, hit, paper)
         if not found.results:
             paper.line(("Nothing found.", "bold"))
+        if found.reranker_status != "off":
+            paper.wrapped(("reranker: ", "bold"), found.reranker_status, hang=2)
 
 
 def _hit(number: int, hit: requests.DocumentHit, paper: Paper) -> None:
@@ -96,8 +98,13 @@ def _hit(number: int, hit: requests.DocumentHit, paper: Paper) -> None:
     if hit.kind != "document":
         spans += ["  ", (hit.kind, "green")]
     paper.line(*spans)
+    details = []
     if hit.distance is not None:
-        paper.line("    ", (f"distance {hit.distance:.3f} (cosine, lower is closer)", "dim"))
+        details.append(f"distance {hit.distance:.3f} (cosine, lower is closer)")
+    if hit.rerank_score is not None:
+        details.append(f"relevance {hit.rerank_score:.3f}")
+    if details:
+        paper.line("    ", (" · ".join(details), "dim"))
     lines = [line for line in hit.content.splitlines() if line.strip()]
     for line in lines[:LINES_SHOWN]:
         paper.line("    ", paper.cut(line, 4))

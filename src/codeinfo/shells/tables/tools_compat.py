@@ -41,11 +41,12 @@ def _limit(default: int) -> Input:
 class DocumentResults:
     results: tuple[documents.DocumentHit, ...]
     notes: tuple[str, ...]
+    rerankerStatus: str
 
 
 def _document_results(response: documents.DocsSearchResponse, values: Values) -> dict[str, Any]:
-    found = response.searches[0].results if response.searches else ()
-    reply: dict[str, Any] = jsonable(DocumentResults(found, response.notes))
+    (found,) = response.searches  # one query, one search
+    reply: dict[str, Any] = jsonable(DocumentResults(found.results, response.notes, found.reranker_status))
     return reply
 
 
@@ -55,12 +56,16 @@ def _document_search(values: Values, project: str) -> documents.DocsSearchReques
         collections=values.get("collections", ()),
         limit=values.get("limit", 10),
         max_distance=values.get("maxDistance", 2.0),
+        hybrid=values.get("hybridSearch", True),
+        rerank=values.get("rerank", False),
         **placed(documents.DocsSearchRequest, "path", project),
     )
 
 
 _COLLECTIONS = Input("collections", "Only these collections, by name or id.", "tuple[str, ...]")
 _DISTANCE = Input("maxDistance", "Only passages within this cosine distance.", "float", 2.0, minimum=0, maximum=2)
+_HYBRID = Input("hybridSearch", "Use keywords and vectors; false for vectors only.", "bool", True)
+_RERANK = Input("rerank", "Have the reranking model of the settings order the first results.", "bool", False)
 _DOCUMENT = ("collection", "document")
 
 
@@ -109,10 +114,11 @@ TOOLS: tuple[Tool, ...] = (
         operation="docs search",
         sets=("docs",),
         description="Passages of documents that answer a question, with the page, sheet, slide or heading they are on.",
-        inputs=(_QUERY, _COLLECTIONS, _limit(10), _DISTANCE),
+        inputs=(_QUERY, _COLLECTIONS, _limit(10), _DISTANCE, _HYBRID, _RERANK),
         request=_document_search,
         result=DocumentResults,
         shape=_document_results,
+        nulls=True,
     ),
     Tool(
         name="documents_search_batch",
@@ -124,6 +130,8 @@ TOOLS: tuple[Tool, ...] = (
             _COLLECTIONS,
             _limit(5),
             _DISTANCE,
+            _HYBRID,
+            _RERANK,
         ),
         request=_document_search,
         result=documents.DocsSearchResponse,
@@ -191,6 +199,7 @@ TOOLS: tuple[Tool, ...] = (
         request=lambda values, project: requests.IndexRequest((project,)),
         result=shapes.Reingested,
         shape=shapes.reingested,
+        nulls=True,
         codes=_VECTOR_CODES,
     ),
     _ast(
