@@ -26,9 +26,9 @@ from codeinfo.rank.keyword import (
     runs_of,
     score_keywords,
 )
+from codeinfo.rank.layout import Layout
 from codeinfo.rank.meaning import PATH_SHARE, file_meaning, squared_l2, with_paths, word_worths
 from codeinfo.rank.quality import Grounds, assess, grounds
-from codeinfo.rank.layout import Layout
 from codeinfo.rank.query import read_query
 from codeinfo.rank.weights import WITH_VECTORS, WITHOUT_VECTORS
 from codeinfo.tokens import stem
