@@ -209,7 +209,7 @@ def test_files_that_the_text_names() -> None:
 
 
 def factors(text: str, path: str, kind: str = "code", usual: float = 0.0) -> dict[str, float]:
-    return boost.multipliers(read_query(text), path, kind, {kind: usual}, W)
+    return boost.multipliers(read_query(text), path, kind, usual, W)
 
 
 @given(st.sampled_from(["retry", "tests of retries", "retry settings", "guide to retries", "an example of it"]))
@@ -219,7 +219,7 @@ def test_remembered_factors_are_the_products_of_the_named_ones(text: str) -> Non
     usual = boost.usual_depths(paths, kinds)
     remembered, query = boost.Factors(paths, kinds, usual), read_query(text)
     for _ in range(2):
-        named = [boost.multipliers(query, *file, usual, W) for file in zip(paths, kinds, strict=True)]
+        named = [boost.multipliers(query, *file, W) for file in zip(paths, kinds, usual.tolist(), strict=True)]
         products = [math.prod(factors.values()) for factors in named]
         assert remembered.of(np.arange(len(paths)), query, W).tolist() == pytest.approx(products)
         assert remembered.of(np.array([2, 0]), query, W).tolist() == pytest.approx([products[2], products[0]])
@@ -228,7 +228,8 @@ def test_remembered_factors_are_the_products_of_the_named_ones(text: str) -> Non
 def test_depth_counts_beyond_what_is_usual_for_the_kind() -> None:
     assert factors("retry", "a/b/c.py", usual=2.0)["depth"] == 1.0
     assert factors("retry", "README.md", "docs", usual=1.0)["depth"] == pytest.approx(math.exp(0.18))
-    assert boost.usual_depths(["a.md", "a/b/c.py", "d/e.py"], ["docs", "code", "code"]) == {"docs": 0.0, "code": 1.5}
+    usual = boost.usual_depths(["a.md", "a/b/c.py", "d/e.py"], ["docs", "code", "code"])
+    assert usual.tolist() == [0.0, 1.5, 1.5]
 
 
 def test_documents_and_data_weigh_less_unless_asked_for() -> None:

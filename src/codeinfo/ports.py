@@ -139,6 +139,7 @@ class ChunkRow(NamedTuple):
 class StoredSymbol:
     path: str
     definition: Definition
+    file: int  # its position in the columns of the snapshot
 
 
 @frozen
@@ -178,7 +179,7 @@ class Snapshot(Protocol):
     paths: Sequence[str]
     languages: Sequence[str]
     kinds: Sequence[str]
-    usual_depth: Mapping[str, float]  # folders above a file, on average, by kind
+    usual_depths: NDArray[np.float64]  # of each file: folders above files of its kind in its root, on average
     row_file: NDArray[np.int32]
     file_first: NDArray[np.int32]  # a file's rows are file_first[file] … + file_rows[file]
     file_rows: NDArray[np.int32]

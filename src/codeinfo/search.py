@@ -54,6 +54,7 @@ EXPLAINED_DROPS = 20  # candidates left out that an explanation names
 @frozen
 class SearchOptions:
     root: str = ""  # of what is searched: said with every hit
+    roots: Sequence[str] = ()  # of each file, where several roots are searched as one
     limit: int = 10
     intent: Intent | None = None
     project_words: frozenset[str] = frozenset()
@@ -63,6 +64,9 @@ class SearchOptions:
     max_chars: int = 0  # pack the best results into this many characters; 0: no limit
     explain: bool = False
     weights: Weights | None = None  # None: the measured ones
+
+    def root_of(self, file: int) -> str:
+        return self.roots[file] if self.roots else self.root
 
 
 @dataclass(slots=True)
@@ -119,7 +123,7 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights) 
     keyword = score_keywords(query.terms, _known_terms(query, view, norms, w), len(view.row_file), files)
     found = view.definitions(query.names) if query.names else []
     exact, named = boost.definition_scores(
-        query, [(_position(view, s.path), s.definition.name, s.definition.kind) for s in found], files
+        query, [(s.file, s.definition.name, s.definition.kind) for s in found], files
     )
     evidence = Evidence(keyword, found)
     evidence.files = {
@@ -161,10 +165,6 @@ def _add_meaning(evidence: Evidence, query: Query, view: Snapshot, embedder: Emb
         evidence.meant = meaning.Meant(asked, weighed, cosines, scale)
 
 
-def _position(view: Snapshot, path: str) -> int:
-    return view.derived("positions", lambda: {known: at for at, known in enumerate(view.paths)})[path]
-
-
 def relative(values: Floats) -> Floats:
     """Divided by the query's best, so that signals of different scales can be added."""
     best = float(values.max()) if len(values) else 0.0
@@ -204,7 +204,7 @@ def boosted(query: Query, scores: Floats, view: Snapshot, w: Weights, most: int 
 
 def factors_of(query: Query, view: Snapshot, w: Weights) -> boost.Factors:
     return view.derived(
-        boost.Factors.variant(query, w), lambda: boost.Factors(view.paths, view.kinds, view.usual_depth)
+        boost.Factors.variant(query, w), lambda: boost.Factors(view.paths, view.kinds, view.usual_depths)
     )
 
 
@@ -252,20 +252,21 @@ def choose(
     finder = Finder({term: weight * idf[term] for term, weight in query.terms.items() if term in idf})
     highest = (ranked[0].score if ranked else 0.0) or 1.0
     for item, best in _candidates(query, evidence, view, ranked, options):
+        root = options.root_of(item.file)
         if len(hits) == options.limit:
             if not options.explain or len(dropped) >= EXPLAINED_DROPS:
                 break
-            dropped.append(_dropped(best[0][0], "limit", f"score {item.score / highest:.3f}"))
+            dropped.append(_dropped(root, best[0][0], "limit", f"score {item.score / highest:.3f}"))
             continue
         kept = [one for one in best if one[0].kind in options.symbol_kinds] if options.symbol_kinds else best
         if not kept:
-            dropped.append(_dropped(best[0][0], "symbol_kind", f"it is a {best[0][0].kind}"))
+            dropped.append(_dropped(root, best[0][0], "symbol_kind", f"it is a {best[0][0].kind}"))
             continue
         budget = _budget(options, hits)
         if budget < SMALLEST_EXCERPT:
-            dropped.append(_dropped(best[0][0], "max_tokens", "the token budget is used up"))
+            dropped.append(_dropped(root, best[0][0], "max_tokens", "the token budget is used up"))
             break
-        hit = _hit(finder, item.score / highest, kept, budget, options.root)
+        hit = _hit(finder, item.score / highest, kept, budget, root)
         hits.append(_explained(hit, item, query, evidence, view, w) if options.explain else hit)
     return hits, dropped
 
@@ -311,7 +312,8 @@ def _explained(hit: Hit, item: Ranked, query: Query, evidence: Evidence, view: S
     if item.meaning is not None:
         told["meaning"] = item.meaning
     added = [Signal(name, round(value, 4), round(value * getattr(w, name), 4)) for name, value in told.items() if value]
-    named = boost.multipliers(query, view.paths[item.file], view.kinds[item.file], view.usual_depth, w)
+    usual_depth = float(view.usual_depths[item.file])
+    named = boost.multipliers(query, view.paths[item.file], view.kinds[item.file], usual_depth, w)
     named["length"] = 1 + w.length * float(_relative_lengths(view)[item.file])
     factors = [Signal(name, round(value, 4), round(value, 4), factor=True) for name, value in named.items()]
     return changed(hit, signals=(*added, *factors), ranks=_ranks(item.file, evidence))
@@ -362,8 +364,8 @@ def quality_of(query: Query, evidence: Evidence, view: Snapshot, ranked: Sequenc
     return assess(grounds(query, evidence.keyword, best, len(view.row_file), closest), query)
 
 
-def _dropped(chunk: ChunkRow, rule: str, detail: str) -> Dropped:
-    return Dropped(chunk.path, chunk.start_line, chunk.end_line, rule, detail)
+def _dropped(root: str, chunk: ChunkRow, rule: str, detail: str) -> Dropped:
+    return Dropped(chunk.path, chunk.start_line, chunk.end_line, rule, detail, root)
 
 
 def _filtered_out(scores: Floats, view: Snapshot, options: SearchOptions) -> list[Dropped]:
@@ -372,5 +374,7 @@ def _filtered_out(scores: Floats, view: Snapshot, options: SearchOptions) -> lis
     outside = np.where(options.allowed, 0, scores)
     order = np.argsort(-outside)[:5]
     return [
-        Dropped(view.paths[at], 0, 0, "filter", "a filter leaves it out") for at in order.tolist() if outside[at] > 0
+        Dropped(view.paths[at], 0, 0, "filter", "a filter leaves it out", options.root_of(at))
+        for at in order.tolist()
+        if outside[at] > 0
     ]

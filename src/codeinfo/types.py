@@ -283,6 +283,7 @@ class Dropped:
     end_line: int
     rule: str
     detail: str = ""
+    root: str = ""
 
 
 @frozen

@@ -198,7 +198,7 @@ class Engine:
     def search(self, request: SearchRequest, progress: ProgressSink | None = None) -> SearchResult:
         from codeinfo.engine.searching import search_roots
 
-        keepers = [self.upkeep(path) for path in dict.fromkeys(request.paths)]
+        keepers = list(dict.fromkeys(map(self.upkeep, request.paths)))  # a folder may be named twice
         try:
             found = search_roots(request, self._opened(keepers, request.refresh, progress))
         except IndexDamaged:

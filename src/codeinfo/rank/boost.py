@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -105,10 +105,10 @@ def path_mentions(query: Query, paths: Sequence[str]) -> Floats:
     return result
 
 
-def multipliers(query: Query, path: str, kind: str, usual_depth: Mapping[str, float], w: Weights) -> dict[str, float]:
-    """Named factors from the path and the kind of a file. `usual_depth`: by kind, of this index."""
+def multipliers(query: Query, path: str, kind: str, usual_depth: float, w: Weights) -> dict[str, float]:
+    """Named factors from the path and the kind of a file. `usual_depth`: of files of its kind in its root."""
     traits = _traits(path)
-    factors = {"depth": math.exp(-w.depth * (traits.depth - usual_depth.get(kind, 0.0)))}
+    factors = {"depth": math.exp(-w.depth * (traits.depth - usual_depth))}
     if kind == FileKind.DOCS and not query.about_docs:
         factors["docs"] = w.docs
     if kind == FileKind.CONFIG and query.intent is not Intent.CONFIG:
@@ -129,8 +129,8 @@ class Factors:
     They depend on a query only by what `variant` names and, for tests, examples and their like, by its terms.
     """
 
-    def __init__(self, paths: Sequence[str], kinds: Sequence[str], usual_depth: Mapping[str, float]) -> None:
-        self._paths, self._kinds, self._usual_depth = paths, kinds, usual_depth
+    def __init__(self, paths: Sequence[str], kinds: Sequence[str], usual_depths: NDArray[np.float64]) -> None:
+        self._paths, self._kinds, self._usual_depths = paths, kinds, usual_depths
         self._known = np.full(len(paths), np.nan)
 
     @staticmethod
@@ -142,18 +142,20 @@ class Factors:
         for at in np.isnan(factors).nonzero()[0].tolist():
             file = files[at]
             path, kind = self._paths[file], self._kinds[file]
-            factors[at] = math.prod(multipliers(query, path, kind, self._usual_depth, w).values())
+            factors[at] = math.prod(multipliers(query, path, kind, float(self._usual_depths[file]), w).values())
             if not _traits(path).secondary:
                 self._known[file] = factors[at]
         return factors
 
 
-def usual_depths(paths: Iterable[str], kinds: Iterable[str]) -> dict[str, float]:
-    """The mean number of folders above a file, by kind: sources six folders down are no worse than a README."""
+def usual_depths(paths: Sequence[str], kinds: Sequence[str]) -> NDArray[np.float64]:
+    """Of each file: the mean number of folders above files of its kind. Sources six folders down are no worse than a
+    README."""
     depths: dict[str, list[int]] = {}
     for path, kind in zip(paths, kinds, strict=True):
         depths.setdefault(kind, []).append(path.count("/"))
-    return {kind: sum(values) / len(values) for kind, values in depths.items()}
+    means = {kind: sum(values) / len(values) for kind, values in depths.items()}
+    return np.array([means[kind] for kind in kinds], np.float64)
 
 
 class _Traits(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any
 from codeinfo import requests
 from codeinfo.config import Config, table
 from codeinfo.shells.paper import Paper, Span, counted
-from codeinfo.types import Hit, HitContext, SearchResult
+from codeinfo.types import Dropped, Hit, HitContext, SearchResult
 
 SNIPPET_LINES = 8  # of each hit: enough to recognise it, few enough to see ten hits at once
 LABEL_CHARS = 72  # a chunk of many small definitions names them all
@@ -44,7 +44,7 @@ def _search(result: SearchResult, paper: Paper, explain: bool, whole: bool) -> N
     if explain and result.dropped:
         paper.line()
         paper.line(("Left out", "bold"))
-        rows = [(f"{item.path}:{item.start_line}-{item.end_line}", item.rule, item.detail) for item in result.dropped]
+        rows = [(f"{_shown(one)}:{one.start_line}-{one.end_line}", one.rule, one.detail) for one in result.dropped]
         paper.table(rows)
     _knowledge(result, paper, explain)
     _footer(result, paper)
@@ -100,7 +100,7 @@ def _around(context: HitContext, paper: Paper) -> None:
         paper.wrapped("    ", (context.pattern_warning, "yellow"), hang=4)
 
 
-def _shown(hit: Hit) -> str:
+def _shown(hit: Hit | Dropped) -> str:
     """The path as one would type it here, so that terminals and editors can open it."""
     full = os.path.join(hit.root, hit.path)
     near = os.path.relpath(full)

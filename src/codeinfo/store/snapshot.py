@@ -44,7 +44,7 @@ class Arrays:
     paths: list[str]
     languages: list[str]
     kinds: list[str]
-    usual_depth: dict[str, float]
+    usual_depths: NDArray[np.float64]
     chunk_ids: NDArray[np.int64]
     row_file: NDArray[np.int32]
     file_first: NDArray[np.int32]
@@ -86,7 +86,7 @@ def load_arrays(db: apsw.Connection, folder: Path, generation: int, complete: bo
         paths=[row[1] for row in files],
         languages=[row[2] for row in files],
         kinds=[row[3] for row in files],
-        usual_depth=usual_depths((row[1] for row in files), (row[3] for row in files)),
+        usual_depths=usual_depths([row[1] for row in files], [row[3] for row in files]),
         chunk_ids=np.concatenate(chunk_ids) if chunk_ids else np.zeros(0, np.int64),
         row_file=row_file,
         file_first=file_first,
@@ -129,7 +129,7 @@ class SqliteSnapshot:
         self.paths: Sequence[str] = arrays.paths
         self.languages: Sequence[str] = arrays.languages
         self.kinds: Sequence[str] = arrays.kinds
-        self.usual_depth: Mapping[str, float] = arrays.usual_depth
+        self.usual_depths = arrays.usual_depths
         self.row_file = arrays.row_file
         self.file_first = arrays.file_first
         self.file_rows = arrays.file_rows
@@ -238,7 +238,11 @@ class SqliteSnapshot:
         query = f"""SELECT f.path, d.name, d.qualified, d.kind, d.signature, d.doc, d.start_line, d.end_line,
                     d.exported, d.bases FROM definitions d JOIN files f ON f.id = d.file_id
                     WHERE d.name_key IN ({marks}) ORDER BY f.path, d.ordinal"""
-        return [StoredSymbol(path, definition_from_row(*rest)) for path, *rest in self._db.execute(query, keys)]
+        rows = list(self._db.execute(query, keys))
+        if not rows:
+            return []
+        position = self.derived("positions", lambda: {path: at for at, path in enumerate(self.paths)})
+        return [StoredSymbol(path, definition_from_row(*rest), position[path]) for path, *rest in rows]
 
 
 @lru_cache(maxsize=_AT_ONCE)
