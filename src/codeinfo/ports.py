@@ -211,6 +211,11 @@ class Snapshot(Protocol):
         """Definitions whose name equals one of `names`, ignoring case."""
         ...
 
+    def definition_names(self) -> str:
+        """The names of all definitions, lowercased, one a line: a text, since as many strings take five times as
+        long to make, and what is looked for is found in it at once."""
+        ...
+
 
 class Store(Protocol):
     """One index. Everything a file has is replaced in one transaction; readers never see half of it."""

@@ -32,11 +32,12 @@ from codeinfo.rank.keyword import (
     runs_of,
     score_keywords,
 )
-from codeinfo.rank.quality import assess, grounds
+from codeinfo.rank.quality import Grounds, assess, grounds, is_about, nothing_found
 from codeinfo.rank.query import Query, read_query
 from codeinfo.rank.rows import best_rows, closest_rows, defined_rows
 from codeinfo.rank.weights import WITH_VECTORS, WITHOUT_VECTORS, Weights
-from codeinfo.types import Distance, Dropped, FileKind, Hit, Intent, Quality, SearchResult, Signal
+from codeinfo.tokens import stem
+from codeinfo.types import Distance, Dropped, FileKind, Hit, Intent, SearchResult, Signal
 
 CANDIDATES = 60  # files that get the per-path signals, at least
 CANDIDATES_PER_RESULT = 2  # the factors that follow may halve a score, so a long list needs files to choose from
@@ -47,6 +48,7 @@ SHARE_OF_REST = 0.4  # of a token budget, for the next hit
 LEAST_SHARE = 300
 SMALLEST_EXCERPT = 40  # characters: less tells nothing
 JUDGED = 3  # first files that the confidence is about
+MOSTLY_KNOWN = 0.5  # of a question, by rarity: where less occurs here, other spellings are suggested
 KEPT_USES = 1_000_000  # rows of terms that stay in memory, some 20 bytes each
 EXPLAINED_DROPS = 20  # candidates left out that an explanation names
 
@@ -98,14 +100,19 @@ def search(text: str, view: Snapshot, embedder: Embedder | None, options: Search
     ranked = boosted(query, filtered(scores, options), view, weights, candidates_for(options))
     if reads_words(embedder):
         ranked = told_by_path(ranked, evidence, view, embedder, weights)
-    hits, dropped = choose(query, evidence, view, ranked, options, weights)
+    found = grounds_of(query, evidence, view, ranked)
+    about = is_about(found, query, unmeasured=evidence.meant is not None and found.closest is None) or _names_a_file(
+        ranked, evidence
+    )
+    hits, dropped = choose(query, evidence, view, ranked if about else (), options, weights)
     if options.explain and options.allowed is not None:
         dropped += _filtered_out(scores, view, options)
     return SearchResult(
         query=text,
         intent=query.intent,
         hits=tuple(hits),
-        quality=quality_of(query, evidence, view, ranked),
+        quality=assess(found, query) if about else nothing_found(found, query),
+        suggestions=() if about and not is_misspelt(query, evidence, found) else suggested(query, evidence, view),
         dropped=tuple(dropped[:EXPLAINED_DROPS]) if options.explain else (),
         took_ms=round(1000 * (time.perf_counter() - started), 2),
     )
@@ -358,10 +365,26 @@ def _hit(
     )
 
 
-def quality_of(query: Query, evidence: Evidence, view: Snapshot, ranked: Sequence[Ranked]) -> Quality:
+def grounds_of(query: Query, evidence: Evidence, view: Snapshot, ranked: Sequence[Ranked]) -> Grounds:
     best = [item.file for item in ranked[:JUDGED]]
     closest = max((item.closest for item in ranked[:JUDGED] if item.closest is not None), default=None)
-    return assess(grounds(query, evidence.keyword, best, len(view.row_file), closest), query)
+    return grounds(query, evidence.keyword, best, len(view.row_file), closest)
+
+
+def _names_a_file(ranked: Sequence[Ranked], evidence: Evidence) -> bool:
+    return bool(ranked) and float(evidence.files["path_mention"][ranked[0].file]) > 0
+
+
+def is_misspelt(query: Query, evidence: Evidence, found: Grounds) -> bool:
+    """Whether what the query turns on occurs nowhere: a word of a name not defined here, or most of a question."""
+    unknown = any(stem(word) not in evidence.keyword.idf for word in query.words)
+    return unknown and (not evidence.definitions if query.bare_name else found.known < MOSTLY_KNOWN)
+
+
+def suggested(query: Query, evidence: Evidence, view: Snapshot) -> tuple[str, ...]:
+    from codeinfo.rank.suggest import suggestions  # a search that finds what it looks for does without
+
+    return suggestions(query, evidence.keyword.idf, view)
 
 
 def _dropped(root: str, chunk: ChunkRow, rule: str, detail: str) -> Dropped:

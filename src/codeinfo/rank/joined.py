@@ -167,6 +167,9 @@ class Joined:
             for symbol in part.view.definitions(names)
         ]
 
+    def definition_names(self) -> str:
+        return "\n".join(filter(None, (part.view.definition_names() for part in self._parts)))
+
     def _by_part(self, rows: Sequence[int]) -> list[tuple[int, list[int]]]:
         """The places in `rows` that belong to each part which has any."""
         places: dict[int, list[int]] = {}

@@ -30,9 +30,7 @@ def render(result: Any, paper: Paper, *, explain: bool = False, whole: bool = Fa
 
 
 def _search(result: SearchResult, paper: Paper, explain: bool, whole: bool) -> None:
-    from codeinfo.tokens import words
-
-    wanted = {word for word in words(result.query) if len(word) > 2}
+    wanted = marked_words(result.query)
     for number, hit in enumerate(result.hits, 1):
         _heading(number, hit, paper)
         if explain:
@@ -41,6 +39,8 @@ def _search(result: SearchResult, paper: Paper, explain: bool, whole: bool) -> N
             _snippet(hit, wanted, paper, whole)
     if not result.hits:
         paper.line(("Nothing found.", "bold"))
+    if result.suggestions:
+        paper.wrapped(("Did you mean: ", "bold"), ", ".join(result.suggestions), hang=2)
     if explain and result.dropped:
         paper.line()
         paper.line(("Left out", "bold"))
@@ -48,6 +48,14 @@ def _search(result: SearchResult, paper: Paper, explain: bool, whole: bool) -> N
         paper.table(rows)
     _knowledge(result, paper, explain)
     _footer(result, paper)
+
+
+def marked_words(query: str) -> set[str]:
+    """The words of a query that are set off in a text: those that say something."""
+    from codeinfo.rank.words import STOP_WORDS
+    from codeinfo.tokens import words
+
+    return {word for word in words(query) if len(word) > 2 and word not in STOP_WORDS}
 
 
 def _knowledge(result: SearchResult, paper: Paper, explain: bool) -> None:

@@ -244,6 +244,10 @@ class SqliteSnapshot:
         position = self.derived("positions", lambda: {path: at for at, path in enumerate(self.paths)})
         return [StoredSymbol(path, definition_from_row(*rest), position[path]) for path, *rest in rows]
 
+    def definition_names(self) -> str:
+        ((names,),) = self._db.execute("SELECT group_concat(name_key, char(10)) FROM definitions")
+        return names or ""
+
 
 @lru_cache(maxsize=_AT_ONCE)
 def _chunk_query(count: int) -> str:
