@@ -345,7 +345,7 @@ def _hit(
     root: str,
 ) -> Hit:
     chunk, cosine = best[0]
-    shown = focus(chunk.text, finder, budget)
+    shown = focus(chunk.text, finder, budget, prose=chunk.file_kind == FileKind.DOCS)
     return Hit(
         root=root,
         path=chunk.path,
