@@ -11,9 +11,9 @@ import pytest
 from conftest import RunCli
 from document_tools import add, ask, engine
 
-from codeinfo.collections.joined import Joined
 from codeinfo.engine import Engine
 from codeinfo.errors import NotFound, UsageError
+from codeinfo.rank.joined import Joined, Part
 from codeinfo.requests.documents import (
     DocsOutlineRequest,
     DocsRelatedRequest,
@@ -185,21 +185,23 @@ def test_a_joined_view_is_what_its_parts_are(facade: Engine, tmp_path: Path) -> 
     stores = [keeper.live_store() for keeper in keepers]
     assert all(store is not None for store in stores)
     with stores[0].snapshot() as first, stores[1].snapshot() as second:  # type: ignore[union-attr]
-        view = Joined([("a", first), ("b", second)])
-        assert list(view.paths) == [f"a/{path}" for path in first.paths] + [f"b/{path}" for path in second.paths]
+        view = Joined([Part("a", first), Part("b", second)])
+        assert list(view.paths) == [*first.paths, *second.paths]
+        assert list(view.roots) == ["a"] * len(first.paths) + ["b"] * len(second.paths)
+        assert view.usual_depths.tolist() == [*first.usual_depths, *second.usual_depths]
         assert len(view.row_file) == len(first.row_file) + len(second.row_file)
         rows = range(len(view.row_file))
         chunks = view.chunks(rows)
         assert [view.paths[view.row_file[row]] for row in rows] == [chunk.path for chunk in chunks]
-        assert view.origin("b/0.md") == (1, "0.md")
+        assert [view.part_of_row(row) for row in rows] == [0] * len(first.row_file) + [1] * len(second.row_file)
         postings = view.postings(["mill", "harbour"])
         for row in postings["mill"][0]:
             assert "mill" in chunks[row].text.lower()
         assert np.all(np.diff(postings["harbour"][0]) > 0)
-        for path in view.paths:
-            for row in view.rows_of(path):
+        for root, path in zip(view.roots, view.paths, strict=True):
+            for row in view.rows_of(root, path):
                 chunk = chunks[row]
-                assert view.row_of(path, (chunk.start_line, chunk.end_line)) is not None
+                assert view.row_of(root, path, (chunk.start_line, chunk.end_line)) is not None
 
 
 # --- the command line ----------------------------------------------------------------------------------------------

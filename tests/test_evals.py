@@ -31,7 +31,8 @@ def answer(*found: str | Found, id: str = "q", took_ms: float | None = None) -> 
 
 
 def one(ndcg10: float = 0.0, **more: Any) -> Score:
-    figures = {"file10": 0.0, "recall10": 0.0, "mrr10": 0.0, "top1": 0.0, "top3": 0.0, "spec": 0.0, "chars": 0}
+    named = ("file10", "recall10", "mrr10", "top1", "top3", "spec", "first_tokens", "recall500", "recall1000")
+    figures = dict.fromkeys(named, 0.0) | {"recall2000": 0.0, "chars": 0, "shown": None}
     return Score(ndcg10=ndcg10, **{**figures, **more})
 
 
@@ -94,6 +95,25 @@ def test_more_targets_than_ten_can_still_be_answered_in_full() -> None:
 
 def test_no_results_and_no_answer_count_as_zero() -> None:
     assert score(query("a.py"), answer()) == score(query("a.py"), None) == one()
+
+
+def test_tokens_are_counted_until_a_right_line_is_shown() -> None:
+    wanted = query(Target("a.py", 20, 30), "c.py")
+    found = answer(
+        Found("b.py", 1, 9, 800),
+        Found("a.py", 1, 40, 1200, (1, 19)),  # the chunk has the lines, its text does not show them
+        Found("a.py", 1, 40, 400, (15, 22)),
+        Found("c.py", 1, 9, 2000, (1, 5)),
+    )
+    got = score(wanted, found)
+    assert got.first_tokens == 600
+    assert (got.recall500, got.recall1000, got.recall2000) == (0, 0.5, 1)
+    assert got.shown == 0, "the first result that has the lines decides"
+    assert score(query("z.py"), found).first_tokens == 1100, "all is read in vain"
+    assert score(query("a.py"), found).shown is None, "a target without lines has none to show"
+    assert score(wanted, answer(Found("a.py", 1, 40, 400, (15, 22)))).shown == 1
+    assert summarise([one(shown=None), one(shown=1.0), one(shown=0.0)]).shown == 0.5
+    assert summarise([one()]).shown is None
 
 
 def test_spec_contamination_is_two_tests_among_the_first_three_files() -> None:
@@ -179,10 +199,12 @@ def test_what_is_no_dataset_says_so(tmp_path: Path, content: str) -> None:
 
 def test_results_file_is_what_scorers_read(tmp_path: Path) -> None:
     file = tmp_path / "results.jsonl"
-    answers = [answer("a.py", took_ms=1.5), answer(id="empty")]
+    answers = [answer("a.py", Found("b.py", 1, 9, 100, (3, 5)), took_ms=1.5), answer(id="empty")]
     run.write_results(file, answers)
     first = json.loads(file.read_text().splitlines()[0])
-    assert first == {"id": "q", "results": [{"path": "a.py", "start": 1, "end": 9, "chars": 100}], "took_ms": 1.5}
+    result = {"path": "a.py", "start": 1, "end": 9, "chars": 100, "shown": None}
+    assert (first["id"], first["results"][0], first["took_ms"]) == ("q", result, 1.5)
+    assert first["results"][1]["shown"] == [3, 5]
     assert run.read_results(file) == {"q": answers[0], "empty": answers[1]}
 
 

@@ -155,6 +155,7 @@ class ChunkRow(NamedTuple):
 class StoredSymbol:
     path: str
     definition: Definition
+    file: int  # its position in the columns of the snapshot
 
 
 @frozen
@@ -223,6 +224,11 @@ class Snapshot(Protocol):
 
     def definitions(self, names: Sequence[str]) -> list[StoredSymbol]:
         """Definitions whose name equals one of `names`, ignoring case."""
+        ...
+
+    def definition_names(self) -> str:
+        """The names of all definitions, lowercased, one a line: a text, since as many strings take five times as
+        long to make, and what is looked for is found in it at once."""
         ...
 
 

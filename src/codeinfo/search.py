@@ -34,21 +34,24 @@ from codeinfo.rank.keyword import (
     score_keywords,
 )
 from codeinfo.rank.layout import Layout
-from codeinfo.rank.quality import assess, grounds
+from codeinfo.rank.quality import Grounds, assess, grounds, is_about, nothing_found
 from codeinfo.rank.query import Query, read_query
 from codeinfo.rank.rows import best_rows, closest_rows, defined_rows
 from codeinfo.rank.weights import WITH_VECTORS, WITHOUT_VECTORS, Weights
-from codeinfo.types import Distance, Dropped, FileKind, Hit, Intent, Quality, SearchResult, Signal
+from codeinfo.tokens import stem
+from codeinfo.types import Distance, Dropped, FileKind, Hit, Intent, SearchResult, Signal
 
 CANDIDATES = 60  # files that get the per-path signals, at least
 CANDIDATES_PER_RESULT = 2  # the factors that follow may halve a score, so a long list needs files to choose from
-PATHS_READ = 20  # of them, those whose paths are read for their meaning: a right file is hardly ever farther down
+PATHS_READ = 60  # of them, those whose paths are read for their meaning
+TINY = 60  # weighted terms
 ROWS_PER_FILE = 2  # fetched for each file: the best and its second
 WHOLE_CHUNK = 1_000_000  # characters: more than any chunk has
 SHARE_OF_REST = 0.4  # of a token budget, for the next hit
 LEAST_SHARE = 300
 SMALLEST_EXCERPT = 40  # characters: less tells nothing
 JUDGED = 3  # first files that the confidence is about
+MOSTLY_KNOWN = 0.5  # of a question, by rarity: where less occurs here, other spellings are suggested
 KEPT_USES = 1_000_000  # rows of terms that stay in memory, some 20 bytes each
 EXPLAINED_DROPS = 20  # candidates left out that an explanation names
 
@@ -56,6 +59,7 @@ EXPLAINED_DROPS = 20  # candidates left out that an explanation names
 @frozen
 class SearchOptions:
     root: str = ""  # of what is searched: said with every hit
+    roots: Sequence[str] = ()  # of each file, where several roots are searched as one
     limit: int = 10
     intent: Intent | None = None
     project_words: frozenset[str] = frozenset()
@@ -64,8 +68,11 @@ class SearchOptions:
     full_text: bool = False
     max_chars: int = 0  # pack the best results into this many characters; 0: no limit
     explain: bool = False
-    commits: CommitIndex | None = None  # what earlier commits said; None where there is no history
+    commits: Sequence[tuple[str, CommitIndex]] = ()  # what earlier commits said, by root
     weights: Weights | None = None  # None: the measured ones
+
+    def root_of(self, file: int) -> str:
+        return self.roots[file] if self.roots else self.root
 
 
 @dataclass(slots=True)
@@ -91,32 +98,35 @@ class Ranked(NamedTuple):
 def search(text: str, view: Snapshot, embedder: Embedder | None, options: SearchOptions) -> SearchResult:
     started = time.perf_counter()
     query = read_query(text, project_words=options.project_words, intent=options.intent)
-    weights = options.weights or weights_for(embedder)
-    evidence = gather(query, view, embedder, weights, options.commits)
+    weights = options.weights or weights_for(query, embedder)
+    evidence = gather(query, view, embedder, weights, options)
     scores = fuse(evidence, weights)
-    ranked = boosted(query, filtered(scores, options), view, weights, candidates_for(options))
+    ranked = boosted(query, filtered(scores, options), view, weights, options)
     if reads_words(embedder):
-        ranked = told_by_path(ranked, evidence, view, embedder, weights)
-    hits, dropped = choose(query, evidence, view, ranked, options, weights)
+        ranked = read_paths(ranked, evidence, view, embedder, weights)
+    found = grounds_of(query, evidence, view, ranked)
+    about = is_about(found, query, unmeasured=evidence.meant is not None and found.closest is None) or _names_a_file(
+        ranked, evidence
+    )
+    hits, dropped = choose(query, evidence, view, ranked if about else (), options, weights)
     if options.explain and options.allowed is not None:
         dropped += _filtered_out(scores, view, options)
     return SearchResult(
         query=text,
         intent=query.intent,
         hits=tuple(hits),
-        quality=quality_of(query, evidence, view, ranked),
+        quality=assess(found, query) if about else nothing_found(found, query),
+        suggestions=() if about and not is_misspelt(query, evidence, found) else suggested(query, evidence, view),
         dropped=tuple(dropped[:EXPLAINED_DROPS]) if options.explain else (),
         took_ms=round(1000 * (time.perf_counter() - started), 2),
     )
 
 
-def weights_for(embedder: Embedder | None) -> Weights:
-    return WITHOUT_VECTORS if embedder is None else WITH_VECTORS
+def weights_for(query: Query, embedder: Embedder | None) -> Weights:
+    return (WITHOUT_VECTORS if embedder is None else WITH_VECTORS)[query.shape]
 
 
-def gather(
-    query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, commits: CommitIndex | None = None
-) -> Evidence:
+def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, options: SearchOptions) -> Evidence:
     """Candidates and signals from the keyword, vector, symbol and history channels."""
     files = len(view.paths)
     runs = view.derived("runs", lambda: runs_of(view.row_file))
@@ -124,7 +134,7 @@ def gather(
     keyword = score_keywords(query.terms, _known_terms(query, view, norms, w), len(view.row_file), files)
     found = view.definitions(query.names) if query.names else []
     exact, named = boost.definition_scores(
-        query, [(_positions(view)[s.path], s.definition.name, s.definition.kind) for s in found], files
+        query, [(s.file, s.definition.name, s.definition.kind) for s in found], files
     )
     evidence = Evidence(keyword, found)
     evidence.files = {
@@ -138,21 +148,35 @@ def gather(
         "folder_match": relative(boost.coverage(keyword, FOLDER, files)),
         "definition_coverage": relative(boost.coverage(keyword, DEFINED, files)),
         "text_coverage": boost.coverage(keyword, ANYWHERE, files),
+        "title_coverage": boost.title_coverage(query, keyword, files),
+        "named_in_text": boost.named_in_text(query, keyword, files),
+        "scope_match": boost.scope_match(query, keyword, files),
         "path_mention": boost.path_mentions(query, view.paths),
     }
-    if commits is not None:
-        past = score_history(commits, query.terms, _files_of_paths(commits, view), files)
-        evidence.files["history"] = np.sqrt(relative(past))
+    if options.commits:
+        evidence.files["history"] = _past_changes(query, view, options)
     if embedder is not None:
         _add_meaning(evidence, query, view, embedder, runs)
     return evidence
 
 
-def _files_of_paths(commits: CommitIndex, view: Snapshot) -> NDArray[np.intp]:
-    return view.derived(
-        ("commit paths", commits.head, len(commits.paths)),
-        lambda: np.array([_positions(view).get(path, -1) for path in commits.paths], np.intp),
-    )
+def _past_changes(query: Query, view: Snapshot, options: SearchOptions) -> Floats:
+    """What earlier commits say for each file; the root softens the lead of files that change all the time."""
+    scores = [
+        score_history(commits, query.terms, _files_of_paths(root, commits, view, options), len(view.paths))
+        for root, commits in options.commits
+    ]
+    return np.sqrt(relative(np.add.reduce(scores)))
+
+
+def _files_of_paths(root: str, commits: CommitIndex, view: Snapshot, options: SearchOptions) -> NDArray[np.intp]:
+    """The position of each path that commits name, -1 where the file is gone."""
+
+    def find() -> NDArray[np.intp]:
+        positions = {path: at for at, path in enumerate(view.paths) if options.root_of(at) == root}
+        return np.array([positions.get(path, -1) for path in commits.paths], np.intp)
+
+    return view.derived(("files of paths", root, commits.head), find)
 
 
 def _known_terms(query: Query, view: Snapshot, norms: Norms, w: Weights) -> dict[str, TermUses]:
@@ -174,10 +198,6 @@ def _add_meaning(evidence: Evidence, query: Query, view: Snapshot, embedder: Emb
     if cosines is not None:
         evidence.files["meaning"], scale = meaning.file_meaning(cosines, runs, len(view.paths))
         evidence.meant = meaning.Meant(asked, weighed, cosines, scale)
-
-
-def _positions(view: Snapshot) -> dict[str, int]:
-    return view.derived("positions", lambda: {known: at for at, known in enumerate(view.paths)})
 
 
 def relative(values: Floats) -> Floats:
@@ -206,23 +226,30 @@ def candidates_for(options: SearchOptions) -> int | None:
     return None if options.symbol_kinds else max(CANDIDATES, CANDIDATES_PER_RESULT * options.limit)
 
 
-def boosted(query: Query, scores: Floats, view: Snapshot, w: Weights, most: int | None = CANDIDATES) -> list[Ranked]:
+def boosted(query: Query, scores: Floats, view: Snapshot, w: Weights, options: SearchOptions) -> list[Ranked]:
     """The best files after the named multipliers, best first."""
-    candidates = ((scores > 0) & (view.file_rows > 0)).nonzero()[0]
+    candidates, most = ((scores > 0) & (view.file_rows > 0)).nonzero()[0], candidates_for(options)
     if most is not None and len(candidates) > most:
         candidates = candidates[np.argpartition(-scores[candidates], most)[:most]]
-    factors = (1 + w.length * _relative_lengths(view)[candidates]) * factors_of(query, view, w).of(candidates, query, w)
+    factors = factors_of(query, view, w, options.roots).of(candidates, query, w)
     boosted_scores = (scores[candidates] * factors).tolist()
     ranked = list(map(Ranked, candidates.tolist(), boosted_scores, factors.tolist()))
     return best_first(ranked, view)
 
 
-def factors_of(query: Query, view: Snapshot, w: Weights) -> boost.Factors:
-    return view.derived(boost.Factors.variant(query, w), lambda: boost.Factors(layout_of(view), view.kinds))
+def factors_of(query: Query, view: Snapshot, w: Weights, roots: Sequence[str] = ()) -> boost.Factors:
+    return view.derived(boost.Factors.variant(query, w), lambda: boost.Factors(layout_of(view, roots), view.kinds))
 
 
-def layout_of(view: Snapshot) -> Layout:
-    return view.derived("layout", lambda: Layout(view.paths))
+def layout_of(view: Snapshot, roots: Sequence[str]) -> Layout:
+    return view.derived("layout", lambda: Layout(view.paths, roots, tiny_files(view)))
+
+
+def tiny_files(view: Snapshot) -> NDArray[np.bool_]:
+    """Files of one chunk with next to nothing in it, such as those that only re-export others."""
+    lengths = np.bincount(view.row_file, view.row_length, len(view.paths))
+    tiny: NDArray[np.bool_] = (view.file_rows == 1) & (lengths < TINY)
+    return tiny
 
 
 def best_first(ranked: list[Ranked], view: Snapshot) -> list[Ranked]:
@@ -230,12 +257,7 @@ def best_first(ranked: list[Ranked], view: Snapshot) -> list[Ranked]:
     return sorted(ranked, key=lambda item: (-item.score, paths[item.file]))
 
 
-def _relative_lengths(view: Snapshot) -> Floats:
-    """Of every file: the logarithm of its chunks, the longest file's being 1."""
-    return view.derived("lengths", lambda: relative(np.log1p(view.file_rows.astype(np.float32))))
-
-
-def told_by_path(
+def read_paths(
     ranked: list[Ranked], evidence: Evidence, view: Snapshot, embedder: WordEmbedder, w: Weights, most: int = PATHS_READ
 ) -> list[Ranked]:
     """The first files once more, with what their paths mean: "running work later" is near `background.py`."""
@@ -269,21 +291,22 @@ def choose(
     finder = Finder({term: weight * idf[term] for term, weight in query.terms.items() if term in idf})
     highest = (ranked[0].score if ranked else 0.0) or 1.0
     for item, best in _candidates(query, evidence, view, ranked, options):
+        root = options.root_of(item.file)
         if len(hits) == options.limit:
             if not options.explain or len(dropped) >= EXPLAINED_DROPS:
                 break
-            dropped.append(_dropped(best[0][0], "limit", f"score {item.score / highest:.3f}"))
+            dropped.append(_dropped(root, best[0][0], "limit", f"score {item.score / highest:.3f}"))
             continue
         kept = [one for one in best if one[0].kind in options.symbol_kinds] if options.symbol_kinds else best
         if not kept:
-            dropped.append(_dropped(best[0][0], "symbol_kind", f"it is a {best[0][0].kind}"))
+            dropped.append(_dropped(root, best[0][0], "symbol_kind", f"it is a {best[0][0].kind}"))
             continue
         budget = _budget(options, hits)
         if budget < SMALLEST_EXCERPT:
-            dropped.append(_dropped(best[0][0], "max_tokens", "the token budget is used up"))
+            dropped.append(_dropped(root, best[0][0], "max_tokens", "the token budget is used up"))
             break
-        hit = _hit(finder, item.score / highest, kept, budget, options.root)
-        hits.append(_explained(hit, item, query, evidence, view, w) if options.explain else hit)
+        hit = _hit(finder, item.score / highest, kept, budget, root)
+        hits.append(_explained(hit, item, query, evidence, view, options, w) if options.explain else hit)
     return hits, dropped
 
 
@@ -323,13 +346,14 @@ def _budget(options: SearchOptions, hits: Sequence[Hit]) -> int:
     return min(wanted, left, max(int(left * SHARE_OF_REST), LEAST_SHARE))
 
 
-def _explained(hit: Hit, item: Ranked, query: Query, evidence: Evidence, view: Snapshot, w: Weights) -> Hit:
+def _explained(
+    hit: Hit, item: Ranked, query: Query, evidence: Evidence, view: Snapshot, options: SearchOptions, w: Weights
+) -> Hit:
     told = {name: float(values[item.file]) for name, values in evidence.files.items()}
     if item.meaning is not None:
         told["meaning"] = item.meaning
     added = [Signal(name, round(value, 4), round(value * getattr(w, name), 4)) for name, value in told.items() if value]
-    named = boost.multipliers(query, layout_of(view).facts(item.file), view.kinds[item.file], w)
-    named["length"] = 1 + w.length * float(_relative_lengths(view)[item.file])
+    named = boost.multipliers(query, layout_of(view, options.roots).facts(item.file), view.kinds[item.file], w)
     factors = [Signal(name, round(value, 4), round(value, 4), factor=True) for name, value in named.items()]
     return changed(hit, signals=(*added, *factors), ranks=_ranks(item.file, evidence))
 
@@ -353,7 +377,7 @@ def _hit(
     root: str,
 ) -> Hit:
     chunk, cosine = best[0]
-    shown = focus(chunk.text, finder, budget)
+    shown = focus(chunk.text, finder, budget, prose=chunk.file_kind == FileKind.DOCS)
     return Hit(
         root=root,
         path=chunk.path,
@@ -373,14 +397,30 @@ def _hit(
     )
 
 
-def quality_of(query: Query, evidence: Evidence, view: Snapshot, ranked: Sequence[Ranked]) -> Quality:
+def grounds_of(query: Query, evidence: Evidence, view: Snapshot, ranked: Sequence[Ranked]) -> Grounds:
     best = [item.file for item in ranked[:JUDGED]]
     closest = max((item.closest for item in ranked[:JUDGED] if item.closest is not None), default=None)
-    return assess(grounds(query, evidence.keyword, best, len(view.row_file), closest), query)
+    return grounds(query, evidence.keyword, best, len(view.row_file), closest)
 
 
-def _dropped(chunk: ChunkRow, rule: str, detail: str) -> Dropped:
-    return Dropped(chunk.path, chunk.start_line, chunk.end_line, rule, detail)
+def _names_a_file(ranked: Sequence[Ranked], evidence: Evidence) -> bool:
+    return bool(ranked) and float(evidence.files["path_mention"][ranked[0].file]) > 0
+
+
+def is_misspelt(query: Query, evidence: Evidence, found: Grounds) -> bool:
+    """Whether what the query turns on occurs nowhere: a word of a name not defined here, or most of a question."""
+    unknown = any(stem(word) not in evidence.keyword.idf for word in query.words)
+    return unknown and (not evidence.definitions if query.bare_name else found.known < MOSTLY_KNOWN)
+
+
+def suggested(query: Query, evidence: Evidence, view: Snapshot) -> tuple[str, ...]:
+    from codeinfo.rank.suggest import suggestions  # a search that finds what it looks for does without
+
+    return suggestions(query, evidence.keyword.idf, view)
+
+
+def _dropped(root: str, chunk: ChunkRow, rule: str, detail: str) -> Dropped:
+    return Dropped(chunk.path, chunk.start_line, chunk.end_line, rule, detail, root)
 
 
 def _filtered_out(scores: Floats, view: Snapshot, options: SearchOptions) -> list[Dropped]:
@@ -389,5 +429,7 @@ def _filtered_out(scores: Floats, view: Snapshot, options: SearchOptions) -> lis
     outside = np.where(options.allowed, 0, scores)
     order = np.argsort(-outside)[:5]
     return [
-        Dropped(view.paths[at], 0, 0, "filter", "a filter leaves it out") for at in order.tolist() if outside[at] > 0
+        Dropped(view.paths[at], 0, 0, "filter", "a filter leaves it out", options.root_of(at))
+        for at in order.tolist()
+        if outside[at] > 0
     ]

@@ -283,6 +283,7 @@ class Dropped:
     end_line: int
     rule: str
     detail: str = ""
+    root: str = ""
 
 
 @frozen
@@ -306,6 +307,7 @@ class SearchResult:
     quality: Quality
     dropped: tuple[Dropped, ...] = ()
     notes: tuple[str, ...] = ()  # degradations, said with the way to mend them
+    suggestions: tuple[str, ...] = ()  # spellings that occur here, for a query whose words do not
     took_ms: float = 0.0
     preflight: Card | None = None  # for a search on behalf of a change
     memories: tuple[RelatedMemory, ...] = ()  # at most three, related to the query or to what was found

@@ -120,6 +120,15 @@ def test_symbols_come_back_as_they_were_given(reopen: Factory) -> None:
     assert symbols.references == b"uses of a.py"
     with store.snapshot() as view:
         assert [(s.path, s.definition.name) for s in view.definitions(["F1"])] == [("a.py", "f1")]
+        assert [view.paths[s.file] for s in view.definitions(["F1"])] == ["a.py"]
+
+
+def test_names_of_definitions_are_those_of_live_files(reopen: Factory) -> None:
+    store = reopen()
+    store.apply([indexed("a.py", "one", "two", "three"), indexed("b.py", "four")], (), ())
+    store.apply([indexed("a.py", "one", "two")], (), ())
+    with store.snapshot() as view:
+        assert sorted(view.definition_names().split("\n")) == ["f0", "f0", "f1"]
 
 
 def test_vectors_follow_their_chunks_through_replacement_and_merging(reopen: Factory) -> None:
@@ -202,6 +211,7 @@ def test_an_empty_index_answers_with_nothing(reopen: Factory) -> None:
     with store.snapshot() as view:
         assert view.chunks([]) == []
         assert view.definitions(["x"]) == []
+        assert view.definition_names() == ""
 
 
 def test_files_left_out_are_remembered_but_never_searched(reopen: Factory) -> None:

@@ -6,11 +6,11 @@ import difflib
 
 import numpy as np
 
-from codeinfo.collections.joined import Joined
 from codeinfo.collections.links import edges
 from codeinfo.collections.weights import DOCUMENTS
 from codeinfo.engine.collecting import CollectionUpkeep
 from codeinfo.errors import NotFound
+from codeinfo.rank.joined import Joined, Part
 from codeinfo.requests.documents import (
     DocsOutlineRequest,
     DocsOutlineResponse,
@@ -85,8 +85,8 @@ def document_lines(store: SqliteStore, path: str) -> dict[int, str]:
     lines: dict[int, str] = {}
     pieces: dict[int, list[str]] = {}
     with store.snapshot() as view:
-        joined = Joined([("", view)])
-        for chunk in joined.chunks(joined.rows_of(path)):
+        joined = Joined([Part("", view)])
+        for chunk in joined.chunks(joined.rows_of("", path)):
             texts = chunk.text.split("\n")[-(chunk.end_line - chunk.start_line + 1) :]
             if chunk.start_line == chunk.end_line:  # one giant line comes in several pieces
                 pieces.setdefault(chunk.start_line, []).extend(texts)
@@ -143,9 +143,9 @@ def _similar(keeper: CollectionUpkeep, store: SqliteStore, path: str) -> dict[st
     """Document → how alike it is, 0..1; by words where there are no vectors."""
     vectors = store.vectors_by_hash(store.manifest()[path].sha256)
     with store.snapshot() as view:
-        joined = Joined([("", view)])
+        joined = Joined([Part("", view)])
         if vectors is None or not len(vectors):
-            text = " ".join(chunk.text for chunk in joined.chunks(joined.rows_of(path)[:2]))
+            text = " ".join(chunk.text for chunk in joined.chunks(joined.rows_of("", path)[:2]))
             words = " ".join(text.split()[:WORDS_FOR_RELATED])
             found = search(words, view, None, SearchOptions(limit=20, weights=DOCUMENTS))
             return {hit.path: hit.score for hit in found.hits if hit.path != path}

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from codeinfo.collections.joined import Joined
 from codeinfo.collections.weights import DOCUMENTS
 from codeinfo.engine.collecting import CollectionUpkeep
 from codeinfo.engine.reranking import OFF, Relevance, Reranking, best_first
@@ -22,6 +21,7 @@ from codeinfo.errors import NotFound, UsageError
 from codeinfo.frozen import changed
 from codeinfo.index.passages import CRUMB
 from codeinfo.ports import ChunkRow, Embedder
+from codeinfo.rank.joined import Joined, Part
 from codeinfo.rank.words import STOP_WORDS
 from codeinfo.requests import Progress
 from codeinfo.requests.documents import (
@@ -73,7 +73,7 @@ def search_documents(
                 continue
             notes += said
             parts.append(_part(keeper))
-            views.append((_label(keeper), open_views.enter_context(store.snapshot())))
+            views.append(Part(_name(parts[-1]), open_views.enter_context(store.snapshot())))
             embedders.append(keeper.embedder)
         if not views:
             raise NotFound("no collection can be searched", next_step=notes[0])
@@ -89,8 +89,9 @@ def _part(keeper: Upkeep) -> _Part:
     return _Part(collection, keeper.root, not collection)
 
 
-def _label(keeper: Upkeep) -> str:
-    return keeper.collection.slug if isinstance(keeper, CollectionUpkeep) else keeper.root.name
+def _name(part: _Part) -> str:
+    """Tells the files of a part from those of the others: a folder may be a collection and searched as code as well."""
+    return part.collection or str(part.root)
 
 
 def _check(request: DocsSearchRequest, keepers: Sequence[CollectionUpkeep]) -> None:
@@ -169,7 +170,7 @@ class _Searcher:
         chunks = self._view.chunks(order)
         best = max(float(cosines[order[0]]), 1e-6) if order else 1.0
         return [
-            self._result(chunk, _distance(cosines, row), max(float(cosines[row]) / best, 0.0))
+            self._result(row, chunk, _distance(cosines, row), max(float(cosines[row]) / best, 0.0))
             for row, chunk in zip(order, chunks, strict=True)
         ]
 
@@ -178,16 +179,16 @@ class _Searcher:
     ) -> tuple[list[DocumentHit], Quality]:
         """The best passage of each document, then, as far as there is room, the next best of those found."""
         allowed = self._near_files(cosines) if cosines is not None else None
-        options = SearchOptions(limit=self._limit, allowed=allowed, weights=DOCUMENTS)
+        options = SearchOptions(roots=self._view.roots, limit=self._limit, allowed=allowed, weights=DOCUMENTS)
         found = search(query, self._view, embedder, options)
         wanted = {term for word in words(query) if word not in STOP_WORDS for term in terms(word)}
         firsts, seconds = list[DocumentHit](), list[DocumentHit]()
         for hit in found.hits:
             best, *more = self._chosen(hit, cosines)
             firsts.append(self._result(*best, hit.score))
-            for chunk, distance in more:
+            for row, chunk, distance in more:
                 if wanted.intersection(terms(chunk.text)):
-                    seconds.append(self._result(chunk, distance, hit.score * SECOND))
+                    seconds.append(self._result(row, chunk, distance, hit.score * SECOND))
         return [*firsts, *seconds][: self._limit], found.quality
 
     def _near_files(self, cosines: NDArray[np.float32]) -> NDArray[np.bool_]:
@@ -195,19 +196,19 @@ class _Searcher:
         np.maximum.at(closest, self._view.row_file, cosines)
         return 1 - closest <= self._request.max_distance
 
-    def _chosen(self, hit: Hit, cosines: NDArray[np.float32] | None) -> list[tuple[ChunkRow, float | None]]:
+    def _chosen(self, hit: Hit, cosines: NDArray[np.float32] | None) -> list[tuple[int, ChunkRow, float | None]]:
         """The hit's passage and the one after it, within the distance asked for; else the document's closest."""
         spans = ((hit.start_line, hit.end_line), *hit.more)
-        rows = [row for lines in dict.fromkeys(spans) if (row := self._view.row_of(hit.path, lines)) is not None]
+        found = (self._view.row_of(hit.root, hit.path, lines) for lines in dict.fromkeys(spans))
+        rows = [row for row in found if row is not None]
         if cosines is None:
-            return [(chunk, None) for chunk in self._view.chunks(rows)]
+            return [(row, chunk, None) for row, chunk in zip(rows, self._view.chunks(rows), strict=True)]
         near = [row for row in rows if _distance(cosines, row) <= self._request.max_distance]
-        near = near or [max(self._view.rows_of(hit.path), key=lambda row: float(cosines[row]))]
-        return [(chunk, _distance(cosines, row)) for row, chunk in zip(near, self._view.chunks(near), strict=True)]
+        near = near or [max(self._view.rows_of(hit.root, hit.path), key=lambda row: float(cosines[row]))]
+        return [(row, chunk, _distance(cosines, row)) for row, chunk in zip(near, self._view.chunks(near), strict=True)]
 
-    def _result(self, chunk: ChunkRow, distance: float | None, score: float) -> DocumentHit:
-        number, path = self._view.origin(chunk.path)
-        part = self._parts[number]
+    def _result(self, row: int, chunk: ChunkRow, distance: float | None, score: float) -> DocumentHit:
+        part, path = self._parts[self._view.part_of_row(row)], chunk.path
         title, _, section = chunk.breadcrumb.partition(CRUMB)
         place = "" if part.is_code else place_of(chunk.language, section)
         return DocumentHit(

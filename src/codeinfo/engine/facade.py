@@ -207,7 +207,7 @@ class Engine:
             pass
 
     def search(self, request: SearchRequest, progress: ProgressSink | None = None) -> SearchResult:
-        keepers = [self.upkeep(path) for path in dict.fromkeys(request.paths)]
+        keepers = list(dict.fromkeys(map(self.upkeep, request.paths)))  # a folder may be named twice
         try:
             found = self._found(request, self._opened(keepers, request.refresh, progress))
         except IndexDamaged:

@@ -9,7 +9,7 @@ import numpy as np
 from codeinfo.engine.upkeep import Upkeep
 from codeinfo.ports import Snapshot, reads_words
 from codeinfo.rank.query import read_query
-from codeinfo.search import factors_of, gather, weights_for
+from codeinfo.search import SearchOptions, factors_of, gather, weights_for
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.tokens import stem_terms
 
@@ -20,9 +20,10 @@ _AT_ONCE = 200  # files between two looks at whether to go on
 def prepare(keeper: Upkeep, store: SqliteStore) -> Generator[None, None, None]:
     """Search once, then read every path as a search would; pauses now and then, for the caller to stop."""
     embedder = keeper.embedder
-    query, weights = read_query("search"), weights_for(embedder)
+    query = read_query("search")
+    weights = weights_for(query, embedder)
     with store.snapshot() as view:
-        gather(query, view, embedder, weights)
+        gather(query, view, embedder, weights, SearchOptions())
         yield
         for files in _some_at_once(view):
             factors_of(query, view, weights).of(files, query, weights)

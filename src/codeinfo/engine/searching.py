@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Collection, Sequence
+from contextlib import ExitStack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.frozen import changed
 from codeinfo.ports import Snapshot
+from codeinfo.rank.joined import Joined, Part, joined
 from codeinfo.requests import SearchRequest, SimilarRequest
 from codeinfo.search import SMALLEST_EXCERPT, SearchOptions, search
 from codeinfo.store.sqlite import SqliteStore
@@ -26,52 +28,62 @@ Opened = tuple[Upkeep, SqliteStore, tuple[str, ...]]
 
 
 def search_roots(request: SearchRequest, opened: Sequence[Opened]) -> SearchResult:
-    """Each root by itself, then the best of all: scores are relative to a root's best, so they can be compared."""
+    """All roots as one index: a word's rarity is that in all of them, so a root with no answer takes no place."""
     if not request.query.strip():
         raise UsageError("the query is empty", next_step="Say what to look for")
     if not opened:
         raise UsageError("no folder to search", next_step="Name one")
-    # Equal shares of the characters: scores are relative to each root's best, so roots take turns in the list.
-    max_chars = max(CHARS_PER_TOKEN * request.max_tokens // len(opened), 1) if request.max_tokens else 0
-    results = [_search_root(request, max_chars, *one) for one in opened]
-    if len(results) == 1:
-        return results[0]
-    hits = sorted((hit for result in results for hit in result.hits), key=lambda hit: -hit.score)
-    best = max(results, key=lambda result: result.quality.confidence)
-    return changed(
-        best,
-        hits=tuple(hits[: request.limit]),
-        dropped=tuple(dropped for result in results for dropped in result.dropped),
-        notes=tuple(dict.fromkeys(note for result in results for note in result.notes)),
-        took_ms=round(sum(result.took_ms for result in results), 2),
-    )
-
-
-def _search_root(
-    request: SearchRequest, max_chars: int, keeper: Upkeep, store: SqliteStore, notes: tuple[str, ...]
-) -> SearchResult:
-    with store.snapshot() as view:
+    with ExitStack() as open_views:
+        views = [open_views.enter_context(store.snapshot()) for _, store, _ in opened]
+        keepers = [keeper for keeper, _, _ in opened]
+        view = views[0] if len(views) == 1 else _joined(keepers, views)
         options = SearchOptions(
-            root=str(keeper.root),
+            root=str(keepers[0].root),
+            roots=view.roots if isinstance(view, Joined) else (),
             limit=request.limit,
             intent=Intent(request.intent) if request.intent else None,
-            project_words=frozenset(terms(keeper.root.name)),
-            allowed=allowed_files(request, view, keeper),
+            # The name of one of several projects tells them apart; what all of them are called says nothing.
+            project_words=frozenset.intersection(*(frozenset(terms(keeper.root.name)) for keeper in keepers)),
+            allowed=_allowed(request, views, keepers),
             symbol_kinds=frozenset(request.symbol_kinds),
             full_text=request.full_text,
-            max_chars=max_chars,
+            max_chars=CHARS_PER_TOKEN * request.max_tokens,
             explain=request.explain,
-            commits=keeper.commits(),
+            commits=[(str(keeper.root), commits) for keeper in keepers if (commits := keeper.commits())],
         )
-        found = search(request.query, view, keeper.embedder, options)
-        notes = (*notes, *_remarks(request, max_chars, view))
+        embedder = keepers[0].embedder if all(keeper.embedder for keeper in keepers) else None
+        found = search(request.query, view, embedder, options)
+        said = [note for _, _, notes in opened for note in notes]
+        notes = tuple(dict.fromkeys((*said, *_without_vectors(keepers), *_remarks(request, view))))
     if request.snippets and not notes:
         return found
     hits = found.hits if request.snippets else tuple(changed(hit, text="") for hit in found.hits)
     return changed(found, hits=hits, notes=(*found.notes, *notes))
 
 
-def _remarks(request: SearchRequest, max_chars: int, view: Snapshot) -> list[str]:
+def _joined(keepers: Sequence[Upkeep], views: Sequence[Snapshot]) -> Joined:
+    return joined([Part(str(keeper.root), view) for keeper, view in zip(keepers, views, strict=True)])
+
+
+def _allowed(request: SearchRequest, views: Sequence[Snapshot], keepers: Sequence[Upkeep]) -> NDArray[np.bool_] | None:
+    """What the filters let through, each root's files by their own paths and history."""
+    by_root = [allowed_files(request, view, keeper) for view, keeper in zip(views, keepers, strict=True)]
+    filters = [allowed for allowed in by_root if allowed is not None]
+    return np.concatenate(filters) if filters else None
+
+
+def _without_vectors(keepers: Sequence[Upkeep]) -> list[str]:
+    """Vectors of different models cannot be compared: one such root turns the vector channel off for all."""
+    missing = [str(keeper.root) for keeper in keepers if not keeper.embedder]
+    if not missing or len(missing) == len(keepers):
+        return []  # with the same model, or without any, which each root says for itself
+    return [
+        f"words alone decided about all {len(keepers)} folders, since {' and '.join(missing)} has vectors of another "
+        "embedding model: `codeinfo index` builds it anew"
+    ]
+
+
+def _remarks(request: SearchRequest, view: Snapshot) -> list[str]:
     remarks = []
     if not view.complete:
         remarks.append("the index is still being built: these results come from a part of it")
@@ -81,7 +93,7 @@ def _remarks(request: SearchRequest, max_chars: int, view: Snapshot) -> list[str
     for language in request.languages:
         if language.lower() not in known:
             remarks.append(f"no file here is {language}; there are: {', '.join(sorted(known))}")
-    if request.max_tokens and max_chars < SMALLEST_EXCERPT:
+    if request.max_tokens and CHARS_PER_TOKEN * request.max_tokens < SMALLEST_EXCERPT:
         remarks.append(f"{request.max_tokens} tokens are too few to show anything: allow more")
     return remarks
 

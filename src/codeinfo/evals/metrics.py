@@ -1,7 +1,8 @@
 """What a ranked answer is worth: figures of one query, and their summary over many. Pure.
 
 Binary relevance, the first ten results. `ndcg10` looks at the list as returned: a repeated file uses up ranks, a target
-with a line span needs an overlap, two targets at one rank count once. All else looks at files, each at its first entry.
+with a line span needs an overlap, two targets at one rank count once. `shown`, `first_tokens` and the recalls within a
+budget look at what a reader sees: the lines that are shown, in order. All else looks at files, each at its first entry.
 """
 
 from __future__ import annotations
@@ -26,6 +27,11 @@ class Found:
     start: int | None = None
     end: int | None = None
     chars: int = 0
+    shown: tuple[int, int] | None = None  # first and last line of its text; None: not known
+
+    def lines(self) -> tuple[int | None, int | None]:
+        """Those that are shown, else those of the whole result."""
+        return self.shown or (self.start, self.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +55,17 @@ class Score:
     top3: float
     spec: float  # 1 when two or more of the first three files are tests
     chars: int
+    shown: float | None  # share of the targets with lines whose first result shows one of them; None: no such result
+    first_tokens: float  # read until the first right line is
+    recall500: float  # of the targets, within so many tokens
+    recall1000: float
+    recall2000: float
     took_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Means over queries; a query without results counts as zero. Times are None where nobody took them."""
+    """Means over queries; a query without results counts as zero. None is what nobody took, or what no query has."""
 
     n: int
     ndcg10: float
@@ -66,11 +77,16 @@ class Summary:
     spec: float
     chars: float
     tokens: float
+    shown: float | None
+    first_tokens: float
+    recall500: float
+    recall1000: float
+    recall2000: float
     p50_ms: float | None = None
     p95_ms: float | None = None
 
 
-LOWER_IS_BETTER = frozenset({"spec", "chars", "tokens", "p50_ms", "p95_ms"})
+LOWER_IS_BETTER = frozenset({"spec", "chars", "tokens", "first_tokens", "p50_ms", "p95_ms"})
 
 
 def score(query: Query, answer: Answer | None) -> Score:
@@ -80,6 +96,13 @@ def score(query: Query, answer: Answer | None) -> Score:
     ranks = [rank for target in _files_wanted(query.targets) if (rank := _file_rank(target, files))]
     wanted = len(_files_wanted(query.targets))
     near = [rank for rank in ranks if rank <= DEPTH]
+    costs = [_tokens_until(target, found[:DEPTH]) for target in query.targets]
+    read = [cost for cost in costs if cost is not None]
+    chars = sum(hit.chars for hit in found[:DEPTH])
+
+    def recall_within(tokens: int) -> float:
+        return sum(cost <= tokens for cost in read) / len(costs) if costs else 0.0
+
     return Score(
         ndcg10=ndcg([rank for rank in firsts if rank], len(query.targets)),
         file10=ndcg(ranks, wanted),
@@ -88,7 +111,12 @@ def score(query: Query, answer: Answer | None) -> Score:
         top1=float(1 in ranks),
         top3=float(any(rank <= 3 for rank in ranks)),
         spec=float(sum(is_test(path) for path in files[:3]) >= 2),
-        chars=sum(hit.chars for hit in found[:DEPTH]),
+        chars=chars,
+        shown=_shown(query.targets, found[:DEPTH]),
+        first_tokens=min(read, default=chars / CHARS_PER_TOKEN),  # of a query without an answer: all of it, in vain
+        recall500=recall_within(500),
+        recall1000=recall_within(1000),
+        recall2000=recall_within(2000),
         took_ms=answer.took_ms if answer else None,
     )
 
@@ -107,6 +135,11 @@ def summarise(scores: Sequence[Score]) -> Summary:
         spec=mean(score.spec for score in scores),
         chars=chars,
         tokens=chars / CHARS_PER_TOKEN,
+        shown=mean(shown) if (shown := [score.shown for score in scores if score.shown is not None]) else None,
+        first_tokens=mean(score.first_tokens for score in scores),
+        recall500=mean(score.recall500 for score in scores),
+        recall1000=mean(score.recall1000 for score in scores),
+        recall2000=mean(score.recall2000 for score in scores),
         p50_ms=percentile(times, 0.5),
         p95_ms=percentile(times, 0.95),
     )
@@ -142,6 +175,27 @@ def is_test(path: str) -> bool:
 
 def _first(target: Target, found: Sequence[Found]) -> int | None:
     return next((rank for rank, hit in enumerate(found, 1) if target.covers(hit.path, hit.start, hit.end)), None)
+
+
+def _tokens_until(target: Target, found: Sequence[Found]) -> float | None:
+    """What is read in order up to and with the first result that shows a line of the target; None: none does."""
+    chars = 0
+    for hit in found:
+        chars += hit.chars
+        if target.covers(hit.path, *hit.lines()):
+            return chars / CHARS_PER_TOKEN
+    return None
+
+
+def _shown(targets: Sequence[Target], found: Sequence[Found]) -> float | None:
+    """Of the targets with lines that some result has, the share whose first such result also shows one of them."""
+    firsts = [
+        target.covers(hit.path, *hit.lines())
+        for target in targets
+        if target.start is not None
+        and (hit := next((hit for hit in found if target.covers(hit.path, hit.start, hit.end)), None)) is not None
+    ]
+    return sum(firsts) / len(firsts) if firsts else None
 
 
 def _files_wanted(targets: Sequence[Target]) -> list[Target]:

@@ -11,8 +11,11 @@ from codeinfo.evals.requests import Group, Outcome
 
 Row = tuple[str, ...]
 
-COLUMNS = ("n", "ndcg10", "file10", "recall10", "mrr10", "top1", "top3", "spec", "chars", "tokens", "p50_ms", "p95_ms")
-_WHOLE = {"n", "chars", "tokens"}  # shown without decimals
+COLUMNS = (
+    *("n", "ndcg10", "file10", "recall10", "mrr10", "top1", "top3", "spec"),
+    *("chars", "tokens", "shown", "first_tokens", "recall500", "recall1000", "recall2000", "p50_ms", "p95_ms"),
+)
+_WHOLE = {"n", "chars", "tokens", "first_tokens"}  # shown without decimals
 _TIMES = {"p50_ms", "p95_ms"}
 QUERY_SHOWN = 70  # characters of a query in a table
 

@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.evals.datasets import Dataset, Query
 from codeinfo.evals.metrics import DEPTH, Answer, Found
 from codeinfo.requests import IndexReport, IndexRequest, Progress, SearchRequest
-from codeinfo.types import FileKind
+from codeinfo.types import FileKind, Hit
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
@@ -86,18 +86,25 @@ def ask(
         started = time.perf_counter()
         result = engine.search(request)
         took_ms = 1000 * (time.perf_counter() - started)
-        found = (Found(prefix + hit.path, hit.start_line, hit.end_line, len(hit.text)) for hit in result.hits)
-        yield Answer(query.id, tuple(found), round(took_ms, 3))
+        yield Answer(query.id, tuple(_found(prefix, hit) for hit in result.hits), round(took_ms, 3))
+
+
+def _found(prefix: str, hit: Hit) -> Found:
+    shown = (hit.text_line, hit.text_line + hit.text.count("\n"))
+    return Found(prefix + hit.path, hit.start_line, hit.end_line, len(hit.text), shown)
 
 
 # --- results in a file ---------------------------------------------------------------------------------------------
 
 
 def write_results(path: Path, answers: Iterable[Answer]) -> None:
-    """One object a line: id, results [{path, start, end, chars}], took_ms."""
+    """One object a line: id, results [{path, start, end, chars, shown}], took_ms."""
     with path.open("w", encoding="utf-8") as sink:
         for answer in answers:
-            results = [{"path": f.path, "start": f.start, "end": f.end, "chars": f.chars} for f in answer.found]
+            results = [
+                {"path": f.path, "start": f.start, "end": f.end, "chars": f.chars, "shown": f.shown}
+                for f in answer.found
+            ]
             print(json.dumps({"id": answer.id, "results": results, "took_ms": answer.took_ms}), file=sink)
 
 
@@ -110,8 +117,14 @@ def read_results(path: Path) -> dict[str, Answer]:
         for line in path.read_text(encoding="utf-8").splitlines():
             if line.strip():
                 row = json.loads(line)
-                found = (Found(f["path"], f.get("start"), f.get("end"), f.get("chars", 0)) for f in row["results"])
-                answers[str(row["id"])] = Answer(str(row["id"]), tuple(found), row.get("took_ms"))
+                found = tuple(map(_read_found, row["results"]))
+                answers[str(row["id"])] = Answer(str(row["id"]), found, row.get("took_ms"))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{path} is no results file: {error}", next_step="It has one JSON object a line.") from error
     return answers
+
+
+def _read_found(row: dict[str, Any]) -> Found:
+    shown = row.get("shown")
+    lines = (int(shown[0]), int(shown[1])) if shown else None
+    return Found(row["path"], row.get("start"), row.get("end"), row.get("chars", 0), lines)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from codeinfo.rank.keyword import ANYWHERE, STEM, Floats, KeywordScores
+from codeinfo.rank.keyword import ANYWHERE, FOLDER, STEM, Floats, KeywordScores
 from codeinfo.rank.layout import Facts, Layout
 from codeinfo.rank.query import Query
 from codeinfo.rank.weights import Weights
-from codeinfo.tokens import stem_terms
+from codeinfo.tokens import identifier_terms, stem_terms
 from codeinfo.types import FileKind, Intent
 
 LATER_FRAME = 0.3  # what the first path of a text loses against the last
@@ -83,6 +83,42 @@ def definition_scores(query: Query, found: Iterable[tuple[int, str, str]], files
     return exact, named
 
 
+def title_coverage(query: Query, keyword: KeywordScores, files: int) -> Floats:
+    """Share of the different words of the first line that a file has, each counting alike."""
+    return _share_met(keyword, query.title, files)
+
+
+def scope_match(query: Query, keyword: KeywordScores, files: int) -> Floats:
+    """Share of the part of the project that a task opens with, found in a file's path."""
+    if not query.scope:
+        return np.zeros(files, np.float32)
+    in_path = (keyword.met_fields & np.uint8(STEM | FOLDER)) > 0
+    return _share_met(keyword, query.scope, files, in_path)
+
+
+def _share_met(
+    keyword: KeywordScores, wanted: Collection[str], files: int, where: NDArray[np.bool_] | None = None
+) -> Floats:
+    """Share of those `wanted` terms that occur in this index which each file has."""
+    counted = np.array([term in wanted for term in keyword.idf], bool)
+    if not counted.any():
+        return np.zeros(files, np.float32)
+    met = counted[keyword.met_term]
+    found = np.bincount(keyword.met_file[met if where is None else met & where], minlength=files)
+    shares: Floats = (found / counted.sum()).astype(np.float32)
+    return shares
+
+
+def named_in_text(query: Query, keyword: KeywordScores, files: int) -> Floats:
+    """Share of the query, by rarity, that are names of code and that a file has: `readHeader`, `max_age`."""
+    names = {identifier_terms(name)[-1] for name in query.names if identifier_terms(name)}
+    counted = np.array([term in names for term in keyword.idf], bool)
+    if not counted.any():
+        return np.zeros(files, np.float32)
+    met = counted[keyword.met_term]
+    return np.bincount(keyword.met_file[met], keyword.shares[keyword.met_term[met]], files).astype(np.float32)
+
+
 def path_mentions(query: Query, paths: Sequence[str]) -> Floats:
     """Files that the text names: by file name, by path, or by a longer path that ends in theirs.
 
@@ -122,8 +158,9 @@ def multipliers(query: Query, facts: Facts, kind: str, w: Weights) -> dict[str, 
     if kind == FileKind.CONFIG and query.intent is not Intent.CONFIG:
         factors["config"] = w.config
     # A query about mocks, examples or benchmarks wants them; one about retries does not want `retry_test.go`.
-    if facts.secondary and kind != FileKind.DOCS and not any(term in query.title for term in facts.secondary):
-        factors["secondary"] = w.asked_secondary if query.about_tests else w.secondary
+    if facts.secondary and kind != FileKind.DOCS:
+        asked = query.about_tests or any(term in query.title for term in facts.secondary)
+        factors["secondary"] = w.asked_secondary if asked else w.secondary
     if facts.vendored:
         factors["vendored"] = w.vendored
     if facts.stub:
@@ -132,6 +169,8 @@ def multipliers(query: Query, facts: Facts, kind: str, w: Weights) -> dict[str, 
         factors["older_copy"] = w.older_copy
     if facts.translated and query.is_english:
         factors["translation"] = w.translation
+    if facts.tiny:
+        factors["tiny"] = w.tiny
     return factors
 
 

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+from codeinfo.rank.lines import LineKind, line_kind
 
 # The first result is read, the last ones are glanced at: characters by place, 3,300 for ten results.
 BUDGETS = (900, 500, 350, 300)
 LATER_BUDGET = 200
 HEAD_SHARE = 0.35  # of the query's weight: where a definition begins tells what the rest is
 REPEATED = 0.1
-STARTS_TRIED = 4
+# What a term is worth by the line it is in, 1 elsewhere: what a file imports is no answer, and the line that begins a
+# definition says what those below it are about.
+LINE_WORTHS = {LineKind.IMPORT: 0.0, LineKind.COMMENT: 0.8, LineKind.DEFINITION: 2.0}
+IN_HEAD = 0.3  # in the comments above the imports: licences, and what a whole file is about
+ABOVE = 0.4  # of the budget, for what stands between the beginning of a definition and the line that was looked for
+STARTS_TRIED = 4  # heaviest lines
+MOST_STARTS = 7  # with those of terms that are in none of them
 LEAST_WEIGHT = 0.15  # of the heaviest term: lighter ones are on too many lines to tell which
 PREFIX = 5  # letters by which a term is known: stems keep the beginning of a word
 
@@ -34,6 +43,11 @@ class Found(NamedTuple):
     starts: list[int]  # of each such line
     firsts: list[int]  # position in `places` of its first term
     weights: list[float]  # of its different terms
+
+    def terms_of(self, line: int) -> list[tuple[int, str]]:
+        """The places on one of these lines."""
+        last = self.firsts[line + 1] if line + 1 < len(self.firsts) else len(self.places)
+        return self.places[self.firsts[line] : last]
 
 
 class Finder:
@@ -95,37 +109,121 @@ def _beginning(term: str) -> str:
     return term.removesuffix("i")[:PREFIX] or term
 
 
-def focus(text: str, finder: Finder, budget: int) -> Shown:
+def focus(text: str, finder: Finder, budget: int, *, prose: bool = False) -> Shown:
     """The best run of whole lines within `budget`; at least one line, which is cut where it is longer.
 
-    A run is worth the weights of the query's terms in it, a repeated term a tenth of its first occurrence; the run at
-    the head of the chunk gets a bonus, since a signature explains more than the middle of a body.
+    A run is worth the weights of the query's terms in it, a repeated term a tenth of its first occurrence. In code, a
+    term is worth more or less by the kind of its line, and a run that starts where a definition does gets a bonus,
+    since a signature explains more than the middle of a body. In `prose` all lines are alike, and the head of the text
+    gets the bonus.
     """
     if len(text) <= budget:
         return Shown(0, text.count("\n"), text)
     found = finder.found_in(text)
+    factors, starts = _read_prose(found) if prose else _read_code(found, text, budget)
     best, best_end, best_worth = 0, 0, -1.0
-    for start, first in ((0, 0), *_heaviest(found)):
+    for start, is_head in starts.items():
         end = _run_end(text, start, budget)
-        worth = _worth(found.places, first, end, finder.weights)
-        if start == 0:
+        worth = _worth(found, factors, start, end, finder.weights)
+        if is_head:
             worth += HEAD_SHARE * finder.total
         if worth > best_worth:
             best, best_end, best_worth = start, end, worth
     first = text.count("\n", 0, best)
-    chosen = text[best:best_end]
+    chosen = text[best:best_end].rstrip("\n")
     shown = chosen if len(chosen) <= budget else chosen[: max(budget - 1, 0)] + "…"
     return Shown(first, first + chosen.count("\n"), shown)
 
 
-def _heaviest(found: Found) -> list[tuple[int, int]]:
-    """Where to start, with the first place there: the best runs start at one of the heaviest lines."""
-    starts = list(zip(found.starts, found.firsts, strict=True))
-    if len(starts) <= STARTS_TRIED:
-        return starts
-    weights = found.weights
-    heaviest = sorted(range(len(starts)), key=weights.__getitem__, reverse=True)[:STARTS_TRIED]
-    return [starts[at] for at in heaviest]
+def _read_prose(found: Found) -> tuple[list[float], dict[int, bool]]:
+    """What a term is worth in each line that has any, and where to start, with whether that is the head."""
+    factors = [1.0] * len(found.starts)
+    return factors, {0: True} | {start: False for start in _heaviest(found, factors) if start}
+
+
+def _read_code(found: Found, text: str, budget: int) -> tuple[list[float], dict[int, bool]]:
+    """As of prose. The best runs start at one of the heaviest lines, or where the definition around it begins."""
+    lines, room = _Lines(text), int(ABOVE * budget)
+    body, defines = lines.body_start()
+    factors = [lines.worth(start, body) for start in found.starts]
+    starts = {body: defines}
+    for start in _heaviest(found, factors):
+        starts.setdefault(start, lines.kind(start) is LineKind.DEFINITION)
+        if (head := lines.definition_around(start, room)) is not None:
+            starts[head] = True
+    return factors, starts
+
+
+def _heaviest(found: Found, factors: Sequence[float]) -> list[int]:
+    """The heaviest lines, and of each term the first line where it is worth the most."""
+    weights = [weight * factor for weight, factor in zip(found.weights, factors, strict=True)]
+    order = sorted(range(len(weights)), key=weights.__getitem__, reverse=True)
+    chosen = dict.fromkeys(order[:STARTS_TRIED])
+    best_line: dict[str, int] = {}
+    for line, factor in enumerate(factors):
+        for _, term in found.terms_of(line):
+            known = best_line.setdefault(term, line)
+            if factor > factors[known]:
+                best_line[term] = line
+    chosen |= dict.fromkeys(best_line.values())
+    return [found.starts[line] for line in list(chosen)[:MOST_STARTS] if weights[line] > 0]
+
+
+class _Lines:
+    """The lines of a text by where they start, each read once."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._kinds: dict[int, LineKind] = {}
+
+    def kind(self, start: int) -> LineKind:
+        known = self._kinds.get(start)
+        if known is None:
+            known = self._kinds[start] = line_kind(self._text[start : _line_end(self._text, start)])
+        return known
+
+    def worth(self, start: int, body: int) -> float:
+        """Of a term in the line that starts here, where imports and comments at the head of the text end at `body`."""
+        worth = LINE_WORTHS.get(self.kind(start), 1.0)
+        return min(worth, IN_HEAD) if start < body else worth
+
+    def body_start(self) -> tuple[int, bool]:
+        """Where imports and comments at the head of the text end, and whether a definition begins there; comments that
+        lead to a definition belong to it."""
+        start, leading = 0, -1
+        while start < len(self._text):
+            kind = self.kind(start)
+            if kind in _LEADING:
+                leading = start if leading < 0 else leading
+            elif kind in (LineKind.IMPORT, LineKind.BLANK):
+                leading = -1
+            else:
+                is_head = kind is LineKind.DEFINITION
+                return (leading if is_head and leading >= 0 else start), is_head
+            start = _line_end(self._text, start) + 1
+        return 0, False
+
+    def definition_around(self, start: int, room: int) -> int | None:
+        """Where the definition begins that holds the line which starts here, with the comments and attributes that lead
+        to it; None where that is here, or more than `room` characters above."""
+        head, indent = start, self._indent(start)
+        while not (self.kind(head) is LineKind.DEFINITION and (head == start or self._indent(head) < indent)):
+            if head == 0 or start - head > room:
+                return None
+            head = self._above(head)
+        while head > 0 and self.kind(above := self._above(head)) in _LEADING and start - above <= room:
+            head = above
+        return head if start - room <= head < start else None
+
+    def _above(self, start: int) -> int:
+        return self._text.rfind("\n", 0, start - 1) + 1
+
+    def _indent(self, start: int) -> int:
+        line = self._text[start : _line_end(self._text, start)]
+        return len(line) - len(line.lstrip())
+
+
+_LEADING = frozenset({LineKind.COMMENT, LineKind.ATTRIBUTE})
 
 
 def _line_end(text: str, start: int) -> int:
@@ -141,17 +239,16 @@ def _run_end(text: str, start: int, budget: int) -> int:
     return end if end >= 0 else _line_end(text, start)
 
 
-def _worth(places: Sequence[tuple[int, str]], first: int, end: int, weights: Mapping[str, float]) -> float:
-    """Of the terms from place `first` on that start before `end`."""
-    seen: set[str] = set()
+def _worth(found: Found, factors: Sequence[float], start: int, end: int, weights: Mapping[str, float]) -> float:
+    """Of the terms from `start` to `end`: each as much as its best line makes it, and a tenth for every other use."""
+    best: dict[str, float] = {}
     worth = 0.0
-    for at in range(first, len(places)):
-        start, term = places[at]
-        if start >= end:
-            break
-        if term in seen:
-            worth += REPEATED * weights[term]
-        else:
-            worth += weights[term]
-            seen.add(term)
-    return worth
+    for line in range(bisect_left(found.starts, start), bisect_left(found.starts, end)):
+        factor = factors[line]
+        for place, term in found.terms_of(line) if factor else ():
+            if place >= end:
+                break
+            if term in best:
+                worth += REPEATED * weights[term]
+            best[term] = max(factor, best.get(term, 0.0))
+    return worth + sum(weights[term] * factor for term, factor in best.items())

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from codeinfo.tokens import terms
 
 MANIFESTS = frozenset(
@@ -45,22 +48,27 @@ class Facts(NamedTuple):
     stub: bool
     older: bool  # a newer edition of it lies beside it
     translated: bool  # a page in another language than English, beside others
+    tiny: bool  # next to nothing is in it
 
 
 class Layout:
     """The facts about the files of one tree, worked out when they are first asked for."""
 
-    def __init__(self, paths: Sequence[str]) -> None:
+    def __init__(self, paths: Sequence[str], roots: Sequence[str] = (), tiny: NDArray[np.bool_] | None = None) -> None:
+        """`roots` tell files of several trees apart, one for each path; `tiny` marks those with next to nothing in."""
         self._paths = paths
+        self._tiny = tiny
+        self._places = [f"{root}\0/{path}" for root, path in zip(roots, paths, strict=True)] if roots else paths
         self._facts: dict[int, Facts] = {}
         self._names: dict[str, set[str]] = {}  # of the files in each folder
         self._folders: dict[str, set[str]] = {}  # below each folder
-        for path in paths:
-            folder, _, name = path.rpartition("/")
+        for place in self._places:
+            folder, _, name = place.rpartition("/")
             if folder not in self._names:
                 self._add_folder(folder)
             self._names[folder].add(name)
         self._packages = {folder for folder, names in self._names.items() if any(map(_is_manifest, names))}
+        self._packages.update(f"{root}\0" for root in set(roots))
         self._depth_of: dict[str, int] = {"": 0}
         self._older_folders: dict[str, bool] = {"": False}
         self._translated_folders: dict[str, bool] = {"": False}
@@ -77,11 +85,12 @@ class Layout:
     def facts(self, file: int) -> Facts:
         found = self._facts.get(file)
         if found is None:
-            found = self._facts[file] = self._facts_of(self._paths[file])
+            tiny = self._tiny is not None and bool(self._tiny[file])
+            found = self._facts[file] = self._facts_of(self._paths[file], self._places[file], tiny)
         return found
 
-    def _facts_of(self, path: str) -> Facts:
-        folder, _, name = path.rpartition("/")
+    def _facts_of(self, path: str, place: str, tiny: bool) -> Facts:
+        folder, _, name = place.rpartition("/")
         told = _path_facts(path)
         return Facts(
             depth=min(self._depth(folder), DEEPEST),
@@ -90,6 +99,7 @@ class Layout:
             stub=told.stub,
             older=self._is_older(folder),
             translated=self._is_translated(folder) or self._is_translated_file(folder, name),
+            tiny=tiny,
         )
 
     def _depth(self, folder: str) -> int:

@@ -12,6 +12,8 @@ from codeinfo.rank.keyword import Floats, Runs
 from codeinfo.rank.query import Query
 from codeinfo.tokens import stem, words
 
+LEAST_REACH = 0.05  # where all files are about equally near, the nearest is no answer either
+MOST = 1.3  # a path may bring a file nearer than any content is
 PATH_SHARE = 0.4  # of a path's vector beside one of a chunk: from .3 to .5 it makes no difference
 
 
@@ -30,18 +32,17 @@ def word_worths(query: Query, idf: Mapping[str, float]) -> list[tuple[str, float
 
 
 class Scale(NamedTuple):
-    """The best cosines of all files, as a measure of one of them."""
+    """The mean of the best cosines of all files, and how far the nearest file is above it."""
 
     mean: float
-    spread: float
+    reach: float
 
     def __call__(self, cosines: Floats) -> Floats:
-        """As z-scores, cut at 0 and divided by 4.
+        """0 at the mean, 1 at the nearest file: the same in an index of 200 files and in one of 20,000.
 
-        The cut leaves alone what is merely average, so that the channel lifts files that words cannot reach and never
-        pushes one down.
+        Cut at 0, so that the channel lifts files that words cannot reach and pushes none down.
         """
-        worth: Floats = np.maximum(cosines - np.float32(self.mean), 0) / np.float32(4 * self.spread)
+        worth: Floats = np.clip((cosines - np.float32(self.mean)) / np.float32(self.reach), 0, MOST)
         return worth
 
 
@@ -51,9 +52,8 @@ def file_meaning(cosines: Floats, runs: Runs, files: int) -> tuple[Floats, Scale
     if not len(runs.starts):
         return result, Scale(0.0, 1.0)
     best = np.maximum.reduceat(cosines, runs.starts)
-    mean = np.add.reduce(best) / np.float32(len(best))
-    beyond = best - mean
-    scale = Scale(float(mean), math.sqrt(float(beyond @ beyond) / len(best)) or 1.0)
+    mean = float(np.add.reduce(best) / np.float32(len(best)))
+    scale = Scale(mean, max(float(best.max()) - mean, LEAST_REACH))
     result[runs.owners] = scale(best)
     return result, scale
 

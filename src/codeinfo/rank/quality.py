@@ -14,6 +14,7 @@ import numpy as np
 from codeinfo.frozen import frozen
 from codeinfo.rank.keyword import DEFINED, STEM, KeywordScores
 from codeinfo.rank.query import Query
+from codeinfo.rank.words import STOP_WORDS
 from codeinfo.tokens import stem
 from codeinfo.types import Quality
 
@@ -86,3 +87,31 @@ def _hint(found: Grounds, query: Query) -> str:
     if found.known < 0.7:
         return "Try the words this code would use, or check that the right folder is indexed"
     return "Name a class, function or file if you can, or narrow the search to a language or to some paths"
+
+
+# --- whether there is anything to show at all ----------------------------------------------------------------------
+
+# On the development benchmark no question about its own repository has less than .33 of its words in the index, and
+# none of 144 made-up questions has a chunk nearer than .392.
+LEAST_KNOWN = 0.1
+NEAR = 0.4  # cosine
+
+
+def is_about(found: Grounds, query: Query, *, unmeasured: bool) -> bool:
+    """Whether anything here has to do with the query, however little.
+
+    `unmeasured`: there are vectors, but of a model whose scale is unknown, so nearness cannot be ruled out.
+    """
+    if unmeasured or (found.closest is not None and found.closest >= NEAR):
+        return True
+    if STOP_WORDS.issuperset(query.words):
+        return found.named >= ALL_OF_IT  # "main" and "find one" may be names; in a text such words say nothing
+    return found.known >= LEAST_KNOWN
+
+
+def nothing_found(found: Grounds, query: Query) -> Quality:
+    if STOP_WORDS.issuperset(query.words):
+        reason = "the query has no word that says what it is about"
+    else:
+        reason = f"{'hardly any' if found.known else 'none'} of the query's words occurs in this index"
+    return Quality("low_confidence", 0.0, (reason,), _hint(found, query))

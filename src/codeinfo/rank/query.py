@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from enum import StrEnum
 from functools import lru_cache
 from itertools import pairwise
 
 from codeinfo.frozen import frozen
 from codeinfo.rank.words import CHANGE_VERBS, EXPANSIONS, STOP_WORDS
-from codeinfo.tokens import identifier_terms, split_identifier, stem
+from codeinfo.tokens import identifier_terms, split_identifier, stem, terms
 from codeinfo.types import Intent
 
 # Earlier words of a question matter more: "connection pooling in the async client" is about pooling.
@@ -35,18 +36,28 @@ _CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2,}[a-z]")
 _BARE_NAME = re.compile(r"[`'\"]?[@$]?[A-Za-z_][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$][\w$!?]*)*(?:\(\))?[!?]?[`'\"]?\Z")
 
 
+class Shape(StrEnum):
+    """What a text looks like: people ask for a name, ask a question, state a task, or report what went wrong."""
+
+    NAME = "name"
+    QUESTION = "question"
+    TASK = "task"  # "Fix …", "http: allow …": what a commit or a ticket is called
+    REPORT = "report"
+
+
 @frozen
 class Query:
     """A query, read once; every step of the search line takes what it needs from here."""
 
     text: str
+    shape: Shape
     intent: Intent
     terms: dict[str, float]  # index term → weight
     words: tuple[str, ...]  # content words, lowercased, in order, for meaning and for stem matches
     names: tuple[str, ...]  # identifiers mentioned: candidates for definitions
     paths: tuple[str, ...]  # file names and paths mentioned
     title: frozenset[str]  # index terms of the first line: what the text says of itself
-    is_report: bool  # a title with details rather than a question
+    scope: frozenset[str]  # index terms of the part of the project that it opens with, as in "http client: …"
     about_tests: bool
     about_docs: bool
     versions: bool  # it names a version or an older edition
@@ -68,17 +79,19 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
     words = tuple(part for token in content for part in _parts(token) if part not in stop)
     title = _TOKEN.findall(_first_line(prose))
     title_words = {part for token in title for part in _parts(token)}
-    is_report = len(words) > REPORT_WORDS
-    weights = _token_weights(content, prose, len(title), stop) if is_report else _question_weights(content)
+    scope = _scope(_first_line(prose))
+    shape = _shape(words, title, scope, bare)
+    weights = _report_weights(content, prose, stop) if shape is Shape.REPORT else _question_weights(content, shape)
     return Query(
         text=prose,
-        intent=intent or _classified(prose, title if is_report else tokens, bare),
+        shape=shape,
+        intent=intent or _classified(prose, title if shape is Shape.REPORT else tokens, bare),
         terms=_weighted_terms(weights, words, project_words, stop, bare),
         words=words,
         names=_names(tokens, bare),
         paths=paths,
         title=frozenset(term for token in title for piece in _pieces(token) for term in identifier_terms(piece)),
-        is_report=is_report,
+        scope=frozenset(terms(scope)),
         about_tests=not _TEST_WORDS.isdisjoint(title_words),
         about_docs=not _DOCS_WORDS.isdisjoint(title_words),
         versions=_VERSION_WORD.search(_first_line(prose)) is not None,
@@ -114,6 +127,25 @@ def _drop_boilerplate(text: str) -> str:
 
 def _first_line(text: str) -> str:
     return text.strip().partition("\n")[0]
+
+
+_SCOPE = re.compile(r"(?P<path>[\w./*@-]+)(?:\((?P<inner>[^)]{1,60})\))?(?: (?P<second>[\w./-]+))?!?: ")
+
+
+def _scope(title: str) -> str:
+    """`http client: retry on 503` is about the HTTP client, `fix(router): …` about the router."""
+    found = _SCOPE.match(title)
+    if found is None:
+        return ""
+    return found["inner"] or " ".join(filter(None, (found["path"], found["second"])))
+
+
+def _shape(words: Sequence[str], title: Sequence[str], scope: str, bare: bool) -> Shape:
+    if bare:
+        return Shape.NAME
+    if len(words) > REPORT_WORDS:
+        return Shape.REPORT
+    return Shape.TASK if scope or (title and title[0].lower() in CHANGE_VERBS) else Shape.QUESTION
 
 
 def _classified(text: str, tokens: Sequence[str], bare: bool) -> Intent:
@@ -177,27 +209,31 @@ def _pieces(token: str) -> tuple[str, ...]:
     return tuple(_QUALIFIER.split(token))
 
 
-def _question_weights(content: Sequence[str]) -> list[tuple[str, float]]:
-    """Earlier words weigh more. A verb that opens a task weighs little, and leaves its place to the next word."""
-    verbs = 1 if len(content) > 2 and content[0].lower() in CHANGE_VERBS else 0
+def _question_weights(content: Sequence[str], shape: Shape) -> list[tuple[str, float]]:
+    """Earlier words weigh more. The verb of a task weighs little, and leaves its place to the next word."""
+    verbs = _leading_verbs(content) if shape is Shape.TASK else 0
     return [
         (token, CHANGE_VERB_WEIGHT if position < verbs else 1 / (1 + POSITION_DECAY * (position - verbs)))
         for position, token in enumerate(content)
     ]
 
 
+def _leading_verbs(content: Sequence[str]) -> int:
+    return 1 if len(content) > 2 and content[0].lower() in CHANGE_VERBS else 0
+
+
 _QUOTED = re.compile(r"`([^`\n]{1,200})`")
 
 
-def _token_weights(content: Sequence[str], text: str, title: int, stop: frozenset[str]) -> list[tuple[str, float]]:
-    """The tokens of a report: those of its title count twice, names in backticks half as much again."""
+def _report_weights(content: Sequence[str], text: str, stop: frozenset[str]) -> list[tuple[str, float]]:
+    """The words of the title count twice, names in backticks half as much again, later ones a little less."""
     quoted = {token for found in _QUOTED.findall(text) for token in _TOKEN.findall(found)}
-    in_title = sum(1 for token in _TOKEN.findall(_first_line(text)) if token.lower() not in stop) if title else 0
-    verbs = 1 if in_title > 2 and content[0].lower() in CHANGE_VERBS else 0
+    title = sum(1 for token in _TOKEN.findall(_first_line(text)) if token.lower() not in stop)
+    verbs = _leading_verbs(content[:title])
     return [
         (
             token,
-            (CHANGE_VERB_WEIGHT if position < verbs else TITLE_WEIGHT if position < in_title else 1.0)
+            (CHANGE_VERB_WEIGHT if position < verbs else TITLE_WEIGHT if position < title else 1.0)
             * (QUOTED_WEIGHT if token in quoted else 1.0)
             / (1 + REPORT_POSITION_DECAY * position),
         )

@@ -44,10 +44,9 @@ def defined_rows(
 ) -> dict[int, float]:
     """Rows of these files where a name of the query is defined, with what that is worth."""
     worths: dict[int, float] = {}
-    among = {view.paths[file]: file for file in files} if definitions else {}
+    among = set(files)
     for symbol in definitions:
-        file = among.get(symbol.path)
-        if file is not None and (row := view.row_at(file, symbol.definition.start_line)) is not None:
+        if symbol.file in among and (row := view.row_at(symbol.file, symbol.definition.start_line)) is not None:
             worths[row] = max(worths.get(row, 0.0), _worth_of_definition(query, symbol.definition))
     return worths
 

@@ -122,6 +122,7 @@ class CodebaseSearch:
     results: tuple[CodeResult, ...]
     preflight: Preflight | None = None
     relatedMemories: tuple[Memory, ...] | None = None
+    suggestions: tuple[str, ...] | None = None  # spellings that occur here, for a query whose words do not
     notes: tuple[str, ...] | None = None
 
 
@@ -144,6 +145,7 @@ def search_codebase(result: SearchResult, values: dict[str, Any]) -> Reply:
         results=tuple(_code_result(hit, snippets) for hit in result.hits),
         preflight=_preflight(result.preflight) if result.preflight else None,
         relatedMemories=tuple(map(memory, result.memories)) or None,
+        suggestions=result.suggestions or None,
         notes=with_tools(result.notes) or None,
     )
     return shaped(found)

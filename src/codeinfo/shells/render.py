@@ -9,9 +9,10 @@ from typing import Any
 from codeinfo import requests
 from codeinfo.config import Config, table
 from codeinfo.shells.paper import Paper, Span, counted
-from codeinfo.types import Hit, HitContext, SearchResult
+from codeinfo.types import Dropped, Hit, HitContext, SearchResult
 
-SNIPPET_LINES = 8  # of each hit: enough to recognise it, few enough to see ten hits at once
+FIRST_LINES = 24  # of the first hit, which is read
+SNIPPET_LINES = 8  # of each other: enough to recognise it, few enough to see ten hits at once
 LABEL_CHARS = 72  # a chunk of many small definitions names them all
 SKIPS_SHOWN = 10
 METRICS = {"squared_l2": "squared L2, lower is closer"}
@@ -30,26 +31,34 @@ def render(result: Any, paper: Paper, *, explain: bool = False, whole: bool = Fa
 
 
 def _search(result: SearchResult, paper: Paper, explain: bool, whole: bool) -> None:
-    from codeinfo.tokens import words
-
-    wanted = {word for word in words(result.query) if len(word) > 2}
+    wanted = marked_words(result.query)
     for number, hit in enumerate(result.hits, 1):
         _heading(number, hit, paper)
         if explain:
             _explain(hit, paper)
         if hit.text:
-            _snippet(hit, wanted, paper, whole)
+            _snippet(hit, wanted, paper, None if whole else FIRST_LINES if number == 1 else SNIPPET_LINES)
     if not result.hits:
         paper.line(("Nothing found.", "bold"))
+    if result.suggestions:
+        paper.wrapped(("Did you mean: ", "bold"), ", ".join(result.suggestions), hang=2)
     if explain and result.dropped:
         paper.line()
         paper.line(("Left out", "bold"))
-        rows = [(f"{item.path}:{item.start_line}-{item.end_line}", item.rule, item.detail) for item in result.dropped]
+        rows = [(f"{_shown(one)}:{one.start_line}-{one.end_line}", one.rule, one.detail) for one in result.dropped]
         paper.table(rows)
     _knowledge(result, paper, explain)
     _footer(result, paper)
     if explain:
         paper.wrapped(("reranker: ", "bold"), result.quality.reranker_status, hang=2)
+
+
+def marked_words(query: str) -> set[str]:
+    """The words of a query that are set off in a text: those that say something."""
+    from codeinfo.rank.words import STOP_WORDS
+    from codeinfo.tokens import words
+
+    return {word for word in words(query) if len(word) > 2 and word not in STOP_WORDS}
 
 
 def _knowledge(result: SearchResult, paper: Paper, explain: bool) -> None:
@@ -102,7 +111,7 @@ def _around(context: HitContext, paper: Paper) -> None:
         paper.wrapped("    ", (context.pattern_warning, "yellow"), hang=4)
 
 
-def _shown(hit: Hit) -> str:
+def _shown(hit: Hit | Dropped) -> str:
     """The path as one would type it here, so that terminals and editors can open it."""
     full = os.path.join(hit.root, hit.path)
     near = os.path.relpath(full)
@@ -123,10 +132,10 @@ def _explain(hit: Hit, paper: Paper) -> None:
     paper.table(rows, indent=6)
 
 
-def _snippet(hit: Hit, wanted: set[str], paper: Paper, whole: bool) -> None:
+def _snippet(hit: Hit, wanted: set[str], paper: Paper, most: int | None) -> None:
     lines = hit.text.splitlines()
     previous = -1
-    for index in range(len(lines)) if whole else window(lines, wanted):
+    for index in range(len(lines)) if most is None else window(lines, wanted, most):
         if index != previous + 1:
             paper.line("         ", ("⋮", "dim"))
         gutter = f"{hit.text_line + index:>7} │ "
@@ -135,15 +144,15 @@ def _snippet(hit: Hit, wanted: set[str], paper: Paper, whole: bool) -> None:
     paper.line()
 
 
-def window(lines: list[str], wanted: set[str]) -> list[int]:
+def window(lines: list[str], wanted: set[str], most: int = SNIPPET_LINES) -> list[int]:
     """The lines to show: all of a short chunk, else its first line and the stretch with most of the query's words; the
     first lines where no other has more of them than the first of all, which is what the chunk is called by."""
-    if len(lines) <= SNIPPET_LINES:
+    if len(lines) <= most:
         return list(range(len(lines)))
     weights = [sum(word in line.lower() for word in wanted) for line in lines]
     if weights[0] and weights[0] == max(weights):
-        return list(range(SNIPPET_LINES))
-    size = SNIPPET_LINES - 2  # the first line and the gap after it take two
+        return list(range(most))
+    size = most - 2  # the first line and the gap after it take two
     slope = [1 + min(offset, size - 1 - offset) for offset in range(size)]  # a match in the middle shows its context
 
     def worth(start: int) -> int:
@@ -153,7 +162,7 @@ def window(lines: list[str], wanted: set[str]) -> list[int]:
     while best + size < len(lines) and not lines[best].strip():
         best += 1  # an empty line shows nothing
     if best <= 2:
-        return list(range(SNIPPET_LINES))
+        return list(range(most))
     return [0, *range(best, best + size)]
 
 

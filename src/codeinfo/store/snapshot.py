@@ -234,7 +234,15 @@ class SqliteSnapshot:
         query = f"""SELECT f.path, d.name, d.qualified, d.kind, d.signature, d.doc, d.start_line, d.end_line,
                     d.exported, d.bases FROM definitions d JOIN files f ON f.id = d.file_id
                     WHERE d.name_key IN ({marks}) ORDER BY f.path, d.ordinal"""
-        return [StoredSymbol(path, definition_from_row(*rest)) for path, *rest in self._db.execute(query, keys)]
+        rows = list(self._db.execute(query, keys))
+        if not rows:
+            return []
+        position = self.derived("positions", lambda: {path: at for at, path in enumerate(self.paths)})
+        return [StoredSymbol(path, definition_from_row(*rest), position[path]) for path, *rest in rows]
+
+    def definition_names(self) -> str:
+        ((names,),) = self._db.execute("SELECT group_concat(name_key, char(10)) FROM definitions")
+        return names or ""
 
 
 @lru_cache(maxsize=_AT_ONCE)

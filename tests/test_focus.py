@@ -1,0 +1,88 @@
+"""Which lines of a chunk are shown: the definition that answers, not what stands above it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY, RunCli
+
+from codeinfo.rank.focus import Finder, focus
+from codeinfo.rank.lines import LineKind, line_kind
+
+BUDGET = 300
+FILLER = "".join(f"    step_{n} = prepare(step_{n}, {n})\n" for n in range(12))
+HEAD = '"""Licensed to those who retry uploads."""\n\nimport retry\nfrom upload import retry_upload\n\n'
+
+
+def first_line(text: str, terms: dict[str, float], budget: int = BUDGET, *, prose: bool = False) -> str:
+    return focus(text, Finder(terms), budget, prose=prose).text.split("\n")[0]
+
+
+def test_imports_and_the_comment_above_them_are_no_answer() -> None:
+    text = f"{HEAD}def other():\n{FILLER}\n\ndef send_again():\n    # retry the upload\n{FILLER}"
+    assert first_line(text, {"retri": 1.0, "upload": 1.0}) == "def send_again():"
+
+
+def test_where_only_the_head_matches_the_body_below_it_is_shown() -> None:
+    text = f"{HEAD}def send_again():\n{FILLER}{FILLER}"
+    assert first_line(text, {"retri": 1.0}) == "def send_again():"
+
+
+def test_a_run_starts_where_the_definition_around_the_line_does() -> None:
+    text = f"def first():\n{FILLER}\n\n# Sends once more.\n@logged\ndef again():\n    ready()\n    zebra()\n{FILLER}"
+    assert first_line(text, {"zebra": 1.0}) == "# Sends once more."
+    far = f"def first():\n{FILLER}{FILLER}    zebra()\n{FILLER}"
+    assert first_line(far, {"zebra": 1.0}) == "    zebra()", "the head of the definition is too far above"
+
+
+def test_the_line_that_defines_wins_over_those_that_use() -> None:
+    text = f"# Pool of pools: pool.\n{FILLER}pool = Pool(pool)\n{FILLER}class Pool:\n{FILLER}"
+    assert first_line(text, {"pool": 1.0}) == "class Pool:"
+
+
+def test_in_prose_headings_are_no_comments() -> None:
+    text = "# Retries\n\n" + "Words about it.\n" * 40 + "The zebra crosses.\n" + "More words.\n" * 30
+    assert first_line(text, {"retri": 1.0}, prose=True) == "# Retries"
+    assert first_line(text, {"zebra": 1.0, "retri": 0.2}, prose=True) == "The zebra crosses."
+
+
+@pytest.mark.parametrize(
+    ("kind", "lines"),
+    [
+        (LineKind.IMPORT, ["import os", "from a import b", "use std::io;", "#include <x.h>", "using System.Text;"]),
+        (LineKind.IMPORT, ["const a = require('a');", "import { a } from 'b'", "package main", "require 'json'"]),
+        (LineKind.COMMENT, ["// x", " * x", "# x", "-- x", '    """Says x."""', "/* x", "; x"]),
+        (LineKind.ATTRIBUTE, ["@dataclass", "#[derive(Debug)]", "    @Override"]),
+        (LineKind.DEFINITION, ["def a():", "  async def a(self):", "pub(crate) fn a<T>() {", "impl<T> A for B {"]),
+        (
+            LineKind.DEFINITION,
+            ["export default class A {", "public void main(String[] a) {", "func (s *S) A() {"],
+        ),
+        (LineKind.DEFINITION, ["static int parse(char *text)", "res.send = function send(body) {", "#define A(x) x"]),
+        (LineKind.DEFINITION, ["defmodule A do", "data class A(val b: Int)", "  def a", "interface A {"]),
+        (LineKind.OTHER, ["    if (a) {", "} else if (b) {", "x = call(y)", "return a(b)", "    call(a)"]),
+        (LineKind.BLANK, ["", "   "]),
+    ],
+)
+def test_kinds_of_lines(kind: LineKind, lines: list[str]) -> None:
+    assert {line: line_kind(line) for line in lines} == dict.fromkeys(lines, kind)
+
+
+def test_giant_lines_are_read_quickly() -> None:
+    text = "x = 1\n" * 50 + "a" * 100_000 + "(" + "b" * 100_000 + "\nretry b\n" * 20
+    started = time.thread_time()
+    shown = focus(text, Finder({"retri": 1.0}), BUDGET).text
+    assert time.thread_time() - started < 0.5
+    assert "retry b" in shown
+
+
+def test_the_question_of_the_readme_shows_the_loop_that_answers_it(codeinfo: RunCli, tmp_path: Path) -> None:
+    question = "what happens when the payment provider is down"
+    assert question in (REPOSITORY / "README.md").read_text()
+    shop = REPOSITORY / "examples" / "shop"
+    done = codeinfo("search", question, str(shop), "-n", "1", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "for attempt in range(MAX_ATTEMPTS):" in done.stdout
+    assert "import" not in done.stdout

@@ -1,0 +1,179 @@
+"""Several roots are one search: rarity, scores and budgets are those of all of them; paths are each root's own."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codeinfo.config import Config
+from codeinfo.engine import Engine
+from codeinfo.engine.searching import CHARS_PER_TOKEN
+from codeinfo.rank.joined import Part, joined
+from codeinfo.requests import IndexRequest, SearchRequest
+from codeinfo.search import SearchOptions, search
+from codeinfo.types import SearchResult
+
+RETRIES = '''"""Retries of requests that failed."""
+
+
+class RetryPolicy:
+    """How often a failed request is tried again, and how long to wait in between."""
+
+    attempts = 3
+
+    def should_retry(self, attempt: int, error: Exception) -> bool:
+        return attempt < self.attempts
+'''
+INVOICES = """class Invoice:
+    def total(self) -> int:
+        return sum(line.cents for line in self.lines)
+
+
+def request_invoice(customer):
+    return Invoice()
+"""
+# The folder's own name looks like one of tests: what it is called says nothing about the files in it.
+ROOTS = {
+    "billing": {"invoice.py": INVOICES, "deep/er/still/report.py": "def report():\n    return 'request'\n"},
+    "tests": {"src/retry.py": RETRIES, "web/client.ts": "export class HttpClient {\n  send() {}\n}\n"},
+    "letters": {"src/retry.py": "def post_again():\n    return 'stamp'\n", "guide.md": "# Stamps\n\nHow to post.\n"},
+}
+
+
+@pytest.fixture(scope="module")
+def roots(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    top = tmp_path_factory.mktemp("several")
+    for root, files in ROOTS.items():
+        for name, text in files.items():
+            path = top / root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+    return {root: top / root for root in ROOTS}
+
+
+@pytest.fixture(scope="module", params=["builtin", "none"])
+def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    cache = tmp_path_factory.mktemp("cache")
+    settings = {"embedding.provider": request.param, "paths.cache_dir": str(cache)}
+    with Engine(Config.load(settings, cache)) as opened:
+        yield opened
+
+
+def ask(engine: Engine, query: str, *roots: Path, **options: Any) -> SearchResult:
+    return engine.search(SearchRequest(query, tuple(map(str, roots)), **options))
+
+
+def test_a_root_without_an_answer_does_not_take_the_first_place(engine: Engine, roots: dict[str, Path]) -> None:
+    for order in (("billing", "tests"), ("letters", "billing", "tests")):
+        first = ask(engine, "how often is a failed request tried again", *(roots[name] for name in order)).hits[0]
+        assert (first.root, first.path) == (str(roots["tests"]), "src/retry.py")
+
+
+def test_an_exact_name_defined_in_the_second_root_comes_first(engine: Engine, roots: dict[str, Path]) -> None:
+    found = ask(engine, "RetryPolicy", roots["letters"], roots["tests"], explain=True)
+    assert (found.hits[0].root, found.hits[0].path) == (str(roots["tests"]), "src/retry.py")
+    assert found.hits[0].symbol == "RetryPolicy"
+    assert found.hits[0].ranks["symbol"] == 1
+    # The same path in the other root is another file, which defines nothing of the kind.
+    assert all("symbol" not in hit.ranks for hit in found.hits[1:])
+
+
+def test_factors_are_those_of_the_path_in_its_own_root(engine: Engine, roots: dict[str, Path]) -> None:
+    def factors(*asked: Path) -> dict[tuple[str, str], dict[str, float]]:
+        found = ask(engine, "request again", *asked, explain=True)
+        return {
+            (hit.root, hit.path): {one.name: one.value for one in hit.signals if one.factor and one.name != "length"}
+            for hit in found.hits
+        }
+
+    together = factors(*roots.values())
+    alone = {place: named for root in roots.values() for place, named in factors(root).items()}
+    shared = together.keys() & alone.keys()
+    assert (str(roots["tests"]), "src/retry.py") in shared
+    assert {place: together[place] for place in shared} == {place: alone[place] for place in shared}
+
+
+def test_one_root_joined_alone_is_searched_as_itself(engine: Engine, roots: dict[str, Path]) -> None:
+    for root in roots.values():
+        keeper = engine.upkeep(root)
+        store, _ = engine.searchable(keeper)
+        for query in ("RetryPolicy", "how often is a failed request tried again", "src/retry.py", "stamps"):
+            with store.snapshot() as view:
+                options = SearchOptions(root=str(root), explain=True)
+                alone = search(query, view, keeper.embedder, options)
+                together = search(query, joined([Part(str(root), view)]), keeper.embedder, options)
+            assert together.hits == alone.hits
+            assert (together.quality, together.dropped) == (alone.quality, alone.dropped)
+
+
+def test_filters_apply_to_the_paths_of_each_root(engine: Engine, roots: dict[str, Path]) -> None:
+    everywhere = tuple(roots.values())
+    by_glob = ask(engine, "post again request", *everywhere, globs=("src/*.py",))
+    assert {(hit.root, hit.path) for hit in by_glob.hits} == {
+        (str(roots["tests"]), "src/retry.py"),
+        (str(roots["letters"]), "src/retry.py"),
+    }
+    assert {hit.path for hit in ask(engine, "send", *everywhere, languages=("typescript",)).hits} == {"web/client.ts"}
+    missing = ask(engine, "send", *everywhere, languages=("cobol",))
+    assert any("no file here is cobol; there are: markdown, python, typescript" in note for note in missing.notes)
+
+
+def test_changed_files_are_those_of_each_root(engine: Engine, tmp_path: Path) -> None:
+    made = []
+    for name in ("one", "two"):
+        root = tmp_path / name
+        root.mkdir()
+        for file in ("a.py", "b.py"):
+            (root / file).write_text(f"def stamp_{file[0]}():\n    return 1\n")
+        commands = (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "start"))
+        for command in commands:
+            identity = ("-c", "user.name=t", "-c", "user.email=t@localhost")
+            subprocess.run(["git", *identity, *command], cwd=root, check=True, capture_output=True)
+        made.append(root)
+    (made[0] / "a.py").write_text("def stamp_a():\n    return 2\n")
+    (made[1] / "b.py").write_text("def stamp_b():\n    return 2\n")
+    found = ask(engine, "stamp", *made, changed_since="HEAD")
+    assert {(hit.root, hit.path) for hit in found.hits} == {(str(made[0]), "a.py"), (str(made[1]), "b.py")}
+
+
+def test_a_token_budget_is_one_for_all_roots(engine: Engine, roots: dict[str, Path]) -> None:
+    for most in (20, 60, 200):
+        found = ask(engine, "request tried again", *roots.values(), max_tokens=most)
+        assert found.hits
+        assert sum(len(hit.text) for hit in found.hits) <= most * CHARS_PER_TOKEN
+
+
+def test_what_was_left_out_names_its_root(engine: Engine, roots: dict[str, Path]) -> None:
+    found = ask(engine, "request again", *roots.values(), limit=1, explain=True)
+    assert found.dropped
+    assert {one.root for one in found.dropped} <= {str(root) for root in roots.values()}
+
+
+def test_an_edit_in_either_root_is_seen(engine: Engine, tmp_path: Path) -> None:
+    made = [tmp_path / "one", tmp_path / "two"]
+    for root in made:
+        root.mkdir()
+        (root / "a.py").write_text("def start():\n    return 1\n")
+    assert "new.py" not in {hit.path for hit in ask(engine, "zebra_crossing", *made).hits}
+    (made[1] / "new.py").write_text("def zebra_crossing():\n    return 1\n")
+    first = ask(engine, "zebra_crossing", *made).hits[0]
+    assert (first.root, first.path) == (str(made[1]), "new.py")
+
+
+def test_vectors_of_another_model_are_named_and_left_out(roots: dict[str, Path], tmp_path: Path) -> None:
+    cache = {"paths.cache_dir": str(tmp_path / "cache")}
+    with Engine(Config.load({"embedding.provider": "scripted", **cache}, tmp_path)) as other:
+        other.index(IndexRequest((str(roots["letters"]),)))
+    with Engine(Config.load({"embedding.provider": "builtin", **cache}, tmp_path)) as engine:
+        engine.index(IndexRequest((str(roots["tests"]),)))
+        found = ask(engine, "RetryPolicy", roots["letters"], roots["tests"], refresh=False)
+        assert (found.hits[0].root, found.hits[0].path) == (str(roots["tests"]), "src/retry.py")
+        assert {hit.distance for hit in found.hits} == {None}
+        assert any(str(roots["letters"]) in note and "another embedding model" in note for note in found.notes)
+        mended = ask(engine, "RetryPolicy", roots["letters"], roots["tests"])
+        assert mended.hits[0].distance is not None
+        assert not mended.notes
