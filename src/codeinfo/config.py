@@ -29,6 +29,7 @@ from codeinfo.settings import (
     RerankSettings,
     RetrievalSettings,
     Row,
+    SearchSettings,
     TrustSettings,
     rows,
 )
@@ -55,6 +56,7 @@ class Config:
     index: IndexSettings
     embedding: EmbeddingSettings
     rerank: RerankSettings
+    search: SearchSettings
     retrieval: RetrievalSettings
     llm: LlmSettings
     answers: AnswerSettings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -35,7 +35,7 @@ from codeinfo.rank.keyword import (
 )
 from codeinfo.rank.layout import Layout
 from codeinfo.rank.quality import Grounds, assess, grounds, is_about, nothing_found
-from codeinfo.rank.query import Query, read_query
+from codeinfo.rank.query import Query, Shape, read_query
 from codeinfo.rank.rows import best_rows, closest_rows, defined_rows
 from codeinfo.rank.weights import WITH_VECTORS, WITHOUT_VECTORS, Weights
 from codeinfo.tokens import stem
@@ -44,6 +44,18 @@ from codeinfo.types import Distance, Dropped, FileKind, Hit, Intent, SearchResul
 CANDIDATES = 60  # files that get the per-path signals, at least
 CANDIDATES_PER_RESULT = 2  # the factors that follow may halve a score, so a long list needs files to choose from
 PATHS_READ = 60  # of them, those whose paths are read for their meaning
+RRF_K = 60
+# The share of meaning beside words by intent, for fusion by rank; what an intent that the caller names does to scores.
+RRF_SEMANTIC = {
+    Intent.EXACT_NAME: 0.4,
+    Intent.CONFIG: 0.5,
+    Intent.WIRING: 0.5,
+    Intent.FLOW: 0.6,
+    Intent.CONCEPTUAL: 0.7,
+}
+INTENT_MEANING = {intent: share / 0.6 for intent, share in RRF_SEMANTIC.items()}
+REPORT_RESULTS = 2  # of one file: a fault is often in two places
+NEXT_CHUNK = 0.65  # what the next chunk of a file is worth beside its best one, as a result of its own
 TINY = 60  # weighted terms
 ROWS_PER_FILE = 2  # fetched for each file: the best and its second
 WHOLE_CHUNK = 1_000_000  # characters: more than any chunk has
@@ -69,6 +81,8 @@ class SearchOptions:
     max_chars: int = 0  # pack the best results into this many characters; 0: no limit
     explain: bool = False
     commits: Sequence[tuple[str, CommitIndex]] = ()  # what earlier commits said, by root
+    fusion: str = "score"  # or "rrf": channels are combined by rank instead
+    per_file: int = 0  # at most so many results of one file; 0: one, and two for a report
     weights: Weights | None = None  # None: the measured ones
 
     def root_of(self, file: int) -> str:
@@ -98,8 +112,10 @@ class Ranked(NamedTuple):
 def search(text: str, view: Snapshot, embedder: Embedder | None, options: SearchOptions) -> SearchResult:
     started = time.perf_counter()
     query = read_query(text, project_words=options.project_words, intent=options.intent)
-    weights = options.weights or weights_for(query, embedder)
+    weights = options.weights or weights_for(query, embedder, options.intent)
     evidence = gather(query, view, embedder, weights, options)
+    if options.fusion == "rrf":
+        evidence, weights = rank_channels(evidence, query, weights)
     scores = fuse(evidence, weights)
     ranked = boosted(query, filtered(scores, options), view, weights, options)
     if reads_words(embedder):
@@ -122,8 +138,10 @@ def search(text: str, view: Snapshot, embedder: Embedder | None, options: Search
     )
 
 
-def weights_for(query: Query, embedder: Embedder | None) -> Weights:
-    return (WITHOUT_VECTORS if embedder is None else WITH_VECTORS)[query.shape]
+def weights_for(query: Query, embedder: Embedder | None, intent: Intent | None = None) -> Weights:
+    """By the shape of the query. An intent that the caller names shifts the balance of words and meaning."""
+    weights = (WITHOUT_VECTORS if embedder is None else WITH_VECTORS)[query.shape]
+    return weights if intent is None else weights._replace(meaning=weights.meaning * INTENT_MEANING[intent])
 
 
 def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, options: SearchOptions) -> Evidence:
@@ -214,6 +232,28 @@ def fuse(evidence: Evidence, w: Weights) -> Floats:
     return total
 
 
+def rank_channels(evidence: Evidence, query: Query, w: Weights) -> tuple[Evidence, Weights]:
+    """Reciprocal rank fusion: words together and meaning each by rank, weighted by the intent of the query."""
+    meant = evidence.files.get("meaning")
+    words = fuse(replace(evidence, files={k: v for k, v in evidence.files.items() if k != "meaning"}), w)
+    files = {"keyword_rank": reciprocal_ranks(words)}
+    if meant is not None:
+        files["meaning_rank"] = reciprocal_ranks(meant)
+    semantic = RRF_SEMANTIC[query.intent]
+    weights = w._replace(keyword_rank=1 - semantic, meaning_rank=semantic)
+    return replace(evidence, files=files), weights
+
+
+def reciprocal_ranks(values: Floats) -> Floats:
+    """(k + 1) / (k + rank): 1 for the best, 0 for what has no value at all."""
+    found = values.nonzero()[0]
+    ranks = np.empty(len(found), np.float32)
+    ranks[np.argsort(-values[found], kind="stable")] = np.arange(1, len(found) + 1)
+    result = np.zeros(len(values), np.float32)
+    result[found] = (RRF_K + 1) / (RRF_K + ranks)
+    return result
+
+
 def filtered(scores: Floats, options: SearchOptions) -> Floats:
     return scores if options.allowed is None else np.where(options.allowed, scores, 0).astype(np.float32)
 
@@ -261,17 +301,16 @@ def read_paths(
     ranked: list[Ranked], evidence: Evidence, view: Snapshot, embedder: WordEmbedder, w: Weights, most: int = PATHS_READ
 ) -> list[Ranked]:
     """The first files once more, with what their paths mean: "running work later" is near `background.py`."""
-    first, meant = ranked[:most], evidence.meant
+    first, meant, before = ranked[:most], evidence.meant, evidence.files.get("meaning")
     if not first or meant is None:
         return ranked
     rows = closest_rows(view, meant.cosines, [item.file for item in first])
     vectors, paths = view.vectors(rows.tolist()), embedder.embed_paths([view.paths[item.file] for item in first])
     values = meant.scale(meaning.with_paths(meant.cosines[rows], vectors, paths, meant.weighed)).tolist()
-    before = evidence.files["meaning"]
     moved = [
         Ranked(
             item.file,
-            item.score + w.meaning * (value - float(before[item.file])) * item.factor,
+            item.score + (w.meaning * (value - float(before[item.file])) * item.factor if before is not None else 0.0),
             item.factor,
             value,
             near,
@@ -310,11 +349,15 @@ def choose(
     return hits, dropped
 
 
+Found = tuple[ChunkRow, float | None]  # a chunk and its cosine
+
+
 def _candidates(
     query: Query, evidence: Evidence, view: Snapshot, ranked: Sequence[Ranked], options: SearchOptions
-) -> Iterator[tuple[Ranked, list[tuple[ChunkRow, float | None]]]]:
-    """Files in order with their best chunks and their cosines, read a page at a time: a plain search needs one."""
-    most = None if options.symbol_kinds else ROWS_PER_FILE
+) -> Iterator[tuple[Ranked, list[Found]]]:
+    """Files in order with their best chunks, read a page at a time: a plain search needs one."""
+    per_file = options.per_file or (REPORT_RESULTS if query.shape is Shape.REPORT else 1)
+    most = None if options.symbol_kinds else max(ROWS_PER_FILE, per_file)
     page = max(options.limit, 1)
     last = len(ranked) if options.symbol_kinds or options.explain else options.limit
     for start in range(0, min(last, len(ranked)), page):
@@ -325,8 +368,18 @@ def _candidates(
         rows = best_rows(view, files, evidence.keyword.rows, cosines, defined, most)
         flat = [row for own in rows for row in own]
         found = zip(view.chunks(flat), _cosines_of(evidence, view, flat), strict=True)
-        for item, own in zip(items, rows, strict=True):
-            yield item, list(islice(found, len(own)))
+        chosen = [(item, list(islice(found, len(own)))) for item, own in zip(items, rows, strict=True)]
+        yield from _spread(chosen, per_file) if per_file > 1 else chosen
+
+
+def _spread(chosen: list[tuple[Ranked, list[Found]]], per_file: int) -> list[tuple[Ranked, list[Found]]]:
+    """The next chunks of each file as results of their own, each worth less than the one before."""
+    spread = [
+        (item._replace(score=item.score * NEXT_CHUNK**place), own[place:] if place == 0 else own[place : place + 1])
+        for item, own in chosen
+        for place in range(min(per_file, len(own)))
+    ]
+    return sorted(spread, key=lambda entry: -entry[0].score)
 
 
 def _cosines_of(evidence: Evidence, view: Snapshot, rows: Sequence[int]) -> Sequence[float | None]:

@@ -115,6 +115,23 @@ class RerankSettings:
 
 
 @frozen
+class SearchSettings:
+    fusion: str = _row(
+        "score",
+        "How channels are combined: score adds weighted signals, rrf ranks (reciprocal rank fusion, k = 60).",
+        choices=("score", "rrf"),
+        project=True,
+    )
+    results_per_file: int = _row(
+        0,
+        "At most this many results of one file; 0 means one, and two for a report.",
+        minimum=0,
+        maximum=10,
+        project=True,
+    )
+
+
+@frozen
 class RetrievalSettings:
     distance_cutoff: float = _row(
         1.4,
@@ -216,6 +233,7 @@ SECTIONS: Mapping[str, type] = {
     "index": IndexSettings,
     "embedding": EmbeddingSettings,
     "rerank": RerankSettings,
+    "search": SearchSettings,
     "retrieval": RetrievalSettings,
     "llm": LlmSettings,
     "answers": AnswerSettings,

@@ -49,6 +49,8 @@ def search_roots(request: SearchRequest, opened: Sequence[Opened]) -> SearchResu
             full_text=request.full_text,
             max_chars=CHARS_PER_TOKEN * request.max_tokens,
             explain=request.explain,
+            fusion=keepers[0].config.search.fusion,
+            per_file=keepers[0].config.search.results_per_file,
             commits=[(str(keeper.root), commits) for keeper in keepers if (commits := keeper.commits())],
         )
         embedder = keepers[0].embedder if all(keeper.embedder for keeper in keepers) else None

@@ -13,7 +13,7 @@ from codeinfo.rank.keyword import Floats, Ints
 from codeinfo.rank.query import Query
 from codeinfo.types import Definition
 
-MEANING_IN_FILE = 0.5  # a cosine's worth beside the relative keyword score when chunks of one file compete
+MEANING_IN_FILE = 1.0  # a cosine's worth beside the relative keyword score when chunks of one file compete
 DEFINED_HERE = 3.0  # the chunk where a bare name is defined wins over any that uses it
 NAMED_HERE = 0.3
 

@@ -33,6 +33,10 @@ class Weights(NamedTuple):
     history: float = 0.36  # root of what past commit messages say for the file
     meaning: float = 0.72  # how much nearer the file is than the average one, the nearest being 1
 
+    # Used by fusion by rank alone, in place of all of the above.
+    keyword_rank: float = 0.0
+    meaning_rank: float = 0.0
+
     # Multipliers.
     depth: float = 0.06  # × e^(−this × folders between the file and its package, at most 4)
     secondary: float = 0.3  # tests, examples, benchmarks, legacy, where the query is not about them
