@@ -77,3 +77,29 @@ def from_python(pkg_info: str) -> str | None:
         return " AND ".join(c.strip() for c in classifiers)[:60] if good else None
     field = re.search(r"^License:\s*(.+)", pkg_info, re.M)
     return field[1].strip()[:60] if field and len(field[1]) < 60 and permissive(field[1]) else None
+
+
+_TEXTS = (
+    (r"Apache License\s+Version 2\.0|Apache License, Version 2\.0", "Apache-2.0"),
+    (r"Permission is hereby granted, free of charge", "MIT"),
+    (r"Redistribution and use in source and binary forms", "BSD"),
+    (r"Permission to use, copy, modify, and(/or)? distribute this software", "ISC"),
+    (r"This software is provided ['‘\"]as-is['’\"]", "Zlib"),
+    (r"Boost Software License", "BSL-1.0"),
+    (r"This is free and unencumbered software", "Unlicense"),
+    (r"CC0 1\.0 Universal", "CC0-1.0"),
+)
+_BOUND = re.compile(
+    r"GENERAL PUBLIC LICEN|\b[AL]?GPL|Mozilla Public|\bMPL\b|Eclipse Public|Common Development and Distribution"
+    r"|Artistic|CeCILL|European Union Public|Server Side Public|Business Source|Elastic License|Commons Clause"
+    r"|Creative Commons Attribution|Enterprise Licen|Sustainable Use|non-?commercial|source-available",
+    re.I,
+)
+
+
+def from_text(text: str) -> str | None:
+    """The licence of a repository by its licence file, or None where any of it is not permissive."""
+    if _BOUND.search(text):
+        return None
+    flat = re.sub(r"\s+", " ", text)
+    return next((name for pattern, name in _TEXTS if re.search(pattern, flat, re.I)), None)
