@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from codeinfo.ports import Embedder
-from codeinfo.providers.builtin.embedder import MODEL, RIGHT_UNTIL, BuiltinEmbedder
+from codeinfo.providers.builtin.embedder import MODEL, BuiltinEmbedder
 from codeinfo.providers.builtin.encoder import WordIds, read_safetensors
 
 CHUNKS = {
@@ -29,7 +29,7 @@ def model() -> BuiltinEmbedder:
 
 def test_it_is_an_embedder_with_its_own_id(model: BuiltinEmbedder) -> None:
     assert isinstance(model, Embedder)
-    assert model.model_id == f"codeinfo-words-1-{model.dimension}"
+    assert model.model_id == f"codeinfo-words-2-{model.dimension}"
     assert model.dimension == 256
 
 
@@ -108,14 +108,6 @@ def test_a_path_is_near_a_query_about_its_words(model: BuiltinEmbedder) -> None:
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-5)
     cosines = rows @ model.embed_query("cookies")
     assert int(cosines.argmax()) == 2
-
-
-def test_calibration_keeps_order_and_ends(model: BuiltinEmbedder) -> None:
-    points = [model.calibrate(float(value)) for value in np.linspace(0, 4, 81)]
-    assert points == sorted(points)
-    assert points[0] == 0
-    assert points[-1] == pytest.approx(4)
-    assert model.calibrate(RIGHT_UNTIL) == pytest.approx(1.4)
 
 
 def test_it_is_quick(model: BuiltinEmbedder) -> None:

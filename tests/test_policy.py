@@ -62,20 +62,6 @@ def test_cutoff_bypass_still_obeys_the_caps() -> None:
     assert rules(result) == {"c": "max_chars"}
 
 
-def test_calibration_maps_the_stores_metric_onto_the_cutoff() -> None:
-    """A store that answers in cosine distance: 0.7 there is 1.4 here."""
-    items = [item("edge", 0.7), item("far", 0.71)]
-    assert kept(apply_policy(items, DEFAULTS)) == ["edge", "far"]
-    assert kept(apply_policy(items, DEFAULTS, lambda cosine: 2 * cosine)) == ["edge"]
-
-
-def test_calibration_to_no_number_counts_as_missing() -> None:
-    assert kept(apply_policy([item("a", 0.1)], PolicySettings(fallback_chunks=1), lambda _: math.nan)) == ["a"]
-
-
-# --- fallback ------------------------------------------------------------------------------------------------------
-
-
 def test_fallback_keeps_the_closest_in_the_stores_order() -> None:
     result = apply_policy([item("c", 2.0), item("a", 1.6), item("b", 1.5)], DEFAULTS)
     assert kept(result) == ["a", "b"]

@@ -16,7 +16,7 @@ from evaluate import Repo, best_per_file, load, path_vectors
 from numpy.typing import NDArray
 from tables import Table
 
-from codeinfo.providers.builtin.embedder import RIGHT_UNTIL
+CUTOFF = 1.4  # squared L2: the default of retrieval.distance_cutoff
 
 Floats = NDArray[np.float32]
 ALPHA = 0.5
@@ -94,7 +94,7 @@ def main() -> None:
     parser.add_argument("--trees", type=Path, required=True)
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--svg", type=Path)
-    parser.add_argument("--border", type=float, default=RIGHT_UNTIL, help="raw distance that becomes the cutoff")
+    parser.add_argument("--border", type=float, default=CUTOFF, help="distance at which the curves are read")
     args = parser.parse_args()
     found = distances(load(args.bench, args.trees, args.cache), Table.load(args.model))
     border = args.border

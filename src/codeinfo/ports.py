@@ -37,10 +37,6 @@ class Embedder(Protocol):
         """One row; providers that want an instruction prefix for queries add it here."""
         ...
 
-    def calibrate(self, distance: float) -> float:
-        """Map this model's squared L2 distance onto the scale the relevance cutoff is stated in."""
-        ...
-
 
 @runtime_checkable
 class Reranker(Protocol):

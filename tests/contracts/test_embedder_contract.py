@@ -98,12 +98,6 @@ def test_the_id_names_the_dimension_and_does_not_change(embedder: Embedder) -> N
     assert embedder.model_id == before
 
 
-def test_calibration_keeps_the_order_and_nought(embedder: Embedder) -> None:
-    points = [embedder.calibrate(value) for value in (0.0, 0.5, 1.0, 1.4, 2.0, 4.0)]
-    assert points == sorted(points)
-    assert points[0] == pytest.approx(0)
-
-
 def test_threads_may_share_it(embedder: Embedder) -> None:
     expected = embedder.embed_documents(TEXTS)
     with ThreadPoolExecutor(4) as pool:

@@ -17,7 +17,6 @@ from codeinfo.types import Dropped, FileKind, Hit, SearchResult
 
 ALWAYS = 3  # passages that the floor leaves alone: with fewer there would be nothing to grade
 
-Calibrate = Callable[[float], float]
 Weigh = Callable[[str], Mapping[str, float]]  # a query's words by rarity
 
 
@@ -31,7 +30,6 @@ class Admitted:
 @dataclass(frozen=True, slots=True)
 class Gate:
     policy: PolicySettings
-    calibrate: Calibrate
     weigh: Weigh
     least_score: float
     passage_chars: int
@@ -58,7 +56,7 @@ class Gate:
         return Admitted(tuple(items), tuple(dropped), result.score_source)
 
     def _apply_policy(self, found: SearchResult) -> PolicyResult:
-        return apply_policy(map(_policy_item, found.hits), self.policy, self.calibrate)
+        return apply_policy(map(_policy_item, found.hits), self.policy)
 
 
 def finder_of(weights: Mapping[str, float]) -> Finder:

@@ -206,7 +206,7 @@ class AnswerOperations:
             retrieval.chunk_max_chars,
             retrieval.max_chars,
         )
-        return Gate(policy, lookup.calibrate, lookup.word_weights, settings.least_score, settings.passage_chars)
+        return Gate(policy, lookup.word_weights, settings.least_score, settings.passage_chars)
 
     # --- keeping ---
 

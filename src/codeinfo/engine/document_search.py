@@ -235,7 +235,6 @@ class _AskedOnce:
         self._embedder = embedder
         self._known: dict[str, NDArray[np.float32]] = {}
         self.model_id, self.dimension = embedder.model_id, embedder.dimension
-        self.calibrate = embedder.calibrate
         self.embed_documents = embedder.embed_documents
 
     def embed_query(self, text: str) -> NDArray[np.float32]:

@@ -62,11 +62,6 @@ class Lookup(ABC):
         self.notes = tuple(dict.fromkeys((*self.notes, *found.notes)))
         return found
 
-    def calibrate(self, distance: float) -> float:
-        """A distance on the scale of the relevance cutoff."""
-        embedder = next(self._keepers()).embedder
-        return embedder.calibrate(distance) if embedder is not None else distance
-
     def word_weights(self, question: str) -> dict[str, float]:
         """The question's content words by their rarity in the tree; the project's own name says nothing.
 

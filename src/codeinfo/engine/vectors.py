@@ -59,7 +59,7 @@ def vector_search(engine: Engine, request: VectorSearchRequest) -> VectorSearchR
     for keeper in _chosen(engine, request.repository):
         items += _closest(keeper, request.query, embedder)
     items.sort(key=lambda item: item.distance if item.distance is not None else float("inf"))
-    settled = apply_policy(items[:CANDIDATES], policy_settings(engine.config.retrieval), embedder.calibrate)
+    settled = apply_policy(items[:CANDIDATES], policy_settings(engine.config.retrieval))
     log.info("vector search: score source %s, %d with a distance", settled.score_source, settled.with_distance)
     kept = settled.kept[:limit]
     matches = tuple(_match(item, embedder.model_id) for item in kept)

@@ -87,9 +87,6 @@ class OpenAIEmbedder:
         row: Vectors = self._embed([self._cut(self._query_prefix + text)])[0]
         return row
 
-    def calibrate(self, distance: float) -> float:
-        return distance
-
     def close(self) -> None:
         """Give the connection up; the next call would open another."""
         with self._lock:

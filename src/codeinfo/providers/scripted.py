@@ -57,9 +57,6 @@ class ScriptedEmbedder:
         row: Vectors = ScriptedEmbedder(self._dimension).embed_documents([text])[0]
         return row
 
-    def calibrate(self, distance: float) -> float:
-        return distance
-
 
 class ScriptedReranker:
     """The logit is the number of the query's stemmed words that a text has, less half of them: 0 for an even split."""

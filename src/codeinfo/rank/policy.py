@@ -9,7 +9,7 @@ lower is closer. An item without a numeric distance comes last wherever distance
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -58,7 +58,7 @@ class PolicyResult:
 
 @dataclass(frozen=True, slots=True)
 class _Ranked:
-    """An item, its place in the store's order, and its distance on the cutoff's scale (infinite: has none)."""
+    """An item, its place in the store's order, and its distance (infinite: has none)."""
 
     item: PolicyItem
     place: int
@@ -68,21 +68,16 @@ class _Ranked:
         return self.distance, self.place
 
 
-def identity(distance: float) -> float:
-    return distance
-
-
 def apply_policy(
     items: Iterable[PolicyItem],
     settings: PolicySettings,
-    calibrate: Callable[[float], float] = identity,
     *,
     source: str = "distances",
 ) -> PolicyResult:
-    """The items worth sending on. `calibrate` maps the store's distance onto the scale of the cutoff."""
+    """The items worth sending on. The cutoff is compared with the very distance that is shown."""
     given = list(items)
     dropped: list[PolicyDrop] = []
-    ranked = _well_formed(given, calibrate, dropped)
+    ranked = _well_formed(given, dropped)
     relevant, fell_back = _within_cutoff(ranked, settings, dropped)
     distinct = _without_duplicates(relevant, dropped)
     closest = _closest_of_each_file(distinct, dropped)
@@ -103,9 +98,7 @@ def numeric(value: object) -> float | None:
     return float(value)
 
 
-def _well_formed(
-    items: Sequence[PolicyItem], calibrate: Callable[[float], float], dropped: list[PolicyDrop]
-) -> list[_Ranked]:
+def _well_formed(items: Sequence[PolicyItem], dropped: list[PolicyDrop]) -> list[_Ranked]:
     """Items that name their file and have text. The others go first, so that they cannot use up the fallback."""
     ranked = []
     for place, item in enumerate(items):
@@ -113,8 +106,7 @@ def _well_formed(
         if missing or not isinstance(item.text, str):
             dropped.append(PolicyDrop(item, "malformed", f"no {' and no '.join(missing or ['text'])}"))
             continue
-        raw = numeric(item.distance)
-        distance = numeric(calibrate(raw)) if raw is not None else None
+        distance = numeric(item.distance)
         ranked.append(_Ranked(item, place, math.inf if distance is None else distance))
     return ranked
 

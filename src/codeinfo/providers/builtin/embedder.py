@@ -13,11 +13,7 @@ if TYPE_CHECKING:
     from codeinfo.providers.builtin.encoder import Encoder, Floats
 
 MODEL = Path(__file__).parent / "model.safetensors"
-# Raw distances of this model up to which right chunks reach, onto the scale of the default cutoff: see docs/model.md.
-RIGHT_UNTIL = 1.43
 MAX_PATHS = 20_000  # remembered path vectors, 1 KB each
-CUTOFF = 1.4
-FARTHEST = 4.0
 
 
 class BuiltinEmbedder:
@@ -63,12 +59,6 @@ class BuiltinEmbedder:
                 known = self._paths = {path: known[path] for path in paths if path in known}
             known.update(zip(new, self._encoder.of_paths(new), strict=True))
         return self._encoder.stacked([known[path] for path in paths])
-
-    def calibrate(self, distance: float) -> float:
-        """Stretch the scale so that the default cutoff falls where right chunks end; order and both ends are kept."""
-        if distance <= RIGHT_UNTIL:
-            return distance * CUTOFF / RIGHT_UNTIL
-        return CUTOFF + (distance - RIGHT_UNTIL) * (FARTHEST - CUTOFF) / (FARTHEST - RIGHT_UNTIL)
 
 
 def read_head(file: BinaryIO) -> tuple[dict[str, Any], int]:
