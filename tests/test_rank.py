@@ -30,10 +30,10 @@ from codeinfo.rank.layout import Layout
 from codeinfo.rank.meaning import PATH_SHARE, file_meaning, squared_l2, with_paths, word_worths
 from codeinfo.rank.quality import Grounds, assess, grounds
 from codeinfo.rank.query import read_query
-from codeinfo.rank.weights import WITH_VECTORS, WITHOUT_VECTORS
+from codeinfo.rank.weights import QUESTION, REPORT, TASK
 from codeinfo.tokens import stem
 
-W = WITH_VECTORS
+W = QUESTION
 
 
 # --- the keyword channel -------------------------------------------------------------------------------------------
@@ -313,7 +313,16 @@ def test_who_asks_for_them_gets_them(text: str, path: str) -> None:
 def test_a_file_means_what_its_best_chunk_means() -> None:
     cosines = np.array([0.9, 0.1, 0.5, 0.5], np.float32)
     meaning, _ = file_meaning(cosines, runs_of(np.array([0, 0, 1, 2], np.int32)), 4)  # the fourth file has no chunks
-    assert meaning.tolist() == pytest.approx([math.sqrt(2) / 4, 0, 0, 0], abs=1e-5)
+    assert meaning.tolist() == pytest.approx([1, 0, 0, 0], abs=1e-5)
+
+
+def test_meaning_weighs_the_same_in_small_and_large_indexes() -> None:
+    near, rest = np.array([0.9, 0.7], np.float32), np.full(20_000, 0.2, np.float32)
+    for files in (10, 20_000):
+        cosines = np.concatenate([near, rest[:files]])
+        meaning, _ = file_meaning(cosines, runs_of(np.arange(len(cosines), dtype=np.int32)), len(cosines))
+        assert meaning[0] == pytest.approx(1)
+        assert meaning[1] == pytest.approx(0.7, abs=0.05)
 
 
 def test_files_of_equal_meaning_are_not_told_apart() -> None:
@@ -435,12 +444,11 @@ def test_grounds_are_shares_of_the_query() -> None:
     assert grounds(query, keyword, [], 10, None).covered == 0
 
 
-DOCUMENTED = re.compile(r"^\| `(\w+)` \|.*\| ([\d.]+) \| ([\d.]+|–) \|$", re.MULTILINE)
+DOCUMENTED = re.compile(r"^\| `(\w+)` \|.*\| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$", re.MULTILINE)
 
 
 def test_the_documented_weights_are_the_shipped_ones() -> None:
     rows = DOCUMENTED.findall((Path(__file__).parent.parent / "docs" / "ranking.md").read_text())
-    assert len(rows) == 10
-    for name, with_vectors, without in rows:
-        assert float(with_vectors) == getattr(WITH_VECTORS, name), name
-        assert without == "–" or float(without) == getattr(WITHOUT_VECTORS, name), name
+    assert len(rows) == 24, "14 signals and 10 factors"
+    for name, *documented in rows:
+        assert [float(value) for value in documented] == [getattr(w, name) for w in (QUESTION, TASK, REPORT)], name

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeinfo.rank.query import MAX_NAMES, MAX_TERMS, QUOTED_WEIGHT, TITLE_WEIGHT, read_query
+from codeinfo.rank.query import MAX_NAMES, MAX_TERMS, QUOTED_WEIGHT, TITLE_WEIGHT, Shape, read_query
 from codeinfo.rank.words import EXPANSIONS, STOP_WORDS
 from codeinfo.tokens import folder_terms, identifier_terms, stem, stem_terms
 from codeinfo.types import Intent
@@ -97,11 +97,33 @@ def test_the_projects_own_name_weighs_less() -> None:
 def test_a_report_has_a_title_that_counts_twice_and_loses_weight_slowly() -> None:
     details = " ".join(f"word{chr(97 + i)}x" for i in range(26))
     query = read_query(f"Retry hangs\n\n{details} `quotedname`")
-    assert query.is_report
+    assert query.shape is Shape.REPORT
     assert query.terms["retri"] == pytest.approx(2)
     assert query.terms["hang"] == pytest.approx(2 / 1.03)
     assert query.terms["wordbx"] == pytest.approx(1 / 1.09)
     assert query.terms["quotednam"] == pytest.approx(1.5 / (1 + 0.03 * 28))
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "scope"),
+    [
+        ("RetryPolicy", Shape.NAME, set()),
+        ("where are retries counted", Shape.QUESTION, set()),
+        ("Fix retries of the upload queue", Shape.TASK, set()),
+        ("http client: retry on 503", Shape.TASK, {"http", "client"}),
+        ("fix(router): keep the query string", Shape.TASK, {"rout"}),
+        ("what does this mean: a retry", Shape.QUESTION, set()),
+    ],
+)
+def test_questions_tasks_and_reports_are_told_apart(text: str, shape: Shape, scope: set[str]) -> None:
+    query = read_query(text)
+    assert (query.shape, query.scope) == (shape, scope)
+
+
+def test_the_verb_that_opens_a_task_finds_no_file_of_that_name() -> None:
+    terms = read_query("Add retries to uploads").terms
+    assert terms["add"] == pytest.approx(0.3)
+    assert terms["retri"] == pytest.approx(1), "the next word takes its place"
 
 
 def test_only_the_title_says_that_a_report_is_about_tests_or_docs() -> None:

@@ -127,10 +127,11 @@ def test_a_hundred_thousand_names_are_looked_through_quickly(tmp_path: Path) -> 
 
 def test_vectors_of_unknown_scale_are_not_ruled_out() -> None:
     query = read_query("what does the flurbogast do")
-    assert not is_about(Grounds(0, 0, 0, None), query, unmeasured=False)
-    assert is_about(Grounds(0, 0, 0, None), query, unmeasured=True)
-    assert not is_about(Grounds(0, 0, 0, 0.39), query, unmeasured=False)
-    assert is_about(Grounds(0, 0, 0, 0.41), query, unmeasured=False)
+    assert not is_about(Grounds(0, 0, 0, None), query, understood=False)
+    assert is_about(Grounds(0, 0, 0, None), query, understood=None), "a foreign model cannot rule anything out"
+    assert not is_about(Grounds(0, 0, 0, 0.4), query, understood=False), "nonsense is near by chance"
+    assert not is_about(Grounds(0, 0, 0, 0.2), query, understood=True)
+    assert is_about(Grounds(0, 0, 0, 0.3), query, understood=True)
 
 
 def test_stop_words_are_not_set_off() -> None:

@@ -66,6 +66,10 @@ class WordEmbedder(Protocol):
         """One unit-length row a path."""
         ...
 
+    def knows(self, word: str) -> bool:
+        """Whether a lowercase word is in the vocabulary; what is not is read piece by piece, which may mean nothing."""
+        ...
+
 
 def reads_words(embedder: object) -> TypeGuard[WordEmbedder]:
     """Whether it is a WordEmbedder: what `isinstance` says, which takes its time to look at protocols."""

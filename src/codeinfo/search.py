@@ -121,9 +121,7 @@ def search(text: str, view: Snapshot, embedder: Embedder | None, options: Search
     if reads_words(embedder):
         ranked = read_paths(ranked, evidence, view, embedder, weights)
     found = grounds_of(query, evidence, view, ranked)
-    about = is_about(found, query, unmeasured=evidence.meant is not None and found.closest is None) or _names_a_file(
-        ranked, evidence
-    )
+    about = is_about(found, query, understood=_understood(query, evidence, embedder)) or _names_a_file(ranked, evidence)
     hits, dropped = choose(query, evidence, view, ranked if about else (), options, weights)
     if options.explain and options.allowed is not None:
         dropped += _filtered_out(scores, view, options)
@@ -448,6 +446,15 @@ def _hit(
         distance=None if cosine is None else Distance(round(meaning.squared_l2(cosine), 4)),
         more=tuple((other.start_line, other.end_line) for other, _ in best[1:2]),
     )
+
+
+def _understood(query: Query, evidence: Evidence, embedder: Embedder | None) -> bool | None:
+    """Whether the model knows at least half of the query's words; None where its vocabulary is unknown."""
+    if evidence.meant is None:
+        return False
+    if not reads_words(embedder):
+        return None
+    return 2 * sum(map(embedder.knows, query.words)) >= len(query.words)
 
 
 def grounds_of(query: Query, evidence: Evidence, view: Snapshot, ranked: Sequence[Ranked]) -> Grounds:

@@ -160,7 +160,8 @@ def multipliers(query: Query, facts: Facts, kind: str, w: Weights) -> dict[str, 
     # A query about mocks, examples or benchmarks wants them; one about retries does not want `retry_test.go`.
     if facts.secondary and kind != FileKind.DOCS:
         asked = query.about_tests or any(term in query.title for term in facts.secondary)
-        factors["secondary"] = w.asked_secondary if asked else w.secondary
+        name = "asked_secondary" if asked else "secondary"
+        factors[name] = getattr(w, name)
     if facts.vendored:
         factors["vendored"] = w.vendored
     if facts.stub:

@@ -94,19 +94,21 @@ def _hint(found: Grounds, query: Query) -> str:
 # On the development benchmark no question about its own repository has less than .33 of its words in the index, and
 # none of 144 made-up questions has a chunk nearer than .392.
 LEAST_KNOWN = 0.1
-NEAR = 0.4  # cosine
+NEAR = 0.24  # cosine; meaningless words reach .4 in a large index, so it counts only for words that the model knows
 
 
-def is_about(found: Grounds, query: Query, *, unmeasured: bool) -> bool:
+def is_about(found: Grounds, query: Query, *, understood: bool | None) -> bool:
     """Whether anything here has to do with the query, however little.
 
-    `unmeasured`: there are vectors, but of a model whose scale is unknown, so nearness cannot be ruled out.
+    `understood`: whether the model knows the query's words. None: there are vectors, but of a model whose scale and
+    vocabulary are unknown, so nearness cannot be ruled out.
     """
-    if unmeasured or (found.closest is not None and found.closest >= NEAR):
+    if understood is None:
         return True
     if STOP_WORDS.issuperset(query.words):
         return found.named >= ALL_OF_IT  # "main" and "find one" may be names; in a text such words say nothing
-    return found.known >= LEAST_KNOWN
+    near = understood and found.closest is not None and found.closest >= NEAR
+    return near or found.known >= LEAST_KNOWN
 
 
 def nothing_found(found: Grounds, query: Query) -> Quality:

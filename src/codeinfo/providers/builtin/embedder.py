@@ -50,6 +50,9 @@ class BuiltinEmbedder:
     def embed_words(self, words: Sequence[tuple[str, float]]) -> tuple[Floats, Floats]:
         return self._encoder.asked_and_weighed(words)
 
+    def knows(self, word: str) -> bool:
+        return self._encoder.knows(word)
+
     def embed_paths(self, paths: Sequence[str]) -> Floats:
         """What each path says, its words weighted as those of a query: the same whatever else an index holds."""
         known = self._paths

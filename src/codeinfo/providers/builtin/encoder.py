@@ -45,6 +45,9 @@ class WordIds(dict[str, tuple[int, ...]]):
             self[identifier] = ids
         return ids
 
+    def has_word(self, word: str) -> bool:
+        return word in self._words
+
     def _of_word(self, word: str) -> tuple[int, ...]:
         known = self._words.get(word)
         if known is not None:
@@ -92,6 +95,9 @@ class Encoder:
     def of(cls, tensors: dict[str, NDArray[Any]]) -> Encoder:
         known = tensors["vocabulary"].tobytes().decode().split("\n")
         return cls(known, tensors["vectors"], tensors["scales"], tensors["query_weights"])
+
+    def knows(self, word: str) -> bool:
+        return self._ids.has_word(word)
 
     def documents(self, texts: Sequence[str]) -> Floats:
         """One unit-length row a text."""
