@@ -163,7 +163,7 @@ SECRETS = {
     "slack-hook": "hooks.slack.com/services/" + "T0000000/B0000000/" + RANDOM[:24],
     "google-key": "AIza" + RANDOM[:35],
     "stripe-key": "sk_live_" + RANDOM[:24],
-    "api-key": "sk-" + "proj-" + RANDOM,
+    "openai-key": "sk-" + "proj-" + RANDOM,
     "npm-token": "npm_" + RANDOM,
     "sendgrid-key": "SG." + RANDOM[:22] + "." + RANDOM,
     "jwt": "eyJ" + RANDOM + ".eyJ" + RANDOM + "." + RANDOM,

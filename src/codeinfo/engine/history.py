@@ -10,6 +10,7 @@ from codeinfo.knowledge import git_memories
 from codeinfo.knowledge.trends import WINDOW_DAYS, BlameLine, last_changes, read_blame
 from codeinfo.rank.commits import Commit
 from codeinfo.sources import git
+from codeinfo.sources.secrets import mask
 
 MOST_COMMITS = 20_000  # read at most: a history of a hundred commits a day still fits
 MOST_INDEXED = 10_000  # commits whose messages are searched: some years of a busy project
@@ -42,7 +43,7 @@ class History:
     def memory_log(self, now: float) -> str:
         since = int(now - git_memories.WINDOW_DAYS * _DAY)
         arguments = ("log", f"--since=@{since}", f"--max-count={MOST_COMMITS}", "--no-merges")
-        return self._text((*arguments, f"--format={git_memories.LOG_FORMAT}", "HEAD", "--", "."))
+        return self._masked((*arguments, f"--format={git_memories.LOG_FORMAT}", "HEAD", "--", "."))
 
     def last_changes(self, now: float) -> dict[str, tuple[int, str]]:
         """Date and commit of the newest change of each file, for files changed within the window."""
@@ -57,7 +58,7 @@ class History:
         """The newest commits below the root, those after `since` where it is named."""
         revisions = f"{since}..HEAD" if since else "HEAD"
         shape = (f"--max-count={MOST_INDEXED}", "--no-merges", "--no-renames", "--name-only", "--relative", "-z")
-        log = self._text(("log", *shape, f"--format={_COMMIT_START}%B{_MESSAGE_END}", revisions, "--", "."))
+        log = self._masked(("log", *shape, f"--format={_COMMIT_START}%B{_MESSAGE_END}", revisions, "--", "."))
         for entry in log.split(_COMMIT_START)[1:]:
             message, _, names = entry.partition(_MESSAGE_END)
             yield Commit(message, tuple(name.lstrip("\n") for name in names.split("\0") if name.strip("\n")))
@@ -86,7 +87,7 @@ class History:
     def committed_text(self, revision: str, path: str) -> str | None:
         """A file as a commit has it, or None where the commit does not."""
         try:
-            return self._text(("cat-file", "blob", f"{revision}:./{path}"))
+            return self._masked(("cat-file", "blob", f"{revision}:./{path}"))
         except git.GitFailed:
             return None
 
@@ -104,6 +105,9 @@ class History:
 
     def _text(self, arguments: Sequence[str], settings: Sequence[str] = ()) -> str:
         return git.run(self.root, arguments, settings=settings, timeout=LOG_TIMEOUT_S).decode("utf-8", "replace")
+
+    def _masked(self, arguments: Sequence[str]) -> str:
+        return mask(self._text(arguments))[0]
 
 
 def _git_dir(root: Path) -> Path | None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from codeinfo.rank.commits import CommitIndex
 
 TOKENS_VERSION = 3  # raise when tokens.py, the field weights or packed references change what is stored
+MASKING_VERSION = 2  # raise when sources/secrets masks more: what older rules let through must not stay in an index
 KEYWORD_ONLY = (
     "no embedding model is set up, so this is keyword search only: set embedding.provider to use meaning as well"
 )
@@ -108,7 +109,8 @@ class Upkeep:
 
     def recipe(self) -> str:
         """Everything that makes an index another one; a changed recipe means a rebuild."""
-        return json.dumps([TOKENS_VERSION, chunk_settings(self.config.index).fingerprint(), self._model()])
+        versions = [TOKENS_VERSION, MASKING_VERSION]
+        return json.dumps([*versions, chunk_settings(self.config.index).fingerprint(), self._model()])
 
     def _model(self) -> str:
         return f"{self._embedder.model_id}/{self._embedder.dimension}" if self._embedder else "none"

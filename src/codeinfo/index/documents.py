@@ -68,7 +68,8 @@ def _read(path: str, data: bytes) -> tuple[str, str, str, tuple[str, ...]]:
     document = convert(path, data)
     text, notes = as_markdown(document)
     text, masked = secrets.mask(text)
-    return text, "markdown", one_line(document.title), (*notes, *([f"{masked} secrets masked"] if masked else []))
+    title, _ = secrets.mask(one_line(document.title))
+    return text, "markdown", title, (*notes, *([f"{masked} secrets masked"] if masked else []))
 
 
 def _title(lines: Sequence[str], parsed: ParsedFile, path: str) -> str:

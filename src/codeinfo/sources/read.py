@@ -62,9 +62,9 @@ _MAX_CONTROL_SHARE = 0.1  # compressed data without a NUL is rare, but has an ei
 _WINDOWS_ONLY = re.compile(rb"[\x80-\x9f]")  # letters and quotes in Windows-1252, control characters in Latin-1
 
 
-def decode(data: bytes) -> Text | None:
+def decode(data: bytes, *, mask: bool = True) -> Text | None:
     """UTF-8, UTF-16 and UTF-32 by their mark, else Latin-1 or Windows-1252; None for binary. Secrets are masked, line
-    ends become `\\n`; the notes say what was replaced."""
+    ends become `\\n`; the notes say what was replaced. Only who masks what is inside may go without `mask`."""
     decoded = _decode(data)
     if decoded is None:
         return None
@@ -76,7 +76,7 @@ def decode(data: bytes) -> Text | None:
             notes.append(f"{replaced} invalid byte sequences replaced")
     if "\r" in content:
         content = content.replace("\r\n", "\n").replace("\r", "\n")
-    content, masked = secrets.mask(content)
+    content, masked = secrets.mask(content) if mask else (content, 0)
     if masked:
         notes.append(f"{masked} secrets masked")
     return Text(content, encoding, tuple(notes))

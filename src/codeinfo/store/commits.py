@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from codeinfo.rank.commits import CommitIndex
 
-FILE = "commits-1.npz"  # the number is the format's
+FILE = "commits-2.npz"  # the number is the format's
+_FORMER = "commits-1.npz"  # its words may be of secrets
 
 
 def save_commits(folder: Path, index: CommitIndex) -> None:
@@ -26,6 +27,7 @@ def save_commits(folder: Path, index: CommitIndex) -> None:
         with partial.open("wb") as sink:
             np.savez(sink, **columns)
         os.replace(partial, folder / FILE)
+        (folder / _FORMER).unlink(missing_ok=True)
     finally:
         partial.unlink(missing_ok=True)
 

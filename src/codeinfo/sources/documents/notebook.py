@@ -1,10 +1,14 @@
-"""Jupyter notebooks: prose as it is, code as code, and what cells printed, as far as it is text."""
+"""Jupyter notebooks: prose as it is, code as code, and what cells printed, as far as it is text.
+
+Secrets are masked in the text of each cell, before it is cut: half a key would not be recognized.
+"""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
+from codeinfo.sources import secrets
 from codeinfo.sources.documents.limits import Refused
 from codeinfo.sources.documents.model import Block, BlockKind, Document
 from codeinfo.sources.read import decode
@@ -13,7 +17,7 @@ _OUTPUT_CHARS = 2000  # of one cell: results are read, logs are not
 
 
 def convert_notebook(data: bytes, path: str) -> Document:
-    text = decode(data)
+    text = decode(data, mask=False)
     try:
         notebook = json.loads(text.content) if text else None
     except (ValueError, RecursionError) as error:
@@ -22,10 +26,13 @@ def convert_notebook(data: bytes, path: str) -> Document:
         raise Refused("not a notebook: it has no cells")
     language = _language(notebook.get("metadata"))
     blocks: list[Block] = []
+    masked = 0
     for cell in notebook["cells"]:
         if isinstance(cell, dict):
-            blocks.extend(_cell_blocks(cell, language))
-    return Document("", tuple(blocks), text.notes)
+            found, secrets_found = _cell_blocks(cell, language)
+            blocks.extend(found)
+            masked += secrets_found
+    return Document("", tuple(blocks), (*text.notes, *([f"{masked} secrets masked"] if masked else [])))
 
 
 def _language(metadata: Any) -> str:
@@ -34,17 +41,18 @@ def _language(metadata: Any) -> str:
     return language if isinstance(language, str) and language.isalnum() else "python"
 
 
-def _cell_blocks(cell: dict[str, Any], language: str) -> list[Block]:
-    source = _joined(cell.get("source"))
+def _cell_blocks(cell: dict[str, Any], language: str) -> tuple[list[Block], int]:
+    """What a cell shows, and how many secrets were masked in it."""
+    source, masked = secrets.mask(_joined(cell.get("source")))
     if not source.strip():
-        return []
+        return [], 0
     if cell.get("cell_type") != "code":
-        return [Block(BlockKind.MARKDOWN, source)]
-    printed = "\n".join(filter(None, map(_printed, cell.get("outputs") or [])))
+        return [Block(BlockKind.MARKDOWN, source)], masked
+    printed, masked_in_output = secrets.mask("\n".join(filter(None, map(_printed, cell.get("outputs") or []))))
     blocks = [Block(BlockKind.CODE, source, label=language)]
     if printed.strip():
         blocks.append(Block(BlockKind.CODE, printed[:_OUTPUT_CHARS], label="text"))
-    return blocks
+    return blocks, masked + masked_in_output
 
 
 def _printed(output: Any) -> str:
