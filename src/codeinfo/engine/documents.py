@@ -13,6 +13,7 @@ from codeinfo.collections.model import Collection, Kind, collection_of
 from codeinfo.engine.collecting import CollectionUpkeep
 from codeinfo.engine.fetching import fetch
 from codeinfo.engine.shelf import Shelf
+from codeinfo.engine.upkeep import healed
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.requests import Progress
 from codeinfo.requests.documents import (
@@ -200,7 +201,11 @@ class DocumentOperations:
         from codeinfo.engine.document_search import search_documents
 
         keepers, notes = self.chosen(request.path, request.collections)
-        response = search_documents(self._engine, keepers, request, progress)
+        response = healed(
+            lambda again: search_documents(
+                self._engine, keepers, replace(request, refresh=again or request.refresh), progress
+            )
+        )
         return replace(response, notes=(*notes, *response.notes))
 
     def chosen(self, project: str, names: tuple[str, ...]) -> tuple[tuple[CollectionUpkeep, ...], tuple[str, ...]]:

@@ -93,8 +93,9 @@ class Connections:
                         raise Damage(found) from error
                     raise
         except BuildDamaged as damage:
-            self.damaged = True
-            mark_damaged(self._path.parent, str(damage.__cause__))
+            if damage.folder == self._path.parent:  # a question to several indexes passes through all of them
+                self.damaged = True
+                mark_damaged(damage.folder, damage.problem)
             raise
 
     def _problem(self) -> str:

@@ -41,10 +41,9 @@ class BuildDamaged(IndexDamaged):
     """Names the build, so that it is set aside and no other."""
 
     def __init__(self, folder: Path, problem: object) -> None:
-        super().__init__(
-            f"the index in {folder} is damaged: {problem}", next_step="Run `codeinfo index` to build it anew"
-        )
+        super().__init__(f"the index in {folder} is damaged: {problem}", next_step="Run `codeinfo index` to rebuild it")
         self.folder = folder
+        self.problem = str(problem)
 
 
 class Replaced(Busy):
@@ -65,6 +64,14 @@ def refuse_marked(folder: Path) -> None:
     except OSError:
         return
     raise BuildDamaged(folder, problem)
+
+
+def check_vector_file(path: Path, size: int) -> None:
+    try:
+        if path.stat().st_size != size:
+            raise Damage(f"{path.name} has the wrong size")
+    except FileNotFoundError as error:
+        raise VectorsGone(f"{path.name} is gone") from error
 
 
 @contextmanager

@@ -23,7 +23,7 @@ import apsw
 
 from codeinfo.ports import FileSymbols
 from codeinfo.store.connections import Connections, load_meta
-from codeinfo.store.faults import Damage, Replaced, VectorsGone, refuse_marked, translated
+from codeinfo.store.faults import Damage, Replaced, VectorsGone, check_vector_file, refuse_marked, translated
 from codeinfo.store.rows import definition_from_row, import_from_row
 from codeinfo.store.schema import SCHEMA_VERSION, TABLES
 from codeinfo.types import FileKind, IndexedFile, ManifestRow, Skip, SourceFile
@@ -197,6 +197,21 @@ class SqliteStore:
 
         with self._connections.reading() as db:
             return content_digest(db, self._arrays_of(db))
+
+    def check_vector_files(self) -> None:
+        """Whether each vector file is there, in its size, without reading any; raises IndexDamaged."""
+        query = "SELECT vector_file, row_count * dimension * 4 FROM segments WHERE vector_file != '' AND row_count > 0"
+        for attempt in range(_SNAPSHOT_TRIES):
+            with self._connections.reading() as db:
+                try:
+                    listed: list[Any] = db.execute(query).fetchall()
+                    for name, size in listed:
+                        check_vector_file(self.folder / name, size)
+                except VectorsGone:
+                    if attempt == _SNAPSHOT_TRIES - 1:
+                        raise
+                    continue
+                return
 
     def verify(self) -> None:
         """Read everything once and check it; raises IndexDamaged."""

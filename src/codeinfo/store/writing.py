@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from codeinfo.store.connections import one
 from codeinfo.store.rows import chunk_row, definition_rows, import_rows, symbols_checksum
 from codeinfo.store.segments import SegmentBuilder, live_row_map, merge_postings, rows_checksum, segments_to_merge
-from codeinfo.store.snapshot import map_vectors
+from codeinfo.store.snapshot import check_vectors, map_vectors
 from codeinfo.types import IndexedFile
 
 
@@ -140,12 +140,13 @@ class Merge(NamedTuple):
     def vectors(self, db: apsw.Connection, folder: Path) -> list[NDArray[np.float32]]:
         parts = []
         for segment in self.chosen:
-            query = "SELECT row_count, vector_file, dimension FROM segments WHERE id = ?"
-            count, vector_file, dimension = one(db, query, (segment,))
+            query = "SELECT row_count, vector_file, dimension, vector_checksum FROM segments WHERE id = ?"
+            count, vector_file, dimension, checksum = one(db, query, (segment,))
             if not vector_file:
                 return []
             row_map = self.maps[segment]
             block = map_vectors(folder / vector_file, count, dimension)
+            check_vectors(block, vector_file, checksum)  # the merged file gets a new checksum, which would hide damage
             parts.append(block if row_map is None else block[row_map >= 0])
         return parts
 
