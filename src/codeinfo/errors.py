@@ -3,6 +3,7 @@
 CodeInfoError                 base; carries what happened, what to do next, and the exit code
 ├── UsageError                bad input: argument, setting, query, path             exit 2
 │   ├── RootRefused           a folder that must not be indexed (home, /)
+│   ├── LocksUnsupported      a file system without file locks
 │   └── NotFound              an unknown project, symbol, conversation, collection…
 ├── Busy                      another process is indexing, a run is in progress      exit 4
 ├── IndexDamaged              the index is broken and could not be mended            exit 5
@@ -39,6 +40,18 @@ class UsageError(CodeInfoError):
 
 class RootRefused(UsageError):
     code = "ROOT_REFUSED"
+
+
+class LocksUnsupported(UsageError):
+    """The file system of `path` has no file locks, as some network mounts have none."""
+
+    code = "NO_LOCKS"
+
+    def __init__(self, path: str, reason: str | None) -> None:
+        super().__init__(
+            f"{path} cannot be locked: {reason}",
+            next_step="Use a file system that has locks (flock): move the project there, or set CODEINFO_HOME",
+        )
 
 
 class NotFound(UsageError):

@@ -176,13 +176,13 @@ class DocumentOperations:
         from codeinfo.engine.inspect import bytes_under
 
         keeper = self.keeper(collection)
-        self.shelf.remove(collection, project)
         size = sum(bytes_under(folder) for folder in (keeper.folder.path, keeper.home) if folder.exists())
         with self._lock:
             keeper.close()
             self._keepers.pop(collection.slug, None)
         if keeper.folder.path.exists():
-            keeper.folder.clear()
+            keeper.folder.clear()  # first: where it is being indexed nothing is removed, and a sync restores it
+        self.shelf.remove(collection, project)
         shutil.rmtree(keeper.home, ignore_errors=True)
         return RemovedCollection(collection.id, collection.name, size)
 

@@ -6,7 +6,6 @@ same lines. It comes with a repository nobody vouches for, so links are not foll
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from codeinfo.errors import UsageError
 from codeinfo.knowledge.memory import Memory, from_record, to_record
+from codeinfo.private_files import wait_for_lock
 
 FOLDER = ".codeinfo"
 NAME = "memory.json"
@@ -121,7 +121,7 @@ def _locked(root: Path) -> Iterator[int]:
     folder = _open_folder(root)
     assert folder is not None
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
+        wait_for_lock(folder, root / FOLDER)
         yield folder
     finally:
         os.close(folder)

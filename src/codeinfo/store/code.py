@@ -12,6 +12,7 @@ import apsw
 import numpy as np
 
 from codeinfo.ports import CodeFile, FileLines
+from codeinfo.private_files import write_private
 from codeinfo.store.rows import check_symbols, definition_from_row, import_from_row
 from codeinfo.store.segments import decode_posting
 from codeinfo.store.sqlite import SqliteStore
@@ -115,7 +116,7 @@ def write_beside(store: SqliteStore, name: str, data: bytes) -> None:
     path = Path(store.folder, name)
     temporary = path.with_name(f".{name}-{os.getpid()}")
     try:
-        temporary.write_bytes(data)
+        write_private(temporary, data)
         os.replace(temporary, path)
     except OSError:
         temporary.unlink(missing_ok=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 import apsw
 
 from codeinfo.errors import Busy, IndexDamaged, OutOfSpace, UsageError
+from codeinfo.private_files import write_private
 
 
 class Damage(Exception):
@@ -55,7 +56,7 @@ class Replaced(Busy):
 
 def mark_damaged(folder: Path, problem: str) -> None:
     with suppress(OSError):
-        (folder / _MARK).write_text(problem, "utf-8", "replace")
+        write_private(folder / _MARK, problem.encode("utf-8", "replace"))
 
 
 def refuse_marked(folder: Path) -> None:

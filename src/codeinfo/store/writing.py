@@ -12,6 +12,7 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
+from codeinfo.private_files import open_private
 from codeinfo.store.connections import one
 from codeinfo.store.rows import chunk_row, definition_rows, import_rows, symbols_checksum
 from codeinfo.store.segments import SegmentBuilder, live_row_map, merge_postings, rows_checksum, segments_to_merge
@@ -35,7 +36,7 @@ def write_vectors(folder: Path, blocks: Iterable[NDArray[np.float32]]) -> Vector
         return NO_VECTORS
     name, checksum = f"vectors-{os.getpid()}-{os.urandom(6).hex()}.f32", 0
     try:
-        with open(folder / name, "xb") as sink:
+        with open(open_private(folder / name, os.O_WRONLY | os.O_EXCL), "wb") as sink:
             for block in blocks:
                 data = np.ascontiguousarray(block, np.float32).data.cast("B")
                 checksum = crc32(data, checksum)
