@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -30,6 +31,7 @@ from codeinfo.shells.mcp_context import CONTEXT_URI, PROMPTS, PromptRow, codebas
 from codeinfo.shells.mcp_stdio import stdio
 from codeinfo.shells.mcp_tools import Tool, chosen_tools
 from codeinfo.shells.operations import operation
+from codeinfo.shells.shutdown import end_by_deadline
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -272,6 +274,7 @@ def serve_stdio(config: Config, tools: Iterable[str]) -> None:
         async with stdio() as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
 
+    signal.signal(signal.SIGTERM, _end)
     try:
         anyio.run(main)
     except KeyboardInterrupt:
@@ -279,6 +282,11 @@ def serve_stdio(config: Config, tools: Iterable[str]) -> None:
     finally:
         hub.close()
         os._exit(0)  # a worker thread may still be busy with a file or a socket: nobody is left to hear its answer
+
+
+def _end(number: int, frame: object) -> NoReturn:
+    end_by_deadline(0)
+    raise KeyboardInterrupt
 
 
 @dataclass(frozen=True, slots=True)
