@@ -11,6 +11,12 @@ from typing import Any
 
 PLAIN = frozenset({str, int, float, bool, type(None)})  # what JSON has itself: by far most of what is written
 
+# Characters that act on a terminal or change the order in which text is read: DEL, C1 controls, line and paragraph
+# separators, bidirectional controls. JSON itself escapes only those below 32.
+CONTROLS = (0x7F, *range(0x80, 0xA0), 0x061C, 0x200E, 0x200F, 0x2028, 0x2029, *range(0x202A, 0x202F))
+CONTROLS += tuple(range(0x2066, 0x206A))
+_ESCAPED = {code: f"\\u{code:04x}" for code in CONTROLS}
+
 _SHOWN: dict[type, tuple[str, ...]] = {}
 
 
@@ -55,9 +61,10 @@ def written(plain: Any, *, indent: int | None = None) -> str:
 
     text = json.dumps(plain, ensure_ascii=False, allow_nan=False, indent=indent)
     if text.isascii():
-        return text
+        return text.replace("\x7f", "\\u007f")
     try:
         text.encode()
     except UnicodeEncodeError:  # a file name that is not UTF-8: only an escape can carry it
-        return json.dumps(plain, allow_nan=False, indent=indent)
-    return text
+        text = json.dumps(plain, allow_nan=False, indent=indent)
+    # Only strings hold such characters, so an escape means the same to whoever parses it.
+    return text.translate(_ESCAPED)
