@@ -34,6 +34,7 @@ from codeinfo.settings import (
 )
 
 PROJECT_FILE = ".codeinfo.toml"
+MAX_FILE_BYTES = 1_000_000  # of a settings file: a hundred patterns with long queries have half of it
 TRUE = frozenset({"1", "true", "yes", "on"})
 FALSE = frozenset({"0", "false", "no", "off", ""})
 
@@ -126,7 +127,13 @@ def _project_layer(folder: Path) -> Layer:
 
 def _toml_layer(name: str, path: Path) -> Layer:
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with open(path, "rb") as source:
+            data = source.read(MAX_FILE_BYTES + 1)
+        if len(data) > MAX_FILE_BYTES:
+            raise UsageError(
+                f"{path} has more than {MAX_FILE_BYTES:,} bytes", next_step="Keep settings only in it, or remove it."
+            )
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
     except (FileNotFoundError, NotADirectoryError):
         return Layer(name, {})
     except (OSError, UnicodeDecodeError) as error:
