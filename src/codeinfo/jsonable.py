@@ -50,16 +50,16 @@ def shown_fields(kind: type) -> tuple[str, ...]:
     return known
 
 
-def dumps(value: object, *, indent: int | None = None) -> str:
+def dumps(value: object, *, indent: int | None = None, ascii_only: bool = False) -> str:
     """JSON text; raises ValueError on NaN or infinity rather than write what no parser reads."""
-    return written(jsonable(value), indent=indent)
+    return written(jsonable(value), indent=indent, ascii_only=ascii_only)
 
 
-def written(plain: Any, *, indent: int | None = None) -> str:
-    """The JSON text of what `jsonable` has made."""
+def written(plain: Any, *, indent: int | None = None, ascii_only: bool = False) -> str:
+    """The JSON text of what `jsonable` has made; with `ascii_only` for streams that take nothing else."""
     import json
 
-    text = json.dumps(plain, ensure_ascii=False, allow_nan=False, indent=indent)
+    text = json.dumps(plain, ensure_ascii=ascii_only, allow_nan=False, indent=indent)
     if text.isascii():
         return text.replace("\x7f", "\\u007f")
     try:

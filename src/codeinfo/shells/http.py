@@ -37,7 +37,7 @@ from codeinfo.shells.http_safety import LOOPBACK, Access, App, Guard, given_toke
 from codeinfo.shells.http_state import LogLines, State
 from codeinfo.shells.mcp import http_service
 from codeinfo.shells.mcp_tools import chosen_tools
-from codeinfo.shells.shutdown import DRAIN_S, answer_cancelled, end_by_deadline
+from codeinfo.shells.shutdown import DRAIN_S, answer_cancelled, check_threads, end_by_deadline
 
 STATIC = Path(__file__).parent / "web" / "static"
 MCP_SETS = ("search", "edit", "answers", "agents", "docs")
@@ -141,6 +141,7 @@ def serve(config: Config, *, host: str, port: int, allowed: tuple[str, ...], tok
             f"{host} stands for every address of this machine",
             next_step="Name the one that others use, as in --host 192.168.1.5: only requests to it are answered",
         )
+    check_threads()
     token = given_token(Path(token_file)) if token_file else kept_token(config.paths.data_dir)
     listener = _listener(host, port)
     real_port = listener.getsockname()[1]

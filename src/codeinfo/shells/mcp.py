@@ -25,7 +25,8 @@ from mcp.shared.exceptions import MCPError
 
 from codeinfo import __version__
 from codeinfo.config import Config
-from codeinfo.errors import CodeInfoError
+from codeinfo.errors import CodeInfoError, environment_error
+from codeinfo.shells.cli_errors import tell
 from codeinfo.shells.mcp_calls import Asked, Call, Hub, Reply
 from codeinfo.shells.mcp_context import CONTEXT_URI, PROMPTS, PromptRow, codebase_context
 from codeinfo.shells.mcp_stdio import stdio
@@ -172,6 +173,8 @@ def _caught(work: Callable[[Call], Done], call: Call) -> tuple[Done | None, Code
     except KeyboardInterrupt:
         return None, CodeInfoError("the call was cancelled", code="CANCELLED")
     except Exception as error:
+        if known := environment_error(error):
+            return None, known
         log.exception("a tool failed")
         what = f"{type(error).__name__}: {error}"
         return None, CodeInfoError(what, next_step="This is a fault of CodeInfo; the server's stderr shows where")
@@ -275,13 +278,22 @@ def serve_stdio(config: Config, tools: Iterable[str]) -> None:
             await server.run(incoming, outgoing, server.create_initialization_options())
 
     signal.signal(signal.SIGTERM, _end)
+    code = 0
     try:
         anyio.run(main)
     except KeyboardInterrupt:
         pass  # a client's way to say goodbye
+    except Exception as error:
+        code = tell(_first_cause(error), as_json=False, debug=False)
     finally:
         hub.close()
-        os._exit(0)  # a worker thread may still be busy with a file or a socket: nobody is left to hear its answer
+        os._exit(code)  # a worker thread may still be busy with a file or a socket: nobody is left to hear its answer
+
+
+def _first_cause(error: Exception) -> Exception:
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def _end(number: int, frame: object) -> NoReturn:

@@ -1,4 +1,5 @@
-"""Ending a server in time: requests that compute in threads cannot be interrupted, and must not hold up the end."""
+"""Starting and ending a server: one that could not work is not started, and requests that compute in threads, which
+cannot be interrupted, do not hold up the end."""
 
 from __future__ import annotations
 
@@ -16,6 +17,13 @@ SHUTDOWN_S = 1.5  # from the signal to the end, whatever still runs: every store
 Message = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[MutableMapping[str, Any], Callable[[], Awaitable[Message]], Send], Awaitable[None]]
+
+
+def check_threads() -> None:
+    """Raises where no thread can be started, before a server promises anything."""
+    probe = threading.Thread(target=int)
+    probe.start()
+    probe.join()
 
 
 def end_by_deadline(exit_code: int = Interrupted.exit_code) -> None:
