@@ -208,3 +208,19 @@ def test_bom_and_unreadable_files(tmp_path: Path) -> None:
     (tmp_path / ".codeinfo.toml").write_bytes(b"\xff\xfe[")
     with pytest.raises(UsageError, match="cannot read"):
         Config.load(cwd=tmp_path, env={})
+
+
+@pytest.mark.parametrize("size", [1_000_001, 1 << 30])
+def test_a_huge_settings_file_is_refused_unread(tmp_path: Path, size: int) -> None:
+    """A repository may bring a sparse file of a gigabyte: nothing near its size is read."""
+    import tracemalloc
+
+    with open(tmp_path / ".codeinfo.toml", "wb") as sink:
+        sink.truncate(size)
+    tracemalloc.start()
+    try:
+        with pytest.raises(UsageError, match="more than 1,000,000 bytes"):
+            Config.load({}, tmp_path, {"HOME": str(tmp_path)})
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()

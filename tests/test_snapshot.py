@@ -24,6 +24,7 @@ def stored(folder: Path, vectors: np.ndarray) -> SqliteStore:
 def test_two_threads_find_what_one_does(rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = np.random.default_rng(rows)
     vectors, query = chance.normal(size=(rows, 8)).astype(np.float32), chance.normal(size=8).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     monkeypatch.setattr(snapshot, "_MANY_ROWS", 2)
     with stored(tmp_path / "index", vectors).snapshot() as view:
         found = view.cosines(query)

@@ -35,6 +35,7 @@ from codeinfo.settings import (
 )
 
 PROJECT_FILE = ".codeinfo.toml"
+MAX_FILE_BYTES = 1_000_000  # of a settings file: a hundred patterns with long queries have half of it
 TRUE = frozenset({"1", "true", "yes", "on"})
 FALSE = frozenset({"0", "false", "no", "off", ""})
 
@@ -128,7 +129,13 @@ def _project_layer(folder: Path) -> Layer:
 
 def _toml_layer(name: str, path: Path) -> Layer:
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with open(path, "rb") as source:
+            data = source.read(MAX_FILE_BYTES + 1)
+        if len(data) > MAX_FILE_BYTES:
+            raise UsageError(
+                f"{path} has more than {MAX_FILE_BYTES:,} bytes", next_step="Keep settings only in it, or remove it."
+            )
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
     except (FileNotFoundError, NotADirectoryError):
         return Layer(name, {})
     except (OSError, UnicodeDecodeError) as error:
@@ -202,18 +209,29 @@ def _folder(env: Mapping[str, str], use: str) -> Path:
             "data": ("XDG_DATA_HOME", ".local/share"),
         }[use]
         given = env.get(variable, "")
-        return (Path(given) if os.path.isabs(given) else Path(env.get("HOME") or Path.home()) / fallback) / "codeinfo"
+        return (Path(given) if os.path.isabs(given) else _home(env) / fallback) / "codeinfo"
     import platformdirs
 
     folders = platformdirs.PlatformDirs("codeinfo", appauthor=False)
     return Path(getattr(folders, f"user_{use}_dir"))
 
 
+def _home(env: Mapping[str, str]) -> Path:
+    try:
+        return Path(env.get("HOME") or Path.home())
+    except RuntimeError as error:  # a user id without an entry among the users, as containers have
+        raise UsageError(
+            "this user has no home folder",
+            next_step="Set HOME, or set CODEINFO_HOME to a folder that can be written",
+            code="NO_HOME",
+        ) from error
+
+
 def user_folders(env: Mapping[str, str] | None = None) -> tuple[Path, Path, Path]:
     """The user's home, where desktop programs keep their configuration, and where those do that use `.config` on every
     system."""
     env = os.environ if env is None else env
-    home = Path(env.get("HOME") or Path.home())
+    home = _home(env)
     if sys.platform == "darwin":
         return home, home / "Library" / "Application Support", home / ".config"
     given = env.get("XDG_CONFIG_HOME", "")

@@ -3,16 +3,21 @@
 CodeInfoError                 base; carries what happened, what to do next, and the exit code
 ├── UsageError                bad input: argument, setting, query, path             exit 2
 │   ├── RootRefused           a folder that must not be indexed (home, /)
+│   ├── LocksUnsupported      a file system without file locks
 │   └── NotFound              an unknown project, symbol, conversation, collection…
 ├── Busy                      another process is indexing, a run is in progress      exit 4
 ├── IndexDamaged              the index is broken and could not be mended            exit 5
 │   └── IndexTooNew           written by a newer version
 ├── ProviderError             an embedding or language-model endpoint failed         exit 6
-├── OutOfSpace                disk or memory ran out                                 exit 7
+├── OutOfSpace                disk, memory or processes ran out, or the disk failed  exit 7
 └── Interrupted               Ctrl-C or SIGTERM                                      exit 130
 """
 
 from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
 
 
 class CodeInfoError(Exception):
@@ -39,6 +44,18 @@ class UsageError(CodeInfoError):
 
 class RootRefused(UsageError):
     code = "ROOT_REFUSED"
+
+
+class LocksUnsupported(UsageError):
+    """The file system of `path` has no file locks, as some network mounts have none."""
+
+    code = "NO_LOCKS"
+
+    def __init__(self, path: str, reason: str | None) -> None:
+        super().__init__(
+            f"{path} cannot be locked: {reason}",
+            next_step="Use a file system that has locks (flock): move the project there, or set CODEINFO_HOME",
+        )
 
 
 class NotFound(UsageError):
@@ -72,3 +89,73 @@ class OutOfSpace(CodeInfoError):
 class Interrupted(CodeInfoError):
     exit_code = 130
     code = "INTERRUPTED"
+
+
+# --- errors of the machine -----------------------------------------------------------------------------------------
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_REFUSED = {errno.EROFS, errno.EACCES, errno.EPERM}
+_UNMAPPED = ("failed to map segment", "cannot allocate memory", "Cannot allocate memory")  # of a shared library
+
+
+def environment_error(error: BaseException, where: str = "") -> CodeInfoError | None:
+    """An error that the machine is to blame for as one of ours, None for others; `where` is the file it is about."""
+    if isinstance(error, CodeInfoError):
+        return error
+    if isinstance(error, MemoryError) or any(text in str(one) for one in _causes(error) for text in _UNMAPPED):
+        return _out_of_memory()
+    if isinstance(error, RuntimeError) and "start new thread" in str(error):
+        return _no_processes("thread")
+    return _os_error(error, where or error.filename) if isinstance(error, OSError) else None
+
+
+def _os_error(error: OSError, where: object) -> CodeInfoError | None:
+    what = f"{os.fsdecode(where)}: {error.strerror}" if isinstance(where, str | bytes) else str(error.strerror)
+    if error.errno in _FULL:
+        step = "Free some space there, or set CODEINFO_HOME to a folder on another disk"
+        return OutOfSpace(f"the disk is full: {what}", next_step=step)
+    if error.errno == errno.EIO:
+        step = "Check the disk; what was written last may be missing, so run it again"
+        return OutOfSpace(f"the disk failed: {what}", next_step=step, code="IO_FAILED")
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        step = "Raise the limit (`ulimit -n`), or end programs that hold many"
+        return OutOfSpace("too many files are open", next_step=step, code="NO_DESCRIPTORS")
+    if error.errno == errno.ENOMEM:
+        return _out_of_memory()
+    if error.errno == errno.EAGAIN:
+        return _no_processes("process")
+    if error.errno in (errno.ENOLCK, errno.EOPNOTSUPP):
+        return LocksUnsupported(os.fsdecode(where) if isinstance(where, str | bytes) else "a file", error.strerror)
+    if error.errno in _REFUSED:
+        step = "Allow it, or choose another place (CODEINFO_HOME for CodeInfo's own files)"
+        return UsageError(f"access is refused: {what}", next_step=step, code="READ_ONLY")
+    if error.errno == errno.ENOENT and not _has_working_folder():
+        step = "Change to one that exists, or name a folder by a path that begins with /"
+        return UsageError("the current folder was removed", next_step=step, code="NO_WORKING_FOLDER")
+    return None
+
+
+def _out_of_memory() -> OutOfSpace:
+    step = "Lower index.workers or index.max_file_bytes, or raise the limit (`ulimit -v`)"
+    return OutOfSpace("out of memory", next_step=step)
+
+
+def _no_processes(kind: str) -> OutOfSpace:
+    step = "Raise the limit (`ulimit -u`), end other programs, or set index.workers to 1"
+    return OutOfSpace(f"the system refuses to start another {kind}", next_step=step, code="NO_PROCESSES")
+
+
+def _has_working_folder() -> bool:
+    try:
+        os.getcwd()
+    except OSError:
+        return False
+    return True
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An import that failed for lack of memory, with whatever was raised from it."""
+    while error is not None:
+        if isinstance(error, ImportError):
+            yield error
+        error = error.__cause__ or error.__context__

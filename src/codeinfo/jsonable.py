@@ -11,6 +11,12 @@ from typing import Any
 
 PLAIN = frozenset({str, int, float, bool, type(None)})  # what JSON has itself: by far most of what is written
 
+# Characters that act on a terminal or change the order in which text is read: DEL, C1 controls, line and paragraph
+# separators, bidirectional controls. JSON itself escapes only those below 32.
+CONTROLS = (0x7F, *range(0x80, 0xA0), 0x061C, 0x200E, 0x200F, 0x2028, 0x2029, *range(0x202A, 0x202F))
+CONTROLS += tuple(range(0x2066, 0x206A))
+_ESCAPED = {code: f"\\u{code:04x}" for code in CONTROLS}
+
 _SHOWN: dict[type, tuple[str, ...]] = {}
 
 
@@ -44,20 +50,21 @@ def shown_fields(kind: type) -> tuple[str, ...]:
     return known
 
 
-def dumps(value: object, *, indent: int | None = None) -> str:
+def dumps(value: object, *, indent: int | None = None, ascii_only: bool = False) -> str:
     """JSON text; raises ValueError on NaN or infinity rather than write what no parser reads."""
-    return written(jsonable(value), indent=indent)
+    return written(jsonable(value), indent=indent, ascii_only=ascii_only)
 
 
-def written(plain: Any, *, indent: int | None = None) -> str:
-    """The JSON text of what `jsonable` has made."""
+def written(plain: Any, *, indent: int | None = None, ascii_only: bool = False) -> str:
+    """The JSON text of what `jsonable` has made; with `ascii_only` for streams that take nothing else."""
     import json
 
-    text = json.dumps(plain, ensure_ascii=False, allow_nan=False, indent=indent)
+    text = json.dumps(plain, ensure_ascii=ascii_only, allow_nan=False, indent=indent)
     if text.isascii():
-        return text
+        return text.replace("\x7f", "\\u007f")
     try:
         text.encode()
     except UnicodeEncodeError:  # a file name that is not UTF-8: only an escape can carry it
-        return json.dumps(plain, allow_nan=False, indent=indent)
-    return text
+        text = json.dumps(plain, allow_nan=False, indent=indent)
+    # Only strings hold such characters, so an escape means the same to whoever parses it.
+    return text.translate(_ESCAPED)

@@ -378,6 +378,10 @@ class CodeFacts(Protocol):
 
     def definitions_named(self, name: str) -> list[tuple[int, Definition]]: ...
 
+    def check_symbols(self, file_ids: Iterable[int]) -> None:
+        """Raises IndexDamaged where a file's definitions, imports or references fail the checksum stored with them."""
+        ...
+
     def imports(self, file_ids: Sequence[int] | None = None) -> Iterator[tuple[int, Import]]: ...
 
     def references(self, file_ids: Sequence[int]) -> Iterator[tuple[int, bytes]]:

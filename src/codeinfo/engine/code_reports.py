@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from codeinfo.engine.calling import callees, callers
 from codeinfo.engine.graphing import relations
-from codeinfo.engine.referencing import Wanted, find_uses, symbol_info, usages, wanted
+from codeinfo.engine.referencing import Wanted, check_definitions, find_uses, symbol_info, usages, wanted
 from codeinfo.engine.world import IndexWorld
 from codeinfo.errors import NotFound
 from codeinfo.graph.model import Graph
@@ -26,6 +26,7 @@ def symbols(facts: CodeFacts, path: str, request: requests.SymbolsRequest) -> re
     files = [file for file in facts.files() if file.path == path or file.path.startswith(prefix)]
     if not files:
         raise NotFound(f"{path} is not in the index", next_step=f"`codeinfo why {path}` says why")
+    facts.check_symbols(file.file_id for file in files)
     found = [
         symbol_info(file.path, definition)
         for file in files
@@ -39,7 +40,11 @@ def symbols(facts: CodeFacts, path: str, request: requests.SymbolsRequest) -> re
 
 
 def definitions(world: IndexWorld, request: requests.DefsRequest) -> requests.DefinitionList:
-    found = _definitions(_some(world, request.name))
+    target = wanted(world, request.name)
+    check_definitions(world, target)
+    if not target.found:
+        raise _nothing_called(request.name)
+    found = _definitions(target)
     return requests.DefinitionList(
         request.name, len(found), tuple(found[: request.limit]), is_complete=len(found) <= request.limit
     )
@@ -48,8 +53,12 @@ def definitions(world: IndexWorld, request: requests.DefsRequest) -> requests.De
 def _some(world: IndexWorld, name: str) -> Wanted:
     target = wanted(world, name)
     if not target.found:
-        raise NotFound(f"nothing called {name} is defined here", next_step=f'Try `codeinfo search "{name}"`')
+        raise _nothing_called(name)
     return target
+
+
+def _nothing_called(name: str) -> NotFound:
+    return NotFound(f"nothing called {name} is defined here", next_step=f'Try `codeinfo search "{name}"`')
 
 
 def _definitions(target: Wanted) -> list[requests.SymbolInfo]:

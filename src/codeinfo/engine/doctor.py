@@ -14,6 +14,7 @@ from codeinfo.config import Config
 from codeinfo.engine.parts import Parts
 from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import CodeInfoError
+from codeinfo.private_files import private_folder
 from codeinfo.requests import Check, DoctorReport
 
 PROBE_S = 5.0  # an embedding endpoint that needs longer for a few words is worth a complaint
@@ -60,7 +61,7 @@ def _grammars() -> Check:
 def _folder(config: Config) -> Check:
     folder = config.paths.cache_dir
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(folder)
         with tempfile.TemporaryFile(dir=folder) as probe:
             probe.write(b"x")
     except OSError as error:

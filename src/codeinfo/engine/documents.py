@@ -13,6 +13,7 @@ from codeinfo.collections.model import Collection, Kind, collection_of
 from codeinfo.engine.collecting import CollectionUpkeep
 from codeinfo.engine.fetching import fetch
 from codeinfo.engine.shelf import Shelf
+from codeinfo.engine.upkeep import healed
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.requests import Progress
 from codeinfo.requests.documents import (
@@ -175,13 +176,13 @@ class DocumentOperations:
         from codeinfo.engine.inspect import bytes_under
 
         keeper = self.keeper(collection)
-        self.shelf.remove(collection, project)
         size = sum(bytes_under(folder) for folder in (keeper.folder.path, keeper.home) if folder.exists())
         with self._lock:
             keeper.close()
             self._keepers.pop(collection.slug, None)
         if keeper.folder.path.exists():
-            keeper.folder.clear()
+            keeper.folder.clear()  # first: where it is being indexed nothing is removed, and a sync restores it
+        self.shelf.remove(collection, project)
         shutil.rmtree(keeper.home, ignore_errors=True)
         return RemovedCollection(collection.id, collection.name, size)
 
@@ -200,7 +201,11 @@ class DocumentOperations:
         from codeinfo.engine.document_search import search_documents
 
         keepers, notes = self.chosen(request.path, request.collections)
-        response = search_documents(self._engine, keepers, request, progress)
+        response = healed(
+            lambda again: search_documents(
+                self._engine, keepers, replace(request, refresh=again or request.refresh), progress
+            )
+        )
         return replace(response, notes=(*notes, *response.notes))
 
     def chosen(self, project: str, names: tuple[str, ...]) -> tuple[tuple[CollectionUpkeep, ...], tuple[str, ...]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from codeinfo.config import Config
 from codeinfo.engine.parts import Parts
-from codeinfo.engine.upkeep import Fresh, Upkeep, is_complete
+from codeinfo.engine.upkeep import Fresh, Upkeep, healed, is_complete
 from codeinfo.errors import Busy, IndexDamaged, NotFound, OutOfSpace, UsageError
 from codeinfo.index.spares import Spares
 from codeinfo.requests import (
@@ -208,11 +208,7 @@ class Engine:
 
     def search(self, request: SearchRequest, progress: ProgressSink | None = None) -> SearchResult:
         keepers = list(dict.fromkeys(map(self.upkeep, request.paths)))  # a folder may be named twice
-        try:
-            found = self._found(request, self._opened(keepers, request.refresh, progress))
-        except IndexDamaged:
-            # Met while reading: the build is marked by now, so that opening it again sets it aside and builds anew.
-            found = self._found(request, self._opened(keepers, True, progress))
+        found = healed(lambda again: self._found(request, self._opened(keepers, again or request.refresh, progress)))
         return self.knowledge.around(request, found) if request.context or request.purpose else found
 
     def _found(self, request: SearchRequest, opened: list[Opened]) -> SearchResult:
@@ -233,7 +229,7 @@ class Engine:
         from codeinfo.engine.searching import similar_to
 
         keeper = self.upkeep(request.path)
-        return similar_to(request, (keeper, *self.searchable(keeper, progress=progress)))
+        return healed(lambda _: similar_to(request, (keeper, *self.searchable(keeper, progress=progress))))
 
     def vector_search(self, request: VectorSearchRequest) -> VectorSearchResult:
         from codeinfo.engine.vectors import vector_search

@@ -18,6 +18,7 @@ from codeinfo.collections.manifest import MANIFEST, Manifest, read_manifest, saf
 from codeinfo.collections.model import Collection, Kind, is_archive
 from codeinfo.collections.package import MAX_PACKED_BYTES, unpack
 from codeinfo.errors import UsageError
+from codeinfo.private_files import private_folder, replace_private, write_private
 from codeinfo.sources.documents.formats import document_language
 
 MAX_DOCUMENT_BYTES = 50_000_000
@@ -39,10 +40,10 @@ def fetch(collection: Collection, home: Path) -> Path:
     if collection.kind is Kind.GIT:
         from codeinfo.sources.git_fetch import fetch_files
 
-        revision, files = fetch_files(
+        with fetch_files(
             collection.url, collection.ref, lambda path: bool(document_language(path)), MAX_DOCUMENT_BYTES
-        )
-        return _store(home, revision, files)
+        ) as (revision, files):
+            return _store(home, revision, files)
     if collection.remote and not is_archive(collection.url):
         text = download(collection.url, MAX_DOCUMENT_BYTES)
         contents = _listed(read_manifest(text.decode("utf-8", "replace")), collection.url)
@@ -86,19 +87,16 @@ def _store(home: Path, revision: str, files: Iterable[tuple[str, bytes]]) -> Pat
     if not tree.exists():
         partial = home / f".partial-{os.getpid()}"
         shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(mode=0o700, parents=True)
+        private_folder(partial, home.parent)
         total = 0
         for path, content in files:
             total += len(content)
             if total > MAX_FETCHED_BYTES:
                 raise UsageError(f"the collection has more than {MAX_FETCHED_BYTES:,} bytes")
             target = partial / safe_path(path)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(content)
+            write_private(private_folder(target.parent, partial) / target.name, content)
         partial.rename(tree)
-    marker = home / f".current-{os.getpid()}"
-    marker.write_text(tree.name, "ascii")
-    os.replace(marker, home / "current")
+    replace_private(home / "current", tree.name.encode("ascii"))
     for old in (*home.glob("tree-*"), *home.glob(".partial-*")):
         if old != tree:
             shutil.rmtree(old, ignore_errors=True)

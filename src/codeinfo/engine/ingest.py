@@ -6,7 +6,6 @@ running is done again: an index run goes on where it stopped.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from codeinfo.errors import Busy, CodeInfoError, NotFound
 from codeinfo.jsonable import dumps
+from codeinfo.private_files import open_private, try_lock
 from codeinfo.requests import IndexReport, IndexRequest, Progress
 from codeinfo.requests.ingest import SHOWN, IngestRun, IngestStatus
 from codeinfo.store.ingest_queue import WAITING, IngestRow, IngestStore
@@ -133,14 +133,13 @@ class Ingest:
 
     def _only_worker(self) -> int | None:
         """The lock of the one process that works on this queue; None when closed while waiting for it."""
-        handle = os.open(self._folder / "ingest.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = self._folder / "ingest.lock"
+        handle = open_private(lock, os.O_RDWR)
         while not self._closing:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if try_lock(handle, lock):
                 return handle
-            except BlockingIOError:
-                self._wake.wait(_LOOK_S)
-                self._wake.clear()
+            self._wake.wait(_LOOK_S)
+            self._wake.clear()
         os.close(handle)
         return None
 

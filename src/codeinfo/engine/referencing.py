@@ -19,6 +19,7 @@ from codeinfo.requests.code import SymbolInfo, Usage
 from codeinfo.tokens import identifier_terms, identifiers
 from codeinfo.types import Definition, Reference
 
+MOST_CHECKED = 200  # files whose checksums one question computes, besides those it shows: some 20 ms
 _PREVIEW_CHARS = 160
 _IMPORT_WORDS = ("import", "from", "export", "use ", "using ", "require", "pub use", "#include", "const {")
 _INTERFACES = frozenset({"interface", "trait", "protocol"})
@@ -103,6 +104,13 @@ def wanted(world: IndexWorld, asked: str) -> Wanted:
         )
     }
     return Wanted(name, found, others=len(found) < len(every))
+
+
+def check_definitions(world: IndexWorld, target: Wanted) -> None:
+    """Raises IndexDamaged where definitions of a name are not as they were stored. A damaged row may be missing from
+    what was found, so all files are checked that have the name in their text, as long as these are few."""
+    named = [world.graph.files[symbol.path].file_id for symbol in target.found]
+    world.facts.check_symbols(dict.fromkeys([*named, *_candidate_ids(world, target.name)[:MOST_CHECKED]]))
 
 
 def _symbol(world: IndexWorld, file: FileFacts, qualified: str) -> SymbolId:

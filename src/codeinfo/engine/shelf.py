@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from codeinfo.collections.listing import (
 )
 from codeinfo.collections.model import Collection
 from codeinfo.errors import NotFound, UsageError
+from codeinfo.private_files import open_private, private_folder, replace_private, wait_for_lock
 
 _MAX_LIST_BYTES = 5_000_000
 
@@ -91,11 +91,12 @@ class Shelf:
     @contextmanager
     def _changing(self) -> Iterator[Callable[[list[Collection]], None]]:
         """Reading and writing the user's list as one step, also beside other processes."""
-        self._list.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(self._list.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        private_folder(self._list.parent)
+        lock = self._list.with_suffix(".lock")
+        handle = open_private(lock, os.O_RDWR)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            yield lambda collections: _replace(self._list, write_user_list(collections))
+            wait_for_lock(handle, lock)
+            yield lambda collections: replace_private(self._list, write_user_list(collections).encode())
         finally:
             os.close(handle)
 

@@ -11,9 +11,10 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from codeinfo.config import Config
+from codeinfo.errors import IndexDamaged
 from codeinfo.frozen import frozen
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.diff import Changes, compare
@@ -45,6 +46,7 @@ _OPEN_TRIES = 20  # each needs another process to swap builds between our readin
 ProgressSink = Callable[[Progress], None]
 
 
+Answer = TypeVar("Answer")
 State = tuple[Path, str]  # of an index: its build and generation
 
 
@@ -238,6 +240,7 @@ class Upkeep:
             walked, changes = self._pending_after(task.since, seen) if task.since else self.pending()
             store = self._store
             if store is not None and changes is not None and not changes and not task.full and self._is_settled(store):
+                store.check_vector_files()
                 report = self._report(store, walked, task)
                 announced = (*task.notes, *self.standing_notes())
                 return Fresh(store, replace(report, unchanged=changes.unchanged), Seen(walked, seen), announced)
@@ -245,6 +248,7 @@ class Upkeep:
             store, rebuilt = self._target(task.full)
             if died:
                 store.verify()  # a dead writer's work is built upon only if it is sound
+            store.check_vector_files()
             if _state(self._store) != seen:  # another process has just finished: what it saw may be newer
                 walked, changes = self.walk(), None
             if changes is None or store is not self._store:
@@ -355,6 +359,15 @@ class Upkeep:
             took_ms=round(1000 * (time.monotonic() - task.started), 1),
             model_id=self._embedder.model_id if self._embedder else "",
         )
+
+
+def healed(ask: Callable[[bool], Answer]) -> Answer:
+    """The answer to a question that only reads, asked once more where it met damage: the build is marked by then, so
+    that a refresh sets it aside and rebuilds it. `ask` receives whether it must refresh."""
+    try:
+        return ask(False)
+    except IndexDamaged:
+        return ask(True)
 
 
 def _state(store: SqliteStore | None) -> State | None:

@@ -6,7 +6,6 @@ same lines. It comes with a repository nobody vouches for, so links are not foll
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -14,8 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from codeinfo.errors import UsageError
+from codeinfo.errors import UsageError, environment_error
 from codeinfo.knowledge.memory import Memory, from_record, to_record
+from codeinfo.private_files import wait_for_lock
 
 FOLDER = ".codeinfo"
 NAME = "memory.json"
@@ -46,7 +46,10 @@ def change(root: Path, edit: Callable[[tuple[Memory, ...]], Sequence[Memory]]) -
         before = _read(folder, root)
         after = tuple(sorted(set(edit(before)), key=lambda memory: (memory.id, memory.date, memory.memory)))
         if after != before:
-            _write(folder, written(after))
+            try:
+                _write(folder, written(after))
+            except OSError as error:
+                raise environment_error(error, str(root / FOLDER / NAME)) or error from error
     return after
 
 
@@ -121,7 +124,7 @@ def _locked(root: Path) -> Iterator[int]:
     folder = _open_folder(root)
     assert folder is not None
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
+        wait_for_lock(folder, root / FOLDER)
         yield folder
     finally:
         os.close(folder)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import io
 import os
 import signal
 import sys
@@ -26,6 +27,7 @@ from codeinfo.shells.operations import Operation, Parameter, operation, operatio
 
 EPILOG = "Exit codes: 0 ok, 1 a fault of CodeInfo, 2 usage, 3 done but something was skipped or failed a check, 4 "
 EPILOG += "busy, 5 index damaged, 6 endpoint, 7 disk or memory, 130 interrupted. Settings: `codeinfo config show`."
+LEAST_ADDRESS_SPACE = 128 << 20  # bytes: a search takes 120 MB, its libraries included
 OWN = ("completion", "config", "mcp", "serve")  # see `cli_own`
 
 
@@ -267,9 +269,11 @@ def _tell(notes: Iterable[str]) -> None:
 
 def write_json(value: object) -> None:
     from codeinfo.jsonable import dumps
+    from codeinfo.shells.cli_errors import is_unicode
 
     with _quiet_pipe():
-        print(dumps(value, indent=2 if sys.stdout.isatty() else None), flush=True)
+        indent = 2 if sys.stdout.isatty() else None
+        print(dumps(value, indent=indent, ascii_only=not is_unicode(sys.stdout)), flush=True)
 
 
 def write_text(
@@ -304,7 +308,7 @@ def _quiet_pipe() -> Any:
 
 
 def main() -> NoReturn:
-    code = run(sys.argv[1:])
+    code = run(sys.argv[1:]) if prepare_streams() else _fail(_stdout_closed(), set(sys.argv[1:]))
     try:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -313,6 +317,31 @@ def main() -> NoReturn:
     if threading.active_count() > 1:
         sys.exit(code)
     os._exit(code)  # everything is closed and written: taking the interpreter apart piece by piece only takes time
+
+
+def prepare_streams() -> bool:
+    """Make the standard streams safe to write to; says whether there is a standard output.
+
+    A closed descriptor would be given to the next file that is opened, an index among them, and what is printed would
+    end up in it. Characters that a terminal's encoding lacks are shown as escapes.
+    """
+    has_output = sys.stdout is not None
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)  # the lowest that is free: its own, since those below are open
+            if opened != descriptor:
+                os.dup2(opened, descriptor)
+                os.close(opened)
+            setattr(sys, name, os.fdopen(descriptor, "r" if name == "stdin" else "w", encoding="utf-8", closefd=False))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and not stream.encoding.lower().startswith("utf"):
+            stream.reconfigure(errors="backslashreplace")
+    return has_output
+
+
+def _stdout_closed() -> UsageError:
+    step = "Redirect it to a file, or to /dev/null where the result does not matter"
+    return UsageError("standard output is closed", next_step=step, code="STDOUT_CLOSED")
 
 
 def run(argv: Sequence[str]) -> int:
@@ -324,6 +353,7 @@ def run(argv: Sequence[str]) -> int:
     options = set(argv[: argv.index("--")] if "--" in argv else argv)
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
+        _check_address_space()
         code = cli.main(list(argv), prog_name="codeinfo", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except click.UsageError as error:
@@ -338,6 +368,15 @@ def run(argv: Sequence[str]) -> int:
         return _fail(error, options)
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _check_address_space() -> None:
+    """Below this limit a library may end the process without a word that a program understands."""
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit != resource.RLIM_INFINITY and limit < LEAST_ADDRESS_SPACE:
+        raise MemoryError
 
 
 def _interrupt(number: int, frame: object) -> NoReturn:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import errno
 import sys
+from typing import TextIO
 
 import click
 
 from codeinfo.config import colour_refused
-from codeinfo.errors import CodeInfoError, OutOfSpace, UsageError
+from codeinfo.errors import CodeInfoError, UsageError, environment_error
+
+
+def is_unicode(stream: TextIO) -> bool:
+    """Whether every character can be written to a stream; one in memory takes them all."""
+    return (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "").replace("_", "") == "utf8"
 
 
 def tell(error: Exception, *, as_json: bool, debug: bool) -> int:
@@ -21,7 +26,8 @@ def tell(error: Exception, *, as_json: bool, debug: bool) -> int:
     if as_json:
         from codeinfo.jsonable import dumps
 
-        print(dumps({"error": {"code": known.code, "message": known.what, "next": known.next_step}}), file=sys.stderr)
+        told = {"error": {"code": known.code, "message": known.what, "next": known.next_step}}
+        print(dumps(told, ascii_only=not is_unicode(sys.stderr)), file=sys.stderr)
     else:
         from codeinfo.shells.paper import clean
 
@@ -35,12 +41,8 @@ def tell(error: Exception, *, as_json: bool, debug: bool) -> int:
 
 def _known(error: Exception) -> CodeInfoError:
     """The error as one of ours."""
-    if isinstance(error, CodeInfoError):
-        return error
-    if isinstance(error, MemoryError):
-        return OutOfSpace("out of memory", next_step="Lower index.workers or index.max_file_bytes.")
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return OutOfSpace(f"the disk is full: {error}", next_step="Free some space, or move paths.cache_dir.")
+    if known := environment_error(error):
+        return known
     if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:  # how bytes that are no text are kept
         return UsageError("an argument is not UTF-8 text", next_step="Write it in UTF-8.")
     what = f"{type(error).__name__}: {error}"

@@ -13,6 +13,7 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from fastapi import FastAPI
@@ -36,6 +37,7 @@ from codeinfo.shells.http_safety import LOOPBACK, Access, App, Guard, given_toke
 from codeinfo.shells.http_state import LogLines, State
 from codeinfo.shells.mcp import http_service
 from codeinfo.shells.mcp_tools import chosen_tools
+from codeinfo.shells.shutdown import DRAIN_S, answer_cancelled, check_threads, end_by_deadline
 
 STATIC = Path(__file__).parent / "web" / "static"
 MCP_SETS = ("search", "edit", "answers", "agents", "docs")
@@ -139,6 +141,7 @@ def serve(config: Config, *, host: str, port: int, allowed: tuple[str, ...], tok
             f"{host} stands for every address of this machine",
             next_step="Name the one that others use, as in --host 192.168.1.5: only requests to it are answered",
         )
+    check_threads()
     token = given_token(Path(token_file)) if token_file else kept_token(config.paths.data_dir)
     listener = _listener(host, port)
     real_port = listener.getsockname()[1]
@@ -151,17 +154,24 @@ def serve(config: Config, *, host: str, port: int, allowed: tuple[str, ...], tok
         import webbrowser
 
         webbrowser.open(address)
+
+    class Server(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            end_by_deadline()
+            super().handle_exit(sig, frame)
+
     settings = uvicorn.Config(
-        app,
+        answer_cancelled(app, lambda: server.should_exit),
         log_level="warning",
         access_log=False,
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=3,
+        timeout_graceful_shutdown=DRAIN_S,
         limit_concurrency=MOST_CONNECTIONS,
         ws="none",
     )
-    uvicorn.Server(settings).run(sockets=[listener])
+    server = Server(settings)
+    server.run(sockets=[listener])
 
 
 def _listener(host: str, port: int) -> socket.socket:

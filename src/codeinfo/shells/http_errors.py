@@ -21,6 +21,7 @@ from codeinfo.errors import (
     ProviderError,
     RootRefused,
     UsageError,
+    environment_error,
 )
 from codeinfo.jsonable import dumps
 
@@ -142,5 +143,7 @@ def add_handlers(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def unknown(request: Request, error: Exception) -> Response:
         log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-        what = CodeInfoError("this is a fault of CodeInfo", next_step="The Health page's log shows where")
-        return json_response(error_body(what), 500)
+        what = environment_error(error)
+        if what is None:
+            what = CodeInfoError("this is a fault of CodeInfo", next_step="The Health page's log shows where")
+        return json_response(error_body(what), status_of(what))

@@ -7,7 +7,6 @@ page or of a program on this machine gets nowhere.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hmac
 import os
 import secrets
@@ -20,6 +19,7 @@ from urllib.parse import parse_qs
 
 from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.jsonable import dumps
+from codeinfo.private_files import open_private, private_folder, wait_for_lock
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -31,6 +31,7 @@ TOKEN_FILE = "web-token"
 TOKEN_HEADER = "x-codeinfo-token"
 COOKIE = "codeinfo_token"
 LEAST_TOKEN = 16  # characters
+LEAST_KEPT = 32  # characters of a token that was made here
 MAX_BODY_BYTES = 1_000_000
 BODY_SECONDS = 20.0  # within which a request's body must have arrived
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -79,16 +80,18 @@ def hosts_for(address: str, port: int) -> frozenset[str]:
 
 def kept_token(data_dir: Path) -> str:
     """The token of this user, made once and kept in a file that nobody else can read."""
-    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = data_dir / TOKEN_FILE
-    with contextlib.suppress(FileExistsError):
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(handle, "w") as file:
-            file.write(secrets.token_urlsafe(32))
-    os.chmod(path, 0o600)
-    token = path.read_text().strip()
-    if len(token) < 32:
-        raise CodeInfoError(f"{path} holds no token", next_step="Delete it and start again")
+    path = private_folder(data_dir) / TOKEN_FILE
+    handle = open_private(path, os.O_RDWR)
+    try:
+        wait_for_lock(handle, path)  # two servers that start at once agree on one token
+        token = os.read(handle, 1000).decode("ascii", "replace").strip()
+        if len(token) < LEAST_KEPT:  # new, or what a full disk left of it
+            token = secrets.token_urlsafe(32)
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, token.encode(), 0)
+            os.fsync(handle)
+    finally:
+        os.close(handle)
     return token
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -24,12 +25,14 @@ from mcp.shared.exceptions import MCPError
 
 from codeinfo import __version__
 from codeinfo.config import Config
-from codeinfo.errors import CodeInfoError
+from codeinfo.errors import CodeInfoError, environment_error
+from codeinfo.shells.cli_errors import tell
 from codeinfo.shells.mcp_calls import Asked, Call, Hub, Reply
 from codeinfo.shells.mcp_context import CONTEXT_URI, PROMPTS, PromptRow, codebase_context
 from codeinfo.shells.mcp_stdio import stdio
 from codeinfo.shells.mcp_tools import Tool, chosen_tools
 from codeinfo.shells.operations import operation
+from codeinfo.shells.shutdown import end_by_deadline
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -170,6 +173,8 @@ def _caught(work: Callable[[Call], Done], call: Call) -> tuple[Done | None, Code
     except KeyboardInterrupt:
         return None, CodeInfoError("the call was cancelled", code="CANCELLED")
     except Exception as error:
+        if known := environment_error(error):
+            return None, known
         log.exception("a tool failed")
         what = f"{type(error).__name__}: {error}"
         return None, CodeInfoError(what, next_step="This is a fault of CodeInfo; the server's stderr shows where")
@@ -272,13 +277,28 @@ def serve_stdio(config: Config, tools: Iterable[str]) -> None:
         async with stdio() as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
 
+    signal.signal(signal.SIGTERM, _end)
+    code = 0
     try:
         anyio.run(main)
     except KeyboardInterrupt:
         pass  # a client's way to say goodbye
+    except Exception as error:
+        code = tell(_first_cause(error), as_json=False, debug=False)
     finally:
         hub.close()
-        os._exit(0)  # a worker thread may still be busy with a file or a socket: nobody is left to hear its answer
+        os._exit(code)  # a worker thread may still be busy with a file or a socket: nobody is left to hear its answer
+
+
+def _first_cause(error: Exception) -> Exception:
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _end(number: int, frame: object) -> NoReturn:
+    end_by_deadline(0)
+    raise KeyboardInterrupt
 
 
 @dataclass(frozen=True, slots=True)

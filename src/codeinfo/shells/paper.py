@@ -6,6 +6,7 @@ lines, so they are shown as symbols instead.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
@@ -26,6 +27,15 @@ _CONTROLS[ord("\t")] = "    "
 def clean(text: str) -> str:
     """One line of untrusted text, safe to print."""
     return text.encode("utf-8", "replace").decode().translate(_CONTROLS)
+
+
+def near_path(full: str) -> str:
+    """A path as one would type it here, so that terminals and editors can open it, unless that is longer."""
+    try:
+        near = os.path.relpath(full)
+    except OSError:  # the current folder was removed
+        return full
+    return full if near.startswith(os.path.join("..", "..")) else near
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:

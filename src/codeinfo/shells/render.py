@@ -8,7 +8,7 @@ from typing import Any
 
 from codeinfo import requests
 from codeinfo.config import Config, table
-from codeinfo.shells.paper import Paper, Span, counted
+from codeinfo.shells.paper import Paper, Span, counted, near_path
 from codeinfo.types import Dropped, Hit, HitContext, SearchResult
 
 FIRST_LINES = 24  # of the first hit, which is read
@@ -112,10 +112,7 @@ def _around(context: HitContext, paper: Paper) -> None:
 
 
 def _shown(hit: Hit | Dropped) -> str:
-    """The path as one would type it here, so that terminals and editors can open it."""
-    full = os.path.join(hit.root, hit.path)
-    near = os.path.relpath(full)
-    return full if near.startswith(os.path.join("..", "..")) else near
+    return near_path(os.path.join(hit.root, hit.path))
 
 
 def _explain(hit: Hit, paper: Paper) -> None:

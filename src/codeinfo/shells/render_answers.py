@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from codeinfo.requests import answers
-from codeinfo.shells.paper import Paper, Span
+from codeinfo.shells.paper import Paper, Span, near_path
 
 QUESTION_SHOWN = 100  # characters of a question in a table
 STATES = {"LLM_UNAVAILABLE": "does not answer", "LLM_TIMEOUT": "does not answer in time"}
@@ -88,9 +88,7 @@ def _graded(item: answers.GradedItem) -> tuple[Span, ...]:
 
 
 def _near(root: str, path: str) -> str:
-    full = os.path.join(root, path)
-    near = os.path.relpath(full)
-    return full if near.startswith(os.path.join("..", "..")) else near
+    return near_path(os.path.join(root, path))
 
 
 def _run(run: answers.AgentRun, paper: Paper) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
 from codeinfo.requests import documents as requests
-from codeinfo.shells.paper import Paper, Span, counted
+from codeinfo.shells.paper import Paper, Span, counted, near_path
 
 LINES_SHOWN = 6  # of a passage
 PATHS_SHOWN = 10
@@ -92,7 +91,7 @@ def _search(response: requests.DocsSearchResponse, paper: Paper) -> None:
 
 
 def _hit(number: int, hit: requests.DocumentHit, paper: Paper) -> None:
-    spans: list[Span] = [(f"{number:>2}  ", "dim"), (_near(hit.opens), "bold cyan")]
+    spans: list[Span] = [(f"{number:>2}  ", "dim"), (near_path(hit.opens), "bold cyan")]
     if hit.section or hit.title:
         spans += ["  ", (hit.section or hit.title, "magenta")]
     if hit.kind != "document":
@@ -109,12 +108,6 @@ def _hit(number: int, hit: requests.DocumentHit, paper: Paper) -> None:
     for line in lines[:LINES_SHOWN]:
         paper.line("    ", paper.cut(line, 4))
     paper.line()
-
-
-def _near(path: str) -> str:
-    """As one would type it here, unless that is longer."""
-    relative = os.path.relpath(path)
-    return path if relative.startswith(os.path.join("..", "..")) else relative
 
 
 def _outline(response: requests.DocsOutlineResponse, paper: Paper) -> None:

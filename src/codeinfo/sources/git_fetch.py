@@ -9,40 +9,73 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from codeinfo.errors import ProviderError, UsageError
+from codeinfo.errors import LocksUnsupported, ProviderError, UsageError
+from codeinfo.private_files import try_lock
 from codeinfo.sources.git import _ENVIRONMENT, _SETTINGS, GitFailed, _environment, _execute, _program, run
 
 FETCH_TIMEOUT_S = 600.0
 _TRANSPORTS = "https:http:ssh:file"
 _REGULAR = ("100644", "100755")
+_FETCH = ("fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules")
 _BATCH = 200
+_CLONE_PREFIX = "codeinfo-git-"
+_JUST_MADE_S = 2.0
 
 
+@contextmanager
 def fetch_files(
     url: str, ref: str, wanted: Callable[[str], bool], limit: int
-) -> tuple[str, Iterator[tuple[str, bytes]]]:
+) -> Iterator[tuple[str, Iterator[tuple[str, bytes]]]]:
     """The commit that `ref` names now, and (path, content) of each regular file that is wanted and within `limit`."""
     if url.startswith("-") or ref.startswith("-"):
         raise UsageError(f"{url} {ref} is no repository and revision")
-    folder = Path(tempfile.mkdtemp(prefix="codeinfo-git-"))
+    with _temporary_clone() as folder:
+        try:
+            _git(folder, "init", "--bare", "--quiet", "--template=", ".")
+            _git(folder, *_FETCH, "--", url, ref or "HEAD")
+            commit = run(folder, ("rev-parse", "--verify", "FETCH_HEAD^{commit}")).decode().strip()
+        except GitFailed as error:
+            raise ProviderError(
+                f"{url} cannot be fetched: {error.what}",
+                next_step="Check the address, the branch or tag, and that git may read it",
+                code=GitFailed.code,
+            ) from error
+        yield commit, _blobs(folder, commit, wanted, limit)
+
+
+@contextmanager
+def _temporary_clone() -> Iterator[Path]:
+    """A folder that is locked while it is used. The kernel gives up the lock of a killed process, so that the next
+    fetch can tell such a folder from one in use, and remove it."""
+    remove_abandoned_clones()
+    folder = Path(tempfile.mkdtemp(prefix=_CLONE_PREFIX))
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        _git(folder, "init", "--bare", "--quiet", "--template=", ".")
-        _git(folder, "fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--", url, ref or "HEAD")
-        commit = run(folder, ("rev-parse", "--verify", "FETCH_HEAD^{commit}")).decode().strip()
-    except GitFailed as error:
+        with suppress(LocksUnsupported):  # then nobody takes it for abandoned: they cannot lock it either
+            try_lock(handle, folder)
+        yield folder
+    finally:
         shutil.rmtree(folder, ignore_errors=True)
-        raise ProviderError(
-            f"{url} cannot be fetched: {error.what}",
-            next_step="Check the address, the branch or tag, and that git may read it",
-            code=GitFailed.code,
-        ) from error
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    return commit, _blobs(folder, commit, wanted, limit)
+        os.close(handle)
+
+
+def remove_abandoned_clones() -> None:
+    """Those of this user whose process was killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_CLONE_PREFIX}*"):
+        with suppress(OSError, LocksUnsupported):
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                status = os.fstat(handle)
+                is_settled = time.time() - status.st_ctime > _JUST_MADE_S  # one just made may not be locked yet
+                if status.st_uid == os.geteuid() and is_settled and try_lock(handle, folder):
+                    shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(handle)
 
 
 def _git(folder: Path, *arguments: str) -> None:
@@ -54,18 +87,15 @@ def _git(folder: Path, *arguments: str) -> None:
 
 
 def _blobs(folder: Path, commit: str, wanted: Callable[[str], bool], limit: int) -> Iterator[tuple[str, bytes]]:
-    try:
-        listed = os.fsdecode(run(folder, ("ls-tree", "-r", "-l", "-z", "--full-tree", commit))).split("\0")[:-1]
-        chosen: list[tuple[str, str]] = []
-        for entry in listed:
-            description, _, path = entry.partition("\t")
-            mode, _, blob, size = description.split()
-            if mode in _REGULAR and wanted(path) and int(size) <= limit:
-                chosen.append((path, blob))
-        for start in range(0, len(chosen), _BATCH):
-            yield from _contents(folder, chosen[start : start + _BATCH])
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    listed = os.fsdecode(run(folder, ("ls-tree", "-r", "-l", "-z", "--full-tree", commit))).split("\0")[:-1]
+    chosen: list[tuple[str, str]] = []
+    for entry in listed:
+        description, _, path = entry.partition("\t")
+        mode, _, blob, size = description.split()
+        if mode in _REGULAR and wanted(path) and int(size) <= limit:
+            chosen.append((path, blob))
+    for start in range(0, len(chosen), _BATCH):
+        yield from _contents(folder, chosen[start : start + _BATCH])
 
 
 def _contents(folder: Path, chosen: list[tuple[str, str]]) -> Iterator[tuple[str, bytes]]:

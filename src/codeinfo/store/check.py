@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
-from zlib import crc32
 
 import apsw
 import numpy as np
@@ -13,10 +12,10 @@ from numpy.typing import NDArray
 
 from codeinfo.store.connections import load_meta
 from codeinfo.store.faults import ODD, Damage
-from codeinfo.store.rows import chunk_checksum, symbols_checksum
+from codeinfo.store.rows import check_symbols, chunk_checksum
 from codeinfo.store.schema import TABLES
 from codeinfo.store.segments import decode_posting, rows_checksum
-from codeinfo.store.snapshot import Arrays, SqliteSnapshot, map_vectors
+from codeinfo.store.snapshot import Arrays, SqliteSnapshot, check_vectors, map_vectors
 from codeinfo.types import FileKind
 
 _TERMS_AT_ONCE = 500
@@ -52,13 +51,9 @@ def _check_tables(db: apsw.Connection) -> None:
 
 
 def _check_files(db: apsw.Connection) -> None:
-    definitions = """SELECT ordinal, name_key, name, qualified, kind, signature, doc, start_line, end_line, exported,
-                     bases FROM definitions WHERE file_id = ? ORDER BY ordinal"""
-    imports = "SELECT ordinal, module, line, names, alias, reexport FROM imports WHERE file_id = ? ORDER BY ordinal"
-    for file_id, path, kind, uses, checksum, *_ in db.execute("SELECT id, path, kind, uses, checksum, * FROM files"):
+    for file_id, kind, *_ in db.execute("SELECT id, kind, * FROM files"):
         FileKind(kind)
-        if symbols_checksum(db.execute(definitions, (file_id,)), db.execute(imports, (file_id,)), uses) != checksum:
-            raise Damage(f"the symbols of {path} fail their checksum")
+        check_symbols(db, file_id)
 
 
 def _check_chunks(db: apsw.Connection) -> None:
@@ -79,8 +74,8 @@ def _check_segments(db: apsw.Connection, folder: Path) -> None:
     for segment, count, chunks, owners, lengths, checksum, name, dimension, vector_checksum in db.execute(query):
         if rows_checksum(chunks, owners, lengths) != checksum or len(chunks) != count * 8:
             raise Damage(f"segment {segment} fails its checksum")
-        if name and crc32(map_vectors(folder / name, count, dimension).data.cast("B")) != vector_checksum:
-            raise Damage(f"{name} fails its checksum")
+        if name:
+            check_vectors(map_vectors(folder / name, count, dimension), name, vector_checksum)
         rows_of[segment] = count
     for segment, data in db.execute("SELECT segment, data FROM postings"):
         rows = decode_posting(data).rows

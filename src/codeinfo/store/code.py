@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,8 @@ import apsw
 import numpy as np
 
 from codeinfo.ports import CodeFile, FileLines
-from codeinfo.store.rows import definition_from_row, import_from_row
+from codeinfo.private_files import write_private
+from codeinfo.store.rows import check_symbols, definition_from_row, import_from_row
 from codeinfo.store.segments import decode_posting
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.types import Definition, Import
@@ -51,6 +52,10 @@ class SqliteCodeFacts:
         query = f"SELECT file_id, {_DEFINITION} FROM definitions WHERE name_key = ? AND name = ?"
         rows = self._db.execute(query, (name.lower(), name))
         return [(row[0], definition_from_row(*row[1:])) for row in rows]
+
+    def check_symbols(self, file_ids: Iterable[int]) -> None:
+        for file_id in file_ids:
+            check_symbols(self._db, file_id)
 
     def imports(self, file_ids: Sequence[int] | None = None) -> Iterator[tuple[int, Import]]:
         query = "SELECT file_id, module, line, names, alias, reexport FROM imports WHERE 1"
@@ -111,7 +116,7 @@ def write_beside(store: SqliteStore, name: str, data: bytes) -> None:
     path = Path(store.folder, name)
     temporary = path.with_name(f".{name}-{os.getpid()}")
     try:
-        temporary.write_bytes(data)
+        write_private(temporary, data)
         os.replace(temporary, path)
     except OSError:
         temporary.unlink(missing_ok=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from codeinfo.private_files import open_private
 from codeinfo.rank.commits import CommitIndex
 
 FILE = "commits-2.npz"  # the number is the format's
@@ -24,7 +25,7 @@ def save_commits(folder: Path, index: CommitIndex) -> None:
         "paths": _packed(index.paths),
     }
     try:
-        with partial.open("wb") as sink:
+        with open(open_private(partial, os.O_WRONLY | os.O_EXCL), "wb") as sink:
             np.savez(sink, **columns)
         os.replace(partial, folder / FILE)
         (folder / _FORMER).unlink(missing_ok=True)

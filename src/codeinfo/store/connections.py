@@ -11,6 +11,7 @@ from typing import Any
 
 import apsw
 
+from codeinfo.private_files import touch_private
 from codeinfo.store.faults import ODD, BuildDamaged, Damage, is_writable, mark_damaged, translated
 
 BUSY_MS = 10_000  # how long a statement waits for another process's short transaction
@@ -31,7 +32,8 @@ class Connections:
 
     def create(self, tables: str, first_rows: str, values: tuple[str, ...]) -> None:
         """Make the database unless it is there."""
-        db = self._open(apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
+        touch_private(self._path)
+        db = self._open(apsw.SQLITE_OPEN_READWRITE)
         try:
             db.execute("PRAGMA journal_mode = WAL")
             with transaction(db):
@@ -93,8 +95,9 @@ class Connections:
                         raise Damage(found) from error
                     raise
         except BuildDamaged as damage:
-            self.damaged = True
-            mark_damaged(self._path.parent, str(damage.__cause__))
+            if damage.folder == self._path.parent:  # a question to several indexes passes through all of them
+                self.damaged = True
+                mark_damaged(damage.folder, damage.problem)
             raise
 
     def _problem(self) -> str:

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import fcntl
 import json
 import os
 import secrets
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -25,6 +23,7 @@ import apsw
 
 from codeinfo.errors import Busy, CodeInfoError, IndexDamaged, IndexTooNew, NotFound, OutOfSpace, UsageError
 from codeinfo.jsonable import jsonable
+from codeinfo.private_files import open_private, private_folder, touch_private, wait_for_lock
 from codeinfo.requests.answers import Conversation, ConversationMatch, ConversationPage, Round, Turn
 from codeinfo.store.connections import transaction
 from codeinfo.store.conversation_rows import COLUMNS, MIGRATIONS, conversation_of, excerpt_around
@@ -51,9 +50,9 @@ class ConversationStore:
         self._now = now
         self._thread_lock = threading.RLock()
         with self._translated():
-            (folder / "runs").mkdir(mode=0o700, parents=True, exist_ok=True)
-            path = folder / "conversations.db"
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            private_folder(folder / "runs", folder)
+            path = private_folder(folder) / "conversations.db"
+            touch_private(path)
             self._db = apsw.Connection(str(path))
             self._db.set_busy_timeout(BUSY_MS)
             for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
@@ -160,17 +159,16 @@ class ConversationStore:
 
     def _lock(self, identity: str, patience: float = LOCK_PATIENCE_S) -> int | None:
         with self._translated():
-            handle = os.open(self.folder / "runs" / identity, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        until = time.monotonic() + patience
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return handle
-            except BlockingIOError:
-                if time.monotonic() >= until:
-                    os.close(handle)
-                    return None
-                time.sleep(0.02)
+            path = self.folder / "runs" / identity
+            handle = open_private(path, os.O_RDWR)
+        try:
+            wait_for_lock(handle, path, patience)
+            return handle
+        except BaseException as error:
+            os.close(handle)
+            if isinstance(error, Busy):
+                return None
+            raise
 
     # --- looking ---
 

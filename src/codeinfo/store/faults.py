@@ -11,6 +11,7 @@ from pathlib import Path
 import apsw
 
 from codeinfo.errors import Busy, IndexDamaged, OutOfSpace, UsageError
+from codeinfo.private_files import write_private
 
 
 class Damage(Exception):
@@ -41,10 +42,9 @@ class BuildDamaged(IndexDamaged):
     """Names the build, so that it is set aside and no other."""
 
     def __init__(self, folder: Path, problem: object) -> None:
-        super().__init__(
-            f"the index in {folder} is damaged: {problem}", next_step="Run `codeinfo index` to build it anew"
-        )
+        super().__init__(f"the index in {folder} is damaged: {problem}", next_step="Run `codeinfo index` to rebuild it")
         self.folder = folder
+        self.problem = str(problem)
 
 
 class Replaced(Busy):
@@ -56,7 +56,7 @@ class Replaced(Busy):
 
 def mark_damaged(folder: Path, problem: str) -> None:
     with suppress(OSError):
-        (folder / _MARK).write_text(problem, "utf-8", "replace")
+        write_private(folder / _MARK, problem.encode("utf-8", "replace"))
 
 
 def refuse_marked(folder: Path) -> None:
@@ -65,6 +65,14 @@ def refuse_marked(folder: Path) -> None:
     except OSError:
         return
     raise BuildDamaged(folder, problem)
+
+
+def check_vector_file(path: Path, size: int) -> None:
+    try:
+        if path.stat().st_size != size:
+            raise Damage(f"{path.name} has the wrong size")
+    except FileNotFoundError as error:
+        raise VectorsGone(f"{path.name} is gone") from error
 
 
 @contextmanager

@@ -5,7 +5,6 @@ A run is queued, running, done, failed or cancelled. A root waits at most once: 
 
 from __future__ import annotations
 
-import os
 import secrets
 import threading
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from typing import Any
 
 import apsw
 
+from codeinfo.private_files import private_folder, touch_private
 from codeinfo.store.connections import transaction
 from codeinfo.store.faults import translated
 
@@ -52,9 +52,8 @@ class IngestStore:
         self._folder = folder
         self._lock = threading.RLock()
         with translated(folder):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            path = folder / "ingest.db"
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            path = private_folder(folder) / "ingest.db"
+            touch_private(path)
             self._db = apsw.Connection(str(path))
             self._db.set_busy_timeout(BUSY_MS)
             self._db.execute("PRAGMA journal_mode = WAL").fetchall()

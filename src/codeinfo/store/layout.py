@@ -13,7 +13,6 @@ another folder, filled beside the live one and made current when it is whole; an
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import re
@@ -23,6 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from codeinfo.errors import Busy, IndexTooNew
+from codeinfo.private_files import open_private, private_folder, replace_private, try_lock
 from codeinfo.store.faults import translated
 from codeinfo.store.schema import SCHEMA_VERSION
 
@@ -34,6 +34,7 @@ class IndexFolder:
 
     def __init__(self, cache: Path, root: Path) -> None:
         self.root = root
+        self._cache = cache
         digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:12]
         readable = re.sub(r"[^A-Za-z0-9._-]", "_", root.name)[:40] or "root"
         self.path = cache / "indexes" / f"{readable}-{digest}"
@@ -84,7 +85,7 @@ class IndexFolder:
     def promote(self, build: Path) -> None:
         """Make a build the live one; searches that hold the old one finish on it."""
         with translated(self.path):
-            _replace(self.path / "current", build.name.encode())
+            replace_private(self.path / "current", build.name.encode())
 
     def remove_other_builds(self, keep: Path) -> None:
         """All but one, and what a crash left half removed. A build that somebody still reads stays until next time."""
@@ -103,8 +104,8 @@ class IndexFolder:
         except OSError:
             return
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            build.rename(self.path / f"removed-{os.urandom(4).hex()}")
+            if try_lock(handle, build):
+                build.rename(self.path / f"removed-{os.urandom(4).hex()}")
         except OSError:
             return
         finally:
@@ -133,7 +134,7 @@ class IndexFolder:
                 os.ftruncate(handle, 0)
                 os.pwrite(handle, str(os.getpid()).encode(), 0)
                 if not (self.path / "root").exists():
-                    _replace(self.path / "root", os.fsencode(self.root))
+                    replace_private(self.path / "root", os.fsencode(self.root))
             yield died
         finally:
             with suppress(OSError):
@@ -149,30 +150,29 @@ class IndexFolder:
         try:
             if not os.pread(handle, 1, 0):
                 return False
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            return bool(os.pread(handle, 1, 0))
-        except BlockingIOError:
-            return False
+            return try_lock(handle, self.path / "lock", shared=True) and bool(os.pread(handle, 1, 0))
         finally:
             os.close(handle)
 
     def _locked_file(self) -> int:
         while True:
             with translated(self.path):
-                self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-                handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                private_folder(self.path, self._cache)
+                handle = open_private(self.path / "lock", os.O_RDWR)
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.fstat(handle).st_nlink:
-                    return handle
-            except BlockingIOError:
-                holder = os.read(handle, 32).decode("ascii", "replace").strip() or "unknown"
+                locked = try_lock(handle, self.path / "lock")
+                holder = "" if locked else os.read(handle, 32).decode("ascii", "replace").strip() or "unknown"
+            except BaseException:
                 os.close(handle)
+                raise
+            if locked and os.fstat(handle).st_nlink:
+                return handle
+            os.close(handle)  # where it was cleared between opening and locking it locks nothing any more
+            if not locked:
                 raise Busy(
                     f"{self.root} is being indexed by process {holder}",
                     next_step="Wait for it to finish; searches go on from the index as it is",
-                ) from None
-            os.close(handle)  # cleared between opening and locking: it locks nothing any more
+                )
 
 
 def indexed_roots(cache: Path) -> list[Path]:
@@ -181,13 +181,3 @@ def indexed_roots(cache: Path) -> list[Path]:
     for marker in sorted((cache / "indexes").glob("*/root")):
         roots.append(Path(os.fsdecode(marker.read_bytes())))
     return roots
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Write a small file so that a reader sees the old content or the new, also after a crash."""
-    temporary = path.with_name(f".{path.name}-{os.getpid()}")
-    with open(temporary, "wb") as sink:
-        sink.write(data)
-        sink.flush()
-        os.fsync(sink.fileno())
-    os.replace(temporary, path)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from zlib import crc32
 
+import apsw
+
 from codeinfo.frozen import instance
+from codeinfo.store.faults import Damage
 from codeinfo.types import Chunk, Definition, Import
 
 Row = tuple[str | int, ...]
@@ -42,6 +45,16 @@ def symbols_checksum(definitions: Iterable[Row], imports: Iterable[Row], uses: b
     for row in (*definitions, *imports):
         total = crc32("\0".join(map(str, row)).encode("utf-8", "surrogatepass"), total)
     return total
+
+
+def check_symbols(db: apsw.Connection, file_id: int) -> None:
+    """Raises Damage where what a file defines, imports and uses is not what was stored."""
+    definitions = """SELECT ordinal, name_key, name, qualified, kind, signature, doc, start_line, end_line, exported,
+                     bases FROM definitions WHERE file_id = ? ORDER BY ordinal"""
+    imports = "SELECT ordinal, module, line, names, alias, reexport FROM imports WHERE file_id = ? ORDER BY ordinal"
+    for path, uses, checksum in db.execute("SELECT path, uses, checksum FROM files WHERE id = ?", (file_id,)):
+        if symbols_checksum(db.execute(definitions, (file_id,)), db.execute(imports, (file_id,)), uses) != checksum:
+            raise Damage(f"the symbols of {path} fail their checksum")
 
 
 def definition_rows(definitions: tuple[Definition, ...]) -> Iterator[Row]:

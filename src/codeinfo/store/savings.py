@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import apsw
 
+from codeinfo.private_files import private_folder, touch_private
 from codeinfo.store.faults import translated
 
 BUSY_MS = 5000
@@ -36,8 +36,8 @@ class SavingsStore:
 
     def add(self, tallies: Mapping[tuple[str, str], Tally]) -> None:
         with translated(self._path.parent):
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            private_folder(self._path.parent)
+            touch_private(self._path)
             with self._opened() as db:
                 db.executemany(
                     """INSERT INTO savings VALUES(?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET

@@ -8,6 +8,7 @@ from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
+from zlib import crc32
 
 import apsw
 import numpy as np
@@ -15,12 +16,13 @@ from numpy.typing import NDArray
 
 from codeinfo.frozen import frozen
 from codeinfo.ports import ChunkRow, Made, Posting, StoredSymbol
-from codeinfo.store.faults import Damage, VectorsGone
+from codeinfo.store.faults import BuildDamaged, Damage, VectorsGone, check_vector_file
 from codeinfo.store.rows import chunk_checksum, definition_from_row
 from codeinfo.store.segments import decode_posting, joined_posting, live_row_map, moved_posting, rows_checksum
 
 _AT_ONCE = 500  # chunks read by one statement
 _MANY_ROWS = 50_000  # vectors that are worth a second thread
+_LONGEST = 1.5  # of a stored vector: they have length 1, so anything longer, infinity and NaN are damage
 
 
 @frozen
@@ -38,6 +40,7 @@ class Segment:
 class Arrays:
     """Everything of a generation that does not depend on the query."""
 
+    folder: Path
     generation: int
     complete: bool
     paths: list[str]
@@ -79,6 +82,7 @@ def load_arrays(db: apsw.Connection, folder: Path, generation: int, complete: bo
     file_first = np.zeros(len(files), np.int32)
     file_first[row_file[::-1]] = np.arange(len(row_file) - 1, -1, -1, dtype=np.int32)
     return Arrays(
+        folder=folder,
         generation=generation,
         complete=complete,
         paths=[row[1] for row in files],
@@ -97,13 +101,17 @@ def map_vectors(path: Path, rows: int, dimension: int) -> NDArray[np.float32]:
     """A vector file as an array on the page cache; a file of the wrong size is damage, never read past its end."""
     if not rows:
         return np.zeros((0, dimension), np.float32)
+    check_vector_file(path, rows * dimension * 4)
     try:
-        if path.stat().st_size != rows * dimension * 4:
-            raise Damage(f"{path.name} has the wrong size")
         # A plain view: numpy's class for mapped files does in Python what every look at a row does.
         return np.memmap(path, np.float32, "r", shape=(rows, dimension)).view(np.ndarray)
     except FileNotFoundError as error:
         raise VectorsGone(f"{path.name} is gone") from error
+
+
+def check_vectors(block: NDArray[np.float32], name: str, checksum: int) -> None:
+    if crc32(block.data.cast("B")) != checksum:
+        raise Damage(f"{name} fails its checksum")
 
 
 def vectors_of_file(db: apsw.Connection, folder: Path, file_id: int) -> NDArray[np.float32] | None:
@@ -111,8 +119,21 @@ def vectors_of_file(db: apsw.Connection, folder: Path, file_id: int) -> NDArray[
     for count, owners, vector_file, dimension in db.execute(query):
         rows = np.flatnonzero(np.frombuffer(owners, np.int32, count) == file_id)
         if len(rows):
-            return np.array(map_vectors(folder / vector_file, count, dimension)[rows])
+            found = np.array(map_vectors(folder / vector_file, count, dimension)[rows])
+            with np.errstate(invalid="ignore", over="ignore"):
+                lengths = np.linalg.norm(found, axis=1)
+            if _first_beyond(lengths, _LONGEST) is not None:
+                raise Damage(f"{vector_file} holds a row that is not a unit vector")
+            return found
     return None
+
+
+def _first_beyond(values: NDArray[np.floating], limit: float) -> int | None:
+    """The first value that is not within ±`limit`, NaN included. Two passes over one number a row: a search can
+    afford that on every query, unlike a look at every number of every vector."""
+    if not len(values) or (values.max() <= limit and values.min() >= -limit):  # NaN fails both
+        return None
+    return int(np.flatnonzero(~(np.abs(values) <= limit))[0])
 
 
 class SqliteSnapshot:
@@ -164,7 +185,18 @@ class SqliteSnapshot:
                 every = np.empty(len(segment.vectors), np.float32)
                 _multiply(segment.vectors, query, every)
                 own[:] = every[segment.row_map >= 0]
+        self._check_products(result, query)
         return result
+
+    def _check_products(self, products: NDArray[np.float32], query: NDArray[np.float32]) -> None:
+        """One NaN in a vector file would otherwise spread to every score and leave an empty result."""
+        length = float(np.linalg.norm(query))
+        if not np.isfinite(length):
+            raise ValueError("the query's vector is not finite")
+        row = _first_beyond(products, _LONGEST * length)
+        if row is not None:
+            path = self.paths[int(self.row_file[row])]
+            raise BuildDamaged(self._arrays.folder, f"a vector of {path} is not a unit vector")
 
     def vectors(self, rows: Sequence[int]) -> NDArray[np.float32]:
         wanted = np.asarray(rows, np.int64)
@@ -255,8 +287,13 @@ def _multiply(vectors: NDArray[np.float32], query: NDArray[np.float32], result: 
     """Every row with the query; many rows in two threads, since one would wait for the memory most of the time."""
     middle = len(vectors) // 2 if len(vectors) >= _MANY_ROWS else 0
     if middle:
-        other = threading.Thread(target=np.dot, args=(vectors[:middle], query, result[:middle]))
+        other = threading.Thread(target=_multiply_rows, args=(vectors[:middle], query, result[:middle]))
         other.start()
-    np.dot(vectors[middle:], query, result[middle:])
+    _multiply_rows(vectors[middle:], query, result[middle:])
     if middle:
         other.join()
+
+
+def _multiply_rows(vectors: NDArray[np.float32], query: NDArray[np.float32], result: NDArray[np.float32]) -> None:
+    with np.errstate(invalid="ignore", over="ignore"):  # of one thread; the products are checked, so no warning
+        np.dot(vectors, query, result)

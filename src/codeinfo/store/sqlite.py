@@ -9,7 +9,6 @@ start meanwhile.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import threading
@@ -22,8 +21,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import apsw
 
 from codeinfo.ports import FileSymbols
+from codeinfo.private_files import private_folder, try_lock
 from codeinfo.store.connections import Connections, load_meta
-from codeinfo.store.faults import Damage, Replaced, VectorsGone, refuse_marked, translated
+from codeinfo.store.faults import Damage, Replaced, VectorsGone, check_vector_file, refuse_marked, translated
 from codeinfo.store.rows import definition_from_row, import_from_row
 from codeinfo.store.schema import SCHEMA_VERSION, TABLES
 from codeinfo.types import FileKind, IndexedFile, ManifestRow, Skip, SourceFile
@@ -56,7 +56,7 @@ class SqliteStore:
         self._connections = Connections(folder / "index.db", SCHEMA_VERSION)
         if recipe is not None:
             with translated(folder):
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                private_folder(folder)
         self._hold = Hold(folder)
         refuse_marked(folder)
         with translated(folder):
@@ -198,6 +198,21 @@ class SqliteStore:
         with self._connections.reading() as db:
             return content_digest(db, self._arrays_of(db))
 
+    def check_vector_files(self) -> None:
+        """Whether each vector file is there, in its size, without reading any; raises IndexDamaged."""
+        query = "SELECT vector_file, row_count * dimension * 4 FROM segments WHERE vector_file != '' AND row_count > 0"
+        for attempt in range(_SNAPSHOT_TRIES):
+            with self._connections.reading() as db:
+                try:
+                    listed: list[Any] = db.execute(query).fetchall()
+                    for name, size in listed:
+                        check_vector_file(self.folder / name, size)
+                except VectorsGone:
+                    if attempt == _SNAPSHOT_TRIES - 1:
+                        raise
+                    continue
+                return
+
     def verify(self) -> None:
         """Read everything once and check it; raises IndexDamaged."""
         from codeinfo.store.check import problem
@@ -265,10 +280,10 @@ class Hold:
         self._handle = -1
         try:
             self._handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            fcntl.flock(self._handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            if not os.path.samestat(os.fstat(self._handle), os.stat(folder)):
+            locked = try_lock(self._handle, folder, shared=True)  # whoever removes a build locks it first
+            if not locked or not os.path.samestat(os.fstat(self._handle), os.stat(folder)):
                 raise Replaced(folder)
-        except (FileNotFoundError, BlockingIOError):  # whoever removes a build locks it first
+        except FileNotFoundError:
             raise Replaced(folder) from None
 
     def is_of(self, folder: Path) -> bool:

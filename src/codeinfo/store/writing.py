@@ -12,10 +12,11 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
+from codeinfo.private_files import open_private
 from codeinfo.store.connections import one
 from codeinfo.store.rows import chunk_row, definition_rows, import_rows, symbols_checksum
 from codeinfo.store.segments import SegmentBuilder, live_row_map, merge_postings, rows_checksum, segments_to_merge
-from codeinfo.store.snapshot import map_vectors
+from codeinfo.store.snapshot import check_vectors, map_vectors
 from codeinfo.types import IndexedFile
 
 
@@ -35,7 +36,7 @@ def write_vectors(folder: Path, blocks: Iterable[NDArray[np.float32]]) -> Vector
         return NO_VECTORS
     name, checksum = f"vectors-{os.getpid()}-{os.urandom(6).hex()}.f32", 0
     try:
-        with open(folder / name, "xb") as sink:
+        with open(open_private(folder / name, os.O_WRONLY | os.O_EXCL), "wb") as sink:
             for block in blocks:
                 data = np.ascontiguousarray(block, np.float32).data.cast("B")
                 checksum = crc32(data, checksum)
@@ -140,12 +141,13 @@ class Merge(NamedTuple):
     def vectors(self, db: apsw.Connection, folder: Path) -> list[NDArray[np.float32]]:
         parts = []
         for segment in self.chosen:
-            query = "SELECT row_count, vector_file, dimension FROM segments WHERE id = ?"
-            count, vector_file, dimension = one(db, query, (segment,))
+            query = "SELECT row_count, vector_file, dimension, vector_checksum FROM segments WHERE id = ?"
+            count, vector_file, dimension, checksum = one(db, query, (segment,))
             if not vector_file:
                 return []
             row_map = self.maps[segment]
             block = map_vectors(folder / vector_file, count, dimension)
+            check_vectors(block, vector_file, checksum)  # the merged file gets a new checksum, which would hide damage
             parts.append(block if row_map is None else block[row_map >= 0])
         return parts
 

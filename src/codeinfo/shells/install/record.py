@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
+
+from codeinfo.private_files import private_folder, replace_private
 
 
 class Record:
@@ -32,7 +33,5 @@ class Record:
         return content if isinstance(content, dict) else {}
 
     def _write(self, content: dict[str, str]) -> None:
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = self._path.with_suffix(".new")
-        temporary.write_text(json.dumps(content, indent=1))
-        os.replace(temporary, self._path)
+        private_folder(self._path.parent)
+        replace_private(self._path, json.dumps(content, indent=1).encode())

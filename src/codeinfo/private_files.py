@@ -1,0 +1,114 @@
+"""Files and folders of CodeInfo's own, in the user's cache and data: for this user alone, locked without endless waits,
+replaced as a whole.
+
+Modes are set after creation, since a umask may open a new folder to others or close it to its owner.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from codeinfo.errors import Busy, LocksUnsupported
+
+FOLDER_MODE = 0o700
+FILE_MODE = 0o600
+LOCK_PATIENCE_S = 3.0  # for a lock that is only ever held for milliseconds; longer means a stopped process
+_LOCK_RETRY_S = 0.02
+_NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL}
+_OWN_NAME = "codeinfo"  # of the default folders
+
+
+def private_folder(path: Path, base: Path | None = None) -> Path:
+    """Make a folder and its missing parents. Those that exist are closed to others too, up to `base`, the folder that
+    the settings name: that one may be shared for the user's own reasons, unless it has CodeInfo's own name."""
+    missing = []
+    for place in (path, *path.parents):
+        if place.exists():
+            break
+        missing.append(place)
+    for place in reversed(missing):
+        with suppress(FileExistsError):  # made by another process meanwhile
+            os.mkdir(place, FOLDER_MODE)
+            os.chmod(place, FOLDER_MODE)
+    if not path.is_dir():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+    base = base or path
+    for place in (path, *path.parents):
+        if place == base and place.name != _OWN_NAME:
+            break
+        _close_to_others(place, FOLDER_MODE)
+        if place == base:
+            break
+    return path
+
+
+def open_private(path: str | Path, flags: int) -> int:
+    """A descriptor of a file that is made if need be."""
+    handle = os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+    status = os.fstat(handle)
+    if stat.S_IMODE(status.st_mode) != FILE_MODE and status.st_uid == os.geteuid():
+        os.fchmod(handle, FILE_MODE)
+    return handle
+
+
+def touch_private(path: Path) -> None:
+    """Make an empty file, for libraries that would make it with a mode of their own. SQLite's other files follow it."""
+    os.close(open_private(path, os.O_RDWR))
+
+
+def write_private(path: Path, data: bytes, *, sync: bool = False) -> None:
+    with open(open_private(path, os.O_WRONLY | os.O_TRUNC), "wb") as sink:
+        sink.write(data)
+        if sync:
+            sink.flush()
+            os.fsync(sink.fileno())
+
+
+def replace_private(path: Path, data: bytes) -> None:
+    """Write a small file so that a reader sees the old content or the new, also after a crash."""
+    temporary = path.with_name(f".{path.name}-{os.getpid()}-{os.urandom(4).hex()}")
+    try:
+        write_private(temporary, data, sync=True)
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _close_to_others(path: Path, mode: int) -> None:
+    with suppress(OSError):  # removed meanwhile, on a file system without modes, or on one that is read-only
+        status = os.stat(path)
+        if stat.S_IMODE(status.st_mode) & 0o077 and status.st_uid == os.geteuid():
+            os.chmod(path, mode)
+
+
+def try_lock(handle: int, path: str | Path, *, shared: bool = False) -> bool:
+    """Whether the lock of an open file or folder could be taken; closing it, or the end of the process, gives it up."""
+    try:
+        fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno in _NO_LOCKS:
+            raise LocksUnsupported(str(path), error.strerror) from error
+        raise
+    return True
+
+
+def wait_for_lock(handle: int, path: str | Path, patience_s: float = LOCK_PATIENCE_S) -> None:
+    """Take a lock that others hold for moments only. A holder that was stopped (Ctrl-Z) may never give it up."""
+    until = time.monotonic() + patience_s
+    while not try_lock(handle, path):
+        if time.monotonic() >= until:
+            raise Busy(
+                f"{path} is locked by another process",
+                next_step="Try again; if it stays locked, end the process that holds it, which may be a stopped one",
+            )
+        time.sleep(_LOCK_RETRY_S)

@@ -1,0 +1,103 @@
+"""Locks that somebody holds: every command says so within seconds, none waits forever."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from conftest import RunCli
+from durability_tools import index_folder, make_project
+
+SECONDS = 8.0  # to say Busy, on a machine that is shared: the patience is 3
+HOLDER = """
+import fcntl, os, sys
+handle = os.open(sys.argv[1], os.O_RDONLY)
+fcntl.flock(handle, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def held(path: Path, *, stopped: bool) -> Iterator[None]:
+    """Another process holds the lock, and may have been stopped as Ctrl-Z stops it."""
+    command = [sys.executable, "-c", HOLDER, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        if stopped:
+            os.kill(holder.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            holder.kill()
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codeinfo: RunCli) -> Path:
+    monkeypatch.setenv("CODEINFO_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("CODEINFO_EMBEDDING_PROVIDER", "scripted")
+    project = make_project(tmp_path / "project", 3)
+    (tmp_path / "documents").mkdir()
+    (tmp_path / "documents" / "page.md").write_text("# Harbour\n\nShips lie at anchor.\n")
+    assert codeinfo("docs", "add", str(tmp_path / "documents"), cwd=project).returncode == 0
+    assert codeinfo("remember", "Ships anchor here", "-r", "The water is deep", cwd=project).returncode == 0
+    return project
+
+
+def check_busy(codeinfo: RunCli, project: Path, *arguments: str) -> None:
+    started = time.monotonic()
+    done = codeinfo(*arguments, "--json", cwd=project)
+    assert time.monotonic() - started < SECONDS
+    assert done.returncode == 4, done
+    error = json.loads(done.stderr.splitlines()[-1])["error"]
+    assert error["code"] == "BUSY"
+    assert "process" in error["message"]
+    assert error["next"]
+
+
+@pytest.mark.parametrize("stopped", [False, True], ids=["busy", "stopped"])
+def test_memories_are_not_waited_for_without_end(world: Path, codeinfo: RunCli, stopped: bool) -> None:
+    with held(world / ".codeinfo", stopped=stopped):
+        check_busy(codeinfo, world, "remember", "Lights are lit at dusk", "-r", "Law")
+    assert codeinfo("remember", "Lights are lit at dusk", "-r", "Law", cwd=world).returncode == 0
+
+
+@pytest.mark.parametrize("stopped", [False, True], ids=["busy", "stopped"])
+def test_the_list_of_collections_is_not_waited_for_without_end(
+    world: Path, tmp_path: Path, codeinfo: RunCli, stopped: bool
+) -> None:
+    with held(tmp_path / "home" / "data" / "collections.lock", stopped=stopped):
+        check_busy(codeinfo, world, "docs", "remove", "documents", "--yes")
+    listed = json.loads(codeinfo("docs", "list", "--json", cwd=world).stdout)
+    assert [item["name"] for item in listed["collections"]] == ["documents"]
+    assert codeinfo("docs", "remove", "documents", "--yes", cwd=world).returncode == 0
+
+
+@pytest.mark.parametrize("stopped", [False, True], ids=["busy", "stopped"])
+def test_a_collection_that_is_being_indexed_stays_listed(
+    world: Path, tmp_path: Path, codeinfo: RunCli, stopped: bool
+) -> None:
+    (lock,) = (tmp_path / "home" / "cache" / "documents").glob("indexes/*/lock")
+    with held(lock, stopped=stopped):
+        check_busy(codeinfo, world, "docs", "remove", "documents", "--yes")
+    listed = json.loads(codeinfo("docs", "list", "--json", cwd=world).stdout)
+    assert [item["name"] for item in listed["collections"]] == ["documents"]
+
+
+@pytest.mark.parametrize("stopped", [False, True], ids=["busy", "stopped"])
+def test_an_index_is_not_waited_for(world: Path, codeinfo: RunCli, stopped: bool) -> None:
+    assert codeinfo("index", cwd=world).returncode == 0
+    (world / "new.py").write_text("def newcomer():\n    return 1\n")
+    with held(index_folder(world).path / "lock", stopped=stopped):
+        check_busy(codeinfo, world, "index")
+        check_busy(codeinfo, world, "clear", "--yes")
+        assert codeinfo("search", "newcomer", cwd=world).returncode == 0

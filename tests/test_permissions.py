@@ -1,0 +1,148 @@
+"""What CodeInfo writes is for its user alone, whatever the umask and whichever command ran first; what it needs for a
+moment is gone after a kill."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from conftest import RunCli
+from durability_tools import make_project
+
+FIRST = {
+    "index": ["index", "."],
+    "search": ["search", "steady_landmark"],
+    "ask": ["ask", "what is the steady landmark?"],
+    "remember": ["remember", "Ships anchor here", "-r", "The water is deep"],
+    "docs add": ["docs", "add", "documents"],
+    "doctor": ["doctor"],
+}
+
+
+def open_to_others(base: Path) -> list[str]:
+    """Everything below a folder, and the folder, that others may read or its owner may not."""
+    found = []
+    for path in (base, *base.rglob("*")):
+        mode = stat.S_IMODE(path.lstat().st_mode)
+        if mode != (0o700 if path.is_dir() else 0o600):
+            found.append(f"{path.relative_to(base)} {mode:o}")
+    return found
+
+
+def repository(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "page.md").write_text("# Harbour\n\nShips lie at anchor.\n")
+    for command in (["init", "-q"], ["add", "."], ["-c", "user.name=A", "-c", "user.email=a@b", "commit", "-qm", "x"]):
+        subprocess.run(["git", *command], cwd=folder, check=True)
+    return folder
+
+
+@pytest.mark.parametrize("first", FIRST)
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o277], ids=oct)
+def test_modes_depend_on_neither_umask_nor_the_first_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codeinfo: RunCli, first: str, umask: int
+) -> None:
+    home = tmp_path / "made" / "codeinfo"
+    monkeypatch.setenv("CODEINFO_HOME", str(home))
+    monkeypatch.setenv("CODEINFO_EMBEDDING_PROVIDER", "scripted")
+    project = make_project(tmp_path / "project", 2)
+    (project / "documents").mkdir()
+    (project / "documents" / "page.md").write_text("# Harbour\n\nShips lie at anchor.\n")
+    done = codeinfo(*FIRST[first], cwd=project, umask=umask)
+    assert done.returncode in (0, 3), done.stderr
+    if first == "remember":  # writes into the project, which is the team's
+        assert stat.S_IMODE((project / ".codeinfo" / "memory.json").stat().st_mode) & 0o400
+        assert codeinfo("index", ".", cwd=project, umask=umask).returncode == 0
+    assert home.exists()
+    assert open_to_others(home.parent) == []
+
+
+def test_fetched_documents_and_conversations_are_private(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codeinfo: RunCli
+) -> None:
+    home = tmp_path / "codeinfo"
+    monkeypatch.setenv("CODEINFO_HOME", str(home))
+    source = repository(tmp_path / "source")
+    assert codeinfo("docs", "add", f"git+file://{source}", cwd=tmp_path, umask=0).returncode == 0
+    assert codeinfo("docs", "ask", "where do ships lie?", cwd=tmp_path, umask=0).returncode == 0
+    assert list((home / "data").rglob("page.md"))
+    assert open_to_others(home) == []
+
+
+def test_folders_of_an_older_version_are_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codeinfo: RunCli
+) -> None:
+    cache = tmp_path / "chosen"
+    monkeypatch.setenv("CODEINFO_CACHE_DIR", str(cache))
+    monkeypatch.setenv("CODEINFO_EMBEDDING_PROVIDER", "scripted")
+    project = make_project(tmp_path / "project", 2)
+    cache.mkdir(mode=0o755)
+    (cache / "indexes").mkdir(mode=0o755)
+    assert codeinfo("index", ".", cwd=project).returncode == 0
+    assert open_to_others(cache / "indexes") == []
+    assert stat.S_IMODE(cache.stat().st_mode) == 0o755  # the user's own folder keeps the mode he gave it
+
+
+# --- temporary clones ----------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def silent_server() -> Iterator[int]:
+    """Accepts connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+def wait_for_clone(folder: Path) -> Path:
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        for found in folder.glob("codeinfo-git-*/config"):
+            return found.parent
+        time.sleep(0.05)
+    raise AssertionError("git was not started")
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setenv("CODEINFO_HOME", str(tmp_path / "codeinfo"))
+    return folder
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+def test_a_killed_fetch_leaves_no_clone(temporary: Path, tmp_path: Path, codeinfo: RunCli, how: signal.Signals) -> None:
+    source = repository(tmp_path / "source")
+    with silent_server() as port:
+        command = [sys.executable, "-m", "codeinfo", "docs", "add", f"git+http://127.0.0.1:{port}/x.git"]
+        with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, start_new_session=True) as process:
+            clone = wait_for_clone(temporary)
+            time.sleep(0.3)
+            process.send_signal(how)
+            _, err = process.communicate(timeout=10)
+            if how == signal.SIGKILL:
+                os.killpg(process.pid, signal.SIGKILL)  # git, which an unplugged machine would take with it as well
+    assert b"Traceback" not in err
+    if how == signal.SIGTERM:
+        assert process.returncode == 130
+        assert not clone.exists()
+    time.sleep(2.1)
+    assert codeinfo("docs", "add", f"git+file://{source}", cwd=tmp_path).returncode == 0
+    assert list(temporary.glob("codeinfo-git-*")) == []
+
+
+def test_a_sync_that_finds_nothing_new_leaves_no_clone(temporary: Path, tmp_path: Path, codeinfo: RunCli) -> None:
+    source = repository(tmp_path / "source")
+    assert codeinfo("docs", "add", f"git+file://{source}", cwd=tmp_path).returncode == 0
+    assert codeinfo("docs", "sync", cwd=tmp_path).returncode == 0
+    assert list(temporary.glob("codeinfo-git-*")) == []

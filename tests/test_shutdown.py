@@ -1,0 +1,91 @@
+"""A server that is told to end while it is busy: within two seconds, without a traceback, leaving no process."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY, RunCli
+from web_tools import environment_of
+
+WITHIN_S = 2.0
+CLIENTS = 16
+# Common names, so that the first answer about each takes a while.
+NAMES = ("path", "name", "text", "get", "run", "str", "value", "lines", "found", "root", "files", "add", "close")
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    for at in range(5):  # large enough that first answers take seconds
+        shutil.copytree(REPOSITORY / "src" / "codeinfo", tmp_path / "large" / f"part{at}")
+    return tmp_path / "large"
+
+
+def keep_asking(address: str, at: int, ended: threading.Event) -> None:
+    while not ended.is_set():
+        at += 1
+        operation, body = ("map", {}) if at % 4 == 0 else ("refs", {"name": NAMES[at % len(NAMES)]})
+        headers = {"content-type": "application/json"}
+        asked = urllib.request.Request(f"{address}api/v1/{operation}", json.dumps(body).encode(), headers)
+        try:
+            with urllib.request.urlopen(asked, timeout=30) as reply:
+                reply.read()
+        except (OSError, urllib.error.HTTPError):
+            ended.wait(0.05)
+
+
+def processes_of(session: int) -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == session and fields[0] != "Z":
+            found.append(path.parent.name)
+    return found
+
+
+def test_sigterm_under_load(large: Path, tmp_path: Path, codeinfo: RunCli) -> None:
+    environment = environment_of(tmp_path) | {"CODEINFO_EMBEDDING_PROVIDER": "scripted"}
+    assert codeinfo("index", str(large), env=environment).returncode == 0
+    command = [sys.executable, "-m", "codeinfo", "serve", "--port", "0"]
+    log = tmp_path / "log"
+    with log.open("wb") as sink:
+        server = subprocess.Popen(
+            command, cwd=large, env=environment, stdout=subprocess.PIPE, stderr=sink, start_new_session=True
+        )
+    assert server.stdout is not None
+    address, ended = server.stdout.readline().decode().split()[-1], threading.Event()
+    clients = [threading.Thread(target=keep_asking, args=(address, at, ended)) for at in range(CLIENTS)]
+    for client in clients:
+        client.start()
+    try:
+        time.sleep(2)
+        started = time.monotonic()
+        os.kill(server.pid, signal.SIGTERM)
+        server.wait(30)
+        took = time.monotonic() - started
+    finally:
+        ended.set()
+        server.kill()
+        for client in clients:
+            client.join()
+        server.stdout.close()
+    assert took < WITHIN_S
+    assert server.returncode == 130
+    assert "Traceback" not in log.read_text()
+    until = time.monotonic() + 5
+    while processes_of(server.pid) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert processes_of(server.pid) == []
