@@ -56,6 +56,8 @@ def test_eval_writes_paths_from_the_repositorys_root(codeinfo: RunCli, benchmark
     assert best["path"] == "src/billing.py"
     assert best["chars"] > 0
     assert best["start"] >= 1
+    assert lines[0]["status"] in ("ok", "low_confidence")
+    assert result["groups"][0]["summary"]["ok"] is not None
 
 
 def test_eval_of_whole_trees_sees_what_lies_outside_the_folder(codeinfo: RunCli, benchmark: Path) -> None:
@@ -258,6 +260,16 @@ def test_eval_from_git_asks_the_tree_before_each_commit(codeinfo: RunCli, histor
     assert outcomes["Send parcels by the cheapest carrier"]["score"]["recall10"] == 1.0
     assert result["notes"][0].startswith("asked about 2 of 9 commits")
     assert not list((own_world / "cache").rglob("*.sqlite*"))  # the indexes of old trees are gone
+
+
+def test_eval_from_git_leaves_out_blobs_that_the_clone_lacks(codeinfo: RunCli, history: Repository) -> None:
+    lost = history.git("rev-parse", "HEAD:src/many0.py")  # all eleven share the blob
+    (history.folder / ".git" / "objects" / lost[:2] / lost[2:]).unlink()
+    done = codeinfo("eval", "--from-git", str(history.folder), "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert [outcome["score"]["recall10"] for outcome in result["outcomes"]] == [1.0, 1.0]
+    assert result["notes"][1] == "blobs that the repository lacks, whose files were not indexed: 1"
 
 
 def test_eval_from_git_works_in_the_current_folder_and_leaves_it_alone(codeinfo: RunCli, history: Repository) -> None:

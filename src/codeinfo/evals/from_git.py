@@ -11,7 +11,7 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,6 +63,7 @@ class History:
     commits: tuple[Commit, ...]
     looked_at: int
     left_out: dict[str, int]
+    missing_blobs: int = 0  # of the trees that were asked: their files could not be found
 
 
 def evaluate_history(
@@ -90,7 +91,8 @@ def evaluate_history(
                 answers += ask(engine, root, [query], () if whole else CODE_FILES)
         finally:
             engine.clear(ClearRequest(paths=(str(root),)))
-    return Dataset(f"history of {name}", tuple(queries)), summed(answers, reports, held=reports[-1:]), history
+    done = summed(answers, reports, held=reports[-1:])
+    return Dataset(f"history of {name}", tuple(queries)), done, replace(history, missing_blobs=layout.missing_blobs)
 
 
 def _project(path: Path) -> str:
