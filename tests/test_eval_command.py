@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import RunCli
+from repository_tools import Repository, write
 
 from codeinfo.errors import UsageError
 from codeinfo.evals.from_git import read_history, spread
@@ -21,12 +22,6 @@ TREE = {
     "tests/test_parser.py": "def test_parse_header():\n    assert parse_header('a: b')\n",
     "README.md": "# Shop\n\nInvoices, header parsing and a cache.\n",
 }
-
-
-def write(folder: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
 
 
 # --- a dataset -----------------------------------------------------------------------------------------------------
@@ -103,33 +98,6 @@ def test_missing_things_are_named(codeinfo: RunCli, benchmark: Path) -> None:
 
 
 # --- a history -----------------------------------------------------------------------------------------------------
-
-
-class Repository:
-    """Commits with fixed dates and authors, so that a run can be repeated to the byte."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.clock = 1_700_000_000
-        folder.mkdir()
-        self.git("init", "--quiet", "--initial-branch=main", ".")
-
-    def git(self, *arguments: str, author: str = "Ada <ada@example.org>") -> str:
-        name, _, mail = author.rstrip(">").partition(" <")
-        self.clock += 60
-        date = f"{self.clock} +0000"
-        who = {"AUTHOR_NAME": name, "AUTHOR_EMAIL": mail, "COMMITTER_NAME": name, "COMMITTER_EMAIL": mail}
-        env = os.environ | {f"GIT_{key}": value for key, value in who.items()}
-        env |= {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
-        return subprocess.run(
-            ["git", *arguments], cwd=self.folder, env=env, check=True, capture_output=True, text=True
-        ).stdout.strip()
-
-    def commit(self, subject: str, files: dict[str, str], author: str = "Ada <ada@example.org>") -> str:
-        write(self.folder, files)
-        self.git("add", "--all")
-        self.git("commit", "--quiet", "--allow-empty", "-m", subject, author=author)
-        return self.git("rev-parse", "HEAD")
 
 
 @pytest.fixture
@@ -263,8 +231,7 @@ def test_eval_from_git_asks_the_tree_before_each_commit(codeinfo: RunCli, histor
 
 
 def test_eval_from_git_leaves_out_blobs_that_the_clone_lacks(codeinfo: RunCli, history: Repository) -> None:
-    lost = history.git("rev-parse", "HEAD:src/many0.py")  # all eleven share the blob
-    (history.folder / ".git" / "objects" / lost[:2] / lost[2:]).unlink()
+    history.lose("src/many0.py")  # all eleven share the blob
     done = codeinfo("eval", "--from-git", str(history.folder), "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
