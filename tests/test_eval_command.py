@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import RunCli
+from repository_tools import Repository, write
 
 from codeinfo.errors import UsageError
 from codeinfo.evals.from_git import read_history, spread
@@ -21,12 +22,6 @@ TREE = {
     "tests/test_parser.py": "def test_parse_header():\n    assert parse_header('a: b')\n",
     "README.md": "# Shop\n\nInvoices, header parsing and a cache.\n",
 }
-
-
-def write(folder: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
 
 
 # --- a dataset -----------------------------------------------------------------------------------------------------
@@ -56,6 +51,8 @@ def test_eval_writes_paths_from_the_repositorys_root(codeinfo: RunCli, benchmark
     assert best["path"] == "src/billing.py"
     assert best["chars"] > 0
     assert best["start"] >= 1
+    assert lines[0]["status"] in ("ok", "low_confidence")
+    assert result["groups"][0]["summary"]["ok"] is not None
 
 
 def test_eval_of_whole_trees_sees_what_lies_outside_the_folder(codeinfo: RunCli, benchmark: Path) -> None:
@@ -101,33 +98,6 @@ def test_missing_things_are_named(codeinfo: RunCli, benchmark: Path) -> None:
 
 
 # --- a history -----------------------------------------------------------------------------------------------------
-
-
-class Repository:
-    """Commits with fixed dates and authors, so that a run can be repeated to the byte."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.clock = 1_700_000_000
-        folder.mkdir()
-        self.git("init", "--quiet", "--initial-branch=main", ".")
-
-    def git(self, *arguments: str, author: str = "Ada <ada@example.org>") -> str:
-        name, _, mail = author.rstrip(">").partition(" <")
-        self.clock += 60
-        date = f"{self.clock} +0000"
-        who = {"AUTHOR_NAME": name, "AUTHOR_EMAIL": mail, "COMMITTER_NAME": name, "COMMITTER_EMAIL": mail}
-        env = os.environ | {f"GIT_{key}": value for key, value in who.items()}
-        env |= {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
-        return subprocess.run(
-            ["git", *arguments], cwd=self.folder, env=env, check=True, capture_output=True, text=True
-        ).stdout.strip()
-
-    def commit(self, subject: str, files: dict[str, str], author: str = "Ada <ada@example.org>") -> str:
-        write(self.folder, files)
-        self.git("add", "--all")
-        self.git("commit", "--quiet", "--allow-empty", "-m", subject, author=author)
-        return self.git("rev-parse", "HEAD")
 
 
 @pytest.fixture
@@ -195,8 +165,8 @@ def test_merges_are_left_out(history: Repository) -> None:
 
 
 def test_spread_is_even_and_takes_all_of_few() -> None:
-    assert spread(range(10), 5) == [0, 2, 4, 6, 8]  # type: ignore[arg-type]
-    assert spread(range(3), 5) == [0, 1, 2]  # type: ignore[arg-type]
+    assert spread(range(10), 5) == [0, 2, 4, 6, 8]
+    assert spread(range(3), 5) == [0, 1, 2]
 
 
 def test_a_folder_without_history_is_refused(tmp_path: Path) -> None:
@@ -258,6 +228,15 @@ def test_eval_from_git_asks_the_tree_before_each_commit(codeinfo: RunCli, histor
     assert outcomes["Send parcels by the cheapest carrier"]["score"]["recall10"] == 1.0
     assert result["notes"][0].startswith("asked about 2 of 9 commits")
     assert not list((own_world / "cache").rglob("*.sqlite*"))  # the indexes of old trees are gone
+
+
+def test_eval_from_git_leaves_out_blobs_that_the_clone_lacks(codeinfo: RunCli, history: Repository) -> None:
+    history.lose("src/many0.py")  # all eleven share the blob
+    done = codeinfo("eval", "--from-git", str(history.folder), "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert [outcome["score"]["recall10"] for outcome in result["outcomes"]] == [1.0, 1.0]
+    assert result["notes"][1] == "blobs that the repository lacks, whose files were not indexed: 1"
 
 
 def test_eval_from_git_works_in_the_current_folder_and_leaves_it_alone(codeinfo: RunCli, history: Repository) -> None:

@@ -32,7 +32,7 @@ def answer(*found: str | Found, id: str = "q", took_ms: float | None = None) -> 
 
 def one(ndcg10: float = 0.0, **more: Any) -> Score:
     named = ("file10", "recall10", "mrr10", "top1", "top3", "spec", "first_tokens", "recall500", "recall1000")
-    figures = dict.fromkeys(named, 0.0) | {"recall2000": 0.0, "chars": 0, "shown": None}
+    figures = dict.fromkeys((*named, "recall2000", "top5", "top10"), 0.0) | {"chars": 0, "shown": None}
     return Score(ndcg10=ndcg10, **{**figures, **more})
 
 
@@ -116,6 +116,40 @@ def test_tokens_are_counted_until_a_right_line_is_shown() -> None:
     assert summarise([one()]).shown is None
 
 
+def test_a_right_file_among_the_first_five_and_ten() -> None:
+    names = [f"{number}.py" for number in range(1, 11)]
+    fifth, sixth = (score(query(name), answer("1.py", *names)) for name in ("5.py", "6.py"))
+    assert (fifth.top3, fifth.top5, fifth.top10) == (0, 1, 1), "a repeated file uses up no place"
+    assert (sixth.top5, sixth.top10) == (0, 1)
+    assert score(query("z.py"), answer(*names)).top10 == 0
+
+
+def test_functions_are_found_by_changed_lines_or_the_definition_around_them() -> None:
+    changed = Target("a.py", spans=((20, 22), (60, 60)))
+    within = Target("b.py", spans=((5, 5),), functions=((1, 30),))
+    wanted = query(changed, within, "c.py")  # the last tells no lines, and is not counted
+
+    def found(*results: Found) -> tuple[int, int]:
+        got = score(wanted, answer(*results))
+        return got.functions, got.functions_found
+
+    assert found(Found("a.py", 22, 40), Found("b.py", 30, 50)) == (2, 2)
+    assert found(Found("a.py", 23, 59), Found("b.py", 31, 50), Found("c.py", 20, 22)) == (2, 0)
+    assert found(*(Found("z.py", 1, 2) for _ in range(10)), Found("a.py", 20, 20)) == (2, 0), "only ten results count"
+    assert score(wanted, answer(Found("a.py", 23, 59))).ndcg10 > 0, "any result of the file is right"
+    assert summarise([one(functions=3, functions_found=1), one(functions=1, functions_found=1)]).function10 == 0.5
+    assert summarise([one()]).function10 is None
+
+
+def test_trusted_answers_and_how_many_of_them_are_right() -> None:
+    assert score(query("a.py"), Answer("q", (Found("a.py"),), None, "ok")).ok is True
+    assert score(query("a.py"), Answer("q", (), None, "low_confidence")).ok is False
+    assert score(query("a.py"), answer("a.py")).ok is None
+    summary = summarise([one(ok=True, top3=1.0), one(ok=True), one(ok=False, top3=1.0), one(ok=None, top3=1.0)])
+    assert (summary.ok, summary.ok_top3) == (pytest.approx(2 / 3), 0.5)
+    assert (summarise([one(ok=False)]).ok_top3, summarise([one()]).ok) == (None, None)
+
+
 def test_spec_contamination_is_two_tests_among_the_first_three_files() -> None:
     assert score(query("a.py"), answer("a.py", "tests/test_a.py", "b.py")).spec == 0
     assert score(query("a.py"), answer("a.py", "tests/test_a.py", "src/b.spec.ts")).spec == 1
@@ -162,6 +196,16 @@ def test_benchmark_format(tmp_path: Path) -> None:
     assert dataset.gates == ()
 
 
+def test_targets_may_tell_changed_lines_and_functions(tmp_path: Path) -> None:
+    file = tmp_path / "bugs.jsonl"
+    target = {"path": "a.py", "spans": [[3, 4], [9, 9]], "functions": [[1, 12]]}
+    file.write_text(json.dumps(BENCHMARK | {"targets": [target]}))
+    assert datasets.load(file).queries[0].targets == (Target("a.py", spans=((3, 4), (9, 9)), functions=((1, 12),)),)
+    file.write_text(json.dumps(BENCHMARK | {"targets": [target | {"spans": [[3]]}]}))
+    with pytest.raises(UsageError, match="is no dataset"):
+        datasets.load(file)
+
+
 def test_fixture_format(tmp_path: Path) -> None:
     file = tmp_path / "fixture.json"
     rows = [
@@ -199,7 +243,7 @@ def test_what_is_no_dataset_says_so(tmp_path: Path, content: str) -> None:
 
 def test_results_file_is_what_scorers_read(tmp_path: Path) -> None:
     file = tmp_path / "results.jsonl"
-    answers = [answer("a.py", Found("b.py", 1, 9, 100, (3, 5)), took_ms=1.5), answer(id="empty")]
+    answers = [answer("a.py", Found("b.py", 1, 9, 100, (3, 5)), took_ms=1.5), Answer("empty", (), None, "ok")]
     run.write_results(file, answers)
     first = json.loads(file.read_text().splitlines()[0])
     result = {"path": "a.py", "start": 1, "end": 9, "chars": 100, "shown": None}

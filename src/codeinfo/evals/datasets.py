@@ -1,6 +1,6 @@
 """Questions with known answers, read from the two formats in use.
 
-a folder with queries.jsonl and repos.tsv   many repositories, targets are paths, some with line spans
+a folder with queries.jsonl and repos.tsv   many repositories, targets are paths, some with lines
 a JSON file with {"queries": […]}           one repository, targets are parts of paths (codebase-context's fixtures)
 """
 
@@ -19,15 +19,25 @@ WHOLE_TREE = "-"  # in repos.tsv: index the whole repository
 FIXTURE_GATE = ("top1", 0.7)  # what a fixture must reach unless another gate is named
 
 
+Span = tuple[int, int]  # first and last line
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A file that answers a query: by its path, or by any of `patterns` within it and none of `unwanted`."""
+    """A file that answers a query: by its path, or by any of `patterns` within it and none of `unwanted`.
+
+    `start` and `end` are the lines of the answer: a result elsewhere in the file is wrong. `spans` are lines that a
+    change touched and `functions` those of the definitions around them: any result of the file is right, and whether
+    one has the function is a figure of its own.
+    """
 
     path: str = ""
     start: int | None = None
     end: int | None = None
     patterns: tuple[str, ...] = ()  # lowercase, as is `unwanted`
     unwanted: tuple[str, ...] = ()
+    spans: tuple[Span, ...] = ()
+    functions: tuple[Span, ...] = ()
 
     def is_file(self, path: str) -> bool:
         if not self.patterns:
@@ -42,6 +52,14 @@ class Target:
         if self.start is None or self.end is None or start is None or end is None:
             return True
         return start <= self.end and end >= self.start
+
+    def has_function(self, path: str, start: int | None, end: int | None) -> bool:
+        """The same file, and a line of what was changed or of a definition around it."""
+        if not self.is_file(path):
+            return False
+        if start is None or end is None:
+            return True
+        return any(start <= last and end >= first for first, last in (*self.spans, *self.functions))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,15 +118,28 @@ def _benchmark_queries(text: str) -> Iterator[Query]:
         if not line.strip():
             continue
         row = json.loads(line)
-        targets = (Target(t["path"], t.get("start_line"), t.get("end_line")) for t in row["targets"])
         yield Query(
             id=str(row["id"]),
             text=row["query"],
-            targets=tuple(targets),
+            targets=tuple(map(_target, row["targets"])),
             repo=row.get("repo", ""),
             language=row.get("language", ""),
             category=row.get("category", ""),
         )
+
+
+def _target(row: Mapping[str, Any]) -> Target:
+    return Target(
+        row["path"],
+        row.get("start_line"),
+        row.get("end_line"),
+        spans=_spans(row.get("spans", ())),
+        functions=_spans(row.get("functions", ())),
+    )
+
+
+def _spans(rows: Any) -> tuple[Span, ...]:
+    return tuple((int(first), int(last)) for first, last in rows)
 
 
 def _roots(path: Path) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from codeinfo.requests import Progress
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
     from codeinfo.evals.datasets import Dataset
+    from codeinfo.evals.from_git import History
     from codeinfo.evals.run import Run
 
 ProgressSink = Callable[[Progress], None]
@@ -55,9 +56,7 @@ def _answered(
 
         path = Path(request.dataset or ".")
         dataset, done, history = evaluate_history(engine, path, request.commits, whole=request.whole, progress=progress)
-        left_out = ", ".join(f"{count} {rule}" for rule, count in sorted(history.left_out.items()))
-        note = f"asked about {len(history.commits)} of {history.looked_at} commits; left out: {left_out or 'none'}"
-        return dataset, done, (note,)
+        return dataset, done, tuple(_notes(history))
     if not request.dataset or not request.trees:
         raise UsageError(
             "a dataset and its trees are needed", next_step="Name them, as in `codeinfo eval DATASET --trees DIR`."
@@ -66,6 +65,13 @@ def _answered(
     if request.repos:
         dataset = dataset.of_repositories(request.repos)
     return dataset, run.run(engine, dataset, Path(request.trees), whole=request.whole, progress=progress), ()
+
+
+def _notes(history: History) -> Iterator[str]:
+    left_out = ", ".join(f"{count} {rule}" for rule, count in sorted(history.left_out.items()))
+    yield f"asked about {len(history.commits)} of {history.looked_at} commits; left out: {left_out or 'none'}"
+    if history.missing_blobs:
+        yield f"blobs that the repository lacks, whose files were not indexed: {history.missing_blobs}"
 
 
 def _older_runs(files: tuple[str, ...]) -> dict[str, dict[str, Answer]]:

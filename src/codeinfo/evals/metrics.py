@@ -2,7 +2,8 @@
 
 Binary relevance, the first ten results. `ndcg10` looks at the list as returned: a repeated file uses up ranks, a target
 with a line span needs an overlap, two targets at one rank count once. `shown`, `first_tokens` and the recalls within a
-budget look at what a reader sees: the lines that are shown, in order. All else looks at files, each at its first entry.
+budget look at what a reader sees: the lines that are shown, in order. `function10` looks at the lines of whole results.
+All else looks at files, each at its first entry.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from codeinfo.sources.languages import kind_of, language_of
 from codeinfo.types import FileKind
 
 DEPTH = 10
+OK = "ok"  # what a search says of an answer that it trusts
 CHARS_PER_TOKEN = 4  # close enough for code across tokenizers; only ratios are read from it
 
 
@@ -41,6 +43,11 @@ class Answer:
     id: str
     found: tuple[Found, ...]
     took_ms: float | None = None
+    status: str = ""  # how sure the search was: "ok" or "low_confidence"; "": it did not say
+
+    @property
+    def is_ok(self) -> bool | None:
+        return self.status == OK if self.status else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +60,8 @@ class Score:
     mrr10: float
     top1: float
     top3: float
+    top5: float
+    top10: float
     spec: float  # 1 when two or more of the first three files are tests
     chars: int
     shown: float | None  # share of the targets with lines whose first result shows one of them; None: no such result
@@ -60,6 +69,9 @@ class Score:
     recall500: float  # of the targets, within so many tokens
     recall1000: float
     recall2000: float
+    functions: int = 0  # targets that tell which lines were changed
+    functions_found: int = 0  # those of them that a result overlaps
+    ok: bool | None = None  # whether the search trusted its answer; None: it did not say
     took_ms: float | None = None
 
 
@@ -74,6 +86,8 @@ class Summary:
     mrr10: float
     top1: float
     top3: float
+    top5: float
+    top10: float
     spec: float
     chars: float
     tokens: float
@@ -82,6 +96,9 @@ class Summary:
     recall500: float
     recall1000: float
     recall2000: float
+    function10: float | None = None  # of the targets that tell which lines were changed, over all queries
+    ok: float | None = None  # of the answers that say
+    ok_top3: float | None = None  # of those that are ok
     p50_ms: float | None = None
     p95_ms: float | None = None
 
@@ -99,6 +116,7 @@ def score(query: Query, answer: Answer | None) -> Score:
     costs = [_tokens_until(target, found[:DEPTH]) for target in query.targets]
     read = [cost for cost in costs if cost is not None]
     chars = sum(hit.chars for hit in found[:DEPTH])
+    changed = [target for target in query.targets if target.spans]
 
     def recall_within(tokens: int) -> float:
         return sum(cost <= tokens for cost in read) / len(costs) if costs else 0.0
@@ -110,6 +128,8 @@ def score(query: Query, answer: Answer | None) -> Score:
         mrr10=1 / min(near) if near else 0.0,
         top1=float(1 in ranks),
         top3=float(any(rank <= 3 for rank in ranks)),
+        top5=float(any(rank <= 5 for rank in ranks)),
+        top10=float(bool(near)),
         spec=float(sum(is_test(path) for path in files[:3]) >= 2),
         chars=chars,
         shown=_shown(query.targets, found[:DEPTH]),
@@ -117,6 +137,9 @@ def score(query: Query, answer: Answer | None) -> Score:
         recall500=recall_within(500),
         recall1000=recall_within(1000),
         recall2000=recall_within(2000),
+        functions=len(changed),
+        functions_found=sum(_finds_function(target, found[:DEPTH]) for target in changed),
+        ok=answer.is_ok if answer else None,
         took_ms=answer.took_ms if answer else None,
     )
 
@@ -124,6 +147,7 @@ def score(query: Query, answer: Answer | None) -> Score:
 def summarise(scores: Sequence[Score]) -> Summary:
     times = sorted(score.took_ms for score in scores if score.took_ms is not None)
     chars = mean(score.chars for score in scores)
+    functions = sum(score.functions for score in scores)
     return Summary(
         n=len(scores),
         ndcg10=mean(score.ndcg10 for score in scores),
@@ -132,14 +156,19 @@ def summarise(scores: Sequence[Score]) -> Summary:
         mrr10=mean(score.mrr10 for score in scores),
         top1=mean(score.top1 for score in scores),
         top3=mean(score.top3 for score in scores),
+        top5=mean(score.top5 for score in scores),
+        top10=mean(score.top10 for score in scores),
         spec=mean(score.spec for score in scores),
         chars=chars,
         tokens=chars / CHARS_PER_TOKEN,
-        shown=mean(shown) if (shown := [score.shown for score in scores if score.shown is not None]) else None,
+        shown=_mean_or_none(score.shown for score in scores if score.shown is not None),
         first_tokens=mean(score.first_tokens for score in scores),
         recall500=mean(score.recall500 for score in scores),
         recall1000=mean(score.recall1000 for score in scores),
         recall2000=mean(score.recall2000 for score in scores),
+        function10=sum(score.functions_found for score in scores) / functions if functions else None,
+        ok=_mean_or_none(score.ok for score in scores if score.ok is not None),
+        ok_top3=_mean_or_none(score.top3 for score in scores if score.ok),
         p50_ms=percentile(times, 0.5),
         p95_ms=percentile(times, 0.95),
     )
@@ -159,6 +188,11 @@ def mean(values: Iterable[float]) -> float:
     return sum(collected) / len(collected) if collected else 0.0
 
 
+def _mean_or_none(values: Iterable[float]) -> float | None:
+    collected = list(values)
+    return mean(collected) if collected else None
+
+
 def percentile(ordered: Sequence[float], share: float) -> float | None:
     """By linear interpolation between the neighbours; None of nothing."""
     if not ordered:
@@ -175,6 +209,10 @@ def is_test(path: str) -> bool:
 
 def _first(target: Target, found: Sequence[Found]) -> int | None:
     return next((rank for rank, hit in enumerate(found, 1) if target.covers(hit.path, hit.start, hit.end)), None)
+
+
+def _finds_function(target: Target, found: Sequence[Found]) -> bool:
+    return any(target.has_function(hit.path, hit.start, hit.end) for hit in found)
 
 
 def _tokens_until(target: Target, found: Sequence[Found]) -> float | None:

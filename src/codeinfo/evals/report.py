@@ -12,8 +12,9 @@ from codeinfo.evals.requests import Group, Outcome
 Row = tuple[str, ...]
 
 COLUMNS = (
-    *("n", "ndcg10", "file10", "recall10", "mrr10", "top1", "top3", "spec"),
-    *("chars", "tokens", "shown", "first_tokens", "recall500", "recall1000", "recall2000", "p50_ms", "p95_ms"),
+    *("n", "ndcg10", "file10", "recall10", "mrr10", "top1", "top3", "top5", "top10", "function10", "spec"),
+    *("chars", "tokens", "shown", "first_tokens", "recall500", "recall1000", "recall2000"),
+    *("ok", "ok_top3", "p50_ms", "p95_ms"),
 )
 _WHOLE = {"n", "chars", "tokens", "first_tokens"}  # shown without decimals
 _TIMES = {"p50_ms", "p95_ms"}
@@ -74,10 +75,11 @@ def figures_table(groups: Iterable[Group], by: str) -> list[Row]:
 
 
 def _figures(summary: Summary) -> list[str]:
-    return [_number(column, getattr(summary, column)) for column in COLUMNS]
+    return [formatted(column, getattr(summary, column)) for column in COLUMNS]
 
 
-def _number(column: str, value: float | None) -> str:
+def formatted(column: str, value: float | None) -> str:
+    """A figure with the decimals that its column has; a dash where nobody took it."""
     if value is None:
         return "–"
     return f"{value:.0f}" if column in _WHOLE else f"{value:.1f}" if column in _TIMES else f"{value:.4f}"

@@ -86,7 +86,8 @@ def ask(
         started = time.perf_counter()
         result = engine.search(request)
         took_ms = 1000 * (time.perf_counter() - started)
-        yield Answer(query.id, tuple(_found(prefix, hit) for hit in result.hits), round(took_ms, 3))
+        found = tuple(_found(prefix, hit) for hit in result.hits)
+        yield Answer(query.id, found, round(took_ms, 3), result.quality.status)
 
 
 def _found(prefix: str, hit: Hit) -> Found:
@@ -98,14 +99,15 @@ def _found(prefix: str, hit: Hit) -> Found:
 
 
 def write_results(path: Path, answers: Iterable[Answer]) -> None:
-    """One object a line: id, results [{path, start, end, chars, shown}], took_ms."""
+    """One object a line: id, results [{path, start, end, chars, shown}], took_ms, status."""
     with path.open("w", encoding="utf-8") as sink:
         for answer in answers:
             results = [
                 {"path": f.path, "start": f.start, "end": f.end, "chars": f.chars, "shown": f.shown}
                 for f in answer.found
             ]
-            print(json.dumps({"id": answer.id, "results": results, "took_ms": answer.took_ms}), file=sink)
+            row = {"id": answer.id, "results": results, "took_ms": answer.took_ms, "status": answer.status}
+            print(json.dumps(row), file=sink)
 
 
 def read_results(path: Path) -> dict[str, Answer]:
@@ -118,7 +120,8 @@ def read_results(path: Path) -> dict[str, Answer]:
             if line.strip():
                 row = json.loads(line)
                 found = tuple(map(_read_found, row["results"]))
-                answers[str(row["id"])] = Answer(str(row["id"]), found, row.get("took_ms"))
+                status = str(row.get("status", ""))
+                answers[str(row["id"])] = Answer(str(row["id"]), found, row.get("took_ms"), status)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{path} is no results file: {error}", next_step="It has one JSON object a line.") from error
     return answers

@@ -1,6 +1,7 @@
 """Lays out trees of a git repository in a folder, one after the other, writing only what differs.
 
-Blobs are read with `git show`, never checked out: a checkout would run the filters that the repository names.
+Blobs are read with `git show`, never checked out: a checkout would run the filters that the repository names. A clone
+may lack blobs (a partial one, or one that was cut down): their files are left out, and counted.
 """
 
 from __future__ import annotations
@@ -31,10 +32,17 @@ class Layout:
         self._repository = repository
         self._folder = folder
         self._present: dict[str, str] = {}
+        self._missing: set[str] = set()
+
+    @property
+    def missing_blobs(self) -> int:
+        """How many blobs of the trees laid out so far the repository does not have."""
+        return len(self._missing)
 
     def move_to(self, commit: str) -> None:
         """Make the folder hold the commit's tree."""
-        wanted = dict(_tree(self._repository, commit))
+        wanted, missing = _tree(self._repository, commit)
+        self._missing |= missing
         for path in self._present.keys() - wanted.keys():
             (self._folder / path).unlink()
         differing = {path: blob for path, blob in wanted.items() if self._present.get(path) != blob.sha}
@@ -53,8 +61,10 @@ def _make_room(folder: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
 
 
-def _tree(repository: Path, commit: str) -> Iterator[tuple[str, Blob]]:
-    """Every plain file of a commit that is small enough and has an honest path."""
+def _tree(repository: Path, commit: str) -> tuple[dict[str, Blob], set[str]]:
+    """Every plain file of a commit that is small enough and has an honest path, and the blobs that are not there."""
+    files: dict[str, Blob] = {}
+    missing: set[str] = set()
     listing = git.run(repository, ["ls-tree", "-r", "-l", "-z", "--full-tree", commit])
     for entry in listing.split(b"\x00"):
         if not entry:
@@ -62,8 +72,13 @@ def _tree(repository: Path, commit: str) -> Iterator[tuple[str, Blob]]:
         facts, _, name = entry.partition(b"\t")
         mode, _, sha, size = facts.decode().split()
         path = os.fsdecode(name)
-        if mode in _PLAIN_MODES and int(size) <= LARGEST and _is_honest(path):
-            yield path, Blob(sha, int(size))
+        if mode not in _PLAIN_MODES or not _is_honest(path):
+            continue
+        if not size.isdigit():  # "BAD" or "-"
+            missing.add(sha)
+        elif int(size) <= LARGEST:
+            files[path] = Blob(sha, int(size))
+    return files, missing
 
 
 def _is_honest(path: str) -> bool:
