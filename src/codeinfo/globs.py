@@ -43,7 +43,10 @@ def match_globs(paths: Sequence[str], globs: Sequence[str], where: str = "globs"
     check_globs(globs, where)
     wanted = GlobSet([glob for glob in globs if not glob.startswith("!")])
     unwanted = GlobSet([glob[1:] for glob in globs if glob.startswith("!")])
-    return [(not wanted or wanted.matches(path)) and not unwanted.matches(path) for path in paths]
+    chosen = [wanted.matches(path) for path in paths] if wanted else [True] * len(paths)
+    return (
+        [fits and not unwanted.matches(path) for fits, path in zip(chosen, paths, strict=True)] if unwanted else chosen
+    )
 
 
 class GlobSet:
@@ -62,7 +65,7 @@ class GlobSet:
         if state is None:
             *_, state = self._automaton.states(folder.split("/"))
             self._after[folder] = state
-        return self._automaton.accepts(self._automaton.step(state, name))
+        return self._automaton.ends_with(state, name)
 
 
 class PathAutomaton:
@@ -82,6 +85,12 @@ class PathAutomaton:
                 bit <<= 1
             self._accepting |= bit
             bit <<= 1
+        # A pattern never ends with `**`, so its last part stands just before the bit that accepts.
+        self._last_tests = [
+            (bits & self._accepting >> 1, compile_part(part))
+            for part, bits in places.items()
+            if bits & self._accepting >> 1
+        ]
         self._tests = [(bits, compile_part(part)) for part, bits in places.items()]
         self.start = self._with_no_folders(self.start)
 
@@ -92,6 +101,13 @@ class PathAutomaton:
             if state & bits and test(name):
                 matched |= bits
         return self._with_no_folders((state & matched) << 1 | (state & self._any_depth))
+
+    def ends_with(self, state: int, name: str) -> bool:
+        """Whether a path whose last part is `name` is accepted; a quicker `accepts(step(…))`."""
+        for bits, test in self._last_tests:  # noqa: SIM110 - a generator costs twice as much
+            if state & bits and test(name):
+                return True
+        return False
 
     def states(self, names: Sequence[str]) -> Iterator[int]:
         """The state after each of these parts."""
