@@ -11,6 +11,7 @@ import contextlib
 import logging
 import socket
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from codeinfo.shells.http_ingest import ingest_router
 from codeinfo.shells.http_pages import pages_router
 from codeinfo.shells.http_runs import Runs
 from codeinfo.shells.http_safety import LOOPBACK, Access, App, Guard, given_token, hosts_for, kept_token
+from codeinfo.shells.http_sessions import CODE_PARAMETER, Sessions, write_link_file
 from codeinfo.shells.http_state import LogLines, State
 from codeinfo.shells.mcp import http_service
 from codeinfo.shells.mcp_tools import chosen_tools
@@ -56,7 +58,7 @@ def make_app(config: Config, access: Access, allowed: tuple[Path, ...] = ()) -> 
         redoc_url=None,
         lifespan=_lifespan,
     )
-    app.state.codeinfo = _state(config, access, allowed)
+    app.state.codeinfo = _state(config, allowed)
     app.openapi = partial(_document, app.openapi)  # type: ignore[method-assign]
     engine = app.state.codeinfo.engine
     app.state.mcp = http_service(config, chosen_tools(MCP_SETS), lambda: engine, app.state.codeinfo.root_of)
@@ -74,7 +76,7 @@ def make_app(config: Config, access: Access, allowed: tuple[Path, ...] = ()) -> 
     app.router.routes.append(Route("/mcp", endpoint=app.state.mcp.app))  # a mount alone would redirect there
     app.mount("/mcp", app.state.mcp.app)
     reads = access.reads | http_operations.read_paths() | http_contract.READS
-    return Guard(app, Access(access.hosts, access.token, reads, access.private))
+    return Guard(app, replace(access, reads=reads))
 
 
 def _document(described: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -86,7 +88,7 @@ def _document(described: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     return document
 
 
-def _state(config: Config, access: Access, allowed: tuple[Path, ...]) -> State:
+def _state(config: Config, allowed: tuple[Path, ...]) -> State:
     engine = Engine(config, lasting=True)
     bell = Bell()
     here = Path.cwd().resolve()
@@ -95,7 +97,6 @@ def _state(config: Config, access: Access, allowed: tuple[Path, ...]) -> State:
         ingest=Ingest(engine, bell.ring),
         runs=Runs(engine),
         logs=LogLines(),
-        token=access.token,
         allowed=tuple(folder.resolve() for folder in allowed) or (here,),
         here=here,
         queue_bell=bell,
@@ -142,15 +143,18 @@ def serve(config: Config, *, host: str, port: int, allowed: tuple[str, ...], tok
     token = given_token(Path(token_file)) if token_file else kept_token(config.paths.data_dir)
     listener = _listener(host, port)
     real_port = listener.getsockname()[1]
-    access = Access(hosts_for(host, real_port), token, private=bool(token_file))
-    app = make_app(config, access, tuple(Path(folder).expanduser() for folder in allowed))
     address = f"http://{host if ':' not in host else f'[{host}]'}:{real_port}/"
+    link = f"{address}?{CODE_PARAMETER}="
+    sessions = Sessions(token, lambda code: print(f"  pages in another browser, once: {link}{code}", flush=True))
+    access = Access(hosts_for(host, real_port), token, private=bool(token_file), sessions=sessions)
+    app = make_app(config, access, tuple(Path(folder).expanduser() for folder in allowed))
     print(f"CodeInfo is served at {address}", flush=True)
-    print(f"  pages {address}   API {address}docs   MCP {address}mcp/", flush=True)
+    print(f"  API {address}docs   MCP {address}mcp/", flush=True)
+    print(f"  pages, in your browser, once: {link}{sessions.code}", flush=True)
     if open_page:
         import webbrowser
 
-        webbrowser.open(address)
+        webbrowser.open(write_link_file(config.paths.data_dir, f"{link}{sessions.code}").as_uri())
     settings = uvicorn.Config(
         app,
         log_level="warning",

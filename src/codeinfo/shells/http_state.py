@@ -63,7 +63,6 @@ class State:
     ingest: Ingest
     runs: Runs
     logs: LogLines
-    token: str
     allowed: tuple[Path, ...]
     here: Path
     queue_bell: Bell
