@@ -125,10 +125,12 @@ class Address(str):
 
 
 @contextlib.contextmanager
-def served(folder: Path, home: Path, *options: str, **environment: str) -> Iterator[Address]:
-    """The real program on a free port; yields its address."""
+def served(folder: Path, home: Path, *options: str, descriptors: int = 0, **environment: str) -> Iterator[Address]:
+    """The real program on a free port, which may open so many files; yields its address."""
     env = environment_of(home)
     command = [sys.executable, "-m", "codeinfo", "serve", "--port", "0", *options]
+    if descriptors:
+        command = ["sh", "-c", f'ulimit -n {descriptors} && exec "$@"', "sh", *command]
     process = subprocess.Popen(
         command, cwd=folder, env=env | environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )

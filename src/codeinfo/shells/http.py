@@ -27,6 +27,14 @@ from codeinfo.engine.ingest import Ingest
 from codeinfo.errors import UsageError
 from codeinfo.shells import http_contract, http_operations
 from codeinfo.shells.http_chat import chat_router
+from codeinfo.shells.http_connections import (
+    ACCEPTED_AT_ONCE,
+    WAITING_TO_BE_ACCEPTED,
+    BoundedServer,
+    allowed_connections,
+    bounded_protocol,
+    report_quietly,
+)
 from codeinfo.shells.http_errors import add_handlers
 from codeinfo.shells.http_events import Bell
 from codeinfo.shells.http_html import add_unknown_page
@@ -42,7 +50,6 @@ from codeinfo.shells.mcp_tools import chosen_tools
 STATIC = Path(__file__).parent / "web" / "static"
 MCP_SETS = ("search", "edit", "answers", "agents", "docs")
 KEEP_ALIVE_S = 15
-MOST_CONNECTIONS = 2000
 EVERY_ADDRESS = ("", "0.0.0.0", "::")
 
 log = logging.getLogger(__name__)
@@ -109,10 +116,13 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     logging.getLogger("codeinfo").addHandler(state.logs)
     logging.getLogger("codeinfo").setLevel(logging.INFO)
     state.ingest.start()
+    asyncio.get_running_loop().set_exception_handler(report_quietly)
+    watching = asyncio.create_task(state.loop_watch.run())
     try:
         async with app.state.mcp.running():
             yield
     finally:
+        watching.cancel()
         logging.getLogger("codeinfo").removeHandler(state.logs)
         await asyncio.to_thread(_close, state)
 
@@ -162,10 +172,11 @@ def serve(config: Config, *, host: str, port: int, allowed: tuple[str, ...], tok
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=3,
-        limit_concurrency=MOST_CONNECTIONS,
+        http=bounded_protocol(allowed_connections()),
+        backlog=ACCEPTED_AT_ONCE,
         ws="none",
     )
-    uvicorn.Server(settings).run(sockets=[listener])
+    BoundedServer(settings).run(sockets=[listener])
 
 
 def _listener(host: str, port: int) -> socket.socket:
@@ -175,7 +186,7 @@ def _listener(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        listener.listen(1024)
+        listener.listen(WAITING_TO_BE_ACCEPTED)
     except OSError as error:
         listener.close()
         raise UsageError(

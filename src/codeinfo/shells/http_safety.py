@@ -12,6 +12,7 @@ import contextlib
 import hmac
 import os
 import secrets
+from collections import Counter
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,11 @@ TOKEN_HEADER = "x-codeinfo-token"
 LEAST_TOKEN = 16  # characters
 MAX_BODY_BYTES = 1_000_000
 BODY_SECONDS = 20.0  # within which a request's body must have arrived
+# What decides about a request: of two, whoever stands in between may look at the other one.
+ONLY_ONCE = tuple(
+    b"origin authorization cookie x-codeinfo-token sec-fetch-site sec-fetch-mode sec-fetch-dest content-length"
+    b" content-type transfer-encoding".split()
+)
 PAGES = frozenset({"/", "/panel", "/docs"})  # and all below /ui/
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 CSP = "; ".join(
@@ -149,6 +155,10 @@ class Guard:
         hosts = [value for name, value in scope["headers"] if name.lower() == b"host"]
         if len(hosts) != 1 or headers["host"].lower() not in self._access.hosts:
             return 421, "HOST_REFUSED", "this server does not answer to that host name", "Use the address it printed"
+        names = Counter(name.lower() for name, _ in scope["headers"])
+        if twice := next((name for name in ONLY_ONCE if names[name] > 1), None):
+            what = f"{twice.decode()} is there {names[twice]} times, and only one of them could count"
+            return 400, "DUPLICATE_HEADER", what, "Send it once"
         origin = headers.get("origin")
         if origin is not None and origin.lower() not in self._access.origins:
             return 403, "ORIGIN_REFUSED", "pages of other origins are not answered", "Use this server's own pages"
