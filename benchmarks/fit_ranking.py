@@ -137,7 +137,8 @@ def collect(engine: Engine, dataset: datasets.Dataset, trees: Path, *, roots: bo
         keeper = engine.upkeep(root)
         store, embedder, commits = keeper.live_store(), keeper.embedder, keeper.commits()
         assert store is not None, "it was just made"
-        assert embedder is not None and reads_words(embedder), "the weights are those of the built-in model"
+        assert embedder is not None, "the index must have vectors"
+        assert reads_words(embedder), "the weights are those of the built-in model"
         prefix = f"{folder}/" if folder else ""
         with store.snapshot() as view:
             options = SearchOptions(

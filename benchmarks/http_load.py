@@ -156,9 +156,10 @@ print(json.dumps([times, errors]))
         return {"sessions": sessions, "grew_mb": round(self._resident_mb() - before, 1), "resident_mb": before}
 
     def _sessions(self, count: int) -> None:
+        token = (Config.load().paths.data_dir / "web-token").read_text()
         for number in range(count):
             connection = http.client.HTTPConnection(self._host, timeout=30)
-            connection.request("GET", "/")
+            connection.request("GET", "/", headers={"X-CodeInfo-Token": token})
             connection.getresponse().read()
             self._search(connection, number)
             connection.close()

@@ -26,7 +26,7 @@ MAX_LINES = 450
 LEVELS = (
     ("frozen", "kept"),
     ("types", "errors"),
-    ("requests", "jsonable", "private_files", "settings", "ports", "tokens"),
+    ("requests", "jsonable", "private_files", "settings", "ports", "tokens", "globs"),
     ("config",),
     ("rank", "graph", "knowledge", "sources"),
     ("search", "enrich", "index", "store", "providers", "collections"),

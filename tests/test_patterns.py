@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from pathlib import Path
 
@@ -11,12 +10,13 @@ from team_tools import DAY, NOW, build_team, engine_of
 
 from codeinfo.engine import Engine
 from codeinfo.errors import UsageError
+from codeinfo.index.queries import OwnPatterns
 from codeinfo.knowledge.code_text import CodeText
 from codeinfo.knowledge.detector import Detector
 from codeinfo.knowledge.detectors import BUILT_IN
 from codeinfo.knowledge.matching import Matcher
 from codeinfo.knowledge.needles import Needles
-from codeinfo.knowledge.own_patterns import check_expression, own_detectors
+from codeinfo.knowledge.own_patterns import own_detectors
 from codeinfo.knowledge.patterns import guidance
 from codeinfo.knowledge.trends import trend
 from codeinfo.requests.knowledge import PATTERN_CATEGORIES, PatternHistory, PatternReport, PatternsRequest
@@ -244,28 +244,6 @@ def test_a_project_adds_its_own(team: Path) -> None:
     assert (own.name, own.files, own.trend) == ("store calls", 2, "Rising")  # shipping.py and reports.py, not the test
 
 
-@pytest.mark.parametrize("expression", ["(a+)+b", "(a|b)*", r"(a)\1", "(?P<n>a)(?P=n)", "a*b*c*d*", "(", "(a){9}"])
-def test_expressions_that_could_run_away_are_refused(expression: str) -> None:
-    with pytest.raises(UsageError, match="here"):
-        check_expression(expression, "here")
-
-
-@pytest.mark.parametrize("expression", [r"class \w+Repository", r"^\s*from \S+ import .*Service", r"\(a\)+", "[(a)*]+"])
-def test_plain_expressions_are_taken(expression: str) -> None:
-    check_expression(expression, "here")
-    assert re.compile(expression)
-
-
-def test_a_slow_expression_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codeinfo.knowledge.matching.OWN_SECONDS", 0.2)
-    table = {"name": "slow", "category": "logging", "language": "python", "regex": ".*a.*b.*c"}
-    matcher = Matcher(own_detectors([table]))
-    started = time.perf_counter()
-    matcher.uses(("a" * 100 + "b" * 99 + "\n") * 5_000, "python", "a.py")
-    assert matcher.gave_up
-    assert time.perf_counter() - started < 20
-
-
 @pytest.mark.parametrize(
     ("table", "says"),
     [
@@ -279,7 +257,7 @@ def test_a_slow_expression_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_wrong_table_is_refused(table: dict[str, object], says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        own_detectors([table])
+        own_detectors([table], OwnPatterns())
 
 
 def test_needles_are_found_wherever_they_stand() -> None:

@@ -13,8 +13,9 @@ import pytest
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.engine.searching import CHARS_PER_TOKEN, matching
+from codeinfo.engine.searching import CHARS_PER_TOKEN
 from codeinfo.errors import NotFound, UsageError
+from codeinfo.globs import match_globs
 from codeinfo.requests import SearchRequest, SimilarRequest
 from codeinfo.types import Hit, SearchResult
 
@@ -170,7 +171,7 @@ def test_languages(search: Search) -> None:
 def test_globs(search: Search, globs: tuple[str, ...], expected: set[str]) -> None:
     found = set(paths(search("failed request connection", globs=globs)))
     assert found <= expected
-    assert matching(list(FILES), globs) == [path in expected for path in FILES]
+    assert match_globs(list(FILES), globs) == [path in expected for path in FILES]
 
 
 def test_kinds_of_files(search: Search) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import apsw
 import pytest
-from web_tools import SLOW, commit, first_search, make_project, script, served
+from web_tools import SLOW, Address, commit, first_search, make_project, script, served
 
 from codeinfo.providers.testserver import ScriptedServer, Trouble
 
@@ -30,7 +30,7 @@ TIMEOUT_MS = 20_000
 class World:
     """A server with one project, and another folder to add."""
 
-    address: str
+    address: Address
     project: Path
     other: Path
 
@@ -73,6 +73,8 @@ def page(world: World, browser: Browser) -> Iterator[Page]:
     context.set_default_timeout(TIMEOUT_MS)
     made = context.new_page()
     problems: list[str] = []
+    made.goto(world.address.link())
+    made.wait_for_url(f"{world.address}/")
     made.on("pageerror", lambda error: problems.append(str(error)))
     made.on("console", lambda line: problems.append(line.text) if line.type == "error" else None)
     yield made
@@ -228,6 +230,8 @@ def test_tool_rows_are_there_after_the_server_was_restarted(tmp_path: Path, brow
     with Model(script) as model:
         options = ("--set", f"llm.base_url={model.url}", "--set", "llm.discover=false")
         with served(project, tmp_path / "home", *options) as address:
+            page.goto(address.link())
+            page.wait_for_url(f"{address}/")
             page.goto(f"{address}/ui/chat")
             ask(page, "how does transfer move money?")
             expect(page.locator(".turn.assistant[data-status=ok]")).to_be_visible()

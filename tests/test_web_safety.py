@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
-from web_tools import HOST, PORT, TOKEN, client, index, token
+from web_tools import HOST, PORT, TOKEN, client, index, served, token
 
 from codeinfo.errors import UsageError
 from codeinfo.shells.http_safety import CSP, MAX_BODY_BYTES, given_token, hosts_for, kept_token
+from codeinfo.shells.http_sessions import SESSION_SECONDS, Sessions, set_cookie
 from codeinfo.shells.http_text import code_lines, markdown_html
 from codeinfo.shells.operations import operation, operation_names
 
@@ -89,20 +94,127 @@ def test_other_addresses_need_a_token_for_everything(project: Path) -> None:
         serve(Config.load({}, project), host="0.0.0.0", port=0, allowed=(), token_file="", open_page=False)
     with pytest.raises(UsageError, match="stands for every address"):
         serve(Config.load({}, project), host="0.0.0.0", port=0, allowed=(), token_file="x", open_page=False)
-    with client(project, private=True) as web:
+    with client(project, private=True, entered=False) as web:
         refused = web.get("/", headers={"accept": "text/html"})
         assert refused.status_code == 401
-        assert refused.headers["content-type"].startswith("text/plain")
-        assert "?token=" in refused.text  # a person learns how to get in
+        assert refused.headers["content-type"].startswith("text/html")
+        assert "codeinfo serve" in refused.text  # a person learns how to get in
         assert web.get("/").json()["error"]["code"] == "TOKEN_REQUIRED"
+        assert "?token=" in web.get("/").json()["error"]["next"]
         assert web.get("/version").status_code == 401
         assert web.get("/version", headers=token()).status_code == 200
-        entered = web.get(f"/?token={TOKEN}", follow_redirects=False)
-        assert entered.status_code == 303
+        assert web.get("/?token=wrong").status_code == 401
+        entered = web.get(f"/?token={TOKEN}")
+        assert entered.status_code == 200
         assert "HttpOnly" in entered.headers["set-cookie"]
         assert "SameSite=Strict" in entered.headers["set-cookie"]
+        assert TOKEN not in entered.headers["set-cookie"]
         assert web.get("/").status_code == 200  # the client keeps the cookie
         assert web.get("/?token=wrong").status_code == 200  # the cookie is enough, a wrong one gives none
+        assert web.post("/ingest/start", json={}).status_code == 401  # to change something the page's token is needed
+
+
+PAGES = (
+    "/",
+    "/panel",
+    "/docs",
+    "/ui/chat",
+    "/ui/agents",
+    "/ui/projects",
+    "/ui/projects/queue",
+    "/ui/map",
+    "/ui/health",
+)
+
+
+def test_pages_are_shown_to_who_opened_the_link_and_to_nobody_else(project: Path) -> None:
+    with client(project, entered=False) as web:
+        for path in (*PAGES, "/nothing"):
+            for accept in ("text/html", "*/*"):
+                reply = web.get(path, headers={"accept": accept})
+                assert reply.status_code == (404 if path == "/nothing" else 401), path
+                assert TOKEN not in reply.text
+                assert "set-cookie" not in reply.headers
+        for path in ("/?code=", "/?code=wrong", f"/?code={TOKEN}", f"/?token={TOKEN}"):
+            assert web.get(path).status_code == 401
+        assert web.get("/", headers=token()).status_code == 200  # the user's own programs
+    with client(project) as web:
+        for path in PAGES:
+            assert web.get(path).status_code == (200 if path != "/panel" else 404), path
+
+
+def test_a_page_holds_no_token_that_is_worth_anything_elsewhere(project: Path) -> None:
+    with client(project) as web:
+        page = web.get("/").text
+        (sent,) = re.findall(r'name="codeinfo-token" content="([^"]*)"', page)
+        assert sent
+        assert TOKEN not in page
+        headers = {"X-CodeInfo-Token": sent}
+        assert web.post("/ingest/start", json={"path": str(project)}, headers=headers).status_code == 200
+        web.cookies.clear()
+        assert web.post("/ingest/start", json={"path": str(project)}, headers=headers).status_code == 401
+        assert web.get("/", headers=headers).status_code == 401
+
+
+def test_a_link_works_once_and_says_so(project: Path) -> None:
+    announced: list[str] = []
+    sessions = Sessions(TOKEN, announced.append)
+    first = sessions.code
+    assert sessions.enter("wrong") is None
+    cookie = sessions.enter(first)
+    assert cookie is not None
+    assert sessions.page_token(set_cookie(cookie))
+    assert sessions.enter(first) is None
+    assert announced == [sessions.code]
+    with client(project, entered=False) as web:
+        used = web.get(f"/?code={first}", headers={"accept": "text/html"})
+        assert used.status_code == 401
+        assert "used already" in used.text
+
+
+def test_sessions_end_and_cannot_be_made_up() -> None:
+    sessions = Sessions(TOKEN)
+    cookie = sessions.begin()
+    assert Sessions(TOKEN).page_token(set_cookie(cookie))  # of a server that was started again
+    assert not Sessions("other" * 8).page_token(set_cookie(cookie))
+    began, name, signature = cookie.split(".")
+    for forged in (
+        f"{began}.{name}.{signature[:-1]}",
+        f"{int(began) + 1}.{name}.{signature}",
+        "",
+        "..",
+        "x.y.z",
+        "é.a.b",
+    ):
+        assert sessions.page_token(set_cookie(forged)) == ""
+    old = f"{int(began) - SESSION_SECONDS - 1}.{name}"
+    assert sessions.page_token(set_cookie(f"{old}.{sessions._signed('session', old)}")) == ""
+
+
+def test_the_link_is_printed_and_no_command_line_holds_it(project: Path, tmp_path: Path) -> None:
+    """Another user of this machine sees the port and the processes, not the terminal or our files."""
+    seen = tmp_path / "seen"
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$@" > {seen}\n')
+    browser.chmod(0o755)
+    with served(project, tmp_path / "home", "--open", BROWSER=f"{browser} %s") as address:
+        link = address.link()
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(f"{address}/", timeout=10)
+        until = time.monotonic() + 10
+        while not seen.exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        opened = Path(seen.read_text().strip().removeprefix("file://"))
+        assert link.partition("=")[2] not in seen.read_text()
+        assert stat.S_IMODE(opened.stat().st_mode) == 0o600
+        assert link in opened.read_text()
+        with urllib.request.urlopen(link, timeout=10) as reply:
+            cookie = reply.headers["set-cookie"].partition(";")[0]
+        asked = urllib.request.Request(f"{address}/", headers={"Cookie": cookie})
+        with urllib.request.urlopen(asked, timeout=10) as reply:
+            written = (tmp_path / "home" / "data" / "codeinfo" / "web-token").read_text()
+            assert written not in reply.read().decode()
+        assert address.link() != link
 
 
 def test_a_chosen_token_is_long_and_its_file_private(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from answer_tools import ACCOUNT, ANSWER, before_writing
 from starlette.testclient import TestClient
@@ -19,6 +19,7 @@ from codeinfo.config import Config
 from codeinfo.providers.scripted import Reply, Request
 from codeinfo.shells.http import make_app
 from codeinfo.shells.http_safety import Access, hosts_for
+from codeinfo.shells.http_sessions import Sessions
 
 PORT = 5010
 SLOW = "slowly"
@@ -61,13 +62,17 @@ def script(request: Request) -> Reply:
 
 @contextlib.contextmanager
 def client(
-    folder: Path, *, allowed: tuple[Path, ...] = (), private: bool = False, **settings: str
+    folder: Path, *, allowed: tuple[Path, ...] = (), private: bool = False, entered: bool = True, **settings: str
 ) -> Iterator[TestClient]:
-    """The whole application, started and stopped, as a program on this machine sees it."""
+    """The whole application, started and stopped, as a browser on this machine sees it that has opened the link, unless
+    it is not to have `entered`."""
     flags = {"llm.discover": "false", "llm.provider": "none"} | {k.replace("__", "."): v for k, v in settings.items()}
-    access = Access(hosts_for("127.0.0.1", PORT), TOKEN, private=private)
+    sessions = Sessions(TOKEN)
+    access = Access(hosts_for("127.0.0.1", PORT), TOKEN, private=private, sessions=sessions)
     app = make_app(Config.load(flags, folder), access, allowed or (folder.parent,))
     with TestClient(app, base_url=f"http://{HOST}", raise_server_exceptions=False) as made:
+        if entered:
+            assert made.get(f"/?code={sessions.code}").status_code == 200
         yield made
 
 
@@ -106,11 +111,26 @@ def environment_of(home: Path) -> dict[str, str]:
     return env | {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), "XDG_DATA_HOME": str(home / "data")}
 
 
+class Address(str):
+    """The address of a server, and the links to its pages that it prints."""
+
+    output: IO[str]
+
+    def link(self) -> str:
+        """The link that is open now. Whoever takes it opens it, so that the next one is printed."""
+        for line in self.output:
+            if "?code=" in line:
+                return line.split()[-1]
+        raise AssertionError("the server printed no link")
+
+
 @contextlib.contextmanager
-def served(folder: Path, home: Path, *options: str, **environment: str) -> Iterator[str]:
-    """The real program on a free port; yields its address."""
+def served(folder: Path, home: Path, *options: str, descriptors: int = 0, **environment: str) -> Iterator[Address]:
+    """The real program on a free port, which may open so many files; yields its address."""
     env = environment_of(home)
     command = [sys.executable, "-m", "codeinfo", "serve", "--port", "0", *options]
+    if descriptors:
+        command = ["sh", "-c", f'ulimit -n {descriptors} && exec "$@"', "sh", *command]
     process = subprocess.Popen(
         command, cwd=folder, env=env | environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
@@ -118,7 +138,9 @@ def served(folder: Path, home: Path, *options: str, **environment: str) -> Itera
         assert process.stdout is not None
         line = process.stdout.readline()
         assert "served at" in line, line + process.stdout.read()
-        yield line.split()[-1].rstrip("/")
+        address = Address(line.split()[-1].rstrip("/"))
+        address.output = process.stdout
+        yield address
     finally:
         process.terminate()
         process.wait(20)

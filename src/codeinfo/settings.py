@@ -227,6 +227,9 @@ class PathSettings:
 @frozen
 class TrustSettings:
     projects: tuple[str, ...] = _row((), "Folders whose .codeinfo.toml may set everything.")
+    private_hosts: tuple[str, ...] = _row(
+        (), "Hosts on this machine or a private network that a project's or package's documents may be fetched from."
+    )
 
 
 SECTIONS: Mapping[str, type] = {

@@ -1,7 +1,7 @@
 """The files that name collections, as text and values.
 
 A project's `context.json` comes with a repository and is not trusted: it may name what lies inside the project and
-addresses that a sync then asks for, never other folders of this machine.
+public addresses that a sync then asks for, never other folders or repositories of this machine.
 """
 
 from __future__ import annotations
@@ -69,6 +69,8 @@ def _in_project(alias: str, url: str, ref: str, folder: str) -> Collection:
     plain = url.removeprefix("pkg:").removeprefix("file:")
     collection = collection_of([plain], name=alias, ref=ref, base=folder)
     if not collection.remote:
+        if collection.kind is Kind.GIT:  # a repository may point to others outside, by links and alternates
+            raise UsageError(f"{url} is a repository of this machine: add it yourself with `codeinfo docs add`")
         inside = os.path.realpath(collection.url)
         if inside != os.path.realpath(folder) and not inside.startswith(os.path.realpath(folder) + os.sep):
             raise UsageError(f"{url} lies outside of the project: add it yourself with `codeinfo docs add`")

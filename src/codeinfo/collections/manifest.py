@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from codeinfo.errors import UsageError
+from codeinfo.globs import check_globs
 
 MANIFEST = "manifest.json"
 MAX_FILES = 50_000
@@ -81,6 +82,7 @@ def safe_path(path: str) -> str:
 def _globs(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
         raise _bad('"glob" must be a list of texts')
+    check_globs(value, "the manifest is not valid")
     return tuple(value)
 
 

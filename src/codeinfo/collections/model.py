@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from codeinfo.errors import UsageError
+from codeinfo.globs import check_globs
 
 _ARCHIVES = (".tar.gz", ".tgz")
 _WEB = ("https://", "http://")
@@ -68,6 +69,7 @@ def collection_of(
     """What was typed, understood; relative paths count from `base`. Only looks at the disk, never at the network."""
     if not sources:
         raise UsageError("no source is named", next_step="Name a folder, files, a package or a git repository")
+    check_globs(globs, "globs")
     if len(sources) > 1:
         return _files(sources, name, globs, base)
     source = sources[0]

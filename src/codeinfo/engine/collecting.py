@@ -11,9 +11,9 @@ from codeinfo.collections.manifest import MANIFEST, Manifest, read_manifest
 from codeinfo.collections.model import Collection, Kind
 from codeinfo.config import Config
 from codeinfo.engine.fetching import MAX_DOCUMENT_BYTES, fetched_tree
-from codeinfo.engine.searching import matching
 from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import CodeInfoError, NotFound
+from codeinfo.globs import match_globs
 from codeinfo.index.diff import Changes
 from codeinfo.ports import Embedder
 from codeinfo.requests.documents import SyncPlan
@@ -162,7 +162,7 @@ def _wrong_hash(root: Path, file: SourceFile, wanted: str, known: ManifestRow | 
 def _chosen(walked: Walk, globs: tuple[str, ...], rule: str, reason: str) -> Walk:
     if not globs:
         return walked
-    fitting = matching([file.path for file in walked.files], globs)
+    fitting = match_globs([file.path for file in walked.files], globs)
     kept = tuple(file for file, fits in zip(walked.files, fitting, strict=True) if fits)
     left = (Skip(file.path, rule, reason) for file, fits in zip(walked.files, fitting, strict=True) if not fits)
     return Walk(kept, (*walked.skipped, *left))

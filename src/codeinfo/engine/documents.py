@@ -108,7 +108,8 @@ class DocumentOperations:
         started = time.monotonic()
         keeper = self.keeper(collection)
         if collection.fetched and not dry_run:
-            fetch(collection, keeper.home)
+            own = collection.origin == "user" or self.shelf.lists(collection)
+            fetch(collection, keeper.home, self._engine.config.trust.private_hosts, own=own)
         try:
             plan = keeper.plan()
             if dry_run:

@@ -10,10 +10,12 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
-from codeinfo.collections.download import download
+from codeinfo.collections.addresses import Reach, host_of
 from codeinfo.collections.manifest import MANIFEST, Manifest, read_manifest, safe_path
 from codeinfo.collections.model import Collection, Kind, is_archive
 from codeinfo.collections.package import MAX_PACKED_BYTES, unpack
@@ -23,6 +25,8 @@ from codeinfo.sources.documents.formats import document_language
 
 MAX_DOCUMENT_BYTES = 50_000_000
 MAX_FETCHED_BYTES = 2_000_000_000
+
+Download = Callable[[str, int], bytes]  # address, most bytes → content
 
 
 def fetched_tree(home: Path) -> Path | None:
@@ -35,26 +39,47 @@ def fetched_tree(home: Path) -> Path | None:
     return tree if name.startswith("tree-") and "/" not in name and tree.is_dir() else None
 
 
-def fetch(collection: Collection, home: Path) -> Path:
-    """Bring the newest documents here. What was here before stays until the new ones are complete."""
-    if collection.kind is Kind.GIT:
-        from codeinfo.sources.git_fetch import fetch_files
+def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, own: bool) -> Path:
+    """Bring the newest documents here. What was here before stays until the new ones are complete.
 
-        with fetch_files(
-            collection.url, collection.ref, lambda path: bool(document_language(path)), MAX_DOCUMENT_BYTES
-        ) as (revision, files):
+    The user's `own` collections may be on any host, and on this machine. Whatever else names an address (a project, a
+    manifest, a redirect) reaches the public internet and the user's `private_hosts`.
+    """
+    from codeinfo.collections.download import download
+
+    hosts = {host.lower() for host in private_hosts}
+    if own and collection.remote:
+        hosts.add(host_of(collection.url).name.lower())
+    reach = Reach(frozenset(hosts))
+    if collection.kind is Kind.GIT:
+        with _fetched_repository(collection, reach, own=own) as (revision, files):
             return _store(home, revision, files)
+    get = partial(download, reach=reach)
     if collection.remote and not is_archive(collection.url):
-        text = download(collection.url, MAX_DOCUMENT_BYTES)
-        contents = _listed(read_manifest(text.decode("utf-8", "replace")), collection.url)
+        text = get(collection.url, MAX_DOCUMENT_BYTES)
+        contents = _listed(read_manifest(text.decode("utf-8", "replace")), collection.url, get)
     else:
-        data = download(collection.url, MAX_PACKED_BYTES) if collection.remote else _read(Path(collection.url))
+        data = get(collection.url, MAX_PACKED_BYTES) if collection.remote else _read(Path(collection.url))
         contents = unpack(data)
         text = contents[MANIFEST]
-        _add_remote_files(read_manifest(text.decode("utf-8", "replace")), contents)
+        _add_remote_files(read_manifest(text.decode("utf-8", "replace")), contents, get)
     contents[MANIFEST] = text
     parts = b"".join(hashlib.sha256(path.encode() + contents[path]).digest() for path in sorted(contents))
     return _store(home, hashlib.sha256(parts).hexdigest(), contents.items())
+
+
+def _fetched_repository(
+    collection: Collection, reach: Reach, *, own: bool
+) -> AbstractContextManager[tuple[str, Iterable[tuple[str, bytes]]]]:
+    from codeinfo.sources.git_fetch import fetch_files
+
+    pinned = ""
+    if not own:
+        host = host_of(collection.url)
+        addresses = (f"[{address}]" if ":" in address else address for address in reach.resolve(host))
+        pinned = f"{host.name}:{host.port}:{','.join(addresses)}"
+    wanted = (lambda path: bool(document_language(path)), MAX_DOCUMENT_BYTES)
+    return fetch_files(collection.url, collection.ref, *wanted, local=own, pinned=pinned)
 
 
 def _read(path: Path) -> bytes:
@@ -63,22 +88,20 @@ def _read(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _listed(manifest: Manifest, url: str) -> dict[str, bytes]:
+def _listed(manifest: Manifest, url: str, get: Download) -> dict[str, bytes]:
     """The files that a manifest on the web lists, each from its own address or beside the manifest."""
     from urllib.parse import quote, urljoin
 
     if manifest.globs:
         raise UsageError("a manifest on the web cannot use globs", next_step="List files, or publish a tar.gz")
     base = manifest.base_url or url
-    return {
-        file.path: download(file.url or urljoin(base, quote(file.path)), MAX_DOCUMENT_BYTES) for file in manifest.files
-    }
+    return {file.path: get(file.url or urljoin(base, quote(file.path)), MAX_DOCUMENT_BYTES) for file in manifest.files}
 
 
-def _add_remote_files(manifest: Manifest, contents: dict[str, bytes]) -> None:
+def _add_remote_files(manifest: Manifest, contents: dict[str, bytes], get: Download) -> None:
     for file in manifest.files:
         if file.url:
-            contents[file.path] = download(file.url, MAX_DOCUMENT_BYTES)
+            contents[file.path] = get(file.url, MAX_DOCUMENT_BYTES)
 
 
 def _store(home: Path, revision: str, files: Iterable[tuple[str, bytes]]) -> Path:

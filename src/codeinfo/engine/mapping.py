@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from pathlib import Path
 
+from codeinfo.engine.history import History
 from codeinfo.engine.hotspots import hotspots
 from codeinfo.engine.referencing import symbol_info
 from codeinfo.engine.world import IndexWorld
@@ -21,6 +23,13 @@ PICTURE_AREAS = 24  # more boxes than this are no picture any more
 
 
 def code_map(world: IndexWorld, root: Path, request: MapRequest) -> CodeMap:
+    """Drawn once for a generation, a state of the history and a day: it reads every definition there is."""
+    key = (request.format, request.limit, History(root).key(), int(time.time() // 86_400))
+    known = world.maps.get(key)
+    return known if known is not None else world.maps.add(key, _draw(world, root, request))
+
+
+def _draw(world: IndexWorld, root: Path, request: MapRequest) -> CodeMap:
     graph = world.graph
     cut = areas(graph, max(request.limit, PICTURE_AREAS) if request.format != "text" else request.limit)
     external, unresolved = graph.loose

@@ -13,7 +13,7 @@ from codeinfo.engine.hints import Hints, write_hints
 from codeinfo.engine.history import History
 from codeinfo.engine.uncollected import uncollected
 from codeinfo.engine.upkeep import Upkeep
-from codeinfo.index.queries import SyntaxQueries
+from codeinfo.index.queries import OwnPatterns
 from codeinfo.knowledge.detectors import BUILT_IN
 from codeinfo.knowledge.matching import Matcher
 from codeinfo.knowledge.own_patterns import own_detectors
@@ -60,12 +60,12 @@ class PatternState:
     def __init__(self, keeper: Upkeep, history: History) -> None:
         self._keeper = keeper
         self._history = history
-        syntax = SyntaxQueries()
+        runner = OwnPatterns()
         try:
-            own = own_detectors(keeper.config.patterns, syntax.complaint)
+            own = own_detectors(keeper.config.patterns, runner)
         finally:
-            syntax.close()
-        self.matcher = Matcher((*BUILT_IN, *own), syntax)
+            runner.close()
+        self.matcher = Matcher((*BUILT_IN, *own), runner)
         self._lock = threading.Lock()
         self._answer: _Answer | None = None
         self._with_history: tuple[PatternReport, PatternReport] | None = None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
-import re
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 
@@ -13,6 +11,7 @@ from numpy.typing import NDArray
 from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.frozen import changed
+from codeinfo.globs import match_globs
 from codeinfo.ports import Snapshot
 from codeinfo.rank.joined import Joined, Part, joined
 from codeinfo.requests import SearchRequest, SimilarRequest
@@ -133,7 +132,7 @@ def allowed_files(request: SearchRequest, view: Snapshot, keeper: Upkeep) -> NDA
         kinds = frozenset(request.kinds)
         tests.append(view.derived(("kinds", kinds), lambda: _among(view.kinds, kinds)))
     if request.globs:
-        tests.append(np.array(matching(view.paths, request.globs), bool))
+        tests.append(np.array(match_globs(view.paths, request.globs), bool))
     if request.changed_since:
         from codeinfo.sources.git import changed_since
 
@@ -144,22 +143,3 @@ def allowed_files(request: SearchRequest, view: Snapshot, keeper: Upkeep) -> NDA
 
 def _among(values: Sequence[str], wanted: Collection[str]) -> NDArray[np.bool_]:
     return np.array([value in wanted for value in values], bool)
-
-
-def matching(paths: Sequence[str], globs: Sequence[str]) -> list[bool]:
-    wanted = [_pattern(glob) for glob in globs if not glob.startswith("!")]
-    unwanted = [_pattern(glob[1:]) for glob in globs if glob.startswith("!")]
-    return [
-        (not wanted or any(p.match(path) for p in wanted)) and not any(p.match(path) for p in unwanted)
-        for path in paths
-    ]
-
-
-def _pattern(glob: str) -> re.Pattern[str]:
-    """`*` stays within a folder, `**` does not; a pattern without a slash matches the file's name anywhere."""
-    anchored = glob.lstrip("/") if "/" in glob.strip("/") or glob.startswith("/") else f"**/{glob}"
-    anchored = anchored + "**" if anchored.endswith("/") else anchored
-    parts = [
-        ".*" if part == "**" else fnmatch.translate(part)[4:-3].replace(".*", "[^/]*") for part in anchored.split("/")
-    ]
-    return re.compile("/".join(parts).replace(".*/", "(?:.*/)?") + r"\Z", re.DOTALL)

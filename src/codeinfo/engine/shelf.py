@@ -47,6 +47,10 @@ class Shelf:
             chosen.append(match)
         return chosen, notes
 
+    def lists(self, collection: Collection) -> bool:
+        """Whether the user's own list has it, whoever else names it."""
+        return any(item.id == collection.id for item in self._own())
+
     def add(self, collection: Collection) -> None:
         with self._changing() as write:
             known = self._own()

@@ -14,6 +14,7 @@ from codeinfo.graph.usage import Judge
 from codeinfo.index.uses import unpacked
 from codeinfo.kept import Kept
 from codeinfo.ports import CodeFacts, FileLines
+from codeinfo.requests.code import CodeMap
 from codeinfo.types import Import
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _KEPT_UNITS = 8000  # files whose definitions and imports stay in memory
 _KEPT_CHARACTERS = 64_000_000  # of the lines, and as many of the uses: those of some 5,000 files
 _KEPT_ANSWERS = 1_000_000  # their uses, and as if each had a thousand more: some megabytes
+_KEPT_MAPS = 8
 _KEPT_NEAR = 20_000  # small answers about the files and definitions that searches find
 _KEPT_VERDICTS = 400_000  # that the judge remembers; beyond that it starts afresh with the next question
 
@@ -54,6 +56,7 @@ class IndexWorld:
         self._visible: dict[str, tuple[str, ...]] = {}
         self._defining: dict[str, frozenset[str]] = {}
         self.answers: Kept[Hashable, Any] = Kept(_KEPT_ANSWERS, lambda answer: 1000 + len(answer))  # asked again
+        self.maps: Kept[Hashable, CodeMap] = Kept(_KEPT_MAPS, lambda code_map: 1)
         self.near: Kept[Hashable, Any] = Kept(_KEPT_NEAR, lambda answer: 1)
         self._read_ahead = read_ahead
         self.is_read_ahead = False  # whether that is all of them

@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 
 from codeinfo.engine.answers import AnswerOperations
 from codeinfo.errors import UsageError
+from codeinfo.globs import match_globs
 from codeinfo.requests.answers import Answer, AnswerCheck, AnswerEvalReport, AnswerEvalRequest, AskRequest
 
 _LISTS = ("must_cite", "must_mention", "must_not_mention")
@@ -57,7 +57,8 @@ def failures_of(case: Case, answer: Answer) -> Iterator[str]:
         return
     cited = [one.path for one in answer.citations if not one.problem]
     for pattern in case.must_cite:
-        if not any(fnmatch.fnmatchcase(path, pattern) or path.endswith(f"/{pattern}") for path in cited):
+        by_glob = match_globs(cited, [pattern], f"must_cite of {case.question!r}")
+        if not any(by_glob) and not any(path.endswith(f"/{pattern}") for path in cited):
             yield f"it does not cite {pattern}, but {', '.join(cited) or 'nothing'}"
     text = f"{answer.text}\n{' '.join(f'{one.path} {one.symbol}' for one in answer.citations)}".casefold()
     for words in case.must_mention:

@@ -1,7 +1,7 @@
-"""Syntax queries that a project wrote itself, run in a process that can be killed.
+"""Syntax queries and regular expressions that a project wrote itself, run in a process that can be killed.
 
-Neither the query nor the code is to be trusted: a query may match in more ways than anyone can wait for, and the
-expressions of its predicates may never end.
+Neither the query nor the code is to be trusted: a query may match in more ways than anyone can wait for, and an
+expression, alone or in a query's predicate, may never end.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.grammars import GRAMMARS, language, parser
-from codeinfo.index.protocol import HEADER, READY
+from codeinfo.index.protocol import EXPRESSIONS, HEADER, READY
 from codeinfo.index.spares import end
 from codeinfo.index.spawn import spawn_worker
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 USE = "use"  # the capture whose line counts; the first of a match where none is called so
 MOST_CHARACTERS = 4000  # of a query
+MOST_EXPRESSION_CHARACTERS = 1000
+EXPRESSION_LINE_CHARACTERS = 200  # of a line that an expression sees
 MOST_MATCHES = 2000  # that are in progress at once: more ways to match mean a query that is not specific
 FILE_SECONDS = 2.0
 ALL_SECONDS = 20.0  # for one report: parsing 5,000 files takes about as long
@@ -59,6 +61,20 @@ def query_lines(text: str, name: str, queries: Sequence[str]) -> list[list[int]]
     return found
 
 
+def expression_places(text: str, expressions: Sequence[str]) -> list[list[tuple[int, int]]]:
+    """The lines where each expression matches, each with the offset in the text where the match has its first word."""
+    found: list[list[tuple[int, int]]] = []
+    for expression in map(re.compile, expressions):
+        places, offset = [], 0
+        for number, line in enumerate(text.split("\n"), 1):
+            if match := expression.search(line[:EXPRESSION_LINE_CHARACTERS]):
+                words = match.group()
+                places.append((number, offset + match.start() + len(words) - len(words.lstrip())))
+            offset += len(line) + 1
+        found.append(places)
+    return found
+
+
 @lru_cache(maxsize=256)
 def _compiled(name: str, text: str) -> Query:
     from tree_sitter import Query
@@ -69,8 +85,9 @@ def _compiled(name: str, text: str) -> Query:
 # --- outside of it -------------------------------------------------------------------------------------------------
 
 
-class SyntaxQueries:
-    """Runs queries, within a time for each file and for all of them together. The process starts when it is needed."""
+class OwnPatterns:
+    """Runs queries and expressions, within a time for each file and for all of them together. The process starts when
+    it is needed."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -82,7 +99,13 @@ class SyntaxQueries:
         self._left = ALL_SECONDS
         self.gave_up = False
 
-    def complaint(self, name: str, query: str) -> str:
+    def expression_complaint(self, expression: str) -> str:
+        """What is wrong with an expression; "" for one that can be run."""
+        if len(expression) > MOST_EXPRESSION_CHARACTERS:
+            return f"longer than {MOST_EXPRESSION_CHARACTERS} characters"
+        return self._tried(("", "", "", EXPRESSIONS, (expression,)))
+
+    def query_complaint(self, name: str, query: str) -> str:
         """What is wrong with a query, and where; "" for one that can be run."""
         if name not in GRAMMARS:
             return f"there is no syntax tree for {name!r}, but for {', '.join(sorted(GRAMMARS))}"
@@ -93,7 +116,10 @@ class SyntaxQueries:
                 return f"{_where(query, match.start())}: #{match.group(1)} is no predicate that is known"
         if not re.search(r"@[\w.-]", query):
             return "nothing is captured: put @use behind what counts as a use"
-        reply = self._ask(("", "", name, "code", (query,)), FILE_SECONDS)
+        return self._tried(("", "", name, "code", (query,)))
+
+    def _tried(self, request: tuple[Any, ...]) -> str:
+        reply = self._ask(request, FILE_SECONDS)
         if reply is None:
             return "it takes too long to prepare"
         done, value = reply
@@ -101,15 +127,22 @@ class SyntaxQueries:
 
     def lines(self, name: str, queries: Sequence[str], text: str) -> list[list[int]]:
         """The lines that each query matches; none, and `gave_up`, where that took too long."""
+        return self._found(("", text, name, "code", tuple(queries)))
+
+    def places(self, expressions: Sequence[str], text: str) -> list[list[tuple[int, int]]]:
+        """The lines and offsets that each expression matches; none, and `gave_up`, where that took too long."""
+        return self._found(("", text, "", EXPRESSIONS, tuple(expressions)))
+
+    def _found(self, request: tuple[Any, ...]) -> list[list[Any]]:
         if self._left > 0:
             started = time.monotonic()
-            reply = self._ask(("", text, name, "code", tuple(queries)), min(FILE_SECONDS, self._left))
+            reply = self._ask(request, min(FILE_SECONDS, self._left))
             self._left -= time.monotonic() - started
             if reply is not None and reply[0]:
-                found: list[list[int]] = reply[1]
+                found: list[list[Any]] = reply[1]
                 return found
         self.gave_up = True
-        return [[] for _ in queries]
+        return [[] for _ in request[-1]]
 
     def close(self) -> None:
         process, self._process = self._process, None

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_packed
-from codeinfo.index.protocol import HEADER, READY, REST, time_limit_s
+from codeinfo.index.protocol import EXPRESSIONS, HEADER, READY, REST, time_limit_s
 from codeinfo.types import FileKind, ParsedFile
 
 MEMORY_LIMIT = 2 << 30  # bytes of address space; a parse that needs more is hostile
@@ -46,8 +46,10 @@ def _answer(request: Any, settings: ChunkSettings) -> tuple[bool, Any]:
         if isinstance(text, bytes):
             return _convert(path, text, settings)
         if isinstance(syntax, tuple):
-            from codeinfo.index.queries import query_lines  # most runs have none
+            from codeinfo.index.queries import expression_places, query_lines  # most runs have none
 
+            if kind == EXPRESSIONS:
+                return True, expression_places(text, syntax)
             return True, query_lines(text, language, syntax)
         parsed, references = parse_packed(path, text, language, FileKind(kind), settings, syntax=syntax)
         return True, (*plain(parsed), references)

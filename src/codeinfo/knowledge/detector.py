@@ -35,7 +35,7 @@ class Detector:
     in_text: bool = False  # templates stand in strings
     within: tuple[str, ...] = ()  # the file holds one of these as well: a framework's words are others' words too
     paths: tuple[str, ...] = ()  # globs; () for every file of the language
-    own: bool = False  # written by the project: matched line by line, within a time limit
+    own: bool = False  # written by the project: matched line by line, where it can be stopped
     query: str = ""  # of the syntax, instead of an expression…
     grammar: str = ""  # …for files of this language alone: what nodes are called differs even within a family
 

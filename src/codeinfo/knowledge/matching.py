@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import fnmatch
 import hashlib
 import re
-import time
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 from typing import Protocol
 
+from codeinfo.globs import GlobSet
 from codeinfo.knowledge.code_text import CodeText
 from codeinfo.knowledge.detector import FAMILY, Detector
 from codeinfo.knowledge.needles import Needles
 
 MOST_LINES = 200  # of one pattern in one file: more say nothing new
-OWN_LINE_CHARS = 200  # of a line that a project's own expression sees
-OWN_SECONDS = 5.0  # for all of them together: an expression from a repository must not keep anyone waiting
 
 TEMPLATES = "html"  # has the patterns of templates only
 
 Use = tuple[int, int]  # position of the detector, line
 
 
-class SyntaxQueries(Protocol):
-    """Runs queries of the syntax, which is beyond this room."""
+class PatternRunner(Protocol):
+    """Runs what a project wrote where it can be stopped, which is beyond this room."""
 
     gave_up: bool
 
@@ -35,23 +32,32 @@ class SyntaxQueries(Protocol):
         """The lines that each query matches in a text of the language."""
         ...
 
+    def places(self, expressions: Sequence[str], text: str) -> Sequence[Sequence[tuple[int, int]]]:
+        """The lines that each expression matches, each with the offset of the match."""
+        ...
+
     def close(self) -> None: ...
 
 
 class Matcher:
-    """Detectors, compiled when a file first needs them. Those that are queries need somebody to run them."""
+    """Detectors, compiled when a file first needs them. Those of the project itself need somebody to run them."""
 
-    def __init__(self, detectors: Sequence[Detector], syntax: SyntaxQueries | None = None) -> None:
+    def __init__(self, detectors: Sequence[Detector], runner: PatternRunner | None = None) -> None:
         self.detectors = tuple(detectors)
-        self._syntax = syntax
+        if runner is None and any(detector.own for detector in detectors):
+            raise ValueError("a project's own patterns run only where they can be stopped")
+        self._runner = runner
         self._by_grammar: dict[str, list[int]] = {}
+        self._own: dict[str, list[int]] = {}  # expressions of the project, by family
+        self._paths = {at: GlobSet(detector.paths) for at, detector in enumerate(self.detectors) if detector.paths}
         self._compiled: dict[int, re.Pattern[str]] = {}
         self._spans_lines = [detector.spans_lines for detector in self.detectors]  # worked out once
-        self._own_seconds = OWN_SECONDS
         by_family: dict[str, dict[int, tuple[str, ...]]] = {}
         for position, detector in enumerate(self.detectors):
             if detector.query:
                 self._by_grammar.setdefault(detector.grammar, []).append(position)
+            elif detector.own:
+                self._own.setdefault(detector.language, []).append(position)
             else:
                 by_family.setdefault(detector.language, {})[position] = detector.needles
                 if detector.in_text and detector.language == FAMILY[TEMPLATES]:
@@ -66,22 +72,21 @@ class Matcher:
     @property
     def gave_up(self) -> bool:
         """Whether the project's own patterns took too long, so that some of their uses are missing."""
-        return self._own_seconds <= 0 or (self._syntax is not None and self._syntax.gave_up)
+        return self._runner is not None and self._runner.gave_up
 
     def begin(self) -> None:
         """Time for another report."""
-        self._own_seconds = OWN_SECONDS
-        if self._syntax is not None:
-            self._syntax.begin()
+        if self._runner is not None:
+            self._runner.begin()
 
     def close(self) -> None:
         """Nothing more to look at for now."""
-        if self._syntax is not None:
-            self._syntax.close()
+        if self._runner is not None:
+            self._runner.close()
 
     def knows(self, language: str) -> bool:
         family = TEMPLATES if language == TEMPLATES else FAMILY.get(language, language)
-        return family in self._needles or language in self._by_grammar
+        return family in self._needles or family in self._own or language in self._by_grammar
 
     def uses(self, text: str, language: str, path: str) -> list[Use]:
         """Each line that uses a pattern, once, by detector and line."""
@@ -90,15 +95,27 @@ class Matcher:
         found: list[Use] = []
         for position in self._possible(TEMPLATES if language == TEMPLATES else family, text):
             detector = self.detectors[position]
-            if _is_there(detector, path) and _is_within(detector, text):
+            if self._is_there(position, path) and _is_within(detector, text):
                 found += [(position, line) for line in self._lines(position, detector, code)]
-        return found + self._queried(text, language, path)
+        own = [] if language == TEMPLATES else self._matched(code, family, path)
+        return found + own + self._queried(text, language, path)
+
+    def _matched(self, code: CodeText, family: str, path: str) -> list[Use]:
+        positions = [at for at in self._own.get(family, ()) if self._is_there(at, path)]
+        if not positions or self._runner is None:
+            return []
+        found = self._runner.places([self.detectors[at].expression for at in positions], code.text)
+        uses: list[Use] = []
+        for at, places in zip(positions, found, strict=True):
+            lines = (line for line, offset in places if code.is_code(offset))
+            uses += [(at, line) for line in islice(lines, MOST_LINES)]
+        return uses
 
     def _queried(self, text: str, language: str, path: str) -> list[Use]:
-        positions = [at for at in self._by_grammar.get(language, ()) if _is_there(self.detectors[at], path)]
-        if not positions or self._syntax is None:
+        positions = [at for at in self._by_grammar.get(language, ()) if self._is_there(at, path)]
+        if not positions or self._runner is None:
             return []
-        found = self._syntax.lines(language, [self.detectors[at].query for at in positions], text)
+        found = self._runner.lines(language, [self.detectors[at].query for at in positions], text)
         return [(at, line) for at, lines in zip(positions, found, strict=True) for line in lines[:MOST_LINES]]
 
     def _possible(self, family: str, text: str) -> list[int]:
@@ -110,8 +127,6 @@ class Matcher:
         expression = self._compiled.get(position)
         if expression is None:
             expression = self._compiled[position] = re.compile(detector.expression, re.MULTILINE)
-        if detector.own:
-            return self._own_lines(expression, code)
         lines: dict[int, None] = {}
         for match in _matches(expression, detector, self._spans_lines[position], code):
             words = match.group()
@@ -122,23 +137,8 @@ class Matcher:
                     break
         return list(lines)
 
-    def _own_lines(self, expression: re.Pattern[str], code: CodeText) -> list[int]:
-        lines: list[int] = []
-        offset = 0
-        for number, text in enumerate(code.text.split("\n"), 1):
-            if self._own_seconds <= 0 or len(lines) == MOST_LINES:
-                break
-            started = time.perf_counter()
-            match = expression.search(text[:OWN_LINE_CHARS])
-            self._own_seconds -= time.perf_counter() - started
-            if match and code.is_code(offset + match.start() + len(match.group()) - len(match.group().lstrip())):
-                lines.append(number)
-            offset += len(text) + 1
-        return lines
-
-
-def _is_there(detector: Detector, path: str) -> bool:
-    return not detector.paths or any(fnmatch.fnmatchcase(path, glob) for glob in detector.paths)
+    def _is_there(self, position: int, path: str) -> bool:
+        return position not in self._paths or self._paths[position].matches(path)
 
 
 def _is_within(detector: Detector, text: str) -> bool:

@@ -1,35 +1,35 @@
-"""A project's own patterns, from `.codeinfo.toml`. The file comes with a repository nobody vouches for: an expression
-that could take for ever is refused, so no repeated groups, no references back, few repetitions without an end. Queries
-of the syntax are run where they can be stopped."""
+"""A project's own patterns, from `.codeinfo.toml`. The file comes with a repository nobody vouches for: its expressions
+and queries are tried, and run, only where they can be stopped."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from codeinfo.errors import UsageError
+from codeinfo.globs import check_globs
 from codeinfo.knowledge.detector import FAMILY, Detector
 from codeinfo.requests.knowledge import PATTERN_CATEGORIES
 
 MOST_PATTERNS = 100
-MOST_REPEATS = 3
 _KEYS = frozenset({"name", "category", "question", "language", "regex", "query", "paths"})
-_ESCAPE_OR_CLASS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]")
-_ENDLESS = re.compile(r"[*+]|\{\d*,\d*\}")
-_REPEATED_GROUP = re.compile(r"\)(?:[*+]|\{)")
 
 
-Complaint = Callable[[str, str], str]  # language, query → what is wrong with it, "" for nothing
+class PatternCheck(Protocol):
+    """Says what is wrong with something the project wrote; "" for nothing."""
+
+    def expression_complaint(self, expression: str) -> str: ...
+
+    def query_complaint(self, name: str, query: str) -> str: ...
 
 
-def own_detectors(tables: Sequence[Mapping[str, Any]], complaint: Complaint = lambda *_: "") -> tuple[Detector, ...]:
+def own_detectors(tables: Sequence[Mapping[str, Any]], check: PatternCheck) -> tuple[Detector, ...]:
     if len(tables) > MOST_PATTERNS:
         raise UsageError(f"{len(tables)} patterns are too many", next_step=f"Keep at most {MOST_PATTERNS}")
-    return tuple(_detector(table, number, complaint) for number, table in enumerate(tables, 1))
+    return tuple(_detector(table, number, check) for number, table in enumerate(tables, 1))
 
 
-def _detector(table: Mapping[str, Any], number: int, complaint: Complaint) -> Detector:
+def _detector(table: Mapping[str, Any], number: int, check: PatternCheck) -> Detector:
     where = f"pattern {number} of .codeinfo.toml"
     if not isinstance(table, Mapping) or set(table) - _KEYS:
         raise UsageError(f"{where} has fields that are not known", next_step=f"Use {', '.join(sorted(_KEYS))}")
@@ -48,8 +48,10 @@ def _detector(table: Mapping[str, Any], number: int, complaint: Complaint) -> De
         raise UsageError(
             f"{where}: {texts['category']!r} is no category", next_step=f"Use one of {', '.join(PATTERN_CATEGORIES)}"
         )
-    check_expression(texts["regex"], f"{where}, regex")
-    if texts["query"] and (wrong := complaint(texts["language"], texts["query"])):
+    check_globs(paths, f"{where}, paths")
+    if texts["regex"] and (wrong := check.expression_complaint(texts["regex"])):
+        raise UsageError(f"{where}, regex: {wrong}", next_step="Mend the regex")
+    if texts["query"] and (wrong := check.query_complaint(texts["language"], texts["query"])):
         raise UsageError(f"{where}, query: {wrong}", next_step="Mend the query")
     return Detector(
         name=texts["name"],
@@ -62,18 +64,3 @@ def _detector(table: Mapping[str, Any], number: int, complaint: Complaint) -> De
         query=texts["query"],
         grammar=texts["language"] if texts["query"] else "",
     )
-
-
-def check_expression(expression: str, where: str) -> None:
-    """UsageError for one that does not compile or could run away."""
-    try:
-        re.compile(expression)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise UsageError(f"{where}: {error}", next_step="Mend the regex") from None
-    bare = _ESCAPE_OR_CLASS.sub("x", expression)
-    if re.search(r"\\[1-9]", expression) or "(?P=" in bare or "(?(" in bare:
-        raise UsageError(f"{where}: references back are refused", next_step="Write the words out")
-    if _REPEATED_GROUP.search(bare):
-        raise UsageError(f"{where}: a repeated group is refused", next_step="Repeat single characters or classes only")
-    if len(_ENDLESS.findall(bare)) > MOST_REPEATS:
-        raise UsageError(f"{where}: too many repetitions", next_step=f"Use at most {MOST_REPEATS} of * and +")

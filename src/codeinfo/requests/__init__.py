@@ -14,6 +14,8 @@ from codeinfo.types import FileKind, Intent, SearchResult, Skip
 
 SearchResponse = SearchResult
 
+MAX_TEXT_CHARS = 10_000  # of a query or any other text that a server is sent: a long stack trace, some 0.2 s of work
+
 
 def _arg(default: Any, help: str, **more: Any) -> Any:
     return field(default=default, metadata={"help": help, "argument": True, **more})

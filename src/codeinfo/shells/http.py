@@ -11,6 +11,7 @@ import contextlib
 import logging
 import socket
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -27,6 +28,14 @@ from codeinfo.engine.ingest import Ingest
 from codeinfo.errors import UsageError
 from codeinfo.shells import http_contract, http_operations
 from codeinfo.shells.http_chat import chat_router
+from codeinfo.shells.http_connections import (
+    ACCEPTED_AT_ONCE,
+    WAITING_TO_BE_ACCEPTED,
+    BoundedServer,
+    allowed_connections,
+    bounded_protocol,
+    report_quietly,
+)
 from codeinfo.shells.http_errors import add_handlers
 from codeinfo.shells.http_events import Bell
 from codeinfo.shells.http_html import add_unknown_page
@@ -34,6 +43,7 @@ from codeinfo.shells.http_ingest import ingest_router
 from codeinfo.shells.http_pages import pages_router
 from codeinfo.shells.http_runs import Runs
 from codeinfo.shells.http_safety import LOOPBACK, Access, App, Guard, given_token, hosts_for, kept_token
+from codeinfo.shells.http_sessions import CODE_PARAMETER, Sessions, write_link_file
 from codeinfo.shells.http_state import LogLines, State
 from codeinfo.shells.mcp import http_service
 from codeinfo.shells.mcp_tools import chosen_tools
@@ -42,7 +52,6 @@ from codeinfo.shells.shutdown import DRAIN_S, answer_cancelled, check_threads, e
 STATIC = Path(__file__).parent / "web" / "static"
 MCP_SETS = ("search", "edit", "answers", "agents", "docs")
 KEEP_ALIVE_S = 15
-MOST_CONNECTIONS = 2000
 EVERY_ADDRESS = ("", "0.0.0.0", "::")
 
 log = logging.getLogger(__name__)
@@ -58,7 +67,7 @@ def make_app(config: Config, access: Access, allowed: tuple[Path, ...] = ()) -> 
         redoc_url=None,
         lifespan=_lifespan,
     )
-    app.state.codeinfo = _state(config, access, allowed)
+    app.state.codeinfo = _state(config, allowed)
     app.openapi = partial(_document, app.openapi)  # type: ignore[method-assign]
     engine = app.state.codeinfo.engine
     app.state.mcp = http_service(config, chosen_tools(MCP_SETS), lambda: engine, app.state.codeinfo.root_of)
@@ -76,7 +85,7 @@ def make_app(config: Config, access: Access, allowed: tuple[Path, ...] = ()) -> 
     app.router.routes.append(Route("/mcp", endpoint=app.state.mcp.app))  # a mount alone would redirect there
     app.mount("/mcp", app.state.mcp.app)
     reads = access.reads | http_operations.read_paths() | http_contract.READS
-    return Guard(app, Access(access.hosts, access.token, reads, access.private))
+    return Guard(app, replace(access, reads=reads))
 
 
 def _document(described: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -88,7 +97,7 @@ def _document(described: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     return document
 
 
-def _state(config: Config, access: Access, allowed: tuple[Path, ...]) -> State:
+def _state(config: Config, allowed: tuple[Path, ...]) -> State:
     engine = Engine(config, lasting=True)
     bell = Bell()
     here = Path.cwd().resolve()
@@ -97,7 +106,6 @@ def _state(config: Config, access: Access, allowed: tuple[Path, ...]) -> State:
         ingest=Ingest(engine, bell.ring),
         runs=Runs(engine),
         logs=LogLines(),
-        token=access.token,
         allowed=tuple(folder.resolve() for folder in allowed) or (here,),
         here=here,
         queue_bell=bell,
@@ -110,10 +118,13 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     logging.getLogger("codeinfo").addHandler(state.logs)
     logging.getLogger("codeinfo").setLevel(logging.INFO)
     state.ingest.start()
+    asyncio.get_running_loop().set_exception_handler(report_quietly)
+    watching = asyncio.create_task(state.loop_watch.run())
     try:
         async with app.state.mcp.running():
             yield
     finally:
+        watching.cancel()
         logging.getLogger("codeinfo").removeHandler(state.logs)
         await asyncio.to_thread(_close, state)
 
@@ -145,17 +156,20 @@ def serve(config: Config, *, host: str, port: int, allowed: tuple[str, ...], tok
     token = given_token(Path(token_file)) if token_file else kept_token(config.paths.data_dir)
     listener = _listener(host, port)
     real_port = listener.getsockname()[1]
-    access = Access(hosts_for(host, real_port), token, private=bool(token_file))
-    app = make_app(config, access, tuple(Path(folder).expanduser() for folder in allowed))
     address = f"http://{host if ':' not in host else f'[{host}]'}:{real_port}/"
+    link = f"{address}?{CODE_PARAMETER}="
+    sessions = Sessions(token, lambda code: print(f"  pages in another browser, once: {link}{code}", flush=True))
+    access = Access(hosts_for(host, real_port), token, private=bool(token_file), sessions=sessions)
+    app = make_app(config, access, tuple(Path(folder).expanduser() for folder in allowed))
     print(f"CodeInfo is served at {address}", flush=True)
-    print(f"  pages {address}   API {address}docs   MCP {address}mcp/", flush=True)
+    print(f"  API {address}docs   MCP {address}mcp/", flush=True)
+    print(f"  pages, in your browser, once: {link}{sessions.code}", flush=True)
     if open_page:
         import webbrowser
 
-        webbrowser.open(address)
+        webbrowser.open(write_link_file(config.paths.data_dir, f"{link}{sessions.code}").as_uri())
 
-    class Server(uvicorn.Server):
+    class Server(BoundedServer):
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
             end_by_deadline()
             super().handle_exit(sig, frame)
@@ -167,7 +181,8 @@ def serve(config: Config, *, host: str, port: int, allowed: tuple[str, ...], tok
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=DRAIN_S,
-        limit_concurrency=MOST_CONNECTIONS,
+        http=bounded_protocol(allowed_connections()),
+        backlog=ACCEPTED_AT_ONCE,
         ws="none",
     )
     server = Server(settings)
@@ -181,7 +196,7 @@ def _listener(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        listener.listen(1024)
+        listener.listen(WAITING_TO_BE_ACCEPTED)
     except OSError as error:
         listener.close()
         raise UsageError(

@@ -84,9 +84,11 @@ async def _ingested(request: Request) -> Response:
 
 async def _health(request: Request) -> Response:
     state = state_of(request)
-    report = await state.work(lambda call: state.engine.doctor(DoctorRequest(())))
+    report = await state.look(lambda call: state.engine.doctor(DoctorRequest(())))
     failed = [check.name for check in report.checks if check.state == "fail"]
-    return json_response({"status": "degraded" if failed else "ok", "version": __version__, "checks": report.checks})
+    late_ms = round(1000 * state.loop_watch.late_s)
+    status = "degraded" if failed else "ok"
+    return json_response({"status": status, "version": __version__, "late_ms": late_ms, "checks": report.checks})
 
 
 async def _version(request: Request) -> Response:

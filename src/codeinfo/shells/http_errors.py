@@ -33,6 +33,7 @@ STATUS_OF_CODE = {
     "TIMEOUT": 408,
     "MEDIA_TYPE": 415,
     "FOLDER_REFUSED": 403,
+    "ADDRESS_REFUSED": 403,
     "REPO_NOT_FOUND": 404,
     "NOT_INGESTED": 409,
     "DIMENSION_MISMATCH": 409,
@@ -74,7 +75,7 @@ ERROR_SCHEMA = {
 DESCRIPTIONS = {
     400: "The request is not valid.",
     401: "The token is missing.",
-    403: "The folder or the origin is refused.",
+    403: "The folder, the address or the origin is refused.",
     404: "There is no such thing.",
     408: "The body did not arrive in time.",
     409: "Not in this state: not indexed yet, indexed with another model, or a run is in progress.",

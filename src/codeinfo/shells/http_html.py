@@ -64,7 +64,12 @@ def render(request: Request, template: str, **values: Any) -> HTMLResponse:
 def rendered(request: Request, template: str, **values: Any) -> str:
     """HTML of a template: the whole page, or what htmx asked for."""
     state = state_of(request)
-    shared = {"token": state.token, "here": request.url.path, "fragment": is_fragment(request), "served": state.here}
+    shared = {
+        "token": request.state.page_token,
+        "here": request.url.path,
+        "fragment": is_fragment(request),
+        "served": state.here,
+    }
     return _environment().get_template(template).render(shared | values)
 
 

@@ -19,9 +19,9 @@ from codeinfo.shells.http_html import form, is_fragment, page, render
 from codeinfo.shells.http_ingest import add_project, folders_below, remove_project
 from codeinfo.shells.http_state import State, file_within
 from codeinfo.shells.http_views import described_routes, files_of, picture_of
+from codeinfo.shells.mcp_schema import check_length
 from codeinfo.types import FileKind, Intent, RelatedMemory
 
-MAX_QUERY_CHARS = 2000
 PANEL_LINES = 120
 LISTED = 8  # entries of each part of the side panel
 SHOWN_PATTERNS = 24
@@ -61,7 +61,7 @@ def pages_router() -> APIRouter:
 @page
 async def _search(request: Request, state: State) -> Response:
     asked = request.query_params
-    query = asked.get("q", "").strip()[:MAX_QUERY_CHARS]
+    query = check_length(asked.get("q", "").strip(), "the query")
     projects = await state.work(lambda call: state.projects())
     result, root = None, asked.get("project", "")
     if query:

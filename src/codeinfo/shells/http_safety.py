@@ -1,4 +1,5 @@
-"""Who may talk to the server, and how much: exact hosts and origins, a token for writes, bounded bodies, headers.
+"""Who may talk to the server, and how much: exact hosts and origins, a token for writes, a session for pages, bounded
+bodies, headers.
 
 This stands before every route, the MCP server included, and refuses by default: a request that is not a read of our own
 page or of a program on this machine gets nowhere.
@@ -10,9 +11,9 @@ import asyncio
 import hmac
 import os
 import secrets
+from collections import Counter
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -20,20 +21,27 @@ from urllib.parse import parse_qs
 from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.jsonable import dumps
 from codeinfo.private_files import open_private, private_folder, wait_for_lock
+from codeinfo.shells.http_sessions import CODE_PARAMETER, Sessions, entered_page, set_cookie, stranger_page
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
+Refusal = tuple[int, str, str, str]  # status, code, message, next step
 
 TOKEN_FILE = "web-token"
 TOKEN_HEADER = "x-codeinfo-token"
-COOKIE = "codeinfo_token"
 LEAST_TOKEN = 16  # characters
 LEAST_KEPT = 32  # characters of a token that was made here
 MAX_BODY_BYTES = 1_000_000
 BODY_SECONDS = 20.0  # within which a request's body must have arrived
+# What decides about a request: of two, whoever stands in between may look at the other one.
+ONLY_ONCE = tuple(
+    b"origin authorization cookie x-codeinfo-token sec-fetch-site sec-fetch-mode sec-fetch-dest content-length"
+    b" content-type transfer-encoding".split()
+)
+PAGES = frozenset({"/", "/panel", "/docs"})  # and all below /ui/
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 CSP = "; ".join(
     (
@@ -61,12 +69,13 @@ HEADERS = {
 @dataclass(frozen=True, slots=True)
 class Access:
     """`hosts` are the only values of Host that are answered; `reads` are paths whose POST changes nothing; with
-    `private` every request needs the token, since the address is not of this machine alone."""
+    `private` every request needs the token or a session, since the address is not of this machine alone."""
 
     hosts: frozenset[str]
     token: str
     reads: frozenset[str] = frozenset()
     private: bool = False
+    sessions: Sessions | None = None
 
     @property
     def origins(self) -> frozenset[str]:
@@ -114,6 +123,7 @@ class Guard:
     def __init__(self, app: App, access: Access) -> None:
         self._app = app
         self._access = access
+        self._sessions = access.sessions or Sessions(access.token)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -123,20 +133,35 @@ class Guard:
             return
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         sealed = _sealed(send, cacheable=scope["path"].startswith("/static/"))
-        if entrance := self._entrance(scope, headers):
-            await _redirect(sealed, *entrance)
-            return
+        readable = "text/html" in headers.get("accept", "")
         refusal = self._refusal(scope, headers)
         if refusal is not None:
-            await _answer(sealed, *refusal, readable="text/html" in headers.get("accept", ""))
+            await _answer(sealed, *refusal, readable=readable)
             return
+        asked = parse_qs(scope["query_string"].decode("latin-1")) if scope["path"] == "/" else {}
+        if session := self._entrance(asked):
+            await _send_page(sealed, 200, entered_page(), [(b"set-cookie", set_cookie(session).encode())])
+            return
+        page_token = self._sessions.page_token(headers.get("cookie", ""))
+        if refusal := self._stranger(scope, headers, page_token):
+            if readable and _is_page(scope):
+                address = f"{scope['path']}?{scope['query_string'].decode('latin-1')}".removesuffix("?")
+                await _send_page(sealed, 401, stranger_page(address, used=CODE_PARAMETER in asked), [])
+            else:
+                await _answer(sealed, *refusal, readable=readable)
+            return
+        scope.setdefault("state", {})["page_token"] = page_token
         await self._app(scope, _bounded(receive), sealed)
 
-    def _refusal(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str, str, str] | None:
-        """Status, code, message and next step where the request gets no further."""
+    def _refusal(self, scope: Scope, headers: dict[str, str]) -> Refusal | None:
+        """For what is never answered, whoever asks."""
         hosts = [value for name, value in scope["headers"] if name.lower() == b"host"]
         if len(hosts) != 1 or headers["host"].lower() not in self._access.hosts:
             return 421, "HOST_REFUSED", "this server does not answer to that host name", "Use the address it printed"
+        names = Counter(name.lower() for name, _ in scope["headers"])
+        if twice := next((name for name in ONLY_ONCE if names[name] > 1), None):
+            what = f"{twice.decode()} is there {names[twice]} times, and only one of them could count"
+            return 400, "DUPLICATE_HEADER", what, "Send it once"
         origin = headers.get("origin")
         if origin is not None and origin.lower() not in self._access.origins:
             return 403, "ORIGIN_REFUSED", "pages of other origins are not answered", "Use this server's own pages"
@@ -145,35 +170,47 @@ class Guard:
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > MAX_BODY_BYTES:
             return 413, "BODY_TOO_LARGE", f"a body may have {MAX_BODY_BYTES} bytes", "Send less"
-        if self._needs_token(scope) and not self._has_token(headers):
-            next_step = f"Send the content of {TOKEN_FILE} in the data folder as {TOKEN_HEADER}"
-            if self._access.private:
-                next_step = "Open the first page once with ?token= and what the token file holds"
-                next_step += f"; programs send it as {TOKEN_HEADER}"
-            return 401, "TOKEN_REQUIRED", "this needs the server's token", next_step
         return None
 
-    def _needs_token(self, scope: Scope) -> bool:
+    def _stranger(self, scope: Scope, headers: dict[str, str], page_token: str) -> Refusal | None:
+        """For who has neither the server's token nor, as far as that goes, a session. A session reads; to change
+        something its page's token must come along, which no other site's page knows."""
+        given = (headers.get(TOKEN_HEADER, ""), headers.get("authorization", "").removeprefix("Bearer "))
+        if any(hmac.compare_digest(value.encode(), self._access.token.encode()) for value in given):
+            return None
+        if page_token and hmac.compare_digest(given[0].encode(), page_token.encode()):
+            return None
+        if self._writes(scope):
+            next_step = f"Send the content of {TOKEN_FILE} in the data folder as {TOKEN_HEADER}"
+            if self._access.private:
+                next_step = f"Send what the token file holds as {TOKEN_HEADER}"
+            return 401, "TOKEN_REQUIRED", "this needs the server's token", next_step
+        if page_token or not (self._access.private or _is_page(scope)):
+            return None
+        next_step = f"Open the link that `codeinfo serve` printed; programs send the server's token as {TOKEN_HEADER}"
         if self._access.private:
-            return True
+            next_step += ". Or open the first page with ?token= and what the token file holds"
+        return 401, "TOKEN_REQUIRED", "this needs a session or the server's token", next_step
+
+    def _writes(self, scope: Scope) -> bool:
         if scope["path"].startswith("/mcp"):  # its calls may write, and one cannot tell from outside
             return True
         return scope["method"] not in ("GET", "HEAD", "OPTIONS") and scope["path"] not in self._access.reads
 
-    def _has_token(self, headers: dict[str, str]) -> bool:
-        given = [headers.get(TOKEN_HEADER, ""), headers.get("authorization", "").removeprefix("Bearer ")]
-        if self._access.private:
-            given.append(_cookie(headers.get("cookie", "")))
-        return any(hmac.compare_digest(value.encode(), self._access.token.encode()) for value in given)
+    def _entrance(self, asked: dict[str, list[str]]) -> str | None:
+        """A new session for who opened a link with the code; on an address that others reach, with the token, too."""
+        if code := asked.get(CODE_PARAMETER, [""])[0]:
+            return self._sessions.enter(code)
+        given = asked.get("token", [""])[0]
+        if self._access.private and hmac.compare_digest(given.encode(), self._access.token.encode()):
+            return self._sessions.begin()
+        return None
 
-    def _entrance(self, scope: Scope, headers: dict[str, str]) -> tuple[str, str] | None:
-        """On an address that others reach, a link with the token opens the pages: it becomes a cookie and goes away."""
-        if not self._access.private or scope["path"] != "/" or headers.get("host", "") not in self._access.hosts:
-            return None
-        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        if not given or not hmac.compare_digest(given.encode(), self._access.token.encode()):
-            return None
-        return "/", f"{COOKIE}={given}; HttpOnly; SameSite=Strict; Path=/"
+
+def _is_page(scope: Scope) -> bool:
+    """What people look at; it shows more than any single operation does, and its buttons change things."""
+    path: str = scope["path"]
+    return path in PAGES or path.startswith("/ui/")
 
 
 def _is_navigation(scope: Scope, headers: dict[str, str]) -> bool:
@@ -183,14 +220,6 @@ def _is_navigation(scope: Scope, headers: dict[str, str]) -> bool:
         and headers.get("sec-fetch-mode") == "navigate"
         and headers.get("sec-fetch-dest") == "document"
     )
-
-
-def _cookie(header: str) -> str:
-    try:
-        found = SimpleCookie(header).get(COOKIE)
-    except CookieError:
-        return ""
-    return found.value if found else ""
 
 
 # --- bodies and headers --------------------------------------------------------------------------------------------
@@ -249,7 +278,8 @@ async def _answer(send: Send, status: int, code: str, what: str, next_step: str,
     await send({"type": "http.response.body", "body": body})
 
 
-async def _redirect(send: Send, target: str, cookie: str) -> None:
-    headers = [(b"location", target.encode()), (b"set-cookie", cookie.encode()), (b"content-length", b"0")]
-    await send({"type": "http.response.start", "status": 303, "headers": headers})
-    await send({"type": "http.response.body", "body": b""})
+async def _send_page(send: Send, status: int, html: str, headers: list[tuple[bytes, bytes]]) -> None:
+    body = html.encode()
+    kind = [(b"content-type", b"text/html; charset=utf-8"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": [*kind, *headers]})
+    await send({"type": "http.response.body", "body": body})

@@ -17,6 +17,7 @@ from fastapi import Request
 
 from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError
 from codeinfo.requests.vectors import Project, ProjectsRequest
+from codeinfo.shells.http_connections import LoopWatch
 from codeinfo.shells.http_events import Bell
 from codeinfo.shells.mcp_calls import Call
 
@@ -63,11 +64,12 @@ class State:
     ingest: Ingest
     runs: Runs
     logs: LogLines
-    token: str
     allowed: tuple[Path, ...]
     here: Path
     queue_bell: Bell
+    loop_watch: LoopWatch = field(default_factory=LoopWatch)
     _limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(THREADS))
+    _own_limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
     _projects: tuple[float, tuple[Project, ...]] = (0.0, ())
 
     # --- work ---
@@ -76,10 +78,17 @@ class State:
         """Run `function` in a thread, bounded in number and time."""
         if self._limiter.statistics().tasks_waiting >= MOST_WAITING:
             raise Busy("too many requests wait already", next_step="Try again in a moment", code="OVERLOADED")
+        return await self._run(function, self._limiter)
+
+    async def look(self, function: Callable[[Call], Done]) -> Done:
+        """Run `function`, which looks at the server itself, in a thread that no other work waits for."""
+        return await self._run(function, self._own_limiter)
+
+    async def _run(self, function: Callable[[Call], Done], limiter: anyio.CapacityLimiter) -> Done:
         call = Call()
         with anyio.move_on_after(WORK_SECONDS) as scope:
             done, error = await anyio.to_thread.run_sync(
-                _caught, function, call, abandon_on_cancel=True, limiter=self._limiter
+                _caught, function, call, abandon_on_cancel=True, limiter=limiter
             )
         if scope.cancelled_caught:
             call.cancel()

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any
 
 from codeinfo.errors import UsageError
+from codeinfo.requests import MAX_TEXT_CHARS
 from codeinfo.shells.operations import Parameter, parameters
 
 Schema = dict[str, Any]
@@ -103,6 +104,8 @@ def _one(item: Input, kind: str, value: Any, name: str) -> Any:
     wanted: Any = {"str": str, "int": int, "float": int | float, "bool": bool}[kind]
     if not isinstance(value, wanted) or (isinstance(value, bool) and kind != "bool"):
         raise UsageError(f"{name} must be {_A_TYPE[kind]}", next_step=item.help)
+    if kind == "str":
+        check_length(value, name)
     if item.choices and value not in item.choices:
         raise UsageError(f"{name} cannot be {value!r}", next_step=f"One of: {', '.join(item.choices)}")
     low, high = item.minimum, item.maximum
@@ -112,6 +115,15 @@ def _one(item: Input, kind: str, value: Any, name: str) -> Any:
         shown = shown if len(shown) <= LONGEST_NUMBER else f"{shown[:LONGEST_NUMBER]}…"
         raise UsageError(f"{name} cannot be {shown}", next_step=f"It must be {bounds}")
     return value
+
+
+def check_length(text: str, name: str) -> str:
+    """The text, unless it is longer than any that is answered over HTTP or MCP."""
+    if len(text) > MAX_TEXT_CHARS:
+        raise UsageError(
+            f"{name} has {len(text):,} characters", next_step=f"Send at most {MAX_TEXT_CHARS:,}, the telling part of it"
+        )
+    return text
 
 
 # --- what comes out ------------------------------------------------------------------------------------------------

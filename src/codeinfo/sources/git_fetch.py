@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from codeinfo.errors import LocksUnsupported, ProviderError, UsageError
@@ -19,7 +20,7 @@ from codeinfo.private_files import try_lock
 from codeinfo.sources.git import _ENVIRONMENT, _SETTINGS, GitFailed, _environment, _execute, _program, run
 
 FETCH_TIMEOUT_S = 600.0
-_TRANSPORTS = "https:http:ssh:file"
+_REMOTE_TRANSPORTS = "https:http:ssh"
 _REGULAR = ("100644", "100755")
 _FETCH = ("fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules")
 _BATCH = 200
@@ -29,15 +30,27 @@ _JUST_MADE_S = 2.0
 
 @contextmanager
 def fetch_files(
-    url: str, ref: str, wanted: Callable[[str], bool], limit: int
+    url: str,
+    ref: str,
+    wanted: Callable[[str], bool],
+    limit: int,
+    *,
+    local: bool,
+    pinned: str = "",
 ) -> Iterator[tuple[str, Iterator[tuple[str, bytes]]]]:
-    """The commit that `ref` names now, and (path, content) of each regular file that is wanted and within `limit`."""
+    """The commit that `ref` names now, and (path, content) of each regular file that is wanted and within `limit`.
+
+    `local` opens repositories of this machine. `pinned` is `host:port:address`: git then asks this address and follows
+    no redirect to another one.
+    """
     if url.startswith("-") or ref.startswith("-"):
         raise UsageError(f"{url} {ref} is no repository and revision")
     with _temporary_clone() as folder:
         try:
-            _git(folder, "init", "--bare", "--quiet", "--template=", ".")
-            _git(folder, *_FETCH, "--", url, ref or "HEAD")
+            settings = (f"http.curloptResolve={pinned}", "http.followRedirects=false") if pinned else ()
+            git = partial(_git, folder, f"{_REMOTE_TRANSPORTS}:file" if local else _REMOTE_TRANSPORTS, settings)
+            git("init", "--bare", "--quiet", "--template=", ".")
+            git(*_FETCH, "--", url, ref or "HEAD")
             commit = run(folder, ("rev-parse", "--verify", "FETCH_HEAD^{commit}")).decode().strip()
         except GitFailed as error:
             raise ProviderError(
@@ -78,11 +91,12 @@ def remove_abandoned_clones() -> None:
                 os.close(handle)
 
 
-def _git(folder: Path, *arguments: str) -> None:
+def _git(folder: Path, transports: str, settings: tuple[str, ...], *arguments: str) -> None:
     line = [_program(), "--no-pager"]
-    for setting in (*_SETTINGS, "fetch.fsckObjects=true", "protocol.ext.allow=never", "credential.helper="):
+    fixed = ("fetch.fsckObjects=true", "protocol.ext.allow=never", "credential.helper=")
+    for setting in (*_SETTINGS, *fixed, *settings):
         line += ("-c", setting)
-    environment = _environment() | _ENVIRONMENT | {"GIT_ALLOW_PROTOCOL": _TRANSPORTS}
+    environment = _environment() | _ENVIRONMENT | {"GIT_ALLOW_PROTOCOL": transports}
     _execute([*line, *arguments], folder, environment, b"", (0,), FETCH_TIMEOUT_S)
 
 

@@ -12,9 +12,9 @@ from codeinfo.sources.files import read_regular
 
 OVERRIDES_NAME = ".codeinfoignore"
 _MAX_BYTES = 1_000_000
-# Each star multiplies the work of a failing match; a hostile line of twenty would stall the walk for years.
-_MAX_STARS = 6
+# Each star of a segment multiplies the work of a failing match; a hostile line of twenty would stall for years.
 _MAX_STARS_IN_SEGMENT = 3
+_MAX_CHARS = 4096  # of a line: no path is longer
 _PLAIN_LINE = re.compile(r"(?P<not>!?)(?P<key>[\w.-]+|\*\.[\w-]+)(?P<folder>/?)[ ]*")
 _STARS = re.compile(r"\*\*(?!\*)|\*")
 
@@ -105,18 +105,47 @@ def _expression(line: str, number: int) -> Pattern | None:
     """None for a line that cannot be parsed, which git never matches either, or that would cost too much."""
     from pathspec import GitIgnoreSpec
 
-    if len(_STARS.findall(line)) > _MAX_STARS or any(
+    if len(line) > _MAX_CHARS or any(
         len(_STARS.findall(segment)) > _MAX_STARS_IN_SEGMENT for segment in line.split("/")
     ):
         return None
     try:
         parsed = GitIgnoreSpec.from_lines([line]).patterns[0]
+        regex = getattr(parsed, "regex", None)
+        if regex is None:
+            return None
+        # One `**` is searched for quickly; an expression with several tries every way to share the folders among them.
+        matches = regex.match if line.split("/").count("**") < 2 else _several_depths(line)
     except (ValueError, re.error):
         return None
-    regex = getattr(parsed, "regex", None)
+    return Pattern(number, line.strip(), not parsed.include, matches=matches)
+
+
+def _several_depths(line: str) -> Callable[[str], bool]:
+    """A line with more than one `**`, matched part by part: the path itself or a folder above it."""
+    from codeinfo.globs import PathAutomaton
+
+    text = line.rstrip(" ").removeprefix("!")
+    folders_only, parts = text.endswith("/"), text.strip("/").split("/")
+    while len(parts) > 1 and parts[-1] == "**":  # everything in a folder is the folder
+        folders_only, parts = True, parts[:-1]
+    automaton = PathAutomaton([parts], _compile_segment)
+
+    def matches(path: str) -> bool:
+        names = path.rstrip("/").split("/")
+        accepted = [automaton.accepts(state) for state in automaton.states(names)]
+        return any(accepted[:-1]) or (accepted[-1] and (path.endswith("/") or not folders_only))
+
+    return matches
+
+
+def _compile_segment(segment: str) -> Callable[[str], object]:
+    from pathspec import GitIgnoreSpec
+
+    regex = GitIgnoreSpec.from_lines([f"/{segment}"]).patterns[0].regex
     if regex is None:
-        return None
-    return Pattern(number, line.strip(), not parsed.include, matches=regex.match)
+        raise ValueError(f"{segment!r} is no part of a pattern")
+    return regex.match
 
 
 def load(root: str, folder: str, name: str) -> IgnoreFile | None:

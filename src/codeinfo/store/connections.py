@@ -15,11 +15,12 @@ from codeinfo.private_files import touch_private
 from codeinfo.store.faults import ODD, BuildDamaged, Damage, is_writable, mark_damaged, translated
 
 BUSY_MS = 10_000  # how long a statement waits for another process's short transaction
+_MOST_IDLE = 4  # each maps the database and keeps up to 16 MB of it
 _SHARED_BYTES = 65_536  # what SQLite needs beside a database to open it, at the least
 
 
 class Connections:
-    """One connection a transaction, so that threads never share one; idle ones are used again."""
+    """One connection a transaction, so that threads never share one; a few idle ones are used again."""
 
     def __init__(self, path: Path, schema_version: int) -> None:
         self._path = path
@@ -52,9 +53,12 @@ class Connections:
         with self._lock:
             self._closed, idle, self._idle = True, self._idle, []
         for db in idle:
-            if not self._written:  # who only read leaves the log to whoever writes, and its files where they are
-                db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-            db.close()
+            self._end(db)
+
+    def _end(self, db: apsw.Connection) -> None:
+        if not self._written:  # who only read leaves the log to whoever writes, and its files where they are
+            db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        db.close()
 
     @contextmanager
     def reading(self) -> Iterator[apsw.Connection]:
@@ -147,10 +151,10 @@ class Connections:
 
     def _release(self, db: apsw.Connection) -> None:
         with self._lock:
-            if not self._closed:
+            if not self._closed and len(self._idle) < _MOST_IDLE:
                 self._idle.append(db)
                 return
-        db.close()
+        self._end(db)
 
 
 def library_version() -> str:

@@ -1,0 +1,147 @@
+"""Path globs that somebody else wrote: the one place that matches them, in time linear in the path.
+
+`*`, `?` and `[…]` stay within one folder or file name; `**` stands for any number of folders. A glob without a slash
+matches a name anywhere, one that ends with a slash matches everything below that folder, and a leading `!` leaves out
+what matches.
+
+All globs of a set run side by side as one automaton over the parts of a path: the state is an integer with one bit for
+each part of each glob, so `**` never tries the same folder twice. Within a name, `fnmatch` writes expressions whose
+stars do not backtrack.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from codeinfo.errors import UsageError
+
+MAX_GLOBS = 64
+MAX_GLOB_CHARS = 4096  # of all globs of one list together
+_ANY_DEPTH = "**"
+
+PartTest = Callable[[str], object]  # truthy for a name that the part of a glob matches
+
+
+def check_globs(globs: Sequence[str], where: str) -> None:
+    """UsageError for a list that is too long to be matched at every file, or has an empty glob; `where` it stands."""
+    if len(globs) > MAX_GLOBS:
+        raise UsageError(f"{where}: {len(globs)} globs are too many", next_step=f"Use at most {MAX_GLOBS}")
+    chars = sum(map(len, globs))
+    if chars > MAX_GLOB_CHARS:
+        raise UsageError(
+            f"{where}: the globs have {chars:,} characters together",
+            next_step=f"Use at most {MAX_GLOB_CHARS:,}; a folder needs one glob, as in src/**",
+        )
+    if any(not glob.removeprefix("!") for glob in globs):
+        raise UsageError(f"{where}: a glob is empty", next_step="Write one like *.py or src/**, or leave it out")
+
+
+def match_globs(paths: Sequence[str], globs: Sequence[str], where: str = "globs") -> list[bool]:
+    """For each path, whether some glob selects it (or none is there to) and no glob with a `!` leaves it out."""
+    check_globs(globs, where)
+    wanted = GlobSet([glob for glob in globs if not glob.startswith("!")])
+    unwanted = GlobSet([glob[1:] for glob in globs if glob.startswith("!")])
+    chosen = [wanted.matches(path) for path in paths] if wanted else [True] * len(paths)
+    return (
+        [fits and not unwanted.matches(path) for fits, path in zip(chosen, paths, strict=True)] if unwanted else chosen
+    )
+
+
+class GlobSet:
+    """Globs without `!`; a path matches if any of them does."""
+
+    def __init__(self, globs: Sequence[str]) -> None:
+        self._automaton = PathAutomaton([_parts(glob) for glob in globs], compile_part)
+        self._after: dict[str, int] = {"": self._automaton.start}  # the state below a folder
+
+    def __bool__(self) -> bool:
+        return self._automaton.start != 0
+
+    def matches(self, path: str) -> bool:
+        folder, _, name = path.rpartition("/")
+        state = self._after.get(folder)
+        if state is None:
+            *_, state = self._automaton.states(folder.split("/"))
+            self._after[folder] = state
+        return self._automaton.ends_with(state, name)
+
+
+class PathAutomaton:
+    """Patterns of parts, run over the parts of paths. A part is `**` or whatever `compile_part` turns into a test."""
+
+    def __init__(self, patterns: Sequence[Sequence[str]], compile_part: Callable[[str], PartTest]) -> None:
+        self.start = self._any_depth = self._accepting = 0
+        places: dict[str, int] = {}  # part → its bits
+        bit = 1
+        for pattern in patterns:
+            self.start |= bit
+            for part in _simplified(pattern):
+                if part == _ANY_DEPTH:
+                    self._any_depth |= bit
+                else:
+                    places[part] = places.get(part, 0) | bit
+                bit <<= 1
+            self._accepting |= bit
+            bit <<= 1
+        # A pattern never ends with `**`, so its last part stands just before the bit that accepts.
+        self._last_tests = [
+            (bits & self._accepting >> 1, compile_part(part))
+            for part, bits in places.items()
+            if bits & self._accepting >> 1
+        ]
+        self._tests = [(bits, compile_part(part)) for part, bits in places.items()]
+        self.start = self._with_no_folders(self.start)
+
+    def step(self, state: int, name: str) -> int:
+        """The state after one more part of a path."""
+        matched = 0
+        for bits, test in self._tests:
+            if state & bits and test(name):
+                matched |= bits
+        return self._with_no_folders((state & matched) << 1 | (state & self._any_depth))
+
+    def ends_with(self, state: int, name: str) -> bool:
+        """Whether a path whose last part is `name` is accepted; a quicker `accepts(step(…))`."""
+        for bits, test in self._last_tests:  # noqa: SIM110 - a generator costs twice as much
+            if state & bits and test(name):
+                return True
+        return False
+
+    def states(self, names: Sequence[str]) -> Iterator[int]:
+        """The state after each of these parts."""
+        state = self.start
+        for name in names:
+            state = self.step(state, name)
+            yield state
+
+    def accepts(self, state: int) -> bool:
+        return bool(state & self._accepting)
+
+    def _with_no_folders(self, state: int) -> int:
+        """`**` may stand for nothing: whoever waits at one waits behind it, too."""
+        return state | (state & self._any_depth) << 1
+
+
+def compile_part(part: str) -> PartTest:
+    """A test for one name: `*`, `?` and `[…]` as in a shell, capitals as they are."""
+    if not any(char in part for char in "*?["):
+        return part.__eq__
+    return re.compile(fnmatch.translate(part)).match
+
+
+def _parts(glob: str) -> list[str]:
+    anchored = glob.lstrip("/") if "/" in glob.rstrip("/") else f"{_ANY_DEPTH}/{glob}"
+    return (f"{anchored}{_ANY_DEPTH}" if anchored.endswith("/") else anchored).split("/")
+
+
+def _simplified(pattern: Sequence[str]) -> Iterator[str]:
+    """`**` once in a row, and a last one as `**/*`: what lies in a folder, not the folder itself."""
+    before = ""
+    for part in pattern:
+        if part != _ANY_DEPTH or before != _ANY_DEPTH:
+            yield part
+        before = part
+    if before == _ANY_DEPTH:
+        yield "*"

@@ -1,0 +1,251 @@
+"""Which addresses a project, a package or a redirect may have asked: real servers on this machine, which see no request
+unless the user allows it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from document_tools import add, ask
+
+from codeinfo.collections.addresses import AddressRefused, Reach, host_of, is_public
+from codeinfo.config import Config
+from codeinfo.engine import Engine
+from codeinfo.requests.documents import DocsListRequest, DocsPackRequest, DocsSyncRequest
+
+SERVER = """
+import http.server, pathlib, sys, urllib.parse
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    def do_GET(self):
+        with open(sys.argv[2], "a") as log:
+            log.write(f"{self.headers['Host']}{self.path}\\n")
+        parts = urllib.parse.urlsplit(self.path)
+        if parts.path == "/to":
+            self.send_response(302)
+            self.send_header("Location", urllib.parse.unquote(parts.query))
+            self.end_headers()
+        else:
+            super().do_GET()
+
+    def log_message(self, *_):
+        pass
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), lambda *a: Handler(*a, directory=sys.argv[1]))
+print(server.server_address[1], flush=True)
+server.serve_forever()
+"""
+
+
+@dataclass
+class Web:
+    port: int
+    folder: Path
+    log: Path
+
+    def url(self, path: str, host: str = "127.0.0.1") -> str:
+        return f"http://{host}:{self.port}/{path}"
+
+    def asked(self) -> list[str]:
+        return self.log.read_text().split() if self.log.exists() else []
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Iterator[Web]:
+    folder, log = tmp_path / "web", tmp_path / "log"
+    folder.mkdir()
+    command = [sys.executable, "-c", SERVER, str(folder), str(log)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield Web(int(process.stdout.readline()), folder, log)
+        process.terminate()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
+def engine(*hosts: str) -> Engine:
+    return Engine(Config.load({"embedding.provider": "scripted", "index.workers": 1, "trust.private_hosts": hosts}))
+
+
+def name_collection(project: Path, url: str, **more: str) -> None:
+    (project / "context.json").write_text(json.dumps({"collections": {"docs": {"url": url, **more}}}))
+
+
+def pack(facade: Engine, web: Web, name: str = "fruit.tar.gz") -> None:
+    notes = web.folder.parent / "notes"
+    notes.mkdir(exist_ok=True)
+    (notes / "a.md").write_text("# Apples\n\nApples are in the cellar.\n")
+    facade.documents.pack(DocsPackRequest(str(notes), name="fruit", out=str(web.folder / name)))
+
+
+def sync(facade: Engine, project: Path) -> tuple[str, ...]:
+    (report,) = facade.documents.sync(DocsSyncRequest(path=str(project))).reports
+    return report.plan.added
+
+
+def commit(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "secret.md").write_text("# Secret\n\nThe password is swordfish.\n")
+    identity = ("-c", "user.name=x", "-c", "user.email=x@x.example", "-c", "commit.gpgsign=false")
+    for arguments in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-qm", "first")):
+        subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
+    return folder
+
+
+# --- a project --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", ["git+file://{}", "file://{}", "pkg:git+file://{}", "{}"])
+@pytest.mark.parametrize("ref", ["", "main"])
+def test_a_project_cannot_have_repositories_of_this_machine_fetched(
+    tmp_path: Path, project: Path, source: str, ref: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = commit(tmp_path / "private")
+    name_collection(project, source.format(secret), ref=ref)
+    monkeypatch.chdir(project)
+    with engine() as facade:
+        listed = facade.documents.list(DocsListRequest(path=str(project)))
+        assert listed.collections == ()
+        assert "docs is not taken" in listed.notes[0]
+        assert facade.documents.sync(DocsSyncRequest(path=str(project))).reports == ()
+
+
+def test_a_repository_inside_a_project_that_points_outside_is_not_fetched(tmp_path: Path, project: Path) -> None:
+    secret = commit(tmp_path / "private")
+    (project / "handbook").mkdir()
+    (project / "handbook" / ".git").write_text(f"gitdir: {secret / '.git'}\n")
+    name_collection(project, "handbook", ref="main")
+    with engine() as facade:
+        listed = facade.documents.list(DocsListRequest(path=str(project)))
+        assert listed.collections == ()
+        assert "a repository of this machine" in listed.notes[0]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.1", "2130706433", "0"])
+@pytest.mark.parametrize("path", ["fruit.tar.gz", "manifest.json", "fruit.git"])
+def test_a_project_cannot_have_this_machine_asked(web: Web, project: Path, host: str, path: str) -> None:
+    with engine() as facade:
+        name_collection(project, web.url(path, host))
+        with pytest.raises(AddressRefused, match="not public") as refused:
+            sync(facade, project)
+    assert "trust.private_hosts" in refused.value.next_step
+    assert web.asked() == []
+
+
+def test_the_user_allows_a_host(web: Web, project: Path) -> None:
+    with engine("127.0.0.1") as facade:
+        pack(facade, web)
+        name_collection(project, web.url("fruit.tar.gz"))
+        assert sync(facade, project) == ("a.md",)
+        assert "cellar" in ask(facade, "apples", path=str(project))[0].content
+
+
+def test_what_the_user_added_is_fetched_whoever_else_names_it(web: Web, project: Path) -> None:
+    with engine() as facade:
+        pack(facade, web)
+        add(facade, web.url("fruit.tar.gz"))
+        name_collection(project, web.url("fruit.tar.gz"))
+        facade.documents.sync(DocsSyncRequest(path=str(project)))
+    assert len(web.asked()) == 2
+
+
+def test_a_project_cannot_allow_a_host_itself(web: Web, project: Path) -> None:
+    (project / ".codeinfo.toml").write_text('[trust]\nprivate_hosts = ["127.0.0.1"]\n')
+    name_collection(project, web.url("fruit.tar.gz"))
+    config = Config.load({"embedding.provider": "scripted", "index.workers": 1}, project)
+    with Engine(config) as facade, pytest.raises(AddressRefused):
+        sync(facade, project)
+    assert web.asked() == []
+
+
+# --- redirects and manifests ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "target", ["http://localhost:{}/fruit.tar.gz", "http://[::1]:{}/x.tar.gz", "http://10.0.0.1/x"]
+)
+def test_each_hop_of_a_redirect_is_checked(web: Web, project: Path, target: str) -> None:
+    with engine("127.0.0.1") as facade:
+        pack(facade, web)
+        name_collection(project, web.url(f"to?{target.format(web.port)}#.tar.gz"))
+        with pytest.raises(AddressRefused, match="not public"):
+            sync(facade, project)
+    assert len(web.asked()) == 1  # the redirect itself
+
+
+def test_redirects_of_what_the_user_added_are_checked_too(web: Web) -> None:
+    with engine() as facade:
+        pack(facade, web)
+        with pytest.raises(AddressRefused, match="localhost is "):
+            add(facade, web.url(f"to?{web.url('fruit.tar.gz', 'localhost')}#.tar.gz"))
+        assert add(facade, web.url(f"to?{web.url('fruit.tar.gz')}#.tar.gz"), name="a").plan.added == ("a.md",)
+
+
+def test_a_manifest_cannot_name_other_private_hosts(web: Web) -> None:
+    files = [{"url": web.url("a.md", "localhost"), "path": "a.md"}]
+    (web.folder / "a.md").write_text("# A\n\nwords\n")
+    (web.folder / "m.json").write_text(json.dumps({"name": "m", "version": "1", "sources": {"files": files}}))
+    with engine() as facade, pytest.raises(AddressRefused, match="localhost is "):
+        add(facade, web.url("m.json"))
+    assert [line.partition("/")[2] for line in web.asked()] == ["m.json"]
+
+
+# --- addresses --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("address", "public"),
+    [
+        ("93.184.215.14", True),
+        ("2606:2800:21f:cb07:6820:80da:af6b:8b2c", True),
+        ("127.0.0.1", False),
+        ("10.1.2.3", False),
+        ("172.16.0.1", False),
+        ("192.168.1.1", False),
+        ("169.254.169.254", False),
+        ("100.64.0.1", False),
+        ("0.0.0.0", False),
+        ("224.0.0.1", False),
+        ("255.255.255.255", False),
+        ("::1", False),
+        ("::", False),
+        ("fe80::1%eth0", False),
+        ("fd00::1", False),
+        ("::ffff:127.0.0.1", False),
+        ("64:ff9b::7f00:1", False),
+        ("2002:7f00:1::", False),
+    ],
+)
+def test_which_addresses_are_public(address: str, public: bool) -> None:
+    assert is_public(address) is public
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://docs.example/a", ("docs.example", 443)),
+        ("http://user@docs.example:8080/a", ("docs.example", 8080)),
+        ("http://[::1]/a", ("::1", 80)),
+        ("ssh://git@docs.example/a.git", ("docs.example", 22)),
+        ("git@docs.example:a.git", ("docs.example", 22)),
+    ],
+)
+def test_the_host_of_an_address(url: str, host: tuple[str, int]) -> None:
+    found = host_of(url)
+    assert (found.name, found.port) == host
+
+
+@pytest.mark.parametrize("url", ["http:///a", "http://docs.example:99999/", "https://[::1/"])
+def test_an_address_without_a_host_is_refused(url: str) -> None:
+    with pytest.raises(AddressRefused):
+        Reach().resolve(host_of(url))

@@ -1,0 +1,277 @@
+"""A server under pressure: too many connections, slow ones, long texts, doubled headers, and work that burns time. It
+stays alive, small and quiet."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.client
+import json
+import logging
+import os
+import resource
+import select
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+from web_tools import Address, client, commit, first_search, served, token
+
+from codeinfo.config import Config
+from codeinfo.engine import Engine
+from codeinfo.requests import MAX_TEXT_CHARS, SearchRequest
+from codeinfo.requests.code import MapRequest, RefsRequest
+from codeinfo.shells.http_connections import HEADER_SECONDS, MOST_CONNECTIONS, OWN_DESCRIPTORS, LoopWatch
+from codeinfo.shells.http_safety import ONLY_ONCE
+
+DESCRIPTORS = 320
+IDLE = 450
+
+
+def connect(address: Address) -> socket.socket:
+    host, _, port = address.removeprefix("http://").partition(":")
+    return socket.create_connection((host, int(port)), 10)
+
+
+def get(address: Address, path: str, seconds: float = 10) -> int:
+    connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=seconds)
+    with contextlib.closing(connection):
+        connection.request("GET", path)
+        reply = connection.getresponse()
+        reply.read()
+        return reply.status
+
+
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard not in (resource.RLIM_INFINITY,) and hard < 2 * IDLE:
+        pytest.skip(f"only {hard} files may be open here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2 * IDLE), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+# --- connections ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("many_files")
+def test_more_idle_connections_than_open_files_stop_nobody(project: Path, tmp_path: Path) -> None:
+    with served(project, tmp_path / "home", descriptors=DESCRIPTORS) as address, contextlib.ExitStack() as stack:
+        first_search(address)
+        for _ in range(IDLE):
+            stack.enter_context(connect(address))
+        for _ in range(5):
+            assert get(address, "/version") == 200
+        assert get(address, "/health") == 200
+        first_search(address)
+        printed = address.output.fileno()
+        told = os.read(printed, 1_000_000).decode() if select.select([printed], [], [], 0)[0] else ""
+        assert len(told) < 5_000
+        assert "Traceback" not in told
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "connections"),
+    [(256, 1024, 1024 - OWN_DESCRIPTORS), (256, 4096, MOST_CONNECTIONS), (64, 64, 16), (4096, 4096, MOST_CONNECTIONS)],
+)
+def test_the_limit_on_open_files_is_raised_or_respected(soft: int, hard: int, connections: int) -> None:
+    script = "from codeinfo.shells.http_connections import allowed_connections; print(allowed_connections())"
+    limited = f"ulimit -Sn {soft} && ulimit -Hn {hard} && exec {sys.executable} -c '{script}'"
+    done = subprocess.run(["bash", "-c", limited], capture_output=True, text=True, timeout=60, check=True)
+    assert int(done.stdout) == connections
+
+
+def test_who_does_not_ask_in_time_is_sent_away(project: Path, tmp_path: Path) -> None:
+    with served(project, tmp_path / "home") as address:
+        silent, slow = connect(address), connect(address)
+        started = time.monotonic()
+        closed: dict[str, float] = {}
+
+        def wait(name: str, one: socket.socket) -> None:
+            one.settimeout(HEADER_SECONDS + 10)
+            reply = one.recv(1000)
+            assert reply == b"" or b" 408 " in reply
+            closed[name] = time.monotonic() - started
+
+        waiting = [threading.Thread(target=wait, args=pair) for pair in (("silent", silent), ("slow", slow))]
+        for thread in waiting:
+            thread.start()
+        with contextlib.suppress(OSError):
+            for char in b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: " + b"a" * 200:
+                slow.sendall(bytes([char]))
+                time.sleep(0.1)
+        for thread in waiting:
+            thread.join(HEADER_SECONDS + 10)
+        assert HEADER_SECONDS - 1 < min(closed.values()) <= max(closed.values()) < HEADER_SECONDS + 8
+        # One that asks and then rests is not slow.
+        host = address.removeprefix("http://")
+        with contextlib.closing(http.client.HTTPConnection(host, timeout=10)) as fine:
+            for _ in range(2):
+                fine.request("GET", "/version")
+                assert fine.getresponse().read()
+                time.sleep(0.5)
+        silent.close()
+        slow.close()
+
+
+# --- requests ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name.decode() for name in ONLY_ONCE if name != b"transfer-encoding"])
+def test_what_decides_about_a_request_comes_once(project: Path, name: str) -> None:
+    with client(project) as web:
+        for values in (("x", "http://127.0.0.1:5010"), ("http://127.0.0.1:5010", "x")):
+            headers = [(name, value) for value in values]
+            reply = web.post("/api/v1/search", content=b"{}", headers=[*headers, *token().items()])
+            assert reply.status_code == 400, reply.text
+            assert reply.json()["error"]["code"] in ("DUPLICATE_HEADER", "VALIDATION_FAILED")
+            assert name in reply.json()["error"]["message"]
+
+
+def test_two_origins_are_refused_by_the_real_server(project: Path, tmp_path: Path) -> None:
+    with served(project, tmp_path / "home") as address:
+        host = address.removeprefix("http://")
+        for origins in ((f"http://{host}", "http://evil.example"), ("http://evil.example", f"http://{host}")):
+            with connect(address) as one:
+                lines = "".join(f"Origin: {origin}\r\n" for origin in origins)
+                one.sendall(f"GET /version HTTP/1.1\r\nHost: {host}\r\n{lines}\r\n".encode())
+                assert one.recv(4000).startswith(b"HTTP/1.1 400 ")
+
+
+def test_one_length_holds_for_every_text(project: Path) -> None:
+    long = "x " * (MAX_TEXT_CHARS // 2) + "y"
+    with client(project) as web:
+        started = time.monotonic()
+        replies: list[tuple[str, str]] = []
+        for path, body in (
+            ("/api/v1/search", {"query": long}),
+            ("/api/v1/docs/search", {"queries": ["x", long]}),
+            ("/api/v1/ask", {"question": long}),
+            ("/api/v1/search", {"query": "x", "globs": [long]}),
+            ("/tools/vector-search", {"query": long}),
+            ("/tools/ast-find-references", {"symbol": long}),
+            ("/chat", {"message": long}),
+        ):
+            reply = web.post(path, json=body, headers=token())
+            assert reply.status_code == 400, path
+            replies.append((path, reply.json()["error"]["message"]))
+        page = web.get("/", params={"q": long})
+        assert page.status_code == 400
+        replies.append(("/", page.text))
+        replies.append(("/mcp", call_tool(web, long)))
+        for path, said in replies:
+            assert f"{MAX_TEXT_CHARS + 1:,} characters" in said, path
+        assert web.post("/api/v1/search", json={"query": long[:-1]}).status_code == 200
+        assert time.monotonic() - started < 20
+
+
+def call_tool(web: TestClient, query: str) -> str:
+    params = {"name": "search_codebase", "arguments": {"query": query}}
+    headers = {**token(), "accept": "application/json, text/event-stream"}
+    return web.post(
+        "/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}, headers=headers
+    ).text
+
+
+# --- time and memory --------------------------------------------------------------------------------------------------
+
+
+def test_the_server_is_alive_while_requests_burn_time(project: Path, tmp_path: Path) -> None:
+    for number in range(300):
+        names = "\n".join(f"def work_{number}_{one}(item):\n    return get(item, {one})\n" for one in range(20))
+        (project / f"m{number}.py").write_text(
+            f"from bank import Account\n\n\ndef get(a, b):\n    return a\n\n\n{names}"
+        )
+    with served(project, tmp_path / "home") as address:
+        first_search(address)
+        ended = threading.Event()
+
+        def burn(path: str, body: dict[str, object]) -> None:
+            connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=60)
+            while not ended.is_set():
+                connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
+                assert connection.getresponse().read()
+            connection.close()
+
+        work: tuple[tuple[str, dict[str, object]], ...] = (
+            ("/api/v1/unused", {}),
+            ("/api/v1/refs", {"name": "get"}),
+            ("/api/v1/map", {"format": "svg"}),
+            ("/api/v1/search", {"query": "work item account"}),
+        )
+        burning = [threading.Thread(target=burn, args=one) for one in work * 4]
+        for thread in burning:
+            thread.start()
+        try:
+            time.sleep(1)
+            waited = []
+            for path in ("/version", "/health") * 4:
+                started = time.monotonic()
+                assert get(address, path) == 200
+                waited.append(time.monotonic() - started)
+        finally:
+            ended.set()
+            for thread in burning:
+                thread.join(60)
+        assert sorted(waited)[len(waited) // 2] < 2
+        assert max(waited) < 8
+
+
+def test_a_loop_that_stood_still_is_noticed(caplog: pytest.LogCaptureFixture) -> None:
+    async def stand_still() -> float:
+        watch = LoopWatch()
+        looking = asyncio.create_task(watch.run())
+        await asyncio.sleep(0.1)
+        time.sleep(1.6)
+        await asyncio.sleep(0.3)
+        looking.cancel()
+        return watch.late_s
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(stand_still())
+    assert "did not answer anybody for 1." in caplog.text
+
+
+def test_a_map_is_drawn_once_until_something_changes(project: Path) -> None:
+    commit(project, days_ago=3)
+    with Engine(Config.load({"llm.discover": "false"}), lasting=True) as engine:
+        request = MapRequest(str(project))
+        drawn = engine.code.map(request)
+        assert engine.code.map(request) is drawn
+        assert engine.code.map(MapRequest(str(project), limit=5)) is not drawn
+        (project / "extra.py").write_text("import bank\n")
+        engine.search(SearchRequest("extra", (str(project),)))
+        assert engine.code.map(request).files == drawn.files + 1
+        commit(project, days_ago=1)
+        assert engine.code.map(request).hotspots != drawn.hotspots
+        for limit in range(3, 40):
+            engine.code.map(MapRequest(str(project), limit=limit))
+        (world,) = engine.code._worlds.values()
+        assert len(world.maps._known) <= 8
+
+
+def test_many_readers_leave_few_connections_behind(project: Path) -> None:
+    with Engine(Config.load({"llm.discover": "false"}), lasting=True) as engine:
+        engine.search(SearchRequest("transfer", (str(project),)))
+        store = engine.upkeep(project).live_store()
+        assert store is not None
+        gate = threading.Barrier(16)
+
+        def read() -> None:
+            with store.snapshot():
+                gate.wait(30)
+
+        readers = [threading.Thread(target=read) for _ in range(16)]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join()
+        assert len(store._connections._idle) <= 4
+        assert engine.code.references(RefsRequest("transfer", str(project))).usage_count
