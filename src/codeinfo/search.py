@@ -460,7 +460,10 @@ def _understood(query: Query, evidence: Evidence, embedder: Embedder | None) -> 
 def grounds_of(query: Query, evidence: Evidence, view: Snapshot, ranked: Sequence[Ranked]) -> Grounds:
     best = [item.file for item in ranked[:JUDGED]]
     closest = max((item.closest for item in ranked[:JUDGED] if item.closest is not None), default=None)
-    return grounds(query, evidence.keyword, best, len(view.row_file), closest)
+    covered = evidence.files.get("title_coverage")
+    title = float(covered[best[0]]) if covered is not None and best else 0.0
+    scores = [item.score for item in ranked[:10]]
+    return grounds(query, evidence.keyword, best, len(view.row_file), closest, title, scores)
 
 
 def _names_a_file(ranked: Sequence[Ranked], evidence: Evidence) -> bool:
