@@ -92,7 +92,6 @@ class World:
     def gate(self) -> Gate:
         return Gate(
             PolicySettings(),
-            lambda distance: distance,
             lambda query: dict.fromkeys(query.split(), 1.0),
             self.settings.least_score,
             self.settings.passage_chars,

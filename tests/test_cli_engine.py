@@ -33,7 +33,7 @@ def test_a_first_search_indexes_and_a_second_sees_changes(codeinfo: Any, project
 
 
 def test_what_is_asked_for_whole_is_shown_whole(codeinfo: Any, project: Path) -> None:
-    lines = [f"    step_{number} = {number}" for number in range(20)]
+    lines = [f"    step_{number} = {number}" for number in range(40)]
     (project / "long.py").write_text("def many_steps():\n" + "\n".join(lines) + "\n")
 
     def shown(*options: str) -> str:

@@ -188,7 +188,6 @@ def test_a_joined_view_is_what_its_parts_are(facade: Engine, tmp_path: Path) -> 
         view = Joined([Part("a", first), Part("b", second)])
         assert list(view.paths) == [*first.paths, *second.paths]
         assert list(view.roots) == ["a"] * len(first.paths) + ["b"] * len(second.paths)
-        assert view.usual_depths.tolist() == [*first.usual_depths, *second.usual_depths]
         assert len(view.row_file) == len(first.row_file) + len(second.row_file)
         rows = range(len(view.row_file))
         chunks = view.chunks(rows)

@@ -19,7 +19,7 @@ from codeinfo.shells.operations import TABLES, operation, operation_names
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = REPOSITORY / "src" / "codeinfo"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-MAX_LINES = 450
+MAX_LINES = 600
 
 # A room may import from rooms of a lower level, and from itself. Rooms of one level do not know each other, except
 # where ALSO says so.

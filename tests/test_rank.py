@@ -405,11 +405,13 @@ def test_an_excerpt_is_whole_lines_within_its_budget(lines: list[str], budget: i
 
 def test_confidence_by_hand() -> None:
     query = read_query("retry policy of requests")
-    sure = assess(Grounds(1, 1, 1, None), query)
+    sure = assess(Grounds(1, 1, 1, None, title=1, lead=0.5, spread=0.6), query)
     assert (sure.status, sure.reasons, sure.hint) == ("ok", (), "")
-    assert sure.confidence == pytest.approx(1 / (1 + math.exp(-(1.0 + 2.72 + 3.03 - 3.95))), abs=0.001)
+    expected = 1.08 + 0.51 + 2.05 + 3.03 * 0.5 + 3.34 * 0.6 - 3.8
+    assert sure.confidence == pytest.approx(1 / (1 + math.exp(-expected)), abs=0.001)
     close = assess(Grounds(1, 1, 1, 0.6), query)
-    assert close.confidence == pytest.approx(1 / (1 + math.exp(-(0.73 + 1.94 + 1.36 + 12.96 * 0.6 - 8.47))), abs=0.001)
+    assert close.confidence == pytest.approx(1 / (1 + math.exp(-(0.45 + 0.25 + 5.98 * 0.6 - 5.57))), abs=0.001)
+    assert close.status == "low_confidence", "near, but no nearer than the rest"
 
 
 def test_low_confidence_says_why_and_what_to_do() -> None:

@@ -113,15 +113,15 @@ def search(text: str, view: Snapshot, embedder: Embedder | None, options: Search
     started = time.perf_counter()
     query = read_query(text, project_words=options.project_words, intent=options.intent)
     weights = options.weights or weights_for(query, embedder, options.intent)
-    evidence = gather(query, view, embedder, weights, options)
+    gathered = evidence = gather(query, view, embedder, weights, options)
     if options.fusion == "rrf":
-        evidence, weights = rank_channels(evidence, query, weights)
+        evidence, weights = rank_channels(gathered, query, weights)
     scores = fuse(evidence, weights)
     ranked = boosted(query, filtered(scores, options), view, weights, options)
     if reads_words(embedder):
         ranked = read_paths(ranked, evidence, view, embedder, weights)
-    found = grounds_of(query, evidence, view, ranked)
-    about = is_about(found, query, understood=_understood(query, evidence, embedder)) or _names_a_file(ranked, evidence)
+    found = grounds_of(query, gathered, view, ranked)
+    about = is_about(found, query, understood=_understood(query, gathered, embedder)) or _is_named(ranked, gathered)
     hits, dropped = choose(query, evidence, view, ranked if about else (), options, weights)
     if options.explain and options.allowed is not None:
         dropped += _filtered_out(scores, view, options)
@@ -466,8 +466,9 @@ def grounds_of(query: Query, evidence: Evidence, view: Snapshot, ranked: Sequenc
     return grounds(query, evidence.keyword, best, len(view.row_file), closest, title, scores)
 
 
-def _names_a_file(ranked: Sequence[Ranked], evidence: Evidence) -> bool:
-    return bool(ranked) and float(evidence.files["path_mention"][ranked[0].file]) > 0
+def _is_named(ranked: Sequence[Ranked], evidence: Evidence) -> bool:
+    """Whether the query names the first file, or something that a file here defines."""
+    return bool(evidence.definitions) or (bool(ranked) and float(evidence.files["path_mention"][ranked[0].file]) > 0)
 
 
 def is_misspelt(query: Query, evidence: Evidence, found: Grounds) -> bool:

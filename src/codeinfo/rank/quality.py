@@ -31,11 +31,12 @@ class Grounds:
     covered: float  # share that the best of the first files has
     named: float  # share that the best file has in its own name or in the names it defines
     closest: float | None  # the highest cosine among the first files' chunks; None without vectors of a known scale
-    title: float = 0.0  # share of the words of its first line that the first file has
+    title: float = 0.0  # share of the words of its first line that the first file has; this and the next × known
     lead: float = 0.0  # how far, by score, the first file is ahead of the fourth
     spread: float = 0.0  # and of the tenth
 
 
+USUAL_LEAD, USUAL_SPREAD = 0.25, 0.4  # where there are too few files to tell
 WITH_VECTORS = {"known": 0.45, "named": 0.25, "closest": 5.98, "title": 1.41, "lead": 2.8, "spread": 3.3}
 WITH_VECTORS_FROM = -5.57
 WITHOUT_VECTORS = {"known": 1.08, "named": 0.51, "title": 2.05, "lead": 3.03, "spread": 3.34}
@@ -59,22 +60,25 @@ def grounds(
     known = sum(value for term, value in worth.items() if term in keyword.idf)
     if not best or not keyword.idf:
         return Grounds(known / total, 0.0, 0.0, closest)
-    lead, spread = (1 - scores[place] / scores[0] if len(scores) > place else 1.0 for place in (3, 9))
+    lead = 1 - scores[3] / scores[0] if len(scores) > 3 else USUAL_LEAD
+    spread = 1 - scores[9] / scores[0] if len(scores) > 9 else USUAL_SPREAD
     met = np.array([worth.get(term, 0.0) for term in keyword.idf])[keyword.met_term]
     in_names = (keyword.met_fields & np.uint8(NAMES)) > 0
     covered, named = (
         float(np.bincount(keyword.met_file, values, len(keyword.files))[best].max()) for values in (met, met * in_names)
     )
-    return Grounds(known / total, covered / total, named / total, closest, title, lead, spread)
+    share = known / total  # leading by the few words that are known is no lead on the question
+    return Grounds(share, covered / total, named / total, closest, title * share, lead * share, spread * share)
 
 
 def assess(found: Grounds, query: Query) -> Quality:
     worths, start = (WITHOUT_VECTORS, WITHOUT_VECTORS_FROM)
     # That a name is there is certain, whatever it means; a single word means too little to be near anything.
-    if found.closest is not None and not (query.bare_name and found.named >= ALL_OF_IT):
+    is_there = query.bare_name and found.named >= ALL_OF_IT
+    if found.closest is not None and not is_there:
         worths, start = (WITH_VECTORS, WITH_VECTORS_FROM)
     score = start + sum(worth * getattr(found, name) for name, worth in worths.items())
-    confidence = round(1 / (1 + math.exp(-score)), 3)
+    confidence = max(round(1 / (1 + math.exp(-score)), 3), OK if is_there else 0.0)
     if confidence >= OK:
         return Quality("ok", confidence)
     reasons = _reasons(found)

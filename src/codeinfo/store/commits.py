@@ -36,7 +36,7 @@ def save_commits(folder: Path, index: CommitIndex) -> None:
 def load_commits(folder: Path) -> CommitIndex | None:
     """None where there is none, or one that cannot be read: the zip format checks every column."""
     try:
-        with np.load(folder / FILE, allow_pickle=False) as stored:
+        with (folder / FILE).open("rb") as source, np.load(source, allow_pickle=False) as stored:
             columns = {name: stored[name] for name in stored.files}
         return CommitIndex(
             **columns

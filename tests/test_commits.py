@@ -1,0 +1,102 @@
+"""The history channel: commits are read from real repositories, indexed, added to, and found again."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from codeinfo.config import Config
+from codeinfo.engine import Engine
+from codeinfo.rank.commits import Commit, index_commits, score_history
+from codeinfo.requests import IndexRequest, SearchRequest
+from codeinfo.store.commits import FILE, load_commits, save_commits
+
+
+def commit(root: Path, message: str, **files: str) -> None:
+    for name, text in files.items():
+        (root / f"{name}.py").write_text(text)
+    identity = ("-c", "user.name=A", "-c", "user.email=a@example.org")
+    subprocess.run(["git", *identity, "add", "-A"], cwd=root, check=True)
+    subprocess.run(["git", *identity, "commit", "-qm", message], cwd=root, check=True)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    root.mkdir()
+    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+    commit(root, "Start", alpha="def one(): ...\n", beta="def two(): ...\n", gamma="def three(): ...\n")
+    commit(root, "Limit the hovercraft speed\n\nEels were faster.", beta="def two(): return 1\n")
+    return root
+
+
+def engine(tmp_path: Path) -> Engine:
+    return Engine(Config.load({"paths.cache_dir": str(tmp_path / "cache")}, tmp_path))
+
+
+def test_words_that_only_a_commit_said_find_the_file_it_changed(tmp_path: Path, repository: Path) -> None:
+    with engine(tmp_path) as one:
+        result = one.search(SearchRequest("two hovercraft eels", (str(repository),), explain=True))
+    assert result.hits[0].path == "beta.py"
+    assert "history" in {signal.name for signal in result.hits[0].signals}
+
+
+def test_new_commits_are_added_and_a_rebase_starts_over(tmp_path: Path, repository: Path) -> None:
+    with engine(tmp_path) as one:
+        one.index(IndexRequest((str(repository),)))
+        first = one.upkeep(repository).commits()
+        assert first is not None
+        assert len(first.lengths) == 2
+        commit(repository, "Teach the walrus", gamma="def three(): return 3\n")
+        one.index(IndexRequest((str(repository),)))
+        second = one.upkeep(repository).commits()
+        assert second is not None
+        assert len(second.lengths) == 3
+        assert "walrus" in second.vocabulary
+        identity = ("-c", "user.name=A", "-c", "user.email=a@example.org")
+        amend = ["git", *identity, "commit", "-q", "--amend", "-m", "Teach the seal"]
+        subprocess.run(amend, cwd=repository, check=True)
+        (repository / "delta.py").write_text("def four(): ...\n")
+        one.index(IndexRequest((str(repository),)))
+        third = one.upkeep(repository).commits()
+        assert third is not None
+        assert "walrus" not in third.vocabulary
+        assert "seal" in third.vocabulary
+
+
+def test_a_damaged_file_is_rebuilt(tmp_path: Path, repository: Path) -> None:
+    with engine(tmp_path) as one:
+        one.index(IndexRequest((str(repository),)))
+        path = one.upkeep(repository).folder.path / FILE
+        path.write_bytes(path.read_bytes()[:-40])
+        assert one.search(SearchRequest("two", (str(repository),))).hits, "a search does without"
+        (repository / "delta.py").write_text("def four(): ...\n")
+        one.index(IndexRequest((str(repository),)))
+        assert one.upkeep(repository).commits() is not None
+
+
+def test_what_is_saved_is_what_is_loaded(tmp_path: Path) -> None:
+    index = index_commits("abc", [Commit("Fix the pool\n\nIt leaked.", ("a.py", "päth/b.py")), Commit("Empty", ())])
+    save_commits(tmp_path, index)
+    loaded = load_commits(tmp_path)
+    assert loaded is not None
+    assert loaded.head == "abc"
+    assert loaded.vocabulary == index.vocabulary
+    assert list(loaded.paths) == ["a.py", "päth/b.py"]
+    assert load_commits(tmp_path / "nowhere") is None
+
+
+def test_scores_by_hand() -> None:
+    few = Commit("pool", ("a.py",))
+    many = Commit("pool", ("a.py", "b.py", "c.py", "d.py"))
+    sweep = Commit("pool", tuple(f"{n}.py" for n in range(16)))
+    index = index_commits("x", [few, many, sweep, Commit("other words", ("e.py",))])
+    assert len(index.lengths) == 3, "a sweep says nothing about each of its files"
+    files = np.array([["a.py", "b.py", "c.py", "d.py", "e.py"].index(path) for path in index.paths])
+    scores = score_history(index, {"pool": 1.0}, files, 5)
+    assert scores[0] == pytest.approx(3 * scores[1]), "1 from its own commit and 1/√4 from the other"
+    assert scores[4] == 0
+    assert not score_history(index, {"unknown": 1.0}, files, 5).any()
