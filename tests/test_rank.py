@@ -204,9 +204,15 @@ def test_a_name_in_a_sentence_says_less_the_more_files_define_it() -> None:
 
 def test_files_that_the_text_names() -> None:
     paths = ["src/app.py", "app.py", "src/webapp.py"]
-    assert boost.path_mentions(read_query("error in app.py of mine"), paths).tolist() == [1, 1, 0]
-    assert boost.path_mentions(read_query("see ./src/app.py."), paths).tolist() == [1, 0.5, 0]
-    assert not boost.path_mentions(read_query("no path"), paths).any()
+
+    def mentions(text: str) -> list[float]:
+        return boost.path_mentions(read_query(text), paths, boost.files_by_name(paths)).tolist()
+
+    assert mentions("error in app.py of mine") == [1, 1, 0]
+    assert mentions("see ./src/app.py.") == [1, 0.5, 0]
+    assert mentions("/usr/lib/python3/site-packages/src/app.py line 3") == pytest.approx([2 / 3, 0.5, 0])
+    assert mentions("first src/app.py then src/webapp.py") == pytest.approx([0.85, 0.425, 1]), "the later the nearer"
+    assert mentions("no path") == [0, 0, 0]
 
 
 def factors(text: str, path: str, kind: str = "code", beside: tuple[str, ...] = ()) -> dict[str, float]:

@@ -43,7 +43,7 @@ from codeinfo.types import Distance, Dropped, FileKind, Hit, Intent, SearchResul
 
 CANDIDATES = 60  # files that get the per-path signals, at least
 CANDIDATES_PER_RESULT = 2  # the factors that follow may halve a score, so a long list needs files to choose from
-PATHS_READ = 60  # of them, those whose paths are read for their meaning
+PATHS_READ = 30  # of them, those whose paths are read for their meaning: farther down it changes nothing
 RRF_K = 60
 # The share of meaning beside words by intent, for fusion by rank; what an intent that the caller names does to scores.
 RRF_SEMANTIC = {
@@ -167,13 +167,17 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, 
         "title_coverage": boost.title_coverage(query, keyword, files),
         "named_in_text": boost.named_in_text(query, keyword, files),
         "scope_match": boost.scope_match(query, keyword, files),
-        "path_mention": boost.path_mentions(query, view.paths),
+        "path_mention": boost.path_mentions(query, view.paths, _files_by_name(view) if query.paths else {}),
     }
     if options.commits:
         evidence.files["history"] = _past_changes(query, view, options)
     if embedder is not None:
         _add_meaning(evidence, query, view, embedder, runs)
     return evidence
+
+
+def _files_by_name(view: Snapshot) -> dict[str, list[int]]:
+    return view.derived("files by name", lambda: boost.files_by_name(view.paths))
 
 
 def _past_changes(query: Query, view: Snapshot, options: SearchOptions) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,24 +119,26 @@ def named_in_text(query: Query, keyword: KeywordScores, files: int) -> Floats:
     return np.bincount(keyword.met_file[met], keyword.shares[keyword.met_term[met]], files).astype(np.float32)
 
 
-def path_mentions(query: Query, paths: Sequence[str]) -> Floats:
+def files_by_name(paths: Sequence[str]) -> dict[str, list[int]]:
+    """The positions of the files of each name, in small letters."""
+    found: dict[str, list[int]] = {}
+    for file, path in enumerate(paths):
+        found.setdefault(path.rpartition("/")[2].lower(), []).append(file)
+    return found
+
+
+def path_mentions(query: Query, paths: Sequence[str], by_name: Mapping[str, Sequence[int]]) -> Floats:
     """Files that the text names: by file name, by path, or by a longer path that ends in theirs.
 
     A traceback says `/usr/lib/python3/site-packages/pkg/a.py` where the index has `src/pkg/a.py`: what counts is how
     much of the two they share from the end. Of several frames the later ones are nearer to the fault.
     """
     result = np.zeros(len(paths), np.float32)
-    if not query.paths:
-        return result
-    by_name: dict[str, list[tuple[float, list[str]]]] = {}
     for place, mention in enumerate(query.paths):
         parts = mention.lower().split("/")
-        by_name.setdefault(parts[-1], []).append((1 - LATER_FRAME * (1 - (place + 1) / len(query.paths)), parts))
-    for file, path in enumerate(paths):
-        name = path.rpartition("/")[2].lower()
-        if name in by_name:
-            own = path.lower().split("/")
-            result[file] = max(worth * _shared_tail(own, parts) for worth, parts in by_name[name])
+        worth = 1 - LATER_FRAME * (1 - (place + 1) / len(query.paths))
+        for file in by_name.get(parts[-1], ()):
+            result[file] = max(result[file], worth * _shared_tail(paths[file].lower().split("/"), parts))
     return result
 
 

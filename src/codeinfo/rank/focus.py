@@ -120,7 +120,8 @@ def focus(text: str, finder: Finder, budget: int, *, prose: bool = False) -> Sho
     if len(text) <= budget:
         return Shown(0, text.count("\n"), text)
     found = finder.found_in(text)
-    factors, starts = _read_prose(found) if prose else _read_code(found, text, budget)
+    is_glance = budget <= LATER_BUDGET  # too short for a definition with what is in it
+    factors, starts = _read_prose(found) if prose or is_glance else _read_code(found, text, budget)
     best, best_end, best_worth = 0, 0, -1.0
     for start, is_head in starts.items():
         end = _run_end(text, start, budget)
