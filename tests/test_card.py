@@ -139,7 +139,7 @@ def test_the_teams_card(tmp_path: Path) -> None:
         assert after is not None
         assert (after.ready, after.score) == (True, 93.4)
         # Many points do not help when the search itself is not sure.
-        vague = engine.search(replace(request, query="keep orders in a store")).preflight
+        vague = engine.search(replace(request, query="keep orders of yesterday in an archive")).preflight
         assert vague is not None
         assert (vague.ready, vague.score) == (False, 93.4)
         assert [point.name for point in vague.reckoning if point.most == 0] == ["low search quality"]

@@ -31,11 +31,12 @@ class Grounds:
     covered: float  # share that the best of the first files has
     named: float  # share that the best file has in its own name or in the names it defines
     closest: float | None  # the highest cosine among the first files' chunks; None without vectors of a known scale
-    title: float = 0.0  # share of the words of its first line that the first file has; this and the next × known
+    title: float = 0.0  # share of the words of its first line that the first file has; less where little is known
     lead: float = 0.0  # how far, by score, the first file is ahead of the fourth
     spread: float = 0.0  # and of the tenth
 
 
+MOSTLY_KNOWN = 0.6  # below this share of known words, to lead by them is no lead on the question
 USUAL_LEAD, USUAL_SPREAD = 0.25, 0.4  # where there are too few files to tell
 WITH_VECTORS = {"known": 0.45, "named": 0.25, "closest": 5.98, "title": 1.41, "lead": 2.8, "spread": 3.3}
 WITH_VECTORS_FROM = -5.57
@@ -67,8 +68,8 @@ def grounds(
     covered, named = (
         float(np.bincount(keyword.met_file, values, len(keyword.files))[best].max()) for values in (met, met * in_names)
     )
-    share = known / total  # leading by the few words that are known is no lead on the question
-    return Grounds(share, covered / total, named / total, closest, title * share, lead * share, spread * share)
+    share = min(1.0, known / total / MOSTLY_KNOWN)
+    return Grounds(known / total, covered / total, named / total, closest, title * share, lead * share, spread * share)
 
 
 def assess(found: Grounds, query: Query) -> Quality:
