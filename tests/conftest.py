@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -14,6 +15,9 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 RunCli = Callable[..., "subprocess.CompletedProcess[str]"]
+
+# A shell starts its background jobs with SIGINT ignored, and children inherit that: tests that interrupt would hang.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
