@@ -41,7 +41,7 @@ from codeinfo.rank.weights import WITH_VECTORS, WITHOUT_VECTORS, Weights
 from codeinfo.tokens import stem
 from codeinfo.types import Distance, Dropped, FileKind, Hit, Intent, SearchResult, Signal
 
-CANDIDATES = 150  # files that get the per-path signals, at least: tests and documents fill the first places of a whole tree
+CANDIDATES = 150  # files that get the per-path signals, at least: in a whole tree tests and documents come first
 CANDIDATES_PER_RESULT = 2  # the factors that follow may halve a score, so a long list needs files to choose from
 PATHS_READ = 30  # of them, those whose paths are read for their meaning: farther down it changes nothing
 RRF_K = 60
