@@ -45,6 +45,7 @@ HOMES = {
     "apsw": "store",
     "sqlite3": "store",
     "tree_sitter": "index",
+    "tree_sitter_haskell": "index",
     "tree_sitter_language_pack": "index",
     "click": "shells",
     "rich": "shells",

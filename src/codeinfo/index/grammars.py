@@ -282,14 +282,18 @@ def query(name: str) -> Query:
     return Query(language(name), text)
 
 
+# The pack has no C#, and its Haskell (0.23) corrupts memory on real files: most of pandoc's sources killed the parser.
+_OWN_PACKAGES = {"csharp": "tree_sitter_c_sharp", "haskell": "tree_sitter_haskell"}
+
+
 def _binding(name: str) -> object:
     """The grammar's pointer, from the one shared library that holds it.
 
     Importing the language pack itself takes 40 ms, more than everything else a worker imports, and loads modules that
     are not needed here.
     """
-    if name == "csharp":  # the pack takes this one from a package of its own
-        package, relative, module = "tree_sitter_c_sharp", "_binding", "tree_sitter_c_sharp._binding"
+    if package := _OWN_PACKAGES.get(name, ""):
+        relative, module = "_binding", f"{package}._binding"
     else:
         package, relative, module = "tree_sitter_language_pack", f"bindings/{name}", f"{name}"
     found = importlib.util.find_spec(package)
@@ -299,4 +303,4 @@ def _binding(name: str) -> object:
                 spec = ModuleSpec(module, ExtensionFileLoader(module, str(library)), origin=str(library))
                 loaded = importlib.util.module_from_spec(spec)
                 return loaded.language()
-    raise LookupError(f"no grammar for {name} in {package}: install tree-sitter-language-pack again")
+    raise LookupError(f"no grammar for {name} in {package}: install {package.replace('_', '-')} again")

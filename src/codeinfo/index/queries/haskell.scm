@@ -7,7 +7,7 @@
 (header module: (_) @name) @package
 (data_type name: (_) @name) @type
 (newtype name: (_) @name) @type
-(type_synomym name: (_) @name) @type
+(type_synonym name: (_) @name) @type
 (type_family name: (_) @name) @type
 (data_family name: (_) @name) @type
 (class name: (_) @name) @class
