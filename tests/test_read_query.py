@@ -240,3 +240,12 @@ def test_any_text_is_a_query(text: str) -> None:
     assert all(0 <= weight <= TITLE_WEIGHT * QUOTED_WEIGHT for weight in query.terms.values())
     stop_words = STOP_WORDS & set(query.words)
     assert query.bare_name or not stop_words or stop_words == set(query.words)
+
+
+@pytest.mark.parametrize(
+    "line", [" " * 100_000, "#" + " " * 100_000 + "x", "- " * 50_000, "a " * 50_000 + ":", "<!-- " * 20_000]
+)
+def test_reading_a_report_stays_linear(line: str) -> None:
+    started = time.process_time()
+    read_query(f"title\n{line}\nmore")
+    assert time.process_time() - started < 5, "linear: a quadratic reader needs minutes"

@@ -399,3 +399,40 @@ def test_an_empty_folder_has_no_answers(tmp_path: Path) -> None:
         result = searcher(engine, tmp_path)("anything at all")
     assert result.hits == ()
     assert result.quality.status == "low_confidence"
+
+
+# --- settings of the line ------------------------------------------------------------------------------------------
+
+REPORT = "Failed request is retried forever\n\n" + "the retry policy never gives up on a connection of the pool " * 5
+
+
+def test_fusion_by_rank_has_signals_of_its_own(project: Path) -> None:
+    config = Config.load({"search.fusion": "rrf"}, project)
+    with Engine(config) as engine:
+        result = searcher(engine, project)("when is a failed request tried again", explain=True)
+    assert result.hits[0].path == "src/retry.py"
+    added = {signal.name: signal for signal in result.hits[0].signals if not signal.factor}
+    assert set(added) <= {"keyword_rank", "meaning_rank"}
+    assert added["keyword_rank"].value <= 1
+
+
+def test_an_intent_that_is_named_shifts_words_and_meaning(search: Search) -> None:
+    def effect(intent: str) -> float:
+        hit = search("failed request policy", intent=intent, explain=True, limit=1).hits[0]
+        return next(signal.effect / signal.value for signal in hit.signals if signal.name == "meaning")
+
+    assert effect("CONCEPTUAL") > effect("FLOW") > effect("WIRING") > effect("EXACT_NAME")
+
+
+def test_a_report_may_list_a_file_twice_and_a_question_may_not(tmp_path: Path) -> None:
+    body = "\n".join(f"    retry_request_{n} = policy.wait(connection, pool, {n})  # tried again" for n in range(30))
+    text = "\n\n".join(f"def failed_request_{n}(policy, connection, pool):\n{body}\n" for n in range(3))
+    root = write(tmp_path / "project", {"retry.py": text, "other.py": "def other():\n    return 1\n"})
+    for settings, query, most in (
+        ({}, REPORT, 2),
+        ({}, "failed request", 1),
+        ({"search.results_per_file": "3"}, REPORT, 3),
+    ):
+        with Engine(Config.load(settings, root)) as engine:
+            found = paths(searcher(engine, root)(query))
+        assert found.count("retry.py") == most, (settings, query)

@@ -228,7 +228,7 @@ def relative(values: Floats) -> Floats:
 
 def fuse(evidence: Evidence, w: Weights) -> Floats:
     """The weighted sum of all signals, for every file."""
-    total = np.zeros(len(evidence.files["chunks"]), np.float32)
+    total = np.zeros(len(evidence.keyword.files), np.float32)
     for name, values in evidence.files.items():
         total += np.float32(getattr(w, name)) * values
     return total
@@ -405,7 +405,7 @@ def _explained(
     hit: Hit, item: Ranked, query: Query, evidence: Evidence, view: Snapshot, options: SearchOptions, w: Weights
 ) -> Hit:
     told = {name: float(values[item.file]) for name, values in evidence.files.items()}
-    if item.meaning is not None:
+    if item.meaning is not None and "meaning" in told:
         told["meaning"] = item.meaning
     added = [Signal(name, round(value, 4), round(value * getattr(w, name), 4)) for name, value in told.items() if value]
     named = boost.multipliers(query, layout_of(view, options.roots).facts(item.file), view.kinds[item.file], w)

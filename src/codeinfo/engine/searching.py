@@ -116,7 +116,7 @@ def similar_to(request: SimilarRequest, opened: Opened) -> SearchResult:
         allowed = np.ones(len(view.paths), bool)
         allowed[file] = False
         root = str(keeper.root)
-        options = SearchOptions(root=root, limit=request.limit, allowed=allowed, explain=request.explain)
+        options = SearchOptions(root=root, limit=request.limit, allowed=allowed, explain=request.explain, per_file=1)
         found = search(f"{chunk.symbol}\n{chunk.text}", view, keeper.embedder, options)
     where = f"similar to {path}:{chunk.start_line}-{chunk.end_line}"
     return changed(found, query=where, notes=(*found.notes, *notes))

@@ -270,7 +270,8 @@ class Upkeep:
                 self.root, store, changes, pool, self._embedder, documents=self.documents, progress=task.progress
             )
         store.finish(self._meta())
-        update_commits(self.root, self.folder.path)
+        if problem := update_commits(self.root, self.folder.path):
+            task.notes.append(problem)
         if store is not self._store:
             self.folder.promote(store.folder)
             self.close()

@@ -168,7 +168,7 @@ def multipliers(query: Query, facts: Facts, kind: str, w: Weights) -> dict[str, 
         factors["vendored"] = w.vendored
     if facts.stub:
         factors["type_stub"] = w.type_stub
-    if facts.older and not query.versions:
+    if facts.older and not query.names_version:
         factors["older_copy"] = w.older_copy
     if facts.translated and query.is_english:
         factors["translation"] = w.translation
@@ -190,7 +190,7 @@ class Factors:
     @staticmethod
     def variant(query: Query, w: Weights) -> tuple[object, ...]:
         is_config = query.intent is Intent.CONFIG
-        return (w, query.about_docs, query.about_tests, is_config, query.versions, query.is_english)
+        return (w, query.about_docs, query.about_tests, is_config, query.names_version, query.is_english)
 
     def of(self, files: NDArray[np.intp], query: Query, w: Weights) -> NDArray[np.float64]:
         factors = self._known[files]

@@ -60,7 +60,7 @@ class Query:
     scope: frozenset[str]  # index terms of the part of the project that it opens with, as in "http client: …"
     about_tests: bool
     about_docs: bool
-    versions: bool  # it names a version or an older edition
+    names_version: bool  # it names a version or an older edition
     is_english: bool  # as far as its letters tell
 
     @property
@@ -94,20 +94,21 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
         scope=frozenset(terms(scope)),
         about_tests=not _TEST_WORDS.isdisjoint(title_words),
         about_docs=not _DOCS_WORDS.isdisjoint(title_words),
-        versions=_VERSION_WORD.search(_first_line(prose)) is not None,
+        names_version=_VERSION_WORD.search(_first_line(prose)) is not None,
         is_english=prose.isascii() or not any(letter.isalpha() and letter > "\u024f" for letter in prose),
     )
 
 
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _ADDRESS = re.compile(r"\b(?:https?|ftp|git|ssh)://[^\s<>()\[\]\"'`]+")
-# Lines of a report that its template or its tools wrote: check lists, trailers, lists of versions.
+# Lines of a report that its template or its tools wrote: check lists, trailers, lists of versions. Runs of blanks give
+# nothing back, so that reading stays linear.
 _TEMPLATE_LINE = re.compile(
-    r"^[ \t]*(?:[-*][ \t]+\[[ xX]\].*"
-    r"|(?:signed-off-by|co-authored-by|reviewed-by|acked-by|tested-by|reported-by|change-id|cc)[ \t]*:.*"
-    r"|[-*]?[ \t]*[\w .()/-]{1,40}[:=][ \t]*v?\d+(?:\.\d+)+[\w.+-]*[ \t]*"
+    r"^[ \t]*+(?:[-*][ \t]++\[[ xX]\].*"
+    r"|(?:signed-off-by|co-authored-by|reviewed-by|acked-by|tested-by|reported-by|change-id|cc)[ \t]*+:.*"
+    r"|(?:[-*][ \t]*+)?[\w .()/-]{1,40}[:=][ \t]*+v?\d+(?:\.\d+)+[\w.+-]*[ \t]*"
     r"|[\w.-]{1,40}==\d[\w.]*[ \t]*"
-    r"|\#{1,6}[ \t]*(?:\W*)(?:what|steps|expected|actual|environment|version|versions|additional|describe|description|"
+    r"|\#{1,6}\W*+(?:what|steps|expected|actual|environment|version|versions|additional|describe|description|"
     r"reproduc|to reproduce|how|summary|screenshots?|context|logs?|output|checklist|changes|why|type|related|"
     r"motivation|are there|is it|bug report|system)\b.*)$",
     re.IGNORECASE | re.MULTILINE,

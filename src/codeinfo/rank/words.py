@@ -23,7 +23,7 @@ STOP_WORDS = frozenset(
 CHANGE_VERBS = frozenset(
     """
     add added adding adds adjust allow allowed allows avoid avoids bump change changed changes clarify clean cleanup
-    convert correct correctly create deprecate disable don't drop dropped enable enhance ensure expose extend extract
+    convert correct correctly create deprecate disable drop dropped enable enhance ensure expose extend extract
     fix fixed fixes fixing force guard handle hide implement implemented improve improved improves increase introduce
     keep limit make makes mark merge migrate modify move moved optimize pass prefer prevent prevents print properly
     provide reduce refactor reject remove removed removes removing rename renamed reorder replace replaced report
