@@ -19,8 +19,9 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from codeinfo import Config, Engine
 from codeinfo.agent.evidence import estimated_tokens
@@ -61,8 +62,7 @@ UNANSWERABLE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     tree: str
     text: str
     targets: tuple[str, ...]

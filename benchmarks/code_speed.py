@@ -20,10 +20,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine

@@ -24,11 +24,11 @@ import math
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from codeinfo.config import Config
@@ -94,8 +94,7 @@ FITTED = {Shape.QUESTION: (Shape.QUESTION, Shape.NAME), Shape.TASK: (Shape.TASK,
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """One question: its candidates, and of each the value of every signal and how often every factor applies."""
 
     query: datasets.Query

@@ -24,11 +24,12 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from commit_messages import BUG_SCORE, bug_score, bug_text_of, is_report, is_telling, question_of, text_of
+from msgspec import Struct
+from msgspec.structs import replace
 from trees import COLUMNS
 
 from codeinfo.evals.commits import Commit, is_code, read_commits, reason_to_leave_out
@@ -65,8 +66,7 @@ _NO_ANSWER = re.compile(
 Span = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Struct, frozen=True):
     """The pinned tree, and the telling commits after it, newest first."""
 
     pin: str
@@ -74,8 +74,7 @@ class Window:
     commits: tuple[Commit, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """How many questions of each category a repository may give."""
 
     subjects: int

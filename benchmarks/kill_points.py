@@ -24,12 +24,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import apsw
+from msgspec import Struct
 
 import codeinfo.index.build  # both imported before the first fork, so that a kill hits the run and not its imports
 import codeinfo.store.check
@@ -45,8 +45,7 @@ STEADY = "steady_landmark"  # a name in a file that no scenario touches
 BATCH_CHUNKS = 64  # small batches, so that a run has many commits to be killed between
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(Struct, frozen=True):
     """One kind of run: the cache it starts from, the settings it runs with, the digest it must end with."""
 
     name: str

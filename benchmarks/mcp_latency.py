@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from synthetic import queries, write_tree
 
 CHUNKS_PER_FILE = 20
@@ -183,7 +184,6 @@ def message(host: str, path: str, kind: str, query: str) -> bytes:
 def serve(folder: Path) -> None:
     """The HTTP server with one more tool, which does nothing."""
     import socket
-    from dataclasses import dataclass
 
     import uvicorn
     from starlette.applications import Starlette
@@ -194,8 +194,7 @@ def serve(folder: Path) -> None:
     from codeinfo.shells.mcp import http_service
     from codeinfo.shells.mcp_tools import Tool, chosen_tools
 
-    @dataclass(frozen=True, slots=True)
-    class Nothing:
+    class Nothing(Struct, frozen=True):
         done: bool = True
 
     empty = Tool(

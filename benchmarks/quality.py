@@ -26,10 +26,11 @@ import json
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, field
+from msgspec.structs import asdict, fields
 from trees import commit_at, lay_out, lay_out_missing, read_pins
 
 from codeinfo.config import Config
@@ -50,8 +51,7 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """A kind of set: how its trees are searched, and which of its figures may not fall."""
 
     name: str
@@ -79,8 +79,7 @@ KINDS = (
 FIXTURE = Kind("fixtures", "fixture", whole=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A set, or one category of it, and what was scored."""
 
     title: str

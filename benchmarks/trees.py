@@ -15,8 +15,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from codeinfo.evals.snapshot import Layout
 from codeinfo.sources import git
@@ -28,8 +29,7 @@ _GIT = ("git", "-c", f"core.hooksPath={os.devnull}", "-c", "core.autocrlf=false"
 _ENVIRONMENT = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_NO_LAZY_FETCH": "1"}
 
 
-@dataclass(frozen=True, slots=True)
-class Pin:
+class Pin(Struct, frozen=True):
     """A repository of a benchmark: `mirror` is the clone's folder, `owner+name`."""
 
     name: str

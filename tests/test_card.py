@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from team_tools import build_team, engine_of
 
 from codeinfo.knowledge.card import Evidence, decide

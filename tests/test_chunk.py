@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.fields import COMMENT_WEIGHT, weighted_terms

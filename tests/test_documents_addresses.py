@@ -7,11 +7,11 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from document_tools import add, ask
+from msgspec import Struct
 
 from codeinfo.collections.addresses import AddressRefused, Reach, host_of, is_public
 from codeinfo.config import Config
@@ -42,8 +42,7 @@ server.serve_forever()
 """
 
 
-@dataclass
-class Web:
+class Web(Struct):
     port: int
     folder: Path
     log: Path

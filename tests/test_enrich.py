@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 from team_tools import build_team, engine_of
 
 from codeinfo.engine.calling import Effort, near_callers
@@ -17,8 +17,7 @@ from codeinfo.requests.knowledge import PatternsRequest
 from codeinfo.types import FileKind, Hit
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(Struct, frozen=True):
     imported_by: tuple[tuple[str, int], ...] = ()
     tests: tuple[str, ...] = ()
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine

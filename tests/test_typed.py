@@ -7,10 +7,8 @@ import gc
 import pytest
 
 from codeinfo.engine.uncollected import uncollected
-from codeinfo.frozen import instance
 from codeinfo.graph.typed import copied_name, field_type, written_type
 from codeinfo.ports import FileLines
-from codeinfo.types import Import
 
 
 @pytest.mark.parametrize(
@@ -67,12 +65,3 @@ def test_the_collector_is_on_again_after_the_last_one_is_out() -> None:
             assert not gc.isenabled()
         assert not gc.isenabled()
     assert gc.isenabled()
-
-
-def test_an_instance_from_values_equals_a_called_one() -> None:
-    values = {"module": "a", "line": 3, "names": ("b",), "alias": "", "reexport": False}
-    made = instance(Import, values)
-    assert made == Import("a", 3, ("b",))
-    assert hash(made) == hash(Import("a", 3, ("b",)))
-    with pytest.raises(AttributeError):
-        made.line = 4  # type: ignore[misc]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import apsw
 import pytest
+from msgspec import Struct
 from web_tools import SLOW, Address, commit, first_search, make_project, script, served
 
 from codeinfo.providers.testserver import ScriptedServer, Trouble
@@ -26,8 +26,7 @@ MAX_FIRST_PAINT_MS = 200
 TIMEOUT_MS = 20_000
 
 
-@dataclass
-class World:
+class World(Struct):
     """A server with one project, and another folder to add."""
 
     address: Address

@@ -21,12 +21,12 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import registries
 from extract import Record, language_of, records
+from msgspec.structs import asdict
 from names import excluded
 from registries import LARGE, PARTS, SEED, Package
 

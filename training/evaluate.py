@@ -14,10 +14,10 @@ import math
 import os
 import pickle
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 from tables import Table
 
@@ -31,8 +31,7 @@ Floats = NDArray[np.float32]
 K1, B = 1.2, 0.75
 
 
-@dataclass(slots=True)
-class Repo:
+class Repo(Struct):
     name: str
     language: str
     paths: list[str]

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+
+from msgspec import Struct
 
 CODE_CHARS = 720  # about one chunk of the product's chunker
 DOC_CHARS = 320
@@ -18,8 +19,7 @@ MAX_FILE_CHARS = 400_000
 PER_FILE = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True):
     lang: str
     path: str
     name: str

@@ -6,10 +6,10 @@ import io
 import lzma
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
 
 FIELDS = ("doc", "more", "name", "container", "path", "code")
 VARIANTS = 6
@@ -21,8 +21,7 @@ QUESTIONS = [  # {} is what is asked for
 ]  # fmt: skip
 
 
-@dataclass(slots=True)
-class Corpus:
+class Corpus(Struct):
     words: list[str]
     rows: dict[str, list[np.ndarray]]
     package: np.ndarray

@@ -14,13 +14,13 @@ import subprocess
 import tarfile
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import urljoin
 
 import licences
 import requests
+from msgspec import Struct
 from names import excluded
 
 SEED = 20
@@ -34,8 +34,7 @@ PARTS = {"mono": ("MIT", re.compile(r"(mcs/class|external/corefx)/"))}
 MAX_ARCHIVE = {"source": 9_000_000, "binary": 3_000_000, "npm": 4_000_000, "pypi": 12_000_000}
 
 
-@dataclass(frozen=True, slots=True)
-class Package:
+class Package(Struct, frozen=True):
     name: str
     version: str
     licence: str

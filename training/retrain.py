@@ -14,7 +14,6 @@ import io
 import lzma
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +22,8 @@ import student as students
 import teacher as teachers
 import torch
 import torch.nn.functional as F
+from msgspec import Struct
+from msgspec.structs import replace
 from torch import Tensor
 
 SEED = 20
@@ -32,8 +33,7 @@ QUERY_TOKENS, DOCUMENT_TOKENS = 48, 160
 TEACHER_EPOCHS, TEACHER_BATCH, TEACHER_LR, TEACHER_TEMPERATURE = 4, 2048, 1.5e-4, 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     name: str
     epochs: int = 6  # over the commits
     batch: int = 2048
@@ -78,8 +78,7 @@ def say(text: str) -> None:
     print(f"[{time.time() - _began:6.1f} s] {text}", flush=True)
 
 
-@dataclass(slots=True)
-class Bundle:
+class Bundle(Struct):
     words: list[str]
     start: dict[str, np.ndarray]
     repos: list[str]
@@ -233,8 +232,7 @@ def judge(model: students.Student, source: Source, aside: np.ndarray, device: st
     return float(np.mean(found))
 
 
-@dataclass(slots=True)
-class Taught:
+class Taught(Struct):
     """The teacher's vectors for one source."""
 
     queries: list[Tensor]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 import torch.nn.functional as F
+from msgspec import Struct
 from torch import Tensor, nn
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     name: str
     words: int = 16_000
     dimension: int = 256
@@ -86,8 +84,7 @@ def start_vectors(settings: Settings, words: Tensor | None, using: np.ndarray, p
     return table @ axes[: settings.dimension].T * (0.2 + rarity / rarity.mean()).unsqueeze(1) * 0.5
 
 
-@dataclass(slots=True)
-class Targets:
+class Targets(Struct):
     """The teacher's vectors: queries by variant, documents by (path, comment)."""
 
     queries: list[Tensor]

@@ -11,13 +11,13 @@ import math
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from codeinfo.errors import UsageError
-from codeinfo.frozen import frozen
 from codeinfo.settings import (
     SECTIONS,
     AnswerSettings,
@@ -42,8 +42,7 @@ FALSE = frozenset({"0", "false", "no", "off", ""})
 table = lru_cache(maxsize=1)(rows)
 
 
-@frozen
-class Layer:
+class Layer(Struct, frozen=True):
     """The values one source gives, as written, and the name to show for it."""
 
     origin: str
@@ -52,8 +51,7 @@ class Layer:
     patterns: tuple[Mapping[str, Any], ...] = ()  # the file's [[patterns]], as written
 
 
-@frozen
-class Config:
+class Config(Struct, frozen=True):
     index: IndexSettings
     embedding: EmbeddingSettings
     rerank: RerankSettings
@@ -67,9 +65,9 @@ class Config:
     origins: Mapping[str, str]  # "section.field" → where its value comes from
     notes: tuple[str, ...] = ()  # values that were not taken, and why
     patterns: tuple[Mapping[str, Any], ...] = ()  # the project's own detectors, as written
-    _layers: tuple[Layer, ...] = field(default=(), repr=False)
-    _project: Layer | None = field(default=None, repr=False)
-    _env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    _layers: tuple[Layer, ...] = ()
+    _project: Layer | None = None
+    _env: Mapping[str, str] = {}
 
     @classmethod
     def load(
@@ -79,6 +77,9 @@ class Config:
         env = dict(os.environ if env is None else env)
         layers = (Layer("flag", flags or {}), _env_layer(env), _user_layer(env))
         return _resolve(layers, _project_layer(Path.cwd() if cwd is None else cwd), env)
+
+    def __repr__(self) -> str:
+        return f"Config({', '.join(f'{section}={getattr(self, section)!r}' for section in SECTIONS)})"
 
     def for_root(self, root: Path) -> Config:
         """The same sources with the project file that belongs to `root`, wherever the command was typed."""

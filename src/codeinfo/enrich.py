@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
-from codeinfo.frozen import changed
+from msgspec.structs import replace
+
 from codeinfo.tokens import identifiers, split_identifier
 from codeinfo.types import FileKind, Hit, HitContext
 
@@ -136,7 +137,7 @@ def enriched(
 ) -> tuple[Hit, ...]:
     """`files` and `hints` are by path, `callers` by path and qualified name."""
     return tuple(
-        changed(
+        replace(
             hit,
             context=context(
                 hit,

@@ -4,10 +4,11 @@ enums as their values, tuples as lists. NaN and infinity are refused, since JSON
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from enum import Enum
 from os import PathLike, fspath
 from typing import Any
+
+from msgspec import Struct
 
 PLAIN = frozenset({str, int, float, bool, type(None)})  # what JSON has itself: by far most of what is written
 
@@ -17,37 +18,24 @@ CONTROLS = (0x7F, *range(0x80, 0xA0), 0x061C, 0x200E, 0x200F, 0x2028, 0x2029, *r
 CONTROLS += tuple(range(0x2066, 0x206A))
 _ESCAPED = {code: f"\\u{code:04x}" for code in CONTROLS}
 
-_SHOWN: dict[type, tuple[str, ...]] = {}
-
 
 def jsonable(value: object) -> Any:
-    """Dataclasses, enums, paths and containers of them as plain dicts, lists and scalars."""
+    """Structs, enums, paths and containers of them as plain dicts, lists and scalars."""
     if type(value) in PLAIN:
         return value
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, str | int | float):
         return value
-    if shown := shown_fields(type(value)):
-        return {name: jsonable(getattr(value, name)) for name in shown}
+    if isinstance(value, Struct):
+        return {name: jsonable(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, Mapping):
         return {str(key): jsonable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [jsonable(item) for item in value]
     if isinstance(value, PathLike):
         return fspath(value)
-    if is_dataclass(value) and not isinstance(value, type):
-        return {}
     raise TypeError(f"no JSON form for {type(value).__name__}")
-
-
-def shown_fields(kind: type) -> tuple[str, ...]:
-    """The fields of a dataclass that belong into its JSON; none for other types."""
-    known = _SHOWN.get(kind)
-    if known is None:
-        known = tuple(item.name for item in fields(kind) if item.repr) if is_dataclass(kind) else ()
-        _SHOWN[kind] = known
-    return known
 
 
 def dumps(value: object, *, indent: int | None = None, ascii_only: bool = False) -> str:

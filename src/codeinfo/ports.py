@@ -8,7 +8,8 @@ from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard, TypeVar, overload, runtime_checkable
 
-from codeinfo.frozen import frozen
+from msgspec import Struct
+
 from codeinfo.types import Definition, Import, IndexedFile, ManifestRow, SourceFile
 
 if TYPE_CHECKING:
@@ -82,36 +83,31 @@ def reads_words(embedder: object) -> TypeGuard[WordEmbedder]:
 _WORD_EMBEDDERS: dict[type, bool] = {}
 
 
-@frozen
-class Message:
+class Message(Struct, frozen=True):
     role: str  # "system", "user", "assistant", "tool"
     content: str
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
 
 
-@frozen
-class ToolCall:
+class ToolCall(Struct, frozen=True):
     id: str
     name: str
     arguments: str  # JSON, as the model wrote it
 
 
-@frozen
-class ToolSpec:
+class ToolSpec(Struct, frozen=True):
     name: str
     description: str
     parameters: Mapping[str, Any]  # JSON schema
 
 
-@frozen
-class Usage:
+class Usage(Struct, frozen=True):
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
 
-@frozen
-class Delta:
+class Delta(Struct, frozen=True):
     """One event of a streamed reply; the last one carries `finish` and, where the endpoint counts, `usage`."""
 
     text: str = ""
@@ -151,15 +147,13 @@ class ChunkRow(NamedTuple):
     breadcrumb: str
 
 
-@frozen
-class StoredSymbol:
+class StoredSymbol(Struct, frozen=True):
     path: str
     definition: Definition
     file: int  # its position in the columns of the snapshot
 
 
-@frozen
-class FileSymbols:
+class FileSymbols(Struct, frozen=True):
     """What the parse found in one file; `references` stay packed until somebody asks for them."""
 
     definitions: tuple[Definition, ...]
@@ -274,8 +268,7 @@ class Store(Protocol):
     def close(self) -> None: ...
 
 
-@frozen
-class CodeFile:
+class CodeFile(Struct, frozen=True):
     """A file of the index as code questions see it; a changed file gets a new id."""
 
     file_id: int

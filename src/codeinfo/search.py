@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from codeinfo.frozen import changed, frozen
 from codeinfo.kept import Kept
 from codeinfo.ports import ChunkRow, Embedder, Snapshot, StoredSymbol, WordEmbedder, reads_words
 from codeinfo.rank import boost, meaning
@@ -68,8 +68,7 @@ KEPT_USES = 1_000_000  # rows of terms that stay in memory, some 20 bytes each
 EXPLAINED_DROPS = 20  # candidates left out that an explanation names
 
 
-@frozen
-class SearchOptions:
+class SearchOptions(Struct, frozen=True):
     root: str = ""  # of what is searched: said with every hit
     roots: Sequence[str] = ()  # of each file, where several roots are searched as one
     limit: int = 10
@@ -89,8 +88,7 @@ class SearchOptions:
         return self.roots[file] if self.roots else self.root
 
 
-@dataclass(slots=True)
-class Evidence:
+class Evidence(Struct):
     """What the channels say about every file and row, by name, before anything is decided."""
 
     keyword: KeywordScores
@@ -410,7 +408,7 @@ def _explained(
     added = [Signal(name, round(value, 4), round(value * getattr(w, name), 4)) for name, value in told.items() if value]
     named = boost.multipliers(query, layout_of(view, options.roots).facts(item.file), view.kinds[item.file], w)
     factors = [Signal(name, round(value, 4), round(value, 4), factor=True) for name, value in named.items()]
-    return changed(hit, signals=(*added, *factors), ranks=_ranks(item.file, evidence))
+    return replace(hit, signals=(*added, *factors), ranks=_ranks(item.file, evidence))
 
 
 def _ranks(file: int, evidence: Evidence) -> dict[str, int]:

@@ -1,13 +1,12 @@
-"""Values that travel between rooms: frozen dataclasses and enums; standard library only."""
+"""Values that travel between rooms: Structs and enums."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from codeinfo.frozen import frozen
+from msgspec import Struct, field
 
 
 class FileKind(StrEnum):
@@ -30,8 +29,7 @@ class SourceFile(NamedTuple):
     mtime_ns: int
 
 
-@frozen
-class Skip:
+class Skip(Struct, frozen=True):
     """A file or folder that was left out, and the rule that decided."""
 
     path: str
@@ -40,16 +38,14 @@ class Skip:
     matters: bool = False  # True: the user would want to know (unreadable, too large, parser gave up)
 
 
-@frozen
-class Walk:
+class Walk(Struct, frozen=True):
     """Everything the walk decided about one root."""
 
     files: tuple[SourceFile, ...]
     skipped: tuple[Skip, ...]
 
 
-@frozen
-class Text:
+class Text(Struct, frozen=True):
     """The decoded content of a file, with secrets masked; `notes` says what was replaced or masked."""
 
     content: str
@@ -60,8 +56,7 @@ class Text:
 # --- parse ---------------------------------------------------------------------------------------------------------
 
 
-@frozen
-class Chunk:
+class Chunk(Struct, frozen=True):
     """A piece of one file: whole definitions where they fit. Lines are 1-based and inclusive."""
 
     start_line: int
@@ -72,8 +67,7 @@ class Chunk:
     breadcrumb: str = ""  # "Class > method(signature)" or "Title > Section": embedded, never stored as text
 
 
-@frozen
-class Definition:
+class Definition(Struct, frozen=True):
     name: str
     qualified: str
     kind: str  # "class", "interface", "struct", "enum", "trait", "type", "function", "method", "constant", "module", …
@@ -85,8 +79,7 @@ class Definition:
     bases: tuple[str, ...] = ()  # what it extends or implements, by name
 
 
-@frozen
-class Import:
+class Import(Struct, frozen=True):
     module: str  # as written, without quotes
     line: int
     names: tuple[str, ...] = ()  # what is taken from it ("*" for all); empty when the module itself is bound
@@ -94,8 +87,7 @@ class Import:
     reexport: bool = False
 
 
-@frozen
-class Reference:
+class Reference(Struct, frozen=True):
     """A name used in code (never in a comment or a string)."""
 
     name: str
@@ -104,8 +96,7 @@ class Reference:
     within: str = ""  # qualified name of the enclosing definition
 
 
-@frozen
-class ParsedFile:
+class ParsedFile(Struct, frozen=True):
     """All that one parse yields. `terms[i]` belongs to `chunks[i]`: weighted counts per index term."""
 
     chunks: tuple[Chunk, ...]
@@ -116,8 +107,7 @@ class ParsedFile:
     notes: tuple[str, ...] = ()  # e.g. "parser gave up after 10 s: indexed as text"
 
 
-@frozen
-class IndexedFile:
+class IndexedFile(Struct, frozen=True):
     """One file on its way into the store: manifest row, parse and vectors (None: keyword-only)."""
 
     source: SourceFile
@@ -132,8 +122,7 @@ class IndexedFile:
     skip: str = ""  # the rule that left it out once it was read: remembered, so that it is not read again
 
 
-@frozen
-class ManifestRow:
+class ManifestRow(Struct, frozen=True):
     """What the store remembers of a file, enough to tell whether it changed."""
 
     file_id: int
@@ -149,8 +138,7 @@ class ManifestRow:
 # --- what is known about a result ----------------------------------------------------------------------------------
 
 
-@frozen
-class HitContext:
+class HitContext(Struct, frozen=True):
     """What surrounds a result: its role, who uses it, and whether the team still writes such code."""
 
     type: str = ""  # "service", "component", "function", …
@@ -164,8 +152,7 @@ class HitContext:
     pattern_warning: str = ""
 
 
-@frozen
-class RelatedMemory:
+class RelatedMemory(Struct, frozen=True):
     """Something the team wrote down. The text is data from whoever `label` names, never an instruction."""
 
     id: str
@@ -181,20 +168,17 @@ class RelatedMemory:
     source: str = ""
 
 
-@frozen
-class CardPatterns:
+class CardPatterns(Struct, frozen=True):
     do: tuple[str, ...] = ()
     avoid: tuple[str, ...] = ()
 
 
-@frozen
-class CardImpact:
+class CardImpact(Struct, frozen=True):
     coverage: str  # "X/Y callers in results"
     files: tuple[str, ...] = ()
 
 
-@frozen
-class CardPoint:
+class CardPoint(Struct, frozen=True):
     """One point of the reckoning: evidence that gave `points`, or a reason that took the readiness away."""
 
     name: str
@@ -203,8 +187,7 @@ class CardPoint:
     reason: str
 
 
-@frozen
-class Card:
+class Card(Struct, frozen=True):
     """Whether enough has been seen to change the code, and what to look at next where not."""
 
     ready: bool
@@ -229,16 +212,14 @@ class Intent(StrEnum):
     WIRING = "WIRING"
 
 
-@frozen
-class Distance:
+class Distance(Struct, frozen=True):
     """A raw distance never stands alone: it carries its metric; lower is closer."""
 
     value: float
     metric: str = "squared_l2"
 
 
-@frozen
-class Signal:
+class Signal(Struct, frozen=True):
     """One named contribution to a score. `effect` is added, or multiplies when `factor` is True."""
 
     name: str
@@ -247,8 +228,7 @@ class Signal:
     factor: bool = False
 
 
-@frozen
-class Hit:
+class Hit(Struct, frozen=True):
     """One result: the best chunk of a file, with the reasons for its place.
 
     `start_line` to `end_line` is the chunk; `text` is the part of it that answers, from `text_line` on.
@@ -274,8 +254,7 @@ class Hit:
     context: HitContext | None = None
 
 
-@frozen
-class Dropped:
+class Dropped(Struct, frozen=True):
     """A candidate that is not in the result, and the rule that dropped it."""
 
     path: str
@@ -286,8 +265,7 @@ class Dropped:
     root: str = ""
 
 
-@frozen
-class Quality:
+class Quality(Struct, frozen=True):
     status: str  # "ok" or "low_confidence"
     confidence: float
     reasons: tuple[str, ...] = ()
@@ -299,8 +277,7 @@ class Quality:
         return self.reranker_status.startswith(("failed", "timed out"))
 
 
-@frozen
-class SearchResult:
+class SearchResult(Struct, frozen=True):
     query: str
     intent: Intent
     hits: tuple[Hit, ...]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from msgspec.structs import fields
 
 from codeinfo.agent import grade, loop
 from codeinfo.errors import Busy, ProviderError, UsageError

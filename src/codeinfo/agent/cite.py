@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from codeinfo.agent.evidence import Item
 from codeinfo.rank.words import STOP_WORDS
@@ -37,8 +38,7 @@ _LOOKS_LIKE_CODE = re.compile(r"[a-z0-9][A-Z]|_[A-Za-z0-9]|\(\)$|::|->")
 _SEPARATOR = re.compile(r"\.|::|->")
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """What a claim says that can be looked up."""
 
     files: tuple[tuple[str, int, int], ...]  # path, first and last line; 0 where no line is named

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from codeinfo.rank.policy import PolicyItem, PolicyResult, PolicySettings, apply_policy
 from codeinfo.requests.answers import Citation, GradedItem
@@ -18,8 +20,7 @@ def estimated_tokens(text: str) -> int:
     return -(-len(text) // CHARS_PER_TOKEN)
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Struct, frozen=True):
     """One passage. `number` is what the answer cites; `score` is its grade, None where it was not graded."""
 
     number: int
@@ -58,8 +59,7 @@ class Item:
         )
 
 
-@dataclass(slots=True)
-class Evidence:
+class Evidence(Struct):
     """The passages of one run: `kept` while the search goes on, `items` by number once the model is shown them."""
 
     kept: list[Item] = field(default_factory=list)

@@ -8,7 +8,8 @@ question about something else shares only common words with the tree.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from codeinfo.agent.evidence import Evidence, Item, estimated_tokens
 from codeinfo.agent.gate import finder_of, focused, item_of
@@ -30,8 +31,7 @@ LEAST_SUPPORT = 0.7  # of words and confidence together
 EXTRACTIVE = "No language model was asked. These passages fit the question best:"
 
 
-@dataclass(frozen=True, slots=True)
-class Support:
+class Support(Struct, frozen=True):
     """How well the best results bear the question out; `absent` are words that none of them has, rare ones first."""
 
     value: float

@@ -7,7 +7,9 @@ others are cut to the lines that match. Measured in docs/answers.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from codeinfo.agent.evidence import Item, dropped_by
 from codeinfo.rank.focus import Finder, focus
@@ -20,15 +22,13 @@ ALWAYS = 3  # passages that the floor leaves alone: with fewer there would be no
 Weigh = Callable[[str], Mapping[str, float]]  # a query's words by rarity
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
+class Admitted(Struct, frozen=True):
     items: tuple[Item, ...]  # not yet numbered
     dropped: tuple[Dropped, ...]
     score_source: str
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(Struct, frozen=True):
     policy: PolicySettings
     weigh: Weigh
     least_score: float

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from codeinfo.agent.evidence import Item, fence
 from codeinfo.agent.gate import finder_of, focused

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from codeinfo.agent.budget import Budget, Spent
 from codeinfo.agent.evidence import Evidence, Item, estimated_tokens, payload
@@ -33,8 +35,7 @@ _QUERY_SCHEMA = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Means:
+class Means(Struct, frozen=True):
     """What the loop works with; the engine puts it together."""
 
     model: Model
@@ -45,16 +46,14 @@ class Means:
     allowed_tools: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """What the loop is doing, for whoever waits."""
 
     stage: str  # "search", "grade", "write"
     detail: str
 
 
-@dataclass(slots=True)
-class Research:
+class Research(Struct):
     """What the rounds leave behind, filled as they go: whoever holds it knows what was done when a run breaks off."""
 
     evidence: Evidence = field(default_factory=Evidence)

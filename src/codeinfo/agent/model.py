@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from codeinfo.agent.budget import Metered
 from codeinfo.errors import ProviderError
@@ -37,8 +38,7 @@ class LiveFilter(Protocol):
     def flush(self) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(Struct, frozen=True):
     llm: Metered
     ask_json: AskJson
     live_filter: Callable[[], LiveFilter]

@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from codeinfo.agent.tools import SPECS
 from codeinfo.config import parse_toml
@@ -26,8 +27,7 @@ _LARGEST_FILE = 100_000  # characters of a prompt or a command
 _KEYS = ("provider", "model", "tools")
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     name: str
     description: str
     steps: tuple[str, ...]
@@ -39,8 +39,7 @@ class Command:
         return tuple(step.replace("{instruction}", instruction) for step in self.steps)
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Struct, frozen=True):
     name: str
     description: str
     system_prompt: str

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from codeinfo.agent.evidence import Evidence, Item, shown
 from codeinfo.agent.gate import Gate
@@ -58,8 +59,7 @@ SPECS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ToolFunctions:
+class ToolFunctions(Struct, frozen=True):
     """What the engine offers. The last two are None where it has no such knowledge."""
 
     search: Search
@@ -72,8 +72,7 @@ class ToolFunctions:
         return tuple(SPECS[name] for name in allowed if getattr(self, name) is not None)
 
 
-@dataclass(slots=True)
-class Toolbox:
+class Toolbox(Struct):
     """The tools of one run, with its evidence and what was called so far."""
 
     functions: ToolFunctions

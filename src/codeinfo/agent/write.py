@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from codeinfo.agent.budget import Spent
 from codeinfo.agent.cite import CitationChecker, claims
@@ -23,8 +24,7 @@ _ENDINGS = {
 }
 
 
-@dataclass(slots=True)
-class Written:
+class Written(Struct):
     """`notes` is empty where the answer is whole."""
 
     text: str

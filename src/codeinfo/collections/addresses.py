@@ -7,9 +7,10 @@ its network or a cloud's metadata, which answer whoever asks from here.
 from __future__ import annotations
 
 import socket
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from codeinfo.errors import UsageError
 
@@ -22,16 +23,14 @@ class AddressRefused(UsageError):
     code = "ADDRESS_REFUSED"
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
+class Host(Struct, frozen=True):
     """Where an address leads: a name or number, and a port."""
 
     name: str
     port: int
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
+class Reach(Struct, frozen=True):
     """`hosts` may be asked wherever they are; all others must be public."""
 
     hosts: frozenset[str] = frozenset()

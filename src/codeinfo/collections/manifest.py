@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urljoin, urlsplit
+
+from msgspec import Struct
 
 from codeinfo.errors import UsageError
 from codeinfo.globs import check_globs
@@ -21,15 +22,13 @@ _HASH = re.compile(r"(?:sha256:)?([0-9a-f]{64})", re.IGNORECASE)
 _MEND = "Mend the manifest; docs/documents.md describes it"
 
 
-@dataclass(frozen=True, slots=True)
-class PackageFile:
+class PackageFile(Struct, frozen=True):
     path: str
     url: str = ""  # "" for a file of the package itself
     sha256: str = ""  # "" where the manifest gives none
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(Struct, frozen=True):
     name: str
     version: str
     description: str = ""

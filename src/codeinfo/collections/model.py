@@ -6,8 +6,9 @@ import hashlib
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from codeinfo.errors import UsageError
 from codeinfo.globs import check_globs
@@ -24,8 +25,7 @@ class Kind(StrEnum):
     GIT = "git"
 
 
-@dataclass(frozen=True, slots=True)
-class Collection:
+class Collection(Struct, frozen=True):
     """`url` is a path or an address; `id` follows from it: `file:<id>` for what lies here, else `pkg:<url>`."""
 
     name: str

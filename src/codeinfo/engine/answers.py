@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
+
+from msgspec.structs import replace
 
 from codeinfo.agent.budget import Budget, Metered
 from codeinfo.agent.conversation import history_messages, title_of, to_markdown

@@ -6,10 +6,11 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from codeinfo.engine import code_reports as reports
 from codeinfo.engine.calling import Surroundings, surroundings
@@ -36,8 +37,7 @@ FileRequest = requests.SymbolsRequest | requests.ImportsRequest | requests.Impac
 ProgressSink = Callable[[Progress], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Struct, frozen=True):
     """One generation of one index, open for questions."""
 
     root: Path

@@ -6,11 +6,12 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from codeinfo.collections.weights import DOCUMENTS
@@ -18,7 +19,6 @@ from codeinfo.engine.collecting import CollectionUpkeep
 from codeinfo.engine.reranking import OFF, Relevance, Reranking, best_first
 from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import NotFound, UsageError
-from codeinfo.frozen import changed
 from codeinfo.index.passages import CRUMB
 from codeinfo.ports import ChunkRow, Embedder
 from codeinfo.rank.joined import Joined, Part
@@ -48,8 +48,7 @@ _PLACED = {"pdf": "Page", "xlsx": "Sheet", "pptx": "Slide"}
 ProgressSink = Callable[[Progress], None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(Struct, frozen=True):
     """One index that is searched: a collection's or a folder's."""
 
     collection: str  # "" for code
@@ -143,7 +142,7 @@ class _Searcher:
         results, status = self._reranked(query, results)
         took = round(1000 * (time.perf_counter() - started), 2)
         if quality is not None:
-            quality = changed(quality, reranker_status=status)
+            quality = replace(quality, reranker_status=status)
         return DocumentSearch(query, tuple(results[: self._request.limit]), took, quality, status)
 
     def _reranked(self, query: str, results: list[DocumentHit]) -> tuple[list[DocumentHit], str]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from codeinfo.collections.model import Collection, Kind, collection_of
 from codeinfo.engine.collecting import CollectionUpkeep

@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from codeinfo.engine.uncollected import uncollected
 from codeinfo.graph.facts import FileFacts, FileImports, Links
@@ -34,8 +36,7 @@ _PRIVATE_TO_FILE = frozenset({"kotlin", "swift"})  # elsewhere `private` still m
 _EXTENDING = frozenset({"method", "property"})
 
 
-@dataclass(frozen=True, slots=True)
-class Relations:
+class Relations(Struct, frozen=True):
     """How a file hangs together with others; `imported_by` has the important ones first."""
 
     imported_by: tuple[tuple[str, int], ...]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from codeinfo.ports import CodeFacts
 from codeinfo.requests.code import Hotspot, HotspotReport, HotspotsRequest
@@ -14,8 +15,7 @@ from codeinfo.sources.git import GitFailed, run, work_tree_of
 _COMMIT_MARK = "\x01"
 
 
-@dataclass(slots=True)
-class _Churn:
+class _Churn(Struct):
     commits: int = 0
     added: int = 0
     removed: int = 0

@@ -11,9 +11,10 @@ import logging
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from codeinfo.errors import Busy, CodeInfoError, NotFound
 from codeinfo.jsonable import dumps

@@ -6,9 +6,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from codeinfo.engine.hints import Hints, hints_version, read_hints
 from codeinfo.engine.history import History
@@ -16,7 +17,6 @@ from codeinfo.engine.memories import Memories
 from codeinfo.engine.upkeep import Upkeep
 from codeinfo.enrich import enriched
 from codeinfo.errors import NotFound
-from codeinfo.frozen import changed
 from codeinfo.knowledge.memory import described
 from codeinfo.requests import Progress, SearchRequest
 from codeinfo.sources.files import read_regular
@@ -175,13 +175,13 @@ class KnowledgeOperations:
             found, said = project.memories.related(request.query, paths, symbols, now)
             memories += found
             notes += said if request.purpose else [*said, *project.trend_note(store)]
-        result = changed(
+        result = replace(
             result,
             hits=tuple(hits[_key(hit)] for hit in result.hits),
             memories=tuple(memories[:3]),
             notes=(*result.notes, *notes),
         )
-        return changed(result, preflight=self._card(request, result, roots[0], now)) if request.purpose else result
+        return replace(result, preflight=self._card(request, result, roots[0], now)) if request.purpose else result
 
     def _with_context(self, project: _Project, store: SqliteStore | None, hits: Sequence[Hit]) -> tuple[Hit, ...]:
         if store is None or not hits:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from codeinfo.errors import NotFound, ProviderError
 from codeinfo.requests.answers import Provider, ProviderList
@@ -21,8 +23,7 @@ NONE = "none"
 NOBODY = "no chat model is set up and none was found on this machine, so the best passages are quoted instead"
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(Struct, frozen=True):
     """`llm` is None where no model is to be asked; `note` says why, unless that was the wish."""
 
     provider: str

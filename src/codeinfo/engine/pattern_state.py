@@ -6,8 +6,10 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import chain, groupby, repeat
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from codeinfo.engine.hints import Hints, write_hints
 from codeinfo.engine.history import History
@@ -38,8 +40,7 @@ MOST_BLAMES = 100  # files dated in one run: git needs 40 ms for each in a histo
 _DAY = 86_400
 
 
-@dataclass(slots=True)
-class _Kept:
+class _Kept(Struct):
     """What is written beside the index. `files`: path → content hash and uses; `dates`: path → commit and dates."""
 
     fingerprint: str
@@ -47,8 +48,7 @@ class _Kept:
     dates: dict[str, tuple[str, list[float]]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
+class _Answer(Struct, frozen=True):
     generation: int
     day: int  # trends move with time
     history: str

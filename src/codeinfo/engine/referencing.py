@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from codeinfo.engine.judging import UNKNOWN, Column, judged_uses, spoken, uses_by_line
 from codeinfo.engine.world import IndexWorld
@@ -26,8 +26,7 @@ _INTERFACES = frozenset({"interface", "trait", "protocol"})
 _NO_USES = frozenset({"package", "namespace", "heading"})  # code is in them or they speak of it; it does not use them
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """The definitions that a NAME stands for, and whether others share the plain name."""
 
     name: str
@@ -43,8 +42,7 @@ class Use(NamedTuple):
     meant: SymbolId | None
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """Every use, resolved ones first, as columns: only those that are shown are looked at more closely."""
 
     name: str

@@ -8,9 +8,11 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from codeinfo.engine.searching import Opened
 from codeinfo.errors import CodeInfoError, ProviderError
-from codeinfo.frozen import changed, frozen
 from codeinfo.ports import Reranker, Snapshot
 from codeinfo.requests import SearchRequest
 from codeinfo.search import EXPLAINED_DROPS
@@ -24,8 +26,7 @@ NOTHING = "not needed: nothing was found"
 FEW = f"not needed: fewer than {COMPARED} results"
 
 
-@frozen
-class Relevance:
+class Relevance(Struct, frozen=True):
     """One score per text, in the order of the texts, or none and a status that says why."""
 
     status: str
@@ -38,8 +39,7 @@ class Relevance:
         return (f"the results are not reranked ({self.status}). {self.next_step}",) if self.next_step else ()
 
 
-@frozen
-class Reranking:
+class Reranking(Struct, frozen=True):
     """The user's reranker, made when it is first needed, and the bounds it works within."""
 
     settings: RerankSettings
@@ -62,7 +62,7 @@ class Reranking:
 
 def with_candidates(request: SearchRequest, settings: RerankSettings) -> SearchRequest:
     """The request for as many results as are reranked: what is shown is chosen afterwards."""
-    return changed(request, limit=max(request.limit, settings.candidates))
+    return replace(request, limit=max(request.limit, settings.candidates))
 
 
 def rerank_close_call(
@@ -79,11 +79,11 @@ def rerank_close_call(
     else:
         relevance = reranking.assess(found.query, _chunk_texts(first, opened))
     hits = (*_by_relevance(first, relevance.scores, request.explain), *found.hits[len(first) :])
-    return changed(
+    return replace(
         found,
         hits=hits[: request.limit],
         dropped=_dropped(hits[request.limit :], found.dropped) if request.explain else found.dropped,
-        quality=changed(found.quality, reranker_status=relevance.status),
+        quality=replace(found.quality, reranker_status=relevance.status),
         notes=(*found.notes, *relevance.notes),
         took_ms=round(found.took_ms + 1000 * (time.perf_counter() - started), 2),
     )
@@ -125,7 +125,7 @@ def _by_relevance(hits: Sequence[Hit], scores: Sequence[float], explain: bool) -
     for place, position in enumerate(best_first(scores)):
         hit, score = hits[position], hits[place].score
         signal = Signal("rerank", round(scores[position], 4), round(score - hit.score, 4))
-        moved.append(changed(hit, score=score, signals=(*hit.signals, signal) if explain else hit.signals))
+        moved.append(replace(hit, score=score, signals=(*hit.signals, signal) if explain else hit.signals))
     return moved
 
 

@@ -6,11 +6,11 @@ from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import NotFound, UsageError
-from codeinfo.frozen import changed
 from codeinfo.globs import match_globs
 from codeinfo.ports import Snapshot
 from codeinfo.rank.joined import Joined, Part, joined
@@ -58,8 +58,8 @@ def search_roots(request: SearchRequest, opened: Sequence[Opened]) -> SearchResu
         notes = tuple(dict.fromkeys((*said, *_without_vectors(keepers), *_remarks(request, view))))
     if request.snippets and not notes:
         return found
-    hits = found.hits if request.snippets else tuple(changed(hit, text="") for hit in found.hits)
-    return changed(found, hits=hits, notes=(*found.notes, *notes))
+    hits = found.hits if request.snippets else tuple(replace(hit, text="") for hit in found.hits)
+    return replace(found, hits=hits, notes=(*found.notes, *notes))
 
 
 def _joined(keepers: Sequence[Upkeep], views: Sequence[Snapshot]) -> Joined:
@@ -119,7 +119,7 @@ def similar_to(request: SimilarRequest, opened: Opened) -> SearchResult:
         options = SearchOptions(root=root, limit=request.limit, allowed=allowed, explain=request.explain, per_file=1)
         found = search(f"{chunk.symbol}\n{chunk.text}", view, keeper.embedder, options)
     where = f"similar to {path}:{chunk.start_line}-{chunk.end_line}"
-    return changed(found, query=where, notes=(*found.notes, *notes))
+    return replace(found, query=where, notes=(*found.notes, *notes))
 
 
 def allowed_files(request: SearchRequest, view: Snapshot, keeper: Upkeep) -> NDArray[np.bool_] | None:

@@ -8,14 +8,15 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from codeinfo.config import Config
 from codeinfo.errors import IndexDamaged
-from codeinfo.frozen import frozen
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.diff import Changes, compare
 from codeinfo.ports import Embedder
@@ -64,8 +65,7 @@ class Since(NamedTuple):
     events: Events
 
 
-@frozen
-class Fresh:
+class Fresh(Struct, frozen=True):
     """An opened index and what was done to bring it up to date."""
 
     store: SqliteStore

@@ -11,9 +11,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from codeinfo.engine.answers import AnswerOperations
 from codeinfo.errors import UsageError
@@ -23,8 +24,7 @@ from codeinfo.requests.answers import Answer, AnswerCheck, AnswerEvalReport, Ans
 _LISTS = ("must_cite", "must_mention", "must_not_mention")
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True):
     question: str
     must_cite: tuple[str, ...] = ()
     must_mention: tuple[str, ...] = ()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from html import escape
+
+from msgspec import Struct
 
 from codeinfo.evals.metrics import Summary
 
@@ -29,14 +30,12 @@ STYLE = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Struct, frozen=True):
     name: str
     summary: Summary
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
+class Scale(Struct, frozen=True):
     """From values to pixels; `log` where a cost spans orders of magnitude."""
 
     low: float

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from codeinfo.sources import git
 from codeinfo.sources.languages import kind_of, language_of
@@ -41,8 +42,7 @@ _NUMBERS = re.compile(
 _FIELDS = "%x01%H%x02%P%x02%an <%ae>%x02%ct%x02%s%x02%b%x02"
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(Struct, frozen=True):
     sha: str
     parent: str  # "" of the first commit
     author: str

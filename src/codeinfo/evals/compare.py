@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from codeinfo.evals.datasets import Query
 from codeinfo.evals.metrics import Score, mean
@@ -19,8 +20,7 @@ SEED = 20_240_229  # any number: the same runs must give the same p-value
 SAME = 1e-9  # scores closer than this are a tie
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One query whose score differs between the runs."""
 
     id: str
@@ -29,8 +29,7 @@ class Change:
     new: float
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """`low` and `high` bound the difference of means with 95 % confidence; `p_value` is two-sided."""
 
     name: str  # of the older run

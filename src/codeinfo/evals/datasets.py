@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from codeinfo.errors import NotFound, UsageError
 
@@ -22,8 +23,7 @@ FIXTURE_GATE = ("top1", 0.7)  # what a fixture must reach unless another gate is
 Span = tuple[int, int]  # first and last line
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """A file that answers a query: by its path, or by any of `patterns` within it and none of `unwanted`.
 
     `start` and `end` are the lines of the answer: a result elsewhere in the file is wrong. `spans` are lines that a
@@ -62,8 +62,7 @@ class Target:
         return any(start <= last and end >= first for first, last in (*self.spans, *self.functions))
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(Struct, frozen=True):
     id: str
     text: str
     targets: tuple[Target, ...]
@@ -72,8 +71,7 @@ class Query:
     category: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Dataset:
+class Dataset(Struct, frozen=True):
     name: str
     queries: tuple[Query, ...]
     roots: Mapping[str, str] = field(default_factory=dict)  # repository → the folder in it to index, "" for all of it

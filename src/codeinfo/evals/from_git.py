@@ -10,9 +10,11 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.evals.commits import Commit, read_commits, reason_to_leave_out
@@ -32,8 +34,7 @@ Item = TypeVar("Item")
 HISTORY = 2000  # commits looked at, newest first: older code has little to do with today's
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(Struct, frozen=True):
     """The commits to ask about, oldest first, and how many were left out by which rule."""
 
     commits: tuple[Commit, ...]

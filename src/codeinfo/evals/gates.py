@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+
+from msgspec import Struct
+from msgspec.structs import fields
 
 from codeinfo.errors import UsageError
 from codeinfo.evals.metrics import LOWER_IS_BETTER, Summary
@@ -12,8 +14,7 @@ from codeinfo.evals.metrics import LOWER_IS_BETTER, Summary
 FIGURES = tuple(item.name for item in fields(Summary) if item.name != "n")
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     metric: str
     wanted: float
     value: float | None  # None: nobody took it, which does not pass

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from codeinfo.evals.datasets import Query, Target
 from codeinfo.sources.languages import kind_of, language_of
@@ -21,8 +22,7 @@ OK = "ok"  # what a search says of an answer that it trusts
 CHARS_PER_TOKEN = 4  # close enough for code across tokenizers; only ratios are read from it
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """One result of a search; the path is relative to the repository's root, `chars` what its text costs a reader."""
 
     path: str
@@ -36,8 +36,7 @@ class Found:
         return self.shown or (self.start, self.end)
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """All that a search returned for one query, best first."""
 
     id: str
@@ -50,8 +49,7 @@ class Answer:
         return self.status == OK if self.status else None
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
+class Score(Struct, frozen=True):
     """The figures of one query."""
 
     ndcg10: float
@@ -75,8 +73,7 @@ class Score:
     took_ms: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(Struct, frozen=True):
     """Means over queries; a query without results counts as zero. None is what nobody took, or what no query has."""
 
     n: int

@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Struct
 
 from codeinfo.evals.compare import Comparison
 from codeinfo.evals.gates import Verdict
 from codeinfo.evals.metrics import Score, Summary
-from codeinfo.requests import _arg, _opt
+from codeinfo.requests import Arg, Opt
 
 
-@dataclass(frozen=True, slots=True)
-class EvalRequest:
-    dataset: str = _arg(
-        "", "A folder with queries.jsonl and repos.tsv, or a fixture in JSON; with --from-git, a repository."
-    )
-    from_git: bool = _opt(
-        False, "Make the questions of a repository's own history: what a commit says, what it changed."
-    )
-    commits: int = _opt(30, "With --from-git, ask about this many commits.", minimum=1, maximum=1000)
-    trees: str = _opt("", "The folder with the repositories, each in a folder of its name.", metavar="DIR")
-    repos: tuple[str, ...] = _opt((), "Only questions about this repository; may be given several times.")
-    whole: bool = _opt(False, "Index whole trees and search every kind of file, as users have them.")
-    out: str = _opt("", "Write what was found, one query a line.", metavar="FILE")
-    compare: tuple[str, ...] = _opt((), "Set against an older run's --out file, query by query.", metavar="FILE")
-    gates: tuple[str, ...] = _opt((), "Fail unless a figure is at least (a cost: at most) this.", metavar="NAME=VALUE")
-    chart: str = _opt("", "Write an SVG of quality against latency and tokens.", metavar="FILE")
-    explain: bool = _opt(False, "List every query that was won, lost or not answered.", short="e")
+class EvalRequest(Struct, frozen=True):
+    dataset: Annotated[
+        str, Arg("A folder with queries.jsonl and repos.tsv, or a fixture in JSON; with --from-git, a repository.")
+    ] = ""
+    from_git: Annotated[
+        bool, Opt("Make the questions of a repository's own history: what a commit says, what it changed.")
+    ] = False
+    commits: Annotated[int, Opt("With --from-git, ask about this many commits.", minimum=1, maximum=1000)] = 30
+    trees: Annotated[str, Opt("The folder with the repositories, each in a folder of its name.", metavar="DIR")] = ""
+    repos: Annotated[tuple[str, ...], Opt("Only questions about this repository; may be given several times.")] = ()
+    whole: Annotated[bool, Opt("Index whole trees and search every kind of file, as users have them.")] = False
+    out: Annotated[str, Opt("Write what was found, one query a line.", metavar="FILE")] = ""
+    compare: Annotated[
+        tuple[str, ...], Opt("Set against an older run's --out file, query by query.", metavar="FILE")
+    ] = ()
+    gates: Annotated[
+        tuple[str, ...], Opt("Fail unless a figure is at least (a cost: at most) this.", metavar="NAME=VALUE")
+    ] = ()
+    chart: Annotated[str, Opt("Write an SVG of quality against latency and tokens.", metavar="FILE")] = ""
+    explain: Annotated[bool, Opt("List every query that was won, lost or not answered.", short="e")] = False
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """The figures of some of the queries: all, or those of one language, category or repository."""
 
     by: str  # "all", "language", "category" or "repo"
@@ -38,8 +42,7 @@ class Group:
     summary: Summary
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """One query, what was wanted and what came first."""
 
     id: str
@@ -49,8 +52,7 @@ class Outcome:
     score: Score
 
 
-@dataclass(frozen=True, slots=True)
-class EvalReport:
+class EvalReport(Struct, frozen=True):
     dataset: str
     groups: tuple[Group, ...]
     outcomes: tuple[Outcome, ...]

@@ -6,9 +6,10 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.evals.datasets import Dataset, Query
@@ -24,8 +25,7 @@ ProgressSink = Callable[[Progress], None]
 CODE_FILES = (FileKind.CODE.value, FileKind.TEST.value)  # a test is code too: leaving it out would flatter the ranking
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """What a run found, and what its indexes hold and cost."""
 
     answers: tuple[Answer, ...]

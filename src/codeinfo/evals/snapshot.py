@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from codeinfo.sources import git
 
@@ -19,8 +20,7 @@ BATCH_BLOBS = 500  # keeps the command line short
 _PLAIN_MODES = ("100644", "100755", "100664")  # neither links, which could lead out of the folder, nor submodules
 
 
-@dataclass(frozen=True, slots=True)
-class Blob:
+class Blob(Struct, frozen=True):
     sha: str
     size: int
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from codeinfo.types import Import
 
 
-@dataclass(frozen=True, slots=True)
-class FileFacts:
+class FileFacts(Struct, frozen=True):
     """One file. `exports` are its top-level names, `hidden` those that no other file sees, `packages` the namespaces
     it declares."""
 
@@ -36,8 +36,7 @@ class Target(NamedTuple):
     names: tuple[str, ...] = ()  # what is taken from it; empty: the file as a whole
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """Where one import leads. `package`: the targets are all files of a package, of which few may be needed."""
 
     targets: tuple[Target, ...] = ()
@@ -67,16 +66,14 @@ class Loose(NamedTuple):
     external: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Links:
+class Links(Struct, frozen=True):
     """Everything that the imports of one file come to."""
 
     edges: tuple[Edge, ...] = ()
     loose: tuple[Loose, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FileImports:
+class FileImports(Struct, frozen=True):
     """A file with its imports, as they are read when its links are computed."""
 
     facts: FileFacts

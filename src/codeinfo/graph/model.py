@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from functools import cached_property
+
+from msgspec import Struct
+from msgspec.structs import fields
 
 from codeinfo.graph.facts import Edge, FileFacts, Links, Loose
 from codeinfo.graph.rank import centrality
@@ -16,8 +18,7 @@ _TEST_MARK = re.compile(r"^tests?_|_?(?:tests?|specs?|it)$")
 FORMAT = 3  # raise when the form on disk or what the facts mean changes
 
 
-@dataclass(frozen=True)
-class Graph:
+class Graph(Struct, frozen=True, dict=True):
     generation: int
     files: Mapping[str, FileFacts]
     links: Mapping[str, Links]  # only files that have any

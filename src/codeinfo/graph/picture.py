@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from math import log2, sqrt
+
+from msgspec import Struct
 
 from codeinfo.graph.mermaid import closes_circle, strongest
 from codeinfo.graph.survey import Area
@@ -31,8 +32,7 @@ _STYLE = """
 """
 
 
-@dataclass(slots=True)
-class _Box:
+class _Box(Struct):
     area: Area
     width: float
     height: float

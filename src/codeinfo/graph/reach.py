@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from codeinfo.graph.facts import Edge
 
@@ -12,8 +13,7 @@ SEVERITY = {2: "high", 3: "medium"}  # the shorter a cycle, the tighter its file
 IMPACT_HOPS = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Cycle:
+class Cycle(Struct, frozen=True):
     """A shortest cycle: `edges` lead from each file to the next and back to the first."""
 
     edges: tuple[Edge, ...]
@@ -126,8 +126,7 @@ def _shortest(start: str, out: Mapping[str, Mapping[str, Edge]], inside: set[str
     return []
 
 
-@dataclass(frozen=True, slots=True)
-class Reached:
+class Reached(Struct, frozen=True):
     """A file that a change may affect: `via` is the file it needs, at `line`; `hops` away from the change."""
 
     path: str

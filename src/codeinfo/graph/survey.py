@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from codeinfo.graph.facts import FileFacts
 from codeinfo.graph.model import Graph
@@ -14,8 +15,7 @@ from codeinfo.graph.reach import components
 _STARTS = re.compile(r"^(?:__main__|main|index|app|application|server|cli|cmd|manage|wsgi|asgi|program|lib|mod|root)$")
 
 
-@dataclass(frozen=True, slots=True)
-class Area:
+class Area(Struct, frozen=True):
     """A folder as one thing. Layer 0 needs no other area; a higher one stands on lower ones."""
 
     name: str

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from codeinfo.graph.facts import FileFacts
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from codeinfo.graph.facts import FileFacts
 from codeinfo.types import Definition, Import
@@ -12,8 +13,7 @@ from codeinfo.types import Definition, Import
 _PARTS = re.compile(r"[./\\:]+")
 
 
-@dataclass(frozen=True)
-class Unit:
+class Unit(Struct, frozen=True, dict=True):
     """A file with its definitions and imports, indexed by name."""
 
     facts: FileFacts

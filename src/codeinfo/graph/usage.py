@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from codeinfo.graph.elixir import ElixirNames
 from codeinfo.graph.foreign import Foreign
@@ -26,8 +27,7 @@ _RECEIVER_ENDS = (".", ":", ">", "\\")
 _OPEN_RECEIVER = re.compile(r"\s*(?:(?:\.|::|>-)[\w)\]}\"'?!]|(?:\.\??|>-|::)\s*\Z)")
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """`symbols`: what is meant. None of them and `possible`: cannot be told. Neither: something else is meant."""
 
     symbols: tuple[SymbolId, ...] = ()

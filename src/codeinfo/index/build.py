@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from codeinfo.index.diff import Changes
 from codeinfo.index.passages import PASSAGE, passage_text
@@ -26,8 +28,7 @@ _SETTLED_NS = 100_000_000  # a file younger than this may still change within th
 ProgressSink = Callable[[Progress], None]
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(Struct):
     """What a build did; filled as it goes, so that an interrupted one can still be told."""
 
     added: int = 0

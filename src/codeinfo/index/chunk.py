@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from codeinfo.frozen import frozen
+from msgspec import Struct
+from msgspec.structs import fields
+
 from codeinfo.index.source import Source
 
 if TYPE_CHECKING:
@@ -24,8 +25,7 @@ LEADING = re.compile(r"comment|haddock|attribute|annotation|decorator|access_spe
 _CLOSER = re.compile(r"[\W_]*(?:end[\W_]*)?")
 
 
-@frozen
-class ChunkSettings:
+class ChunkSettings(Struct, frozen=True):
     """Sizes of chunks and bounds of parsing; another fingerprint makes an index stale."""
 
     code_chars: int = 1200  # small siblings are merged up to this size
@@ -41,8 +41,7 @@ class ChunkSettings:
         return " ".join(f"{field.name}={getattr(self, field.name)}" for field in fields(self))
 
 
-@frozen
-class Span:
+class Span(Struct, frozen=True):
     """Lines (1-based, inclusive) of a chunk; columns only where one giant line had to be cut."""
 
     first: int
@@ -50,8 +49,7 @@ class Span:
     columns: tuple[int, int] | None = None
 
 
-@dataclass(slots=True)
-class _Unit:
+class _Unit(Struct):
     first: int
     last: int
     scope: int  # which entered node it came from: siblings share it

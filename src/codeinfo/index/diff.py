@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
-from codeinfo.frozen import frozen
+from msgspec import Struct
+
 from codeinfo.types import SourceFile
 
 
-@frozen
-class Changes:
+class Changes(Struct, frozen=True):
     added: tuple[SourceFile, ...]
     suspects: tuple[SourceFile, ...]  # size or time differ: the content decides
     removed: tuple[str, ...]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from urllib.parse import unquote
+
+from msgspec.structs import replace
 
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.fields import weighted_terms

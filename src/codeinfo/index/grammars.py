@@ -11,11 +11,12 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.machinery import ExtensionFileLoader, ModuleSpec
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Parser, Query
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
 WORD = r"[^\W\d]\w+"  # names of one letter are not worth a reference
 
 
-@dataclass(frozen=True, slots=True)
-class Grammar:
+class Grammar(Struct, frozen=True):
     """One language. `keywords` are never references; `public` decides what counts as exported (see symbols)."""
 
     binding: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from codeinfo.index import grammars
 from codeinfo.index.chunk import SECTIONED, ChunkSettings, Span, syntax_spans, text_spans

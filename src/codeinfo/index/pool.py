@@ -16,8 +16,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import astuple, replace
 from typing import Any, NamedTuple
+
+from msgspec.structs import astuple, replace
 
 from codeinfo.errors import CodeInfoError
 from codeinfo.index.chunk import ChunkSettings

@@ -13,9 +13,10 @@ import select
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import astuple
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import astuple
 
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.grammars import GRAMMARS, language, parser

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct, field
 
 from codeinfo.index import grammars
 from codeinfo.index.source import Source
@@ -28,8 +29,7 @@ class Candidate(NamedTuple):
     captures: dict[str, list[Node]]
 
 
-@dataclass(slots=True)
-class Scan:
+class Scan(Struct):
     comments: Spans = field(default_factory=list)
     docs: Spans = field(default_factory=list)  # documentation written as a string
     strings: Spans = field(default_factory=list)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from codeinfo.index.grammars import GRAMMARS, Grammar
 from codeinfo.index.headers import Header, bases_of, header_end, is_exported, signature_of
@@ -34,8 +35,7 @@ _MAX_DOC = 200
 _MAX_ATTRIBUTES = 20  # lines of attributes between a comment and what it documents
 
 
-@dataclass(slots=True)
-class Symbol:
+class Symbol(Struct):
     """A definition with what chunks and references need of it besides."""
 
     definition: Definition

@@ -7,7 +7,8 @@ many points there are, because going ahead on a doubt costs more than one more l
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from codeinfo.knowledge.detector import FAMILY
 from codeinfo.requests.knowledge import PatternConflict, PatternReport, PatternUse
@@ -23,8 +24,7 @@ MOST_LISTED = 3
 MOST_HELP = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """What is known around a search on behalf of a change."""
 
     query: str
@@ -38,8 +38,7 @@ class Evidence:
     changed_since_index: int = 0  # files that the index does not know in their present state
 
 
-@dataclass(frozen=True, slots=True)
-class _Doubt:
+class _Doubt(Struct, frozen=True):
     name: str
     reason: str
     help: tuple[str, ...]

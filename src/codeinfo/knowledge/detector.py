@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 # Languages that share detectors, because their code answers the same questions in the same words.
 FAMILY = {
@@ -20,8 +21,7 @@ FAMILY = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Detector:
+class Detector(Struct, frozen=True):
     """Patterns of one `question` compete. `needles` are words of which a file must hold one before the expression is
     tried: looking for a word is a hundred times cheaper. A match starts in code, unless it is meant `in_text`."""
 

@@ -6,8 +6,9 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from codeinfo.errors import UsageError
 from codeinfo.knowledge.decay import confidence, is_stale, seconds_of
@@ -31,8 +32,7 @@ _EMPTY = frozenset(
 _SCOPED = 1.0  # being about a file or symbol at hand counts like sharing every word
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(Struct, frozen=True):
     """`scope` is "" for the whole project, `file:<path>` or `symbol:<name>`; `source` is "git" for a commit's words."""
 
     id: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from codeinfo.knowledge.decay import iso_of
 from codeinfo.knowledge.detector import Detector
@@ -18,8 +19,7 @@ MIN_GOLDEN_LINES = 5  # a re-export of two lines has a high density of nothing
 EXAMPLES = 3
 
 
-@dataclass(frozen=True, slots=True)
-class FileUses:
+class FileUses(Struct, frozen=True):
     """The lines of one file that use patterns, by the detector's position."""
 
     language: str

@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from codeinfo.knowledge.detector import Detector
 from codeinfo.knowledge.trends import BlameLine
@@ -15,8 +16,7 @@ from codeinfo.types import Definition
 MOST_COMPARED = 20_000  # lines of one file: beyond it, all of it counts as changed
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """One file before and after; lines are 1-based. A removal is `touched` where the lines around it now meet."""
 
     path: str

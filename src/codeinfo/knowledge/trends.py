@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from codeinfo.requests.knowledge import PatternHistory
 
@@ -21,8 +22,7 @@ _DAY = 86_400
 LineDates = Callable[[str], Sequence[float]]  # path → seconds of each line, 0 for one older than the window
 
 
-@dataclass(frozen=True, slots=True)
-class BlameLine:
+class BlameLine(Struct, frozen=True):
     time: int  # when the line was written, 0 where the history looked at does not reach back to it
     author: str
     text: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from codeinfo.errors import ProviderError
 
@@ -55,5 +56,5 @@ def make_llm(settings: ChatEndpoint) -> Llm:
             raise ProviderError(
                 "the chat endpoint offers no chat model", next_step="Load one there.", code="LLM_MODEL_MISSING"
             )
-        settings = dataclasses.replace(settings, model=offered[0])
+        settings = replace(settings, model=offered[0])
     return OpenAIChat(settings)

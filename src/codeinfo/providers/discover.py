@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from codeinfo.errors import ProviderError
 from codeinfo.providers.endpoints import Discovery, Limits
@@ -16,8 +17,7 @@ _LARGEST_LIST = 8_000_000  # bytes; public services list hundreds of models
 _EMBEDDING_NAMES = ("embed", "bge-", "e5-", "minilm", "gte-", "rerank")
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
+class Server(Struct, frozen=True):
     """One address and how it answered: `state` is "ok", or the code of the failure that `detail` tells of."""
 
     name: str

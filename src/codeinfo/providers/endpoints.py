@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from codeinfo.providers.keys import Key
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """Bounds of one call. A local model may think for minutes before its first token; silence is what `read` bounds."""
 
     connect_seconds: float = 5.0
@@ -20,8 +20,10 @@ class Limits:
     backoff_seconds: float = 0.5  # first wait where the endpoint names none; doubles with each try
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddingEndpoint:
+TEXT_CHARS = 16_000  # a longer text is cut: endpoints refuse the whole batch for one text over their context
+
+
+class EmbeddingEndpoint(Struct, frozen=True):
     """An OpenAI-compatible `/embeddings`."""
 
     base_url: str
@@ -30,14 +32,13 @@ class EmbeddingEndpoint:
     dimension: int = 0  # asked of the endpoint and insisted on; 0 takes the model's own
     batch_count: int = 64
     batch_chars: int = 100_000  # keeps a request small enough for local servers and their timeouts
-    text_chars: int = 16_000  # a longer text is cut: endpoints refuse the whole batch for one text over their context
+    text_chars: int = TEXT_CHARS
     query_prefix: str | None = None  # None: what the model is known to want
     document_prefix: str | None = None
     limits: Limits = field(default_factory=Limits)
 
 
-@dataclass(frozen=True, slots=True)
-class ChatEndpoint:
+class ChatEndpoint(Struct, frozen=True):
     """An OpenAI-compatible `/chat/completions`."""
 
     base_url: str
@@ -49,8 +50,7 @@ class ChatEndpoint:
     limits: Limits = field(default_factory=Limits)
 
 
-@dataclass(frozen=True, slots=True)
-class RerankEndpoint:
+class RerankEndpoint(Struct, frozen=True):
     """A `/rerank` endpoint. A request that names a model has the shape of Jina, Cohere, vLLM and llama.cpp; one that
     names none has the shape of TEI, which serves a single model and knows no names."""
 
@@ -61,8 +61,7 @@ class RerankEndpoint:
     limits: Limits = field(default_factory=Limits)
 
 
-@dataclass(frozen=True, slots=True)
-class CrossEncoderFolder:
+class CrossEncoderFolder(Struct, frozen=True):
     """A cross-encoder on disk: `model.onnx` and `tokenizer.json`."""
 
     folder: Path
@@ -70,15 +69,13 @@ class CrossEncoderFolder:
     max_tokens: int = 512  # of a query and a text together
 
 
-@dataclass(frozen=True, slots=True)
-class ScriptedModel:
+class ScriptedModel(Struct, frozen=True):
     """The deterministic embedder, for tests and for trying things out without a model."""
 
     dimension: int = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Discovery:
+class Discovery(Struct, frozen=True):
     """Where local servers usually listen. `seconds` bounds each look; they run side by side."""
 
     enabled: bool = True

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from codeinfo.errors import ProviderError
 from codeinfo.providers.keys import redact
@@ -12,8 +13,7 @@ from codeinfo.providers.keys import redact
 _LONGEST_DETAIL = 300  # characters of a server's own words that go into an error
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(Struct, frozen=True):
     suffix: str
     what: str  # {where} and {model} are filled in
     next_step: str

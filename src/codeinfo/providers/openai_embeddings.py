@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from codeinfo.errors import UsageError
-from codeinfo.providers.endpoints import EmbeddingEndpoint
+from codeinfo.providers.endpoints import TEXT_CHARS, EmbeddingEndpoint
 from codeinfo.providers.faults import Fault, Kind, provider_error
 from codeinfo.providers.wire import Connection, parse_target, retried
 
@@ -63,7 +63,7 @@ class OpenAIEmbedder:
     def model_id(self) -> str:
         """`openai:<model>@<dimension>`, and a mark of the recipe where documents are not embedded as they are."""
         recipe = self._document_prefix
-        if self._endpoint.text_chars != EmbeddingEndpoint.__dataclass_fields__["text_chars"].default:
+        if self._endpoint.text_chars != TEXT_CHARS:
             recipe += f"|{self._endpoint.text_chars}"
         mark = f"+{zlib.crc32(recipe.encode()):08x}" if recipe else ""
         return f"openai:{self._endpoint.model}@{self.dimension}{mark}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from codeinfo.ports import Delta, ToolCall, Usage
 
@@ -13,8 +14,7 @@ _MOST_CALLS = 64  # tool calls of one reply; more is a model gone astray
 _FINISH = {"length": "length", "tool_calls": "tool_calls", "function_call": "tool_calls", "content_filter": "cut"}
 
 
-@dataclass(slots=True)
-class _Call:
+class _Call(Struct):
     id: str
     name: str = ""
     arguments: list[str] = field(default_factory=list)

@@ -8,8 +8,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from codeinfo.errors import ProviderError
 from codeinfo.providers.endpoints import CrossEncoderFolder
@@ -23,8 +24,7 @@ MODEL_FILE, TOKENIZER_FILE = "model.onnx", "tokenizer.json"
 _ONLY_ERRORS = 3  # of onnxruntime's log levels: its warnings about a model's graph are of no use to a reader
 
 
-@dataclass(frozen=True, slots=True)
-class _Model:
+class _Model(Struct, frozen=True):
     session: Any
     tokenizer: Any
     inputs: tuple[tuple[str, str], ...]  # name and type, as the model declares them

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from codeinfo.errors import ProviderError
 from codeinfo.ports import Delta, Message, ToolCall, ToolSpec, Usage
@@ -74,8 +75,7 @@ class ScriptedReranker:
         return
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """What the scripted model says to one request. `finish` "" means what the content implies."""
 
     text: str = ""
@@ -84,8 +84,7 @@ class Reply:
     error: ProviderError | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """What the scripted model was asked, for tests to look at."""
 
     messages: tuple[Message, ...]

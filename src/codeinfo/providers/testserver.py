@@ -18,10 +18,11 @@ import ssl
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import Enum, auto
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from msgspec import Struct, field
 
 from codeinfo.errors import ProviderError
 from codeinfo.ports import ToolCall
@@ -82,8 +83,7 @@ class Trouble(Enum):
     SHUFFLED = auto()  # correct, in another order
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(Struct, frozen=True):
     """One request as it arrived."""
 
     path: str

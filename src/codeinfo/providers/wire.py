@@ -18,9 +18,10 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
 
 from codeinfo.errors import UsageError
 from codeinfo.providers.endpoints import Limits
@@ -32,8 +33,7 @@ _ERROR_BODY = 65_536  # bytes of an error reply that are looked at
 _Result = TypeVar("_Result")
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """A parsed base address. `shown` has neither credentials nor query, and is what errors and lists name."""
 
     secure: bool
@@ -41,8 +41,11 @@ class Target:
     port: int
     path: str
     shown: str
-    query: str = field(repr=False, default="")
-    basic: str = field(repr=False, default="")  # credentials of the address, encoded for the header
+    query: str = ""
+    basic: str = ""  # credentials of the address, encoded for the header
+
+    def __repr__(self) -> str:
+        return f"Target({self.shown!r})"
 
     def url(self, path: str) -> str:
         return self.path + path + (f"?{self.query}" if self.query else "")

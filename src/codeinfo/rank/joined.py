@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import field
 from itertools import accumulate
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from codeinfo.frozen import changed, frozen
 from codeinfo.kept import Kept
 from codeinfo.ports import ChunkRow, Made, Posting, Snapshot, StoredSymbol
 
@@ -25,8 +25,7 @@ class Part(NamedTuple):
     view: Snapshot
 
 
-@frozen
-class Columns:
+class Columns(Struct, frozen=True):
     """The columns of some snapshots end to end. They depend on the generations alone, so they outlive the snapshots."""
 
     roots: list[str]
@@ -159,7 +158,7 @@ class Joined:
 
     def definitions(self, names: Sequence[str]) -> list[StoredSymbol]:
         return [
-            changed(symbol, file=first + symbol.file)
+            replace(symbol, file=first + symbol.file)
             for part, first in zip(self._parts, self._columns.first_file, strict=False)
             for symbol in part.view.definitions(names)
         ]

@@ -13,9 +13,9 @@ from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
-from codeinfo.frozen import frozen
 from codeinfo.ports import IN_FOLDER, IN_STEM, Posting
 from codeinfo.rank.weights import Weights
 
@@ -52,8 +52,7 @@ class TermUses(NamedTuple):
     fields: NDArray[np.uint8]  # where in the file: bits
 
 
-@frozen
-class KeywordScores:
+class KeywordScores(Struct, frozen=True):
     """`met_…` are columns side by side: one entry for each term and file that has it."""
 
     rows: Floats  # BM25 of every chunk

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 CHUNKS_PER_FILE = 2
 NO_DISTANCES = "none"
 
 
-@dataclass(frozen=True, slots=True)
-class PolicySettings:
+class PolicySettings(Struct, frozen=True):
     """Values that were checked where settings are read; see `retrieval` in the settings table."""
 
     distance_cutoff: float = 1.4  # squared L2 between unit vectors, which is 0.7 in cosine distance
@@ -28,8 +29,7 @@ class PolicySettings:
     max_chars: int = 40_000
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyItem:
+class PolicyItem(Struct, frozen=True):
     """One chunk as the store returned it; `payload` is the caller's own and travels along."""
 
     repo: str
@@ -40,15 +40,13 @@ class PolicyItem:
     payload: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyDrop:
+class PolicyDrop(Struct, frozen=True):
     item: PolicyItem
     rule: str  # "malformed", "cutoff", "fallback", "duplicate", "per_file" or "max_chars"
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyResult:
+class PolicyResult(Struct, frozen=True):
     kept: tuple[PolicyItem, ...]  # in the store's order, each text cut to the cap
     dropped: tuple[PolicyDrop, ...]
     score_source: str  # where the distances came from, "none" where there were none
@@ -56,8 +54,7 @@ class PolicyResult:
     fell_back: bool = False  # nothing passed the cutoff: what is kept is merely the closest
 
 
-@dataclass(frozen=True, slots=True)
-class _Ranked:
+class _Ranked(Struct, frozen=True):
     """An item, its place in the store's order, and its distance (infinite: has none)."""
 
     item: PolicyItem

@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec import Struct
 
-from codeinfo.frozen import frozen
 from codeinfo.rank.keyword import DEFINED, STEM, KeywordScores
 from codeinfo.rank.query import Query
 from codeinfo.rank.words import STOP_WORDS
@@ -23,8 +23,7 @@ ALL_OF_IT = 0.999
 OK = 0.85  # at or above, nine of ten answers have a right file among the first three, on every set of questions
 
 
-@frozen
-class Grounds:
+class Grounds(Struct, frozen=True):
     """What speaks for an answer, each 0..1."""
 
     known: float  # share of the query, by rarity, that occurs in this index at all

@@ -8,7 +8,8 @@ from enum import StrEnum
 from functools import lru_cache
 from itertools import pairwise
 
-from codeinfo.frozen import frozen
+from msgspec import Struct
+
 from codeinfo.rank.words import CHANGE_VERBS, EXPANSIONS, STOP_WORDS
 from codeinfo.tokens import identifier_terms, split_identifier, stem, terms
 from codeinfo.types import Intent
@@ -45,8 +46,7 @@ class Shape(StrEnum):
     REPORT = "report"
 
 
-@frozen
-class Query:
+class Query(Struct, frozen=True):
     """A query, read once; every step of the search line takes what it needs from here."""
 
     text: str

@@ -1,15 +1,15 @@
-"""What every shell asks of the engine and what it answers: frozen dataclasses, standard library only.
+"""What every shell asks of the engine and what it answers.
 
-A request's fields carry their help in `metadata`; the shells derive arguments, schemas and routes from it. `argument`
-marks what a command line takes by position, `short` an extra one-letter option, `choices` the only values allowed.
+A request's fields carry their help in an `Arg` (taken by position on a command line) or an `Opt` (taken by name); the
+shells derive arguments, schemas and routes from them.
 """
 
 from __future__ import annotations
 
-from dataclasses import field
-from typing import Any
+from typing import Annotated
 
-from codeinfo.frozen import frozen
+from msgspec import Struct, field
+
 from codeinfo.types import FileKind, Intent, SearchResult, Skip
 
 SearchResponse = SearchResult
@@ -17,16 +17,19 @@ SearchResponse = SearchResult
 MAX_TEXT_CHARS = 10_000  # of a query or any other text that a server is sent: a long stack trace, some 0.2 s of work
 
 
-def _arg(default: Any, help: str, **more: Any) -> Any:
-    return field(default=default, metadata={"help": help, "argument": True, **more})
+class Arg(Struct, frozen=True):
+    """What shells know of a request's field beside its type: its help and the values it may have."""
+
+    help: str
+    short: str = ""  # an extra one-letter option
+    choices: tuple[str, ...] = ()
+    minimum: int | None = None
+    maximum: int | None = None
+    metavar: str = ""
 
 
-def _opt(default: Any, help: str, **more: Any) -> Any:
-    return field(default=default, metadata={"help": help, **more})
-
-
-def _required(help: str, **more: Any) -> Any:
-    return field(metadata={"help": help, "argument": True, **more})
+class Opt(Arg, frozen=True):
+    """A field that a command line takes by name; an `Arg` is taken by position."""
 
 
 _PATHS = "Folders to work on; the current one unless named."
@@ -35,14 +38,12 @@ _PATHS = "Folders to work on; the current one unless named."
 # --- index ---------------------------------------------------------------------------------------------------------
 
 
-@frozen
-class IndexRequest:
-    paths: tuple[str, ...] = _arg((".",), _PATHS)
-    full: bool = _opt(False, "Build everything anew instead of only what changed.")
+class IndexRequest(Struct, frozen=True):
+    paths: Annotated[tuple[str, ...], Arg(_PATHS)] = (".",)
+    full: Annotated[bool, Opt("Build everything anew instead of only what changed.")] = False
 
 
-@frozen
-class Progress:
+class Progress(Struct, frozen=True):
     """One step of a long job; `total` is 0 while unknown, `rate` is files a second."""
 
     phase: str
@@ -52,8 +53,7 @@ class Progress:
     rate: float = 0.0
 
 
-@frozen
-class IndexReport:
+class IndexReport(Struct, frozen=True):
     """What one index run did to one root."""
 
     root: str
@@ -71,58 +71,64 @@ class IndexReport:
     model_id: str = ""  # "" for a keyword-only index
 
 
-@frozen
-class IndexResponse:
+class IndexResponse(Struct, frozen=True):
     reports: tuple[IndexReport, ...]
 
 
 # --- search --------------------------------------------------------------------------------------------------------
 
 
-@frozen
-class SearchRequest:
-    query: str = _required("What to look for: a name, a path, or a question in plain words.")
-    paths: tuple[str, ...] = _arg((".",), _PATHS)
-    limit: int = _opt(10, "At most this many results.", short="n", minimum=1, maximum=1000)
-    intent: str = _opt(
-        "", "Read the query as this kind instead of guessing it.", choices=tuple(intent.value for intent in Intent)
-    )
-    purpose: str = _opt(
-        "",
-        "Search on behalf of such a change: a card says whether enough has been seen to go ahead.",
-        choices=("edit", "refactor", "migrate"),
-    )
-    languages: tuple[str, ...] = _opt((), "Only files of this language; may be given several times.", short="l")
-    globs: tuple[str, ...] = _opt((), "Only paths that match; a leading ! leaves them out.", short="g")
-    kinds: tuple[str, ...] = _opt((), "Only files of this kind.", short="k", choices=tuple(k.value for k in FileKind))
-    symbol_kinds: tuple[str, ...] = _opt((), "Only chunks of such definitions: function, class, method…")
-    changed_since: str = _opt("", "Only files that differ from this git revision.", metavar="REV")
-    max_tokens: int = _opt(0, "Pack the best results into about this many tokens; 0 for no limit.", minimum=0)
-    explain: bool = _opt(False, "Show why each result has its place, and what was left out by which rule.", short="e")
-    snippets: bool = _opt(True, "Show the text of the results.")
-    context: bool = _opt(False, "Add who calls each result, its tests, the team's patterns and memories.", short="c")
-    full_text: bool = _opt(False, "Show whole chunks instead of the lines that answer.")
-    refresh: bool = _opt(True, "Look for changed files before searching.")
+class SearchRequest(Struct, frozen=True):
+    query: Annotated[str, Arg("What to look for: a name, a path, or a question in plain words.")]
+    paths: Annotated[tuple[str, ...], Arg(_PATHS)] = (".",)
+    limit: Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=1000)] = 10
+    intent: Annotated[
+        str,
+        Opt("Read the query as this kind instead of guessing it.", choices=tuple(intent.value for intent in Intent)),
+    ] = ""
+    purpose: Annotated[
+        str,
+        Opt(
+            "Search on behalf of such a change: a card says whether enough has been seen to go ahead.",
+            choices=("edit", "refactor", "migrate"),
+        ),
+    ] = ""
+    languages: Annotated[
+        tuple[str, ...], Opt("Only files of this language; may be given several times.", short="l")
+    ] = ()
+    globs: Annotated[tuple[str, ...], Opt("Only paths that match; a leading ! leaves them out.", short="g")] = ()
+    kinds: Annotated[
+        tuple[str, ...], Opt("Only files of this kind.", short="k", choices=tuple(k.value for k in FileKind))
+    ] = ()
+    symbol_kinds: Annotated[tuple[str, ...], Opt("Only chunks of such definitions: function, class, method…")] = ()
+    changed_since: Annotated[str, Opt("Only files that differ from this git revision.", metavar="REV")] = ""
+    max_tokens: Annotated[int, Opt("Pack the best results into about this many tokens; 0 for no limit.", minimum=0)] = 0
+    explain: Annotated[
+        bool, Opt("Show why each result has its place, and what was left out by which rule.", short="e")
+    ] = False
+    snippets: Annotated[bool, Opt("Show the text of the results.")] = True
+    context: Annotated[
+        bool, Opt("Add who calls each result, its tests, the team's patterns and memories.", short="c")
+    ] = False
+    full_text: Annotated[bool, Opt("Show whole chunks instead of the lines that answer.")] = False
+    refresh: Annotated[bool, Opt("Look for changed files before searching.")] = True
 
 
-@frozen
-class SimilarRequest:
-    place: str = _required("Where to look: FILE:LINE, as in src/app.py:42.")
-    path: str = _opt(".", "The project's folder; the current one unless named.")
-    limit: int = _opt(10, "At most this many results.", short="n", minimum=1, maximum=1000)
-    explain: bool = _opt(False, "Show why each result has its place.", short="e")
+class SimilarRequest(Struct, frozen=True):
+    place: Annotated[str, Arg("Where to look: FILE:LINE, as in src/app.py:42.")]
+    path: Annotated[str, Opt("The project's folder; the current one unless named.")] = "."
+    limit: Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=1000)] = 10
+    explain: Annotated[bool, Opt("Show why each result has its place.", short="e")] = False
 
 
 # --- status, why, clear --------------------------------------------------------------------------------------------
 
 
-@frozen
-class StatusRequest:
-    paths: tuple[str, ...] = _arg((".",), _PATHS)
+class StatusRequest(Struct, frozen=True):
+    paths: Annotated[tuple[str, ...], Arg(_PATHS)] = (".",)
 
 
-@frozen
-class IndexStatus:
+class IndexStatus(Struct, frozen=True):
     """The state of one root's index: `ready`, `stale` (something changed since), `missing`, `building` or `damaged`."""
 
     root: str
@@ -142,18 +148,15 @@ class IndexStatus:
     notes: tuple[str, ...] = ()
 
 
-@frozen
-class StatusReport:
+class StatusReport(Struct, frozen=True):
     indexes: tuple[IndexStatus, ...]
 
 
-@frozen
-class WhyRequest:
-    path: str = _required("The file or folder in question.")
+class WhyRequest(Struct, frozen=True):
+    path: Annotated[str, Arg("The file or folder in question.")]
 
 
-@frozen
-class WhyReport:
+class WhyReport(Struct, frozen=True):
     """Whether a path belongs to the index, and the rule that decided."""
 
     path: str
@@ -166,34 +169,29 @@ class WhyReport:
     chunks: int = 0  # 0 when the index does not have it (yet)
 
 
-@frozen
-class ClearRequest:
-    paths: tuple[str, ...] = _arg((".",), "Folders whose index to delete; the current one unless named.")
+class ClearRequest(Struct, frozen=True):
+    paths: Annotated[tuple[str, ...], Arg("Folders whose index to delete; the current one unless named.")] = (".",)
 
 
-@frozen
-class Cleared:
+class Cleared(Struct, frozen=True):
     root: str
     location: str
     existed: bool
     bytes: int = 0  # freed
 
 
-@frozen
-class ClearReport:
+class ClearReport(Struct, frozen=True):
     cleared: tuple[Cleared, ...]
 
 
 # --- doctor --------------------------------------------------------------------------------------------------------
 
 
-@frozen
-class DoctorRequest:
-    paths: tuple[str, ...] = _arg((".",), "Folders whose index to look at; the current one unless named.")
+class DoctorRequest(Struct, frozen=True):
+    paths: Annotated[tuple[str, ...], Arg("Folders whose index to look at; the current one unless named.")] = (".",)
 
 
-@frozen
-class Check:
+class Check(Struct, frozen=True):
     """One thing that was looked at; `state` is `ok`, `warn` (works, but less well) or `fail`."""
 
     name: str
@@ -202,6 +200,5 @@ class Check:
     next_step: str = ""
 
 
-@frozen
-class DoctorReport:
+class DoctorReport(Struct, frozen=True):
     checks: tuple[Check, ...]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import Annotated
 
-from codeinfo.requests import _arg, _opt, _required
+from msgspec import Struct, field
+
+from codeinfo.requests import Arg, Opt
 from codeinfo.types import Distance, Dropped
 
 _PATHS = "Folders to ask about; the current one unless named."
@@ -15,27 +17,24 @@ MODEL = "Ask this model."
 # --- asking --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class AskRequest:
-    question: str = _required("The question, in plain words.")
-    paths: tuple[str, ...] = _arg((".",), _PATHS)
-    conversation: str = _opt("", "Go on with this conversation.", short="c", metavar="ID")
-    provider: str = _opt("", PROVIDER, metavar="NAME")
-    model: str = _opt("", MODEL, short="m", metavar="NAME")
-    trace: bool = _opt(False, "Show rounds, grades, what was dropped and why, and tokens.", short="t")
+class AskRequest(Struct, frozen=True):
+    question: Annotated[str, Arg("The question, in plain words.")]
+    paths: Annotated[tuple[str, ...], Arg(_PATHS)] = (".",)
+    conversation: Annotated[str, Opt("Go on with this conversation.", short="c", metavar="ID")] = ""
+    provider: Annotated[str, Opt(PROVIDER, metavar="NAME")] = ""
+    model: Annotated[str, Opt(MODEL, short="m", metavar="NAME")] = ""
+    trace: Annotated[bool, Opt("Show rounds, grades, what was dropped and why, and tokens.", short="t")] = False
 
 
-@dataclass(frozen=True, slots=True)
-class ChatRequest:
-    paths: tuple[str, ...] = _arg((".",), _PATHS)
-    conversation: str = _opt("", "Go on with this conversation.", short="c", metavar="ID")
-    provider: str = _opt("", PROVIDER, metavar="NAME")
-    model: str = _opt("", MODEL, short="m", metavar="NAME")
-    agent: str = _opt("", "Talk to this agent.", short="a", metavar="NAME")
+class ChatRequest(Struct, frozen=True):
+    paths: Annotated[tuple[str, ...], Arg(_PATHS)] = (".",)
+    conversation: Annotated[str, Opt("Go on with this conversation.", short="c", metavar="ID")] = ""
+    provider: Annotated[str, Opt(PROVIDER, metavar="NAME")] = ""
+    model: Annotated[str, Opt(MODEL, short="m", metavar="NAME")] = ""
+    agent: Annotated[str, Opt("Talk to this agent.", short="a", metavar="NAME")] = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Citation:
+class Citation(Struct, frozen=True):
     """A passage that the answer cites as `[number]`. `problem` says why the claim it stands for is not verified.
 
     Of a document, `section` is its page, sheet, slide or heading; of one in a collection, `opens` is where to read it.
@@ -54,8 +53,7 @@ class Citation:
     opens: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerUsage:
+class AnswerUsage(Struct, frozen=True):
     """Tokens as the endpoint counted them; `estimated` where it did not."""
 
     calls: int = 0
@@ -65,8 +63,7 @@ class AnswerUsage:
     evidence_tokens: int = 0  # of the passages that the answer was written from, about
 
 
-@dataclass(frozen=True, slots=True)
-class GradedItem:
+class GradedItem(Struct, frozen=True):
     path: str
     start_line: int
     end_line: int
@@ -76,8 +73,7 @@ class GradedItem:
     preview: str = ""  # its first lines, as they were then
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
+class Round(Struct, frozen=True):
     """One search of the loop. `verdict` is answer, refine or rewrite, or says why the loop ended there."""
 
     query: str
@@ -88,8 +84,7 @@ class Round:
     score_source: str = ""  # where the distances came from that the policy used
 
 
-@dataclass(frozen=True, slots=True)
-class ToolUse:
+class ToolUse(Struct, frozen=True):
     name: str
     arguments: str
     outcome: str  # what came back, in a few words
@@ -97,8 +92,7 @@ class ToolUse:
     items: tuple[GradedItem, ...] = ()  # passages that it brought
 
 
-@dataclass(frozen=True, slots=True)
-class CitationFault:
+class CitationFault(Struct, frozen=True):
     """A citation that did not hold. `action` is removed (nothing of that number was retrieved) or marked."""
 
     number: int
@@ -107,15 +101,13 @@ class CitationFault:
     action: str
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(Struct, frozen=True):
     rounds: tuple[Round, ...] = ()
     tools: tuple[ToolUse, ...] = ()
     faults: tuple[CitationFault, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """`kind` is generated (a model wrote it) or extractive (passages, quoted); `status` is ok, partial (it broke off
     or a limit was hit: `notes` says which), or abstained (the evidence does not answer: `missing` says what)."""
 
@@ -145,13 +137,11 @@ class Answer:
 # --- providers -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ProvidersRequest:
+class ProvidersRequest(Struct, frozen=True):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class Provider:
+class Provider(Struct, frozen=True):
     """A chat endpoint. `state` is ok or the code of what went wrong; `chosen` marks the one that `ask` would use."""
 
     name: str
@@ -163,8 +153,7 @@ class Provider:
     chosen: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderList:
+class ProviderList(Struct, frozen=True):
     providers: tuple[Provider, ...]
     notes: tuple[str, ...] = ()
 
@@ -172,20 +161,17 @@ class ProviderList:
 # --- agents --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class AgentsRequest:
+class AgentsRequest(Struct, frozen=True):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class AgentCommand:
+class AgentCommand(Struct, frozen=True):
     name: str
     description: str
     steps: int
 
 
-@dataclass(frozen=True, slots=True)
-class Agent:
+class Agent(Struct, frozen=True):
     name: str
     description: str
     location: str
@@ -195,30 +181,29 @@ class Agent:
     problem: str = ""  # why it cannot be run
 
 
-@dataclass(frozen=True, slots=True)
-class AgentList:
+class AgentList(Struct, frozen=True):
     agents: tuple[Agent, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AgentRunRequest:
-    agent: str = _required("The agent's name.")
-    instruction: str = _arg("", "What it is to do; a command may need none.")
-    working_folder: str = _opt(
-        ".",
-        "The folder it works on, the current one unless named; its tools reach nothing outside.",
-        short="w",
-        metavar="DIR",
-    )
-    command: str = _opt("", "Run this command's steps, each with the instruction.", metavar="NAME")
-    conversation: str = _opt("", "Go on with this conversation of the same agent.", short="c", metavar="ID")
-    provider: str = _opt("", PROVIDER, metavar="NAME")
-    model: str = _opt("", MODEL, short="m", metavar="NAME")
-    trace: bool = _opt(False, "Show rounds, grades, what was dropped and why, and tokens.", short="t")
+class AgentRunRequest(Struct, frozen=True):
+    agent: Annotated[str, Arg("The agent's name.")]
+    instruction: Annotated[str, Arg("What it is to do; a command may need none.")] = ""
+    working_folder: Annotated[
+        str,
+        Opt(
+            "The folder it works on, the current one unless named; its tools reach nothing outside.",
+            short="w",
+            metavar="DIR",
+        ),
+    ] = "."
+    command: Annotated[str, Opt("Run this command's steps, each with the instruction.", metavar="NAME")] = ""
+    conversation: Annotated[str, Opt("Go on with this conversation of the same agent.", short="c", metavar="ID")] = ""
+    provider: Annotated[str, Opt(PROVIDER, metavar="NAME")] = ""
+    model: Annotated[str, Opt(MODEL, short="m", metavar="NAME")] = ""
+    trace: Annotated[bool, Opt("Show rounds, grades, what was dropped and why, and tokens.", short="t")] = False
 
 
-@dataclass(frozen=True, slots=True)
-class AgentRun:
+class AgentRun(Struct, frozen=True):
     """The answers of an agent: one, or one for each step of a command."""
 
     agent: str
@@ -230,8 +215,7 @@ class AgentRun:
 # --- conversations -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Conversation:
+class Conversation(Struct, frozen=True):
     id: str
     title: str
     provider: str
@@ -246,8 +230,7 @@ class Conversation:
     paths: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """`status` is ok, stopped (the user ended it) or failed; a run that crashed left its turn as failed."""
 
     id: int
@@ -267,62 +250,52 @@ class Turn:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationsRequest:
-    state: str = _opt("active", "Which ones.", choices=("active", "archived", "all"))
-    limit: int = _opt(20, "At most this many.", short="n", minimum=1, maximum=100)
-    cursor: str = _opt("", "Go on where an earlier list ended.")
-    agent: str = _opt("", "Only those with this agent.", metavar="NAME")
+class ConversationsRequest(Struct, frozen=True):
+    state: Annotated[str, Opt("Which ones.", choices=("active", "archived", "all"))] = "active"
+    limit: Annotated[int, Opt("At most this many.", short="n", minimum=1, maximum=100)] = 20
+    cursor: Annotated[str, Opt("Go on where an earlier list ended.")] = ""
+    agent: Annotated[str, Opt("Only those with this agent.", metavar="NAME")] = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationPage:
+class ConversationPage(Struct, frozen=True):
     conversations: tuple[Conversation, ...]
     next_cursor: str = ""  # "" at the end
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationRequest:
-    id: str = _required("The conversation, by its id or the first six characters of it or more.")
+class ConversationRequest(Struct, frozen=True):
+    id: Annotated[str, Arg("The conversation, by its id or the first six characters of it or more.")]
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationDetail:
+class ConversationDetail(Struct, frozen=True):
     conversation: Conversation
     turns: tuple[Turn, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationSearchRequest:
-    text: str = _required("Words to look for in titles, questions and answers.")
-    limit: int = _opt(20, "At most this many.", short="n", minimum=1, maximum=100)
+class ConversationSearchRequest(Struct, frozen=True):
+    text: Annotated[str, Arg("Words to look for in titles, questions and answers.")]
+    limit: Annotated[int, Opt("At most this many.", short="n", minimum=1, maximum=100)] = 20
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationMatch:
+class ConversationMatch(Struct, frozen=True):
     conversation: Conversation
     excerpt: str
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationMatches:
+class ConversationMatches(Struct, frozen=True):
     text: str
     matches: tuple[ConversationMatch, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationIdsRequest:
-    ids: tuple[str, ...] = _required("The conversations, each by its id or the first six characters of it or more.")
+class ConversationIdsRequest(Struct, frozen=True):
+    ids: Annotated[tuple[str, ...], Arg("The conversations, each by its id or the first six characters of it or more.")]
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationsChanged:
+class ConversationsChanged(Struct, frozen=True):
     action: str  # archived, restored or deleted
     ids: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationExport:
+class ConversationExport(Struct, frozen=True):
     id: str
     markdown: str
 
@@ -330,18 +303,16 @@ class ConversationExport:
 # --- answer tests --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerEvalRequest:
-    suites: tuple[str, ...] = _required("YAML files with questions and what their answers must have.")
-    paths: tuple[str, ...] = _opt(
-        (".",), "The folders the questions are about; the current one unless named.", metavar="DIR"
-    )
-    provider: str = _opt("", PROVIDER, metavar="NAME")
-    model: str = _opt("", MODEL, short="m", metavar="NAME")
+class AnswerEvalRequest(Struct, frozen=True):
+    suites: Annotated[tuple[str, ...], Arg("YAML files with questions and what their answers must have.")]
+    paths: Annotated[
+        tuple[str, ...], Opt("The folders the questions are about; the current one unless named.", metavar="DIR")
+    ] = (".",)
+    provider: Annotated[str, Opt(PROVIDER, metavar="NAME")] = ""
+    model: Annotated[str, Opt(MODEL, short="m", metavar="NAME")] = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerCheck:
+class AnswerCheck(Struct, frozen=True):
     """One question of a suite and what its answer lacks; nothing lacking is a pass."""
 
     suite: str
@@ -352,8 +323,7 @@ class AnswerCheck:
     tokens: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerEvalReport:
+class AnswerEvalReport(Struct, frozen=True):
     checks: tuple[AnswerCheck, ...]
     passed: int
     failed: int

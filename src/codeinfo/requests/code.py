@@ -6,35 +6,25 @@ A symbol's id is `path::Qualified.name`. Commands that take a NAME accept a plai
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated
 
-from codeinfo.requests import _arg, _opt, _required
+from msgspec import Struct, field
+
+from codeinfo.requests import Arg, Opt
 
 NAME_HELP = "A name, `Class.method`, or `path::Name` where several files define it."
 
 
-def _folder() -> Any:
-    return _arg(".", "The folder to work on; the current one unless named.")
-
-
-def _root() -> Any:
-    return _opt("", "The project the file belongs to; found from the file unless named.", metavar="FOLDER")
-
-
-def _limit(default: int, maximum: int = 1000) -> Any:
-    return _opt(default, "At most this many results.", short="n", minimum=1, maximum=maximum)
-
-
-def _refresh() -> Any:
-    return _opt(True, "Look for changed files first.")
+Folder = Annotated[str, Arg("The folder to work on; the current one unless named.")]
+Root = Annotated[str, Opt("The project the file belongs to; found from the file unless named.", metavar="FOLDER")]
+Limit = Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=1000)]
+Refresh = Annotated[bool, Opt("Look for changed files first.")]
 
 
 # --- symbols -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SymbolInfo:
+class SymbolInfo(Struct, frozen=True):
     id: str
     name: str
     qualified: str
@@ -48,17 +38,15 @@ class SymbolInfo:
     bases: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SymbolsRequest:
-    path: str = _required("The file, or a folder for all files below it.")
-    kinds: tuple[str, ...] = _opt((), "Only such definitions: function, class, method…", short="k")
-    limit: int = _limit(50, 200)
-    root: str = _root()
-    refresh: bool = _refresh()
+class SymbolsRequest(Struct, frozen=True):
+    path: Annotated[str, Arg("The file, or a folder for all files below it.")]
+    kinds: Annotated[tuple[str, ...], Opt("Only such definitions: function, class, method…", short="k")] = ()
+    limit: Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=200)] = 50
+    root: Root = ""
+    refresh: Refresh = True
 
 
-@dataclass(frozen=True, slots=True)
-class SymbolList:
+class SymbolList(Struct, frozen=True):
     path: str
     total: int
     symbols: tuple[SymbolInfo, ...]
@@ -66,16 +54,14 @@ class SymbolList:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DefsRequest:
-    name: str = _required(NAME_HELP)
-    path: str = _folder()
-    limit: int = _limit(20)
-    refresh: bool = _refresh()
+class DefsRequest(Struct, frozen=True):
+    name: Annotated[str, Arg(NAME_HELP)]
+    path: Folder = "."
+    limit: Limit = 20
+    refresh: Refresh = True
 
 
-@dataclass(frozen=True, slots=True)
-class DefinitionList:
+class DefinitionList(Struct, frozen=True):
     name: str
     total: int
     definitions: tuple[SymbolInfo, ...]
@@ -85,16 +71,14 @@ class DefinitionList:
 # --- references ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class RefsRequest:
-    name: str = _required(NAME_HELP)
-    path: str = _folder()
-    limit: int = _limit(50)
-    refresh: bool = _refresh()
+class RefsRequest(Struct, frozen=True):
+    name: Annotated[str, Arg(NAME_HELP)]
+    path: Folder = "."
+    limit: Limit = 50
+    refresh: Refresh = True
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """One use. `resolved`: scopes and imports lead from it to `definition`; `syntactic`: the name alone agrees."""
 
     file: str
@@ -106,8 +90,7 @@ class Usage:
     definition: str = ""  # id of what is meant; "" where that cannot be told
 
 
-@dataclass(frozen=True, slots=True)
-class ReferenceReport:
+class ReferenceReport(Struct, frozen=True):
     symbol: str
     usage_count: int  # all of them, also those beyond the limit
     usages: tuple[Usage, ...]
@@ -120,17 +103,15 @@ class ReferenceReport:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CallsRequest:
-    name: str = _required(NAME_HELP)
-    path: str = _folder()
-    depth: int = _opt(1, "How many calls away to look, in both directions.", short="d", minimum=1, maximum=5)
-    limit: int = _limit(100)
-    refresh: bool = _refresh()
+class CallsRequest(Struct, frozen=True):
+    name: Annotated[str, Arg(NAME_HELP)]
+    path: Folder = "."
+    depth: Annotated[int, Opt("How many calls away to look, in both directions.", short="d", minimum=1, maximum=5)] = 1
+    limit: Limit = 100
+    refresh: Refresh = True
 
 
-@dataclass(frozen=True, slots=True)
-class CodeEdge:
+class CodeEdge(Struct, frozen=True):
     """`source` and `target` are ids, or paths where a file as a whole is meant."""
 
     source: str
@@ -141,8 +122,7 @@ class CodeEdge:
     confidence: str
 
 
-@dataclass(frozen=True, slots=True)
-class CallGraph:
+class CallGraph(Struct, frozen=True):
     symbol: str
     definitions: tuple[SymbolInfo, ...]
     callers: tuple[CodeEdge, ...]
@@ -154,16 +134,14 @@ class CallGraph:
 # --- files ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ImportsRequest:
-    path: str = _required("The file.")
-    limit: int = _limit(200)
-    root: str = _root()
-    refresh: bool = _refresh()
+class ImportsRequest(Struct, frozen=True):
+    path: Annotated[str, Arg("The file.")]
+    limit: Limit = 200
+    root: Root = ""
+    refresh: Refresh = True
 
 
-@dataclass(frozen=True, slots=True)
-class ImportInfo:
+class ImportInfo(Struct, frozen=True):
     module: str
     line: int
     names: tuple[str, ...]
@@ -171,16 +149,14 @@ class ImportInfo:
     targets: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbour:
+class Neighbour(Struct, frozen=True):
     path: str
     line: int
     names: tuple[str, ...] = ()
     implicit: bool = False  # without an import: both belong to one package
 
 
-@dataclass(frozen=True, slots=True)
-class ModuleImports:
+class ModuleImports(Struct, frozen=True):
     path: str
     language: str
     imports: tuple[ImportInfo, ...]
@@ -191,22 +167,19 @@ class ModuleImports:
     is_complete: bool
 
 
-@dataclass(frozen=True, slots=True)
-class CyclesRequest:
-    path: str = _folder()
-    limit: int = _limit(50)
-    refresh: bool = _refresh()
+class CyclesRequest(Struct, frozen=True):
+    path: Folder = "."
+    limit: Limit = 50
+    refresh: Refresh = True
 
 
-@dataclass(frozen=True, slots=True)
-class CycleInfo:
+class CycleInfo(Struct, frozen=True):
     severity: str  # two files high, three medium, more low
     files: tuple[str, ...]
     lines: tuple[int, ...]  # where each file imports the next
 
 
-@dataclass(frozen=True, slots=True)
-class CycleReport:
+class CycleReport(Struct, frozen=True):
     total: int
     cycles: tuple[CycleInfo, ...]
     groups: tuple[tuple[str, ...], ...]  # files that all reach each other
@@ -217,17 +190,15 @@ class CycleReport:
     is_complete: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ImpactRequest:
-    path: str = _required("The file that is to be changed.")
-    hops: int = _opt(2, "How many imports away to look.", minimum=1, maximum=10)
-    limit: int = _limit(20)
-    root: str = _root()
-    refresh: bool = _refresh()
+class ImpactRequest(Struct, frozen=True):
+    path: Annotated[str, Arg("The file that is to be changed.")]
+    hops: Annotated[int, Opt("How many imports away to look.", minimum=1, maximum=10)] = 2
+    limit: Limit = 20
+    root: Root = ""
+    refresh: Refresh = True
 
 
-@dataclass(frozen=True, slots=True)
-class Affected:
+class Affected(Struct, frozen=True):
     path: str
     line: int  # where it needs `via`
     via: str
@@ -235,8 +206,7 @@ class Affected:
     is_test: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ImpactReport:
+class ImpactReport(Struct, frozen=True):
     path: str
     total: int
     files: tuple[Affected, ...]
@@ -244,16 +214,14 @@ class ImpactReport:
     is_complete: bool
 
 
-@dataclass(frozen=True, slots=True)
-class HotspotsRequest:
-    path: str = _folder()
-    days: int = _opt(365, "Look back this many days.", minimum=1, maximum=36500)
-    limit: int = _limit(20)
-    refresh: bool = _refresh()
+class HotspotsRequest(Struct, frozen=True):
+    path: Folder = "."
+    days: Annotated[int, Opt("Look back this many days.", minimum=1, maximum=36500)] = 365
+    limit: Limit = 20
+    refresh: Refresh = True
 
 
-@dataclass(frozen=True, slots=True)
-class Hotspot:
+class Hotspot(Struct, frozen=True):
     """`score` is commits × lines, relative to the worst: large files that change often."""
 
     path: str
@@ -266,8 +234,7 @@ class Hotspot:
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class HotspotReport:
+class HotspotReport(Struct, frozen=True):
     total: int
     hotspots: tuple[Hotspot, ...]
     days: int
@@ -275,21 +242,18 @@ class HotspotReport:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class UnusedRequest:
-    path: str = _folder()
-    limit: int = _limit(50)
-    refresh: bool = _refresh()
+class UnusedRequest(Struct, frozen=True):
+    path: Folder = "."
+    limit: Limit = 50
+    refresh: Refresh = True
 
 
-@dataclass(frozen=True, slots=True)
-class UnusedSymbol:
+class UnusedSymbol(Struct, frozen=True):
     symbol: SymbolInfo
     used_here: bool  # its own file uses it: it need not be exported
 
 
-@dataclass(frozen=True, slots=True)
-class UnusedReport:
+class UnusedReport(Struct, frozen=True):
     total: int
     symbols: tuple[UnusedSymbol, ...]
     examined: int  # exported definitions looked at
@@ -300,24 +264,21 @@ class UnusedReport:
 # --- map -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class MapRequest:
-    path: str = _folder()
-    format: str = _opt("text", "How to draw it.", short="f", choices=("text", "svg", "mermaid"))
-    limit: int = _opt(12, "At most this many of each kind.", short="n", minimum=3, maximum=100)
-    refresh: bool = _refresh()
+class MapRequest(Struct, frozen=True):
+    path: Folder = "."
+    format: Annotated[str, Opt("How to draw it.", short="f", choices=("text", "svg", "mermaid"))] = "text"
+    limit: Annotated[int, Opt("At most this many of each kind.", short="n", minimum=3, maximum=100)] = 12
+    refresh: Refresh = True
 
 
-@dataclass(frozen=True, slots=True)
-class MapFile:
+class MapFile(Struct, frozen=True):
     path: str
     centrality: float
     imported_by: int
     imports: int
 
 
-@dataclass(frozen=True, slots=True)
-class MapArea:
+class MapArea(Struct, frozen=True):
     """A folder as one thing: its layer is 0 where nothing else of the codebase is needed."""
 
     name: str
@@ -328,8 +289,7 @@ class MapArea:
     in_cycle: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CodeMap:
+class CodeMap(Struct, frozen=True):
     root: str
     files: int
     edges: int

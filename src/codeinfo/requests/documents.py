@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Annotated
 
-from codeinfo.requests import _arg, _opt, _required
+from msgspec import Struct
+
+from codeinfo.requests import Arg, Opt
 from codeinfo.requests.answers import MODEL, PROVIDER
 from codeinfo.types import Quality, Skip
 
@@ -16,18 +18,16 @@ MAX_QUERIES = 10
 # --- collections ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class DocsAddRequest:
-    sources: tuple[str, ...] = _required("A folder, files, a package (folder or tar.gz) or a git repository.")
-    name: str = _opt("", "What to call it; its own name unless given.")
-    ref: str = _opt("", "The branch, tag or commit of a git repository.", metavar="REV")
-    globs: tuple[str, ...] = _opt((), "Only documents that match; a leading ! leaves them out.", short="g")
-    project: bool = _opt(False, "List it in the project's context.json instead of your own list.")
-    path: str = _opt(".", _PROJECT, metavar="DIR")
+class DocsAddRequest(Struct, frozen=True):
+    sources: Annotated[tuple[str, ...], Arg("A folder, files, a package (folder or tar.gz) or a git repository.")]
+    name: Annotated[str, Opt("What to call it; its own name unless given.")] = ""
+    ref: Annotated[str, Opt("The branch, tag or commit of a git repository.", metavar="REV")] = ""
+    globs: Annotated[tuple[str, ...], Opt("Only documents that match; a leading ! leaves them out.", short="g")] = ()
+    project: Annotated[bool, Opt("List it in the project's context.json instead of your own list.")] = False
+    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
 
 
-@dataclass(frozen=True, slots=True)
-class SyncPlan:
+class SyncPlan(Struct, frozen=True):
     """What a sync would do, by content."""
 
     added: tuple[str, ...] = ()
@@ -36,8 +36,7 @@ class SyncPlan:
     unchanged: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class SyncReport:
+class SyncReport(Struct, frozen=True):
     collection: str
     name: str
     plan: SyncPlan
@@ -49,27 +48,23 @@ class SyncReport:
     took_ms: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class SyncResponse:
+class SyncResponse(Struct, frozen=True):
     reports: tuple[SyncReport, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DocsListRequest:
-    collections: tuple[str, ...] = _arg((), "List the documents of these collections.")
-    path: str = _opt(".", _PROJECT, metavar="DIR")
+class DocsListRequest(Struct, frozen=True):
+    collections: Annotated[tuple[str, ...], Arg("List the documents of these collections.")] = ()
+    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentInfo:
+class DocumentInfo(Struct, frozen=True):
     document: str
     format: str
     passages: int
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class CollectionInfo:
+class CollectionInfo(Struct, frozen=True):
     """`state`: `ready`, `stale`, `new` (never synced) or `missing` (its source is gone)."""
 
     id: str
@@ -84,49 +79,42 @@ class CollectionInfo:
     listing: tuple[DocumentInfo, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DocsListResponse:
+class DocsListResponse(Struct, frozen=True):
     collections: tuple[CollectionInfo, ...]
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DocsSyncRequest:
-    collections: tuple[str, ...] = _arg((), "Collections by name or id; all of them unless named.")
-    dry_run: bool = _opt(False, "Only say what would be done.")
-    path: str = _opt(".", _PROJECT, metavar="DIR")
+class DocsSyncRequest(Struct, frozen=True):
+    collections: Annotated[tuple[str, ...], Arg("Collections by name or id; all of them unless named.")] = ()
+    dry_run: Annotated[bool, Opt("Only say what would be done.")] = False
+    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
 
 
-@dataclass(frozen=True, slots=True)
-class DocsRemoveRequest:
-    collections: tuple[str, ...] = _required("Collections by name or id.")
-    path: str = _opt(".", _PROJECT, metavar="DIR")
+class DocsRemoveRequest(Struct, frozen=True):
+    collections: Annotated[tuple[str, ...], Arg("Collections by name or id.")]
+    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
 
 
-@dataclass(frozen=True, slots=True)
-class RemovedCollection:
+class RemovedCollection(Struct, frozen=True):
     id: str
     name: str
     bytes: int  # freed
 
 
-@dataclass(frozen=True, slots=True)
-class DocsRemoveResponse:
+class DocsRemoveResponse(Struct, frozen=True):
     removed: tuple[RemovedCollection, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DocsPackRequest:
-    source: str = _required("The folder whose documents to pack.")
-    name: str = _opt("", "The package's name; the folder's unless given.")
-    version: str = _opt("1.0.0", "The package's version.")
-    description: str = _opt("", "One sentence about it.")
-    globs: tuple[str, ...] = _opt((), "Only documents that match; a leading ! leaves them out.", short="g")
-    out: str = _opt("", "The file to write; NAME-VERSION.tar.gz unless given.", metavar="FILE")
+class DocsPackRequest(Struct, frozen=True):
+    source: Annotated[str, Arg("The folder whose documents to pack.")]
+    name: Annotated[str, Opt("The package's name; the folder's unless given.")] = ""
+    version: Annotated[str, Opt("The package's version.")] = "1.0.0"
+    description: Annotated[str, Opt("One sentence about it.")] = ""
+    globs: Annotated[tuple[str, ...], Opt("Only documents that match; a leading ! leaves them out.", short="g")] = ()
+    out: Annotated[str, Opt("The file to write; NAME-VERSION.tar.gz unless given.", metavar="FILE")] = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DocsPackResponse:
+class DocsPackResponse(Struct, frozen=True):
     file: str
     name: str
     version: str
@@ -139,23 +127,23 @@ class DocsPackResponse:
 # --- search --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class DocsSearchRequest:
-    queries: tuple[str, ...] = _required(
-        f"What to look for; up to {MAX_QUERIES} questions, each in quotes.", metavar="QUERY"
-    )
-    collections: tuple[str, ...] = _opt((), "Only these collections, by name or id; all unless named.", short="c")
-    code: tuple[str, ...] = _opt((), "Search the code of this folder as well.", metavar="DIR")
-    limit: int = _opt(10, "At most this many results.", short="n", minimum=1, maximum=1000)
-    max_distance: float = _opt(2.0, "Only passages within this cosine distance (0..2).", minimum=0, maximum=2)
-    hybrid: bool = _opt(True, "Use keywords and vectors; without it vectors only.")
-    rerank: bool = _opt(False, "Have the reranking model of the settings order the first results.")
-    refresh: bool = _opt(True, "Look for changed documents before searching.")
-    path: str = _opt(".", _PROJECT, metavar="DIR")
+class DocsSearchRequest(Struct, frozen=True):
+    queries: Annotated[
+        tuple[str, ...], Arg(f"What to look for; up to {MAX_QUERIES} questions, each in quotes.", metavar="QUERY")
+    ]
+    collections: Annotated[
+        tuple[str, ...], Opt("Only these collections, by name or id; all unless named.", short="c")
+    ] = ()
+    code: Annotated[tuple[str, ...], Opt("Search the code of this folder as well.", metavar="DIR")] = ()
+    limit: Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=1000)] = 10
+    max_distance: Annotated[float, Opt("Only passages within this cosine distance (0..2).", minimum=0, maximum=2)] = 2.0
+    hybrid: Annotated[bool, Opt("Use keywords and vectors; without it vectors only.")] = True
+    rerank: Annotated[bool, Opt("Have the reranking model of the settings order the first results.")] = False
+    refresh: Annotated[bool, Opt("Look for changed documents before searching.")] = True
+    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentHit:
+class DocumentHit(Struct, frozen=True):
     """One passage. `distance` is cosine (0 identical, 2 opposite), None without vectors; `score` is relative to the
     best result. `opens` is where to read it: the file, at its page, sheet, slide, heading or line."""
 
@@ -175,8 +163,7 @@ class DocumentHit:
     rerank_score: float | None = None  # relevance from 0 to 1, where a reranking model read the passage
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentSearch:
+class DocumentSearch(Struct, frozen=True):
     """`quality` says how likely the answer is among the first results; None for a search by meaning alone.
     `reranker_status` is "off", "applied: MODEL", "not needed: …", "failed: …" or "timed out after N ms"."""
 
@@ -187,8 +174,7 @@ class DocumentSearch:
     reranker_status: str = "off"
 
 
-@dataclass(frozen=True, slots=True)
-class DocsSearchResponse:
+class DocsSearchResponse(Struct, frozen=True):
     searches: tuple[DocumentSearch, ...]
     notes: tuple[str, ...] = ()
 
@@ -196,53 +182,49 @@ class DocsSearchResponse:
 # --- asking --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class DocsAskRequest:
-    question: str = _required("The question, in plain words.")
-    collections: tuple[str, ...] = _opt((), "Only these collections, by name or id; all unless named.", short="c")
-    conversation: str = _opt("", "Go on with this conversation.", metavar="ID")
-    provider: str = _opt("", PROVIDER, metavar="NAME")
-    model: str = _opt("", MODEL, short="m", metavar="NAME")
-    trace: bool = _opt(False, "Show rounds, grades, what was dropped and why, and tokens.", short="t")
-    path: str = _opt(".", _PROJECT, metavar="DIR")
+class DocsAskRequest(Struct, frozen=True):
+    question: Annotated[str, Arg("The question, in plain words.")]
+    collections: Annotated[
+        tuple[str, ...], Opt("Only these collections, by name or id; all unless named.", short="c")
+    ] = ()
+    conversation: Annotated[str, Opt("Go on with this conversation.", metavar="ID")] = ""
+    provider: Annotated[str, Opt(PROVIDER, metavar="NAME")] = ""
+    model: Annotated[str, Opt(MODEL, short="m", metavar="NAME")] = ""
+    trace: Annotated[bool, Opt("Show rounds, grades, what was dropped and why, and tokens.", short="t")] = False
+    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
 
 
 # --- one document --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class DocsOutlineRequest:
-    collection: str = _required(_COLLECTION)
-    document: str = _required("A document, by its path in the collection.")
-    path: str = _opt(".", _PROJECT, metavar="DIR")
+class DocsOutlineRequest(Struct, frozen=True):
+    collection: Annotated[str, Arg(_COLLECTION)]
+    document: Annotated[str, Arg("A document, by its path in the collection.")]
+    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
 
 
-@dataclass(frozen=True, slots=True)
-class OutlineEntry:
+class OutlineEntry(Struct, frozen=True):
     title: str
     level: int
     start_line: int
     end_line: int
 
 
-@dataclass(frozen=True, slots=True)
-class DocsOutlineResponse:
+class DocsOutlineResponse(Struct, frozen=True):
     collection: str
     document: str
     entries: tuple[OutlineEntry, ...]
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DocsSectionRequest:
-    collection: str = _required(_COLLECTION)
-    document: str = _required("A document, by its path in the collection.")
-    section: str = _arg("", "A heading, page, sheet or slide; the whole document unless named.")
-    path: str = _opt(".", _PROJECT, metavar="DIR")
+class DocsSectionRequest(Struct, frozen=True):
+    collection: Annotated[str, Arg(_COLLECTION)]
+    document: Annotated[str, Arg("A document, by its path in the collection.")]
+    section: Annotated[str, Arg("A heading, page, sheet or slide; the whole document unless named.")] = ""
+    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
 
 
-@dataclass(frozen=True, slots=True)
-class DocsSectionResponse:
+class DocsSectionResponse(Struct, frozen=True):
     collection: str
     document: str
     title: str
@@ -251,16 +233,14 @@ class DocsSectionResponse:
     end_line: int
 
 
-@dataclass(frozen=True, slots=True)
-class DocsRelatedRequest:
-    collection: str = _required(_COLLECTION)
-    document: str = _required("A document, by its path in the collection.")
-    limit: int = _opt(10, "At most this many results.", short="n", minimum=1, maximum=1000)
-    path: str = _opt(".", _PROJECT, metavar="DIR")
+class DocsRelatedRequest(Struct, frozen=True):
+    collection: Annotated[str, Arg(_COLLECTION)]
+    document: Annotated[str, Arg("A document, by its path in the collection.")]
+    limit: Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=1000)] = 10
+    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
 
 
-@dataclass(frozen=True, slots=True)
-class RelatedDocument:
+class RelatedDocument(Struct, frozen=True):
     """`relations`: "links to", "linked from", "similar"."""
 
     document: str
@@ -270,8 +250,7 @@ class RelatedDocument:
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class DocsRelatedResponse:
+class DocsRelatedResponse(Struct, frozen=True):
     collection: str
     document: str
     related: tuple[RelatedDocument, ...]

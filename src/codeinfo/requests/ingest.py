@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from codeinfo.requests import Progress
 from codeinfo.types import Skip
 
 
-@dataclass(frozen=True, slots=True)
-class IngestRun:
+class IngestRun(Struct, frozen=True):
     """`state` is queued, running, done, failed or cancelled; `position` counts from 1 for what waits, else 0."""
 
     id: str
@@ -34,8 +33,7 @@ class IngestRun:
     error_code: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class IngestStatus:
+class IngestStatus(Struct, frozen=True):
     waiting: tuple[IngestRun, ...]  # the running one first
     finished: tuple[IngestRun, ...] = field(default=())  # the latest first
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Annotated
 
-from codeinfo.requests import _opt
+from msgspec import Struct
+
+from codeinfo.requests import Opt
 
 _AGENTS = "Only this client; may be given several times. All that are found on this machine unless named."
 _DRY_RUN = "Only show what would be written."
 
 
-@dataclass(frozen=True, slots=True)
-class SavingsRequest:
-    days: int = _opt(7, "Look back this many days, today included.", short="d", minimum=1, maximum=3650)
+class SavingsRequest(Struct, frozen=True):
+    days: Annotated[int, Opt("Look back this many days, today included.", short="d", minimum=1, maximum=3650)] = 7
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSavings:
+class ToolSavings(Struct, frozen=True):
     """Tokens, estimated as a quarter of the characters. `saved` is `files` less `returned`, or 0."""
 
     tool: str
@@ -26,14 +26,12 @@ class ToolSavings:
     saved: int
 
 
-@dataclass(frozen=True, slots=True)
-class DaySavings:
+class DaySavings(Struct, frozen=True):
     day: str
     tools: tuple[ToolSavings, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SavingsReport:
+class SavingsReport(Struct, frozen=True):
     days: tuple[DaySavings, ...]
     calls: int
     returned: int
@@ -41,25 +39,24 @@ class SavingsReport:
     saved: int
 
 
-@dataclass(frozen=True, slots=True)
-class InstallRequest:
-    agents: tuple[str, ...] = _opt((), _AGENTS, short="a")
-    tools: str = _opt("", "The sets of tools to offer; see `codeinfo mcp --help`.", metavar="SETS")
-    instructions: bool = _opt(
-        False,
-        "Also tell agents when to use it, in this project's AGENTS.md, and CLAUDE.md and GEMINI.md where they exist.",
-    )
-    dry_run: bool = _opt(False, _DRY_RUN)
+class InstallRequest(Struct, frozen=True):
+    agents: Annotated[tuple[str, ...], Opt(_AGENTS, short="a")] = ()
+    tools: Annotated[str, Opt("The sets of tools to offer; see `codeinfo mcp --help`.", metavar="SETS")] = ""
+    instructions: Annotated[
+        bool,
+        Opt(
+            "Also tell agents when to use it, in this project's AGENTS.md (and CLAUDE.md, GEMINI.md where they exist)."
+        ),
+    ] = False
+    dry_run: Annotated[bool, Opt(_DRY_RUN)] = False
 
 
-@dataclass(frozen=True, slots=True)
-class UninstallRequest:
-    agents: tuple[str, ...] = _opt((), _AGENTS, short="a")
-    dry_run: bool = _opt(False, _DRY_RUN)
+class UninstallRequest(Struct, frozen=True):
+    agents: Annotated[tuple[str, ...], Opt(_AGENTS, short="a")] = ()
+    dry_run: Annotated[bool, Opt(_DRY_RUN)] = False
 
 
-@dataclass(frozen=True, slots=True)
-class FileChange:
+class FileChange(Struct, frozen=True):
     """What became of one client's file: `added`, `updated`, `removed`, `unchanged`, `kept` (it is somebody else's) or
     `failed`; `diff` shows it line by line."""
 
@@ -70,8 +67,7 @@ class FileChange:
     diff: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class InstallReport:
+class InstallReport(Struct, frozen=True):
     changes: tuple[FileChange, ...]
     dry_run: bool
     notes: tuple[str, ...] = ()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Annotated
 
-from codeinfo.requests import _arg, _opt, _required
+from msgspec import Struct
+
+from codeinfo.requests import Arg, Opt
 from codeinfo.types import RelatedMemory
 
 _PROJECT = "The project's folder; the current one unless named."
@@ -27,79 +29,68 @@ PATTERN_CATEGORIES = (
 # --- memory --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class RememberRequest:
-    memory: str = _required("What to remember, in a sentence or two.")
-    type: str = _opt("convention", "How it ages: a convention never does.", short="t", choices=_MEMORY_TYPES)
-    category: str = _opt("conventions", "What it is about.", short="c", choices=_MEMORY_CATEGORIES)
-    reason: str = _opt("", "Why it is so.", short="r")
-    scope: str = _opt("", "file:PATH or symbol:NAME; the whole project unless given.", metavar="SCOPE")
-    author: str = _opt("", "Whose words these are.", metavar="NAME")
-    path: str = _opt(".", _PROJECT, metavar="DIR")
+class RememberRequest(Struct, frozen=True):
+    memory: Annotated[str, Arg("What to remember, in a sentence or two.")]
+    type: Annotated[str, Opt("How it ages: a convention never does.", short="t", choices=_MEMORY_TYPES)] = "convention"
+    category: Annotated[str, Opt("What it is about.", short="c", choices=_MEMORY_CATEGORIES)] = "conventions"
+    reason: Annotated[str, Opt("Why it is so.", short="r")] = ""
+    scope: Annotated[str, Opt("file:PATH or symbol:NAME; the whole project unless given.", metavar="SCOPE")] = ""
+    author: Annotated[str, Opt("Whose words these are.", metavar="NAME")] = ""
+    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
 
 
-@dataclass(frozen=True, slots=True)
-class Remembered:
+class Remembered(Struct, frozen=True):
     """`known`: it had been remembered before; its date and reason are now the new ones."""
 
     memory: RelatedMemory
     known: bool
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryListRequest:
-    query: str = _arg("", "Only memories about this, by words and meaning.")
-    type: str = _opt("", "Only memories of this type.", short="t", choices=_MEMORY_TYPES)
-    category: str = _opt("", "Only memories of this category.", short="c", choices=_MEMORY_CATEGORIES)
-    limit: int = _opt(20, "At most this many.", short="n", minimum=1, maximum=1000)
-    path: str = _opt(".", _PROJECT, metavar="DIR")
+class MemoryListRequest(Struct, frozen=True):
+    query: Annotated[str, Arg("Only memories about this, by words and meaning.")] = ""
+    type: Annotated[str, Opt("Only memories of this type.", short="t", choices=_MEMORY_TYPES)] = ""
+    category: Annotated[str, Opt("Only memories of this category.", short="c", choices=_MEMORY_CATEGORIES)] = ""
+    limit: Annotated[int, Opt("At most this many.", short="n", minimum=1, maximum=1000)] = 20
+    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryList:
+class MemoryList(Struct, frozen=True):
     memories: tuple[RelatedMemory, ...]
     total: int  # before the limit
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryShowRequest:
-    id: str = _required("The memory's id, or the start of it.")
-    path: str = _opt(".", _PROJECT, metavar="DIR")
+class MemoryShowRequest(Struct, frozen=True):
+    id: Annotated[str, Arg("The memory's id, or the start of it.")]
+    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryRemoveRequest:
-    id: str = _required("The memory's id, or the start of it.")
-    path: str = _opt(".", _PROJECT, metavar="DIR")
+class MemoryRemoveRequest(Struct, frozen=True):
+    id: Annotated[str, Arg("The memory's id, or the start of it.")]
+    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryRemoved:
+class MemoryRemoved(Struct, frozen=True):
     memory: RelatedMemory
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryExportRequest:
-    path: str = _opt(".", _PROJECT, metavar="DIR")
+class MemoryExportRequest(Struct, frozen=True):
+    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryExport:
+class MemoryExport(Struct, frozen=True):
     """The memory file's content; what comes from git is not part of it."""
 
     format: int
     memories: tuple[dict[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryImportRequest:
-    file: str = _required("A file that `memory export` wrote, or a bare list of memories.")
-    path: str = _opt(".", _PROJECT, metavar="DIR")
+class MemoryImportRequest(Struct, frozen=True):
+    file: Annotated[str, Arg("A file that `memory export` wrote, or a bare list of memories.")]
+    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryImported:
+class MemoryImported(Struct, frozen=True):
     added: int
     known: int
     from_git: int  # left out: they are read from the history anyway
@@ -108,16 +99,16 @@ class MemoryImported:
 # --- patterns ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class PatternsRequest:
-    path: str = _arg(".", _PROJECT)
-    category: str = _opt("", "Only this category.", short="c", choices=PATTERN_CATEGORIES)
-    languages: tuple[str, ...] = _opt((), "Only patterns of this language; may be given several times.", short="l")
-    history: bool = _opt(False, "When the lines that use each pattern were written, by month.")
+class PatternsRequest(Struct, frozen=True):
+    path: Annotated[str, Arg(_PROJECT)] = "."
+    category: Annotated[str, Opt("Only this category.", short="c", choices=PATTERN_CATEGORIES)] = ""
+    languages: Annotated[
+        tuple[str, ...], Opt("Only patterns of this language; may be given several times.", short="l")
+    ] = ()
+    history: Annotated[bool, Opt("When the lines that use each pattern were written, by month.")] = False
 
 
-@dataclass(frozen=True, slots=True)
-class PatternHistory:
+class PatternHistory(Struct, frozen=True):
     """The lines that use a pattern today, by the month they were written in: `lines` begins with the month `since`
     ("2025-01") and ends with this one; `undated` are those that git was not asked about yet."""
 
@@ -127,8 +118,7 @@ class PatternHistory:
     undated: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class PatternUse:
+class PatternUse(Struct, frozen=True):
     """One way of doing something. `adoption` is its share, in %, of the files that answer the same question at all."""
 
     name: str
@@ -145,8 +135,7 @@ class PatternUse:
     history: PatternHistory | None = None  # where it was asked for and git can tell
 
 
-@dataclass(frozen=True, slots=True)
-class PatternConflict:
+class PatternConflict(Struct, frozen=True):
     """Two ways of doing the same thing, each in more than a fifth of the files."""
 
     category: str
@@ -156,8 +145,7 @@ class PatternConflict:
     adoption: tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class GoldenFile:
+class GoldenFile(Struct, frozen=True):
     """A file that writes code the way the team does now."""
 
     path: str
@@ -166,8 +154,7 @@ class GoldenFile:
     density: float  # their uses in a hundred lines
 
 
-@dataclass(frozen=True, slots=True)
-class PatternReport:
+class PatternReport(Struct, frozen=True):
     patterns: tuple[PatternUse, ...]
     conflicts: tuple[PatternConflict, ...]
     golden_files: tuple[GoldenFile, ...]
@@ -178,43 +165,37 @@ class PatternReport:
 # --- metadata and style --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataRequest:
-    path: str = _arg(".", _PROJECT)
+class MetadataRequest(Struct, frozen=True):
+    path: Annotated[str, Arg(_PROJECT)] = "."
 
 
-@dataclass(frozen=True, slots=True)
-class Dependency:
+class Dependency(Struct, frozen=True):
     name: str
     version: str  # as the manifest states it, "" where it does not
     source: str  # "path:line"
     group: str = ""  # "", "dev", "test", "build", "optional"…
 
 
-@dataclass(frozen=True, slots=True)
-class Framework:
+class Framework(Struct, frozen=True):
     name: str
     version: str
     evidence: str  # "path:line"
 
 
-@dataclass(frozen=True, slots=True)
-class LanguageSize:
+class LanguageSize(Struct, frozen=True):
     files: int
     lines: int
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class TestSetup:
+class TestSetup(Struct, frozen=True):
     files: int
     frameworks: tuple[str, ...]
     command: str  # how they are run, "" where nothing says so
     evidence: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataReport:
+class MetadataReport(Struct, frozen=True):
     name: str
     root: str
     files: int
@@ -226,21 +207,18 @@ class MetadataReport:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class StyleRequest:
-    path: str = _arg(".", _PROJECT)
-    query: str = _opt("", "Only rules with these words.")
+class StyleRequest(Struct, frozen=True):
+    path: Annotated[str, Arg(_PROJECT)] = "."
+    query: Annotated[str, Opt("Only rules with these words.")] = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StyleRule:
+class StyleRule(Struct, frozen=True):
     rule: str
     source: str  # "path:line"
     origin: str  # the tool that enforces it, or the document's heading
 
 
-@dataclass(frozen=True, slots=True)
-class StyleReport:
+class StyleReport(Struct, frozen=True):
     rules: tuple[StyleRule, ...]
     notes: tuple[str, ...] = ()
 
@@ -248,23 +226,20 @@ class StyleReport:
 # --- review --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewRequest:
-    base: str = _arg("", "The revision to compare with; where the branch left the main one unless named.")
-    path: str = _opt(".", _PROJECT, metavar="DIR")
-    limit: int = _opt(20, "At most this many entries in each part.", short="n", minimum=1, maximum=200)
+class ReviewRequest(Struct, frozen=True):
+    base: Annotated[str, Arg("The revision to compare with; where the branch left the main one unless named.")] = ""
+    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    limit: Annotated[int, Opt("At most this many entries in each part.", short="n", minimum=1, maximum=200)] = 20
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedFile:
+class ChangedFile(Struct, frozen=True):
     path: str
     state: str  # "added", "changed" or "removed"
     added: int  # lines
     removed: int
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedSymbol:
+class ChangedSymbol(Struct, frozen=True):
     name: str
     kind: str
     place: str  # "path:start-end"
@@ -272,15 +247,13 @@ class ChangedSymbol:
     callers: tuple[str, ...] = ()  # "path:line", outside the change
 
 
-@dataclass(frozen=True, slots=True)
-class Reviewer:
+class Reviewer(Struct, frozen=True):
     name: str
     lines: int  # of those that were changed or removed, last written by this person
     files: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewPacket:
+class ReviewPacket(Struct, frozen=True):
     """What a reviewer wants at hand; `totals` says how many there were where a part was cut."""
 
     base: str  # the commit compared with

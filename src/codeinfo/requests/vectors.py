@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import Annotated
+
+from msgspec import Struct
+
+from codeinfo.requests import Arg, Opt
 
 
-@dataclass(frozen=True, slots=True)
-class VectorSearchRequest:
-    query: str = field(metadata={"help": "What to look for, in plain words.", "argument": True})
-    repository: str = field(default="", metadata={"help": "Only this repository: its name or path; all unless named."})
-    limit: int = field(default=5, metadata={"help": "At most this many results, 1 to 20."})
+class VectorSearchRequest(Struct, frozen=True):
+    query: Annotated[str, Arg("What to look for, in plain words.")]
+    repository: Annotated[str, Opt("Only this repository: its name or path; all unless named.")] = ""
+    limit: Annotated[int, Opt("At most this many results, 1 to 20.")] = 5
 
 
-@dataclass(frozen=True, slots=True)
-class VectorMatch:
+class VectorMatch(Struct, frozen=True):
     """`score` is the raw distance (squared L2, lower is closer)."""
 
     repo: str
@@ -27,8 +29,7 @@ class VectorMatch:
     lineCount: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class VectorFile:
+class VectorFile(Struct, frozen=True):
     """`highestMatch` is the best match, which is the lowest distance."""
 
     hostPath: str
@@ -39,20 +40,17 @@ class VectorFile:
     modelId: str
 
 
-@dataclass(frozen=True, slots=True)
-class VectorSearchResult:
+class VectorSearchResult(Struct, frozen=True):
     results: tuple[VectorMatch, ...]
     modelId: str | None
     files: tuple[VectorFile, ...]  # sorted by hostPath
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectsRequest:
+class ProjectsRequest(Struct, frozen=True):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class Project:
+class Project(Struct, frozen=True):
     """An indexed root."""
 
     name: str
@@ -64,6 +62,5 @@ class Project:
     state: str  # "ready", "building", "damaged" or "gone" (the folder no longer exists)
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectsResult:
+class ProjectsResult(Struct, frozen=True):
     projects: tuple[Project, ...]

@@ -11,7 +11,6 @@ import contextlib
 import logging
 import socket
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -19,6 +18,7 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
+from msgspec.structs import replace
 from starlette.routing import Route
 
 from codeinfo import __version__

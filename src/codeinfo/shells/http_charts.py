@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from codeinfo.knowledge.decay import HALF_LIFE_DAYS, STALE_BELOW
 from codeinfo.requests.knowledge import PatternHistory
@@ -16,8 +17,7 @@ _LEAST_HALF_LIVES = 2.5  # shown of a decay: enough to see it bend and become st
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
-@dataclass(frozen=True, slots=True)
-class ChartView:
+class ChartView(Struct, frozen=True):
     """`title` tells what the picture shows to those who do not see it; `caption` stands beside it."""
 
     line: str

@@ -9,10 +9,11 @@ import threading
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from codeinfo.agent.conversation import title_of
 from codeinfo.errors import Busy, CodeInfoError, NotFound
@@ -31,16 +32,14 @@ _CLOSE_S = 5.0
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class RunEvent:
+class RunEvent(Struct, frozen=True):
     """`kind` is step, token, answer (all of it, at its end), stopped, error or done: the last one of a run."""
 
     kind: str
     data: dict[str, Any]
 
 
-@dataclass(slots=True)
-class AnswerRun:
+class AnswerRun(Struct):
     id: str
     question: str
     conversation: str

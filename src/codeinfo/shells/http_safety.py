@@ -13,10 +13,11 @@ import os
 import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
+
+from msgspec import Struct
 
 from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.jsonable import dumps
@@ -66,8 +67,7 @@ HEADERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Struct, frozen=True):
     """`hosts` are the only values of Host that are answered; `reads` are paths whose POST changes nothing; with
     `private` every request needs the token or a session, since the address is not of this machine alone."""
 

@@ -7,13 +7,13 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 import anyio.to_thread
 from fastapi import Request
+from msgspec import Struct, field
 
 from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError
 from codeinfo.requests.vectors import Project, ProjectsRequest
@@ -56,8 +56,7 @@ class LogLines(logging.Handler):
         return [line for line in reversed(self.lines) if order.get(line["level"], 0) >= least][:limit]
 
 
-@dataclass(slots=True)
-class State:
+class State(Struct):
     """`allowed` are the folders below which projects may be added."""
 
     engine: Engine

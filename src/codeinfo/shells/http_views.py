@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from codeinfo.rank.policy import PolicyItem, PolicySettings, apply_policy, numeric
 from codeinfo.requests.answers import Citation, GradedItem, Turn
@@ -14,8 +15,7 @@ from codeinfo.shells.paper import counted
 _NO_CUT = 10**9
 
 
-@dataclass(frozen=True, slots=True)
-class MatchView:
+class MatchView(Struct, frozen=True):
     path: str
     start: int
     end: int
@@ -25,15 +25,13 @@ class MatchView:
     root: str
 
 
-@dataclass(frozen=True, slots=True)
-class FileView:
+class FileView(Struct, frozen=True):
     path: str
     lowest: float | None
     matches: tuple[MatchView, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CallView:
+class CallView(Struct, frozen=True):
     """One row of the tool details: a search of the answer loop or a tool that the model called."""
 
     name: str
@@ -112,8 +110,7 @@ def shown_citations(citations: Sequence[Citation]) -> tuple[Citation, ...]:
 # --- conversations -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class TurnView:
+class TurnView(Struct, frozen=True):
     """A turn as the page shows it: `citations` are all, `sources` those worth listing."""
 
     role: str
@@ -157,8 +154,7 @@ _PER_ROW = 6
 _LABEL_CHARS = 19
 
 
-@dataclass(frozen=True, slots=True)
-class BoxView:
+class BoxView(Struct, frozen=True):
     area: MapArea
     x: int
     y: int
@@ -169,8 +165,7 @@ class BoxView:
     below: str  # the second line: how many files, or the folder of a single one
 
 
-@dataclass(frozen=True, slots=True)
-class EdgeView:
+class EdgeView(Struct, frozen=True):
     path: str
     cycle: bool
     weight: int
@@ -179,8 +174,7 @@ class EdgeView:
     end: str
 
 
-@dataclass(frozen=True, slots=True)
-class PictureView:
+class PictureView(Struct, frozen=True):
     width: int
     height: int
     boxes: tuple[BoxView, ...]
@@ -265,8 +259,7 @@ def _edges(boxes: Mapping[str, BoxView], area: MapArea) -> Iterable[EdgeView]:
 # --- the description of the API ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class FieldView:
+class FieldView(Struct, frozen=True):
     name: str
     type: str
     description: str
@@ -274,8 +267,7 @@ class FieldView:
     choices: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RouteView:
+class RouteView(Struct, frozen=True):
     method: str
     path: str
     summary: str

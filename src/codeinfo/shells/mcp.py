@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -22,6 +21,7 @@ import anyio.to_thread
 import mcp_types as types
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
+from msgspec import Struct
 
 from codeinfo import __version__
 from codeinfo.config import Config
@@ -301,8 +301,7 @@ def _end(number: int, frame: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
-@dataclass(frozen=True, slots=True)
-class HttpService:
+class HttpService(Struct, frozen=True):
     """`app` answers wherever it is put, by a route or a mount; whoever does so enters `running()` while it serves, and
     decides which hosts and origins may ask."""
 

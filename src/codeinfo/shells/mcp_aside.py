@@ -12,12 +12,12 @@ import logging
 import os
 import pickle
 import time
-from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
 import anyio.abc
 from anyio.streams.buffered import BufferedByteReceiveStream
+from msgspec import Struct, field
 
 from codeinfo.config import Config
 from codeinfo.index.spawn import worker_command
@@ -32,8 +32,7 @@ RESTART_S = 5.0  # between two starts, should it die again and again
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class _Waiting:
+class _Waiting(Struct):
     """`mark` stands for the state of the project that is asked; `opens` says that no answer was made from it yet."""
 
     project: str

@@ -10,8 +10,9 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from codeinfo.requests import Check, DoctorReport
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from codeinfo.errors import CodeInfoError
 
@@ -57,8 +58,7 @@ def _section(title: str, lines: Iterable[str]) -> list[str]:
 # --- prompts -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class PromptRow:
+class PromptRow(Struct, frozen=True):
     """`text` has a {place} for its argument, which is required."""
 
     name: str

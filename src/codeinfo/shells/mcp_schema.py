@@ -5,9 +5,11 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import fields
 
 from codeinfo.errors import UsageError
 from codeinfo.requests import MAX_TEXT_CHARS
@@ -19,8 +21,7 @@ _A_TYPE = {"str": "a text", "int": "a whole number", "float": "a number", "bool"
 _TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(Struct, frozen=True):
     """One argument of a tool."""
 
     name: str
@@ -143,8 +144,8 @@ def output_schema(result: type, *, nulls: bool = True) -> Schema:
 
 
 def _of(kind: Any, nulls: bool) -> Schema:
-    if is_dataclass(kind) and isinstance(kind, type):
-        return _of_dataclass(kind, nulls)
+    if isinstance(kind, type) and issubclass(kind, Struct):
+        return _of_struct(kind, nulls)
     if isinstance(kind, type) and issubclass(kind, Enum):
         return {"type": "string", "enum": [member.value for member in kind]}
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
@@ -172,9 +173,9 @@ def _items(inner: tuple[Any, ...], nulls: bool) -> Schema:
     return _of(distinct[0], nulls) if len(distinct) == 1 else {"anyOf": [_of(one, nulls) for one in distinct]}
 
 
-def _of_dataclass(kind: type, nulls: bool) -> Schema:
+def _of_struct(kind: type, nulls: bool) -> Schema:
     hints = typing.get_type_hints(kind)
-    shown = [item for item in fields(kind) if item.repr]
-    required = [item.name for item in shown if item.default is not None or item.default is MISSING]
+    shown = fields(kind)
+    required = [item.name for item in shown if item.default is not None]
     properties = {item.name: _of(hints[item.name], nulls) for item in shown}
     return {"type": "object", "properties": properties, **({"required": required} if required else {})}

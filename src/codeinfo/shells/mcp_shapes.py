@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from codeinfo.jsonable import PLAIN, jsonable, shown_fields
+from msgspec import Struct
+
+from codeinfo.jsonable import PLAIN, jsonable
 
 if TYPE_CHECKING:
     from codeinfo.requests import IndexResponse, StatusReport
@@ -18,11 +19,11 @@ Reply = dict[str, Any]
 
 
 def without_none(value: Any) -> Any:
-    """A dataclass as JSON without the fields that are None."""
+    """A value as JSON without the fields that are None."""
     if type(value) in PLAIN:
         return value
-    if shown := shown_fields(type(value)):
-        pairs = [(name, getattr(value, name)) for name in shown]
+    if isinstance(value, Struct):
+        pairs = [(name, getattr(value, name)) for name in value.__struct_fields__]
         return {name: one if type(one) in PLAIN else without_none(one) for name, one in pairs if one is not None}
     if isinstance(value, tuple | list):
         return [one if type(one) in PLAIN else without_none(one) for one in value]
@@ -37,8 +38,7 @@ def shaped(value: Any) -> Reply:
 # --- search_codebase -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SearchQuality:
+class SearchQuality(Struct, frozen=True):
     status: str  # ok or low_confidence
     confidence: float
     tokenEstimate: int
@@ -46,22 +46,19 @@ class SearchQuality:
     rerankerStatus: str | None = None  # whether a reranker ordered the first results, and why not
 
 
-@dataclass(frozen=True, slots=True)
-class Relationships:
+class Relationships(Struct, frozen=True):
     importedByCount: int
     hasTests: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Hints:
+class Hints(Struct, frozen=True):
     callers: tuple[str, ...] | None = None
     consumers: tuple[str, ...] | None = None
     tests: tuple[str, ...] | None = None
     more: tuple[str, ...] | None = None  # further good places in the same file
 
 
-@dataclass(frozen=True, slots=True)
-class CodeResult:
+class CodeResult(Struct, frozen=True):
     """`file` is path:start-end; `score` is relative to the best result."""
 
     file: str
@@ -75,20 +72,17 @@ class CodeResult:
     snippet: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Patterns:
+class Patterns(Struct, frozen=True):
     do: tuple[str, ...]
     avoid: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Impact:
+class Impact(Struct, frozen=True):
     coverage: str
     files: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Preflight:
+class Preflight(Struct, frozen=True):
     ready: bool
     nextAction: str | None = None
     warnings: tuple[str, ...] | None = None
@@ -98,8 +92,7 @@ class Preflight:
     whatWouldHelp: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(Struct, frozen=True):
     id: str
     type: str
     category: str
@@ -113,8 +106,7 @@ class Memory:
     scope: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CodebaseSearch:
+class CodebaseSearch(Struct, frozen=True):
     """`status` is success, or indexing while the results come from a part of the project."""
 
     status: str
@@ -194,16 +186,14 @@ def hit_files(result: SearchResult, root: str) -> Iterable[str]:
 # --- references, memory, status ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SymbolUsage:
+class SymbolUsage(Struct, frozen=True):
     file: str
     line: int
     preview: str
     confidence: str  # resolved or syntactic
 
 
-@dataclass(frozen=True, slots=True)
-class SymbolReferences:
+class SymbolReferences(Struct, frozen=True):
     status: str
     symbol: str
     usageCount: int
@@ -240,8 +230,7 @@ def memory(one: RelatedMemory) -> Memory:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Memories:
+class Memories(Struct, frozen=True):
     status: str
     memories: tuple[Memory, ...]
     total: int
@@ -252,15 +241,13 @@ def memories(result: MemoryList, values: dict[str, Any]) -> Reply:
     return shaped(Memories("success", tuple(map(memory, result.memories)), result.total, result.notes or None))
 
 
-@dataclass(frozen=True, slots=True)
-class IndexingProgress:
+class IndexingProgress(Struct, frozen=True):
     phase: str
     done: int
     total: int
 
 
-@dataclass(frozen=True, slots=True)
-class IndexingStatus:
+class IndexingStatus(Struct, frozen=True):
     """`status` is ready, stale, missing, building or damaged."""
 
     status: str
@@ -296,8 +283,7 @@ def indexing_status(found: tuple[StatusReport, Any], values: dict[str, Any]) -> 
 # --- reingest_repository -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Reingested:
+class Reingested(Struct, frozen=True):
     status: str
     operation: str
     runId: str

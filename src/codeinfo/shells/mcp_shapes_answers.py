@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from codeinfo.shells.mcp_shapes import Reply, shaped
 
@@ -11,14 +12,12 @@ if TYPE_CHECKING:
     from codeinfo.requests.answers import AgentList, AgentRun, Answer
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(Struct, frozen=True):
     type: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerOnly:
+class AnswerOnly(Struct, frozen=True):
     conversationId: str
     modelId: str
     segments: tuple[Segment, ...]
@@ -28,8 +27,7 @@ def answer_only(answer: Answer, values: dict[str, Any]) -> Reply:
     return shaped(AnswerOnly(answer.conversation_id, answer.model_id, (Segment("answer", answer.text),)))
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentSource:
+class DocumentSource(Struct, frozen=True):
     """`number` is the [n] of the answer; `section` is a page, sheet, slide or heading; `opens` is where to read it."""
 
     number: int
@@ -40,8 +38,7 @@ class DocumentSource:
     problem: str | None = None  # why the claim it stands for is not verified
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentAnswer:
+class DocumentAnswer(Struct, frozen=True):
     """`confidence` is high, medium or low."""
 
     answer: str
@@ -64,8 +61,7 @@ def document_answer(answer: Answer, values: dict[str, Any]) -> Reply:
     return shaped(found)
 
 
-@dataclass(frozen=True, slots=True)
-class AgentAnswer:
+class AgentAnswer(Struct, frozen=True):
     agentName: str
     conversationId: str
     modelId: str
@@ -77,15 +73,13 @@ def agent_answer(run: AgentRun, values: dict[str, Any]) -> Reply:
     return shaped(AgentAnswer(run.agent, run.conversation_id, run.model_id, (segment,)))
 
 
-@dataclass(frozen=True, slots=True)
-class ListedAgent:
+class ListedAgent(Struct, frozen=True):
     name: str
     description: str
     disabled: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ListedAgents:
+class ListedAgents(Struct, frozen=True):
     agents: tuple[ListedAgent, ...]
 
 

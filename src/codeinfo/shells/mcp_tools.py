@@ -4,9 +4,10 @@ operations table, with the request's fields as arguments and the result's fields
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from codeinfo.errors import UsageError
 from codeinfo.jsonable import jsonable
@@ -47,8 +48,7 @@ def _never(request: Any) -> None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(Struct, frozen=True):
     """`request` makes the operation's request of the arguments and the project's folder ("" unless given); `shape`
     makes the reply of the result; `perform` stands in for the operation where a tool needs more of the engine."""
 

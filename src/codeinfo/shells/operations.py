@@ -7,11 +7,12 @@ gives the same JSON everywhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+
+from msgspec import Struct
+from msgspec.structs import fields
 
 from codeinfo import requests
-from codeinfo.frozen import frozen
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
@@ -20,8 +21,7 @@ ProgressSink = Callable[[requests.Progress], None]
 Handler = Callable[["Engine", Any, ProgressSink | None], Any]
 
 
-@frozen
-class Operation:
+class Operation(Struct, frozen=True):
     """`summary` is one line for lists; `help` goes on from it; `read_only` promises that nothing is written for good
     (an index is derived data: bringing it up to date does not count)."""
 
@@ -38,8 +38,7 @@ class Operation:
     live: str = ""  # module:function that performs it for people and writes while it goes on
 
 
-@frozen
-class Parameter:
+class Parameter(Struct, frozen=True):
     """One field of a request, as shells see it."""
 
     name: str
@@ -57,21 +56,21 @@ class Parameter:
 
 def parameters(request: type) -> Iterator[Parameter]:
     """The fields of a request, in order."""
+    hints = get_type_hints(request, include_extras=True)
     for item in fields(request):
-        more = item.metadata
-        required = item.default is MISSING
+        value_type, more = get_args(hints[item.name])
         yield Parameter(
             name=item.name,
-            kind=str(item.type),
-            help=more["help"],
-            default=None if required else item.default,
-            required=required,
-            argument=more.get("argument", False),
-            short=more.get("short", ""),
-            choices=more.get("choices", ()),
-            minimum=more.get("minimum"),
-            maximum=more.get("maximum"),
-            metavar=more.get("metavar", ""),
+            kind=value_type.__name__ if isinstance(value_type, type) else str(value_type),
+            help=more.help,
+            default=None if item.required else item.default,
+            required=item.required,
+            argument=not isinstance(more, requests.Opt),
+            short=more.short,
+            choices=more.choices,
+            minimum=more.minimum,
+            maximum=more.maximum,
+            metavar=more.metavar,
         )
 
 

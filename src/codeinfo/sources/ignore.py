@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
-from codeinfo.frozen import frozen
+from msgspec import Struct
+
 from codeinfo.sources.files import read_regular
 
 OVERRIDES_NAME = ".codeinfoignore"
@@ -19,8 +19,7 @@ _PLAIN_LINE = re.compile(r"(?P<not>!?)(?P<key>[\w.-]+|\*\.[\w-]+)(?P<folder>/?)[
 _STARS = re.compile(r"\*\*(?!\*)|\*")
 
 
-@frozen
-class Pattern:
+class Pattern(Struct, frozen=True):
     line: int
     text: str
     negated: bool
@@ -28,8 +27,7 @@ class Pattern:
     matches: Callable[[str], object] | None = None  # None: a plain name, looked up instead
 
 
-@frozen
-class Match:
+class Match(Struct, frozen=True):
     """The line that decided; `source` is `folder/.gitignore:3`."""
 
     negated: bool
@@ -37,8 +35,7 @@ class Match:
     text: str
 
 
-@dataclass(frozen=True)
-class IgnoreFile:
+class IgnoreFile(Struct, frozen=True, dict=True):
     """One ignore file; `folder` is relative to the root, "" or ending with a slash.
 
     Most lines are `name`, `name/` or `*.extension`: a lookup each, which spares compiling and trying hundreds of

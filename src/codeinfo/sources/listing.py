@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass, field
 
-from codeinfo.frozen import frozen
+from msgspec import Struct, field
+
 from codeinfo.sources import git, rules
 from codeinfo.sources.files import read_regular
 from codeinfo.sources.ignore import OVERRIDES_NAME, IgnoreFile, Match, Overrides, decide, load
@@ -19,8 +19,7 @@ IGNORE_FILES = (".gitignore", OVERRIDES_NAME)
 _LIST_FILES = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
 
 
-@dataclass
-class Listing:
+class Listing(Struct):
     """`paths` may repeat; a nested repository is one entry with a slash at its end."""
 
     paths: list[str] = field(default_factory=list)
@@ -129,8 +128,7 @@ def is_worktree(root: str, folder: str) -> bool:
 # --- without git ---------------------------------------------------------------------------------------------------
 
 
-@frozen
-class _Folder:
+class _Folder(Struct, frozen=True):
     path: str  # "" or ending with a slash
     ignores: tuple[IgnoreFile, ...] = ()
     overrides: tuple[IgnoreFile, ...] = ()

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from codeinfo.frozen import frozen
+from msgspec import Struct
 
 
 def names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-@frozen
-class Rule:
+class Rule(Struct, frozen=True):
     name: str
     reason: str
 

@@ -19,16 +19,16 @@ from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
 
+from msgspec import Struct
+
 from codeinfo.errors import RootRefused, UsageError
-from codeinfo.frozen import frozen
 from codeinfo.sources import listing, rules
 from codeinfo.sources.ignore import Match, Overrides, brings_back_secret
 from codeinfo.sources.languages import kind_of, language_of, language_of_text
 from codeinfo.types import FileKind, Skip, SourceFile, Walk
 
 
-@frozen
-class WalkSettings:
+class WalkSettings(Struct, frozen=True):
     max_file_bytes: int = 1_000_000
     max_unknown_bytes: int = 100_000  # text of an unknown type: notes and scripts are small, data dumps are not
     submodules: bool = False
@@ -37,8 +37,7 @@ class WalkSettings:
     documents: bool = False  # only documents, those that must be converted included
 
 
-@frozen
-class Decision:
+class Decision(Struct, frozen=True):
     """`rule` decided; `source` says where it stands: `.gitignore:3`, a setting, or the built-in rules."""
 
     included: bool

@@ -9,12 +9,12 @@ import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import apsw
+from msgspec import Struct
 
 from codeinfo.private_files import private_folder, touch_private
 from codeinfo.store.connections import transaction
@@ -31,8 +31,7 @@ _COLUMNS = "id, root, complete, state, created_at, started_at, finished_at, outc
 WAITING = ("queued", "running")
 
 
-@dataclass(frozen=True, slots=True)
-class IngestRow:
+class IngestRow(Struct, frozen=True):
     """One run. `outcome` is JSON, written by whoever did the work."""
 
     id: str

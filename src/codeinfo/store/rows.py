@@ -7,7 +7,6 @@ from zlib import crc32
 
 import apsw
 
-from codeinfo.frozen import instance
 from codeinfo.store.faults import Damage
 from codeinfo.types import Chunk, Definition, Import
 
@@ -85,18 +84,17 @@ def definition_from_row(
     exported: int,
     bases: str,
 ) -> Definition:
-    values = {
-        "name": name,
-        "qualified": qualified,
-        "kind": kind,
-        "signature": signature,
-        "doc": doc,
-        "start_line": start_line,
-        "end_line": end_line,
-        "exported": bool(exported),
-        "bases": _parted(bases),
-    }
-    return instance(Definition, values)
+    return Definition(
+        name=name,
+        qualified=qualified,
+        kind=kind,
+        signature=signature,
+        doc=doc,
+        start_line=start_line,
+        end_line=end_line,
+        exported=bool(exported),
+        bases=_parted(bases),
+    )
 
 
 def import_rows(imports: tuple[Import, ...]) -> Iterator[Row]:

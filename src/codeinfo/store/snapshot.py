@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
@@ -12,9 +11,9 @@ from zlib import crc32
 
 import apsw
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
-from codeinfo.frozen import frozen
 from codeinfo.ports import ChunkRow, Made, Posting, StoredSymbol
 from codeinfo.store.faults import BuildDamaged, Damage, VectorsGone, check_vector_file
 from codeinfo.store.rows import chunk_checksum, definition_from_row
@@ -25,8 +24,7 @@ _MANY_ROWS = 50_000  # vectors that are worth a second thread
 _LONGEST = 1.5  # of a stored vector: they have length 1, so anything longer, infinity and NaN are damage
 
 
-@frozen
-class Segment:
+class Segment(Struct, frozen=True):
     """One segment as loaded: where its live rows start, and how its own rows map onto them (None: one to one)."""
 
     id: int
@@ -36,8 +34,7 @@ class Segment:
     vectors: NDArray[np.float32] | None
 
 
-@frozen
-class Arrays:
+class Arrays(Struct, frozen=True):
     """Everything of a generation that does not depend on the query."""
 
     folder: Path

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 SERVER = "codeinfo"
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(Struct, frozen=True):
     """The user's folders, as clients find them."""
 
     home: Path
@@ -20,8 +20,7 @@ class Places:
     dot_config: Path  # ~/.config on macOS too, where some clients look on every system
 
 
-@dataclass(frozen=True, slots=True)
-class Client:
+class Client(Struct, frozen=True):
     """`files` in order of preference: the first that exists is written, else the first. `key` holds the servers."""
 
     name: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from codeinfo.errors import UsageError
 
@@ -14,8 +15,7 @@ _STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 _SCALAR = re.compile(r"[^\s,:\[\]{}\"/]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     """A key of an object: where it starts, and where its value starts and ends."""
 
     key: str
@@ -24,8 +24,7 @@ class Member:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class JsonObject:
+class JsonObject(Struct, frozen=True):
     """An object's braces and members; members of members are read when they are asked for."""
 
     text: str

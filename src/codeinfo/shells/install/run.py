@@ -7,8 +7,9 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from codeinfo.config import Config, user_folders
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
@@ -52,8 +53,7 @@ def uninstall(config: Config, request: UninstallRequest) -> InstallReport:
     return InstallReport(_carried_out(changes, record, request.dry_run), request.dry_run)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What a file would become: `after` is None where it would be deleted, and `before` where it does not exist."""
 
     client: str

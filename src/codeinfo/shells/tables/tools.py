@@ -3,8 +3,9 @@ when this is the right tool."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from codeinfo import requests
 from codeinfo.requests import code

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from codeinfo import requests
 from codeinfo.jsonable import jsonable
@@ -37,8 +38,7 @@ def _limit(default: int) -> Input:
 # --- documents -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentResults:
+class DocumentResults(Struct, frozen=True):
     results: tuple[documents.DocumentHit, ...]
     notes: tuple[str, ...]
     rerankerStatus: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+
+from msgspec import Struct
 
 from codeinfo.sources.documents.model import Document
 from codeinfo.sources.languages import language_of
@@ -14,8 +15,7 @@ from codeinfo.types import FileKind
 INSTALL = "pip install 'codeinfo[docs]'"
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(Struct, frozen=True):
     name: str
     extensions: tuple[str, ...]
     converter: str  # module:function below this package

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from codeinfo.sources.documents.limits import MAX_TEXT_CHARS
 
@@ -24,8 +25,7 @@ class BlockKind(StrEnum):
     MARKDOWN = "markdown"  # text that already is Markdown
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     kind: BlockKind
     text: str = ""
     level: int = 0
@@ -33,8 +33,7 @@ class Block:
     label: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     title: str  # "" where the document does not say
     blocks: tuple[Block, ...]
     notes: tuple[str, ...] = ()
