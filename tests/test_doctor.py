@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 
 import pytest
+from model_server import EMBEDDING_MODEL, ScriptedServer, Trouble
 
 from codeinfo import Config
 from codeinfo.engine.doctor import examine
 from codeinfo.engine.parts import Parts
-from codeinfo.providers.testserver import EMBEDDING_MODEL, ScriptedServer, Trouble
 from codeinfo.requests import Check, DoctorReport
 from codeinfo.shells.mcp_check import server_check, with_server_checked
 

@@ -13,13 +13,13 @@ from answer_tools import before_writing
 from conftest import RunCli
 from document_tools import add
 from mcp_help import sdk_client
+from model_server import ScriptedServer
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.errors import NotFound
+from codeinfo.models.scripted import Reply, Request
 from codeinfo.ports import ToolCall
-from codeinfo.providers.scripted import Reply, Request
-from codeinfo.providers.testserver import ScriptedServer
 from codeinfo.requests.answers import Answer, ConversationRequest, ConversationsRequest
 from codeinfo.requests.documents import DocsAskRequest
 

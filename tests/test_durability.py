@@ -19,7 +19,7 @@ import codeinfo.index.build as build_module
 from codeinfo.engine.searching import search_roots
 from codeinfo.engine.upkeep import OTHER_MODEL, Upkeep
 from codeinfo.errors import Busy, ProviderError
-from codeinfo.providers.scripted import ScriptedEmbedder
+from codeinfo.models.scripted import ScriptedEmbedder
 from codeinfo.requests import SearchRequest
 from codeinfo.store.sqlite import SqliteStore
 

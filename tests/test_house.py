@@ -29,8 +29,8 @@ LEVELS = (
     ("requests", "jsonable", "private_files", "settings", "ports", "tokens", "globs"),
     ("config",),
     ("rank", "graph", "knowledge", "sources"),
-    ("search", "enrich", "index", "store", "providers", "collections"),
-    ("agent",),
+    ("search", "enrich", "index", "store", "models", "collections"),
+    ("answers",),
     ("engine",),
     ("evals",),
     ("shells",),
@@ -38,8 +38,8 @@ LEVELS = (
 )
 ALSO = {("shells", "__init__")}  # the version is kept there
 
-# Only the engine puts stores and providers together with the rest.
-LOADED_BY = {"store": {"engine"}, "providers": {"engine"}}
+# Only the engine puts stores and models together with the rest.
+LOADED_BY = {"store": {"engine"}, "models": {"engine"}}
 
 HOMES = {
     "apsw": "store",
@@ -59,14 +59,14 @@ HOMES = {
     "markdown_it": "shells",
     "nh3": "shells",
     "pygments": "shells",
-    "openai": "providers",
+    "openai": "models",
     "Stemmer": "tokens",
     "mammoth": "sources",
     "openpyxl": "sources",
     "pptx": "sources",
     "pypdfium2": "sources",
-    "onnxruntime": "providers",
-    "tokenizers": "providers",
+    "onnxruntime": "models",
+    "tokenizers": "models",
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.engine.preparing import prepare
-from codeinfo.providers.builtin.embedder import BuiltinEmbedder
+from codeinfo.models.builtin import BuiltinEmbedder
 from codeinfo.requests import IndexRequest, SearchRequest
 from codeinfo.types import Hit
 

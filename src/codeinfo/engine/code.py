@@ -25,7 +25,7 @@ from codeinfo.graph.resolve import Resolver
 from codeinfo.ports import CodeFacts
 from codeinfo.requests import Progress
 from codeinfo.requests import code as requests
-from codeinfo.store.code import code_facts
+from codeinfo.store.sqlite import code_facts
 from codeinfo.types import Hit
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from codeinfo.collections.manifest import MANIFEST, Manifest, read_manifest
-from codeinfo.collections.model import Collection, Kind
+from codeinfo.collections.model import MANIFEST, Collection, Kind, Manifest, read_manifest
 from codeinfo.config import Config
 from codeinfo.engine.fetching import MAX_DOCUMENT_BYTES, fetched_tree
 from codeinfo.engine.upkeep import Upkeep

@@ -8,7 +8,7 @@ from codeinfo.engine.history import MOST_INDEXED, History
 from codeinfo.rank.commits import index_commits
 from codeinfo.sources.git import GitFailed
 from codeinfo.store.commits import load_commits, save_commits
-from codeinfo.store.faults import translated
+from codeinfo.store.database import translated
 
 
 def update_commits(root: Path, folder: Path) -> str:

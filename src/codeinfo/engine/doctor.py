@@ -39,7 +39,7 @@ def _python() -> Check:
 
 
 def _sqlite() -> Check:
-    from codeinfo.store.connections import library_version
+    from codeinfo.store.database import library_version
 
     return Check("sqlite", "ok", library_version())
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from codeinfo.agent.evidence import Item
-from codeinfo.agent.tools import ToolFunctions
+from codeinfo.answers.agents import ToolFunctions
+from codeinfo.answers.evidence import Item
 from codeinfo.engine.collecting import CollectionUpkeep
 from codeinfo.engine.document_reading import document_lines, headings
 from codeinfo.engine.document_search import no_collection, opening, place_of

@@ -6,7 +6,7 @@ import difflib
 
 import numpy as np
 
-from codeinfo.collections.links import edges
+from codeinfo.collections.model import edges
 from codeinfo.collections.weights import DOCUMENTS
 from codeinfo.engine.collecting import CollectionUpkeep
 from codeinfo.errors import NotFound
@@ -22,8 +22,7 @@ from codeinfo.requests.documents import (
     RelatedDocument,
 )
 from codeinfo.search import SearchOptions, search
-from codeinfo.store.code import code_facts
-from codeinfo.store.sqlite import SqliteStore
+from codeinfo.store.sqlite import SqliteStore, code_facts
 from codeinfo.types import Definition, Import
 
 LINK_WORTH = 0.15  # a link in either direction, beside the cosine of two documents: what people linked belongs together

@@ -15,10 +15,8 @@ from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
-from codeinfo.collections.addresses import Reach, host_of
-from codeinfo.collections.manifest import MANIFEST, Manifest, read_manifest, safe_path
-from codeinfo.collections.model import Collection, Kind, is_archive
-from codeinfo.collections.package import MAX_PACKED_BYTES, unpack
+from codeinfo.collections.fetch import MAX_PACKED_BYTES, Reach, host_of, unpack
+from codeinfo.collections.model import MANIFEST, Collection, Kind, Manifest, is_archive, read_manifest, safe_path
 from codeinfo.errors import UsageError
 from codeinfo.private_files import private_folder, replace_private, write_private
 from codeinfo.sources.documents.formats import document_language
@@ -45,7 +43,7 @@ def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, o
     The user's `own` collections may be on any host, and on this machine. Whatever else names an address (a project, a
     manifest, a redirect) reaches the public internet and the user's `private_hosts`.
     """
-    from codeinfo.collections.download import download
+    from codeinfo.collections.fetch import download
 
     hosts = {host.lower() for host in private_hosts}
     if own and collection.remote:

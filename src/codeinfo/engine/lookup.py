@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codeinfo.agent.evidence import Item
-from codeinfo.agent.extract import spellings
-from codeinfo.agent.tools import ToolFunctions
+from codeinfo.answers.agents import ToolFunctions
+from codeinfo.answers.evidence import Item, spellings
 from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.jsonable import dumps

@@ -13,10 +13,9 @@ from codeinfo.requests.answers import Provider, ProviderList
 
 if TYPE_CHECKING:
     from codeinfo.config import Config
+    from codeinfo.models.discover import Server
+    from codeinfo.models.endpoints import Key, Limits
     from codeinfo.ports import Llm
-    from codeinfo.providers.discover import Server
-    from codeinfo.providers.endpoints import Limits
-    from codeinfo.providers.keys import Key
 
 CONFIGURED = "configured"
 NONE = "none"
@@ -52,7 +51,7 @@ def choose(config: Config, provider: str, model: str, seconds: float) -> Chosen:
 
 
 def list_providers(config: Config) -> ProviderList:
-    from codeinfo.providers.discover import look
+    from codeinfo.models.discover import look
 
     servers: list[tuple[Server, bool]] = []
     if config.llm.base_url:
@@ -81,8 +80,8 @@ def unavailable(error: ProviderError) -> ProviderError:
 
 
 def _found(config: Config) -> tuple[Server, ...]:
-    from codeinfo.providers.discover import discover
-    from codeinfo.providers.endpoints import Discovery
+    from codeinfo.models.discover import discover
+    from codeinfo.models.endpoints import Discovery
 
     return discover(Discovery(enabled=config.llm.discover))
 
@@ -95,8 +94,8 @@ def _model_of(server: Server, config: Config, wish: str) -> str:
 
 
 def _llm(config: Config, base_url: str, model: str, seconds: float, key: Key | None) -> Llm:
-    from codeinfo.providers import make_llm
-    from codeinfo.providers.endpoints import ChatEndpoint
+    from codeinfo.models import make_llm
+    from codeinfo.models.endpoints import ChatEndpoint
 
     endpoint = ChatEndpoint(
         base_url, model, key, temperature=config.llm.temperature, limits=_limits(config, max(seconds, 1))
@@ -105,14 +104,14 @@ def _llm(config: Config, base_url: str, model: str, seconds: float, key: Key | N
 
 
 def _limits(config: Config, seconds: float) -> Limits:
-    from codeinfo.providers.endpoints import Limits
+    from codeinfo.models.endpoints import Limits
 
     silence = config.llm.timeout_s
     return Limits(read_seconds=min(silence, seconds), total_seconds=seconds, retry_seconds=min(60.0, seconds))
 
 
 def _key(config: Config) -> Key | None:
-    from codeinfo.providers.keys import key_from_environment, key_from_file
+    from codeinfo.models.endpoints import key_from_environment, key_from_file
 
     if name := config.llm.api_key_env:
         return key_from_environment(name, {name: config.secret(name)})

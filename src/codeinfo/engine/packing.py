@@ -6,7 +6,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from codeinfo.collections.package import pack
+from codeinfo.collections.fetch import pack
 from codeinfo.engine.collecting import CollectionUpkeep
 from codeinfo.errors import UsageError
 from codeinfo.requests.documents import DocsPackRequest, DocsPackResponse

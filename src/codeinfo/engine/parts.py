@@ -10,8 +10,8 @@ from codeinfo.config import Config
 from codeinfo.errors import UsageError
 
 if TYPE_CHECKING:
+    from codeinfo.models.endpoints import CrossEncoderFolder, Limits, RerankEndpoint
     from codeinfo.ports import Embedder, Reranker
-    from codeinfo.providers.endpoints import CrossEncoderFolder, Limits, RerankEndpoint
 
 
 class Parts:
@@ -31,7 +31,7 @@ class Parts:
         """The configured reranker; only for those who know that there is one."""
         with self._lock:
             if self._reranker is None:
-                from codeinfo.providers import make_reranker
+                from codeinfo.models import make_reranker
 
                 self._reranker = make_reranker(self._reranker_settings())
             return self._reranker
@@ -47,19 +47,18 @@ class Parts:
         """The same for one look: an endpoint is asked once and given up after `seconds`."""
         if self._config.embedding.provider != "openai":
             return self.embedder()
-        from codeinfo.providers.endpoints import Limits
+        from codeinfo.models.endpoints import Limits
 
         return self._make_embedder(Limits(seconds, seconds, seconds, attempts=1))
 
     def _make_embedder(self, limits: Limits | None = None) -> Embedder:
         settings = self._config.embedding
         if settings.provider == "builtin":
-            from codeinfo.providers.builtin.embedder import BuiltinEmbedder
+            from codeinfo.models.builtin import BuiltinEmbedder
 
             return BuiltinEmbedder()
-        from codeinfo.providers import make_embedder
-        from codeinfo.providers.endpoints import EmbeddingEndpoint, Limits, ScriptedModel
-        from codeinfo.providers.keys import Key
+        from codeinfo.models import make_embedder
+        from codeinfo.models.endpoints import EmbeddingEndpoint, Key, Limits, ScriptedModel
 
         if settings.provider == "scripted":
             return make_embedder(ScriptedModel(settings.dimension or 256))
@@ -81,8 +80,7 @@ class Parts:
         )
 
     def _reranker_settings(self) -> RerankEndpoint | CrossEncoderFolder:
-        from codeinfo.providers.endpoints import CrossEncoderFolder, Limits, RerankEndpoint
-        from codeinfo.providers.keys import key_from_environment
+        from codeinfo.models.endpoints import CrossEncoderFolder, Limits, RerankEndpoint, key_from_environment
 
         settings = self._config.rerank
         seconds = settings.timeout_ms / 1000

@@ -31,8 +31,7 @@ from codeinfo.knowledge.trends import (
 from codeinfo.ports import CodeFile
 from codeinfo.requests.knowledge import PatternHistory, PatternReport
 from codeinfo.sources.git import GitFailed
-from codeinfo.store.code import code_facts, read_beside, write_beside
-from codeinfo.store.sqlite import SqliteStore
+from codeinfo.store.sqlite import SqliteStore, code_facts, read_beside, write_beside
 from codeinfo.types import FileKind
 
 USES_NAME = "patterns.json"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from codeinfo.agent.evidence import CHARS_PER_TOKEN
+from codeinfo.answers.evidence import CHARS_PER_TOKEN
 from codeinfo.errors import CodeInfoError
 from codeinfo.requests.integration import DaySavings, SavingsReport, SavingsRequest, ToolSavings
 from codeinfo.store.savings import SavingsStore, Tally

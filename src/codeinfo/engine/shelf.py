@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from codeinfo.collections.listing import (
+from codeinfo.collections.model import (
     CONTEXT_FILE,
+    Collection,
     add_to_context,
     read_context,
     read_user_list,
     remove_from_context,
     write_user_list,
 )
-from codeinfo.collections.model import Collection
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.private_files import open_private, private_folder, replace_private, wait_for_lock
 

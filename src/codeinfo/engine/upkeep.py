@@ -23,7 +23,7 @@ from codeinfo.ports import Embedder
 from codeinfo.requests import IndexReport, Progress
 from codeinfo.settings import IndexSettings
 from codeinfo.sources.walk import WalkSettings, walk, walked_again
-from codeinfo.store.faults import BuildDamaged, Replaced
+from codeinfo.store.database import BuildDamaged, Replaced
 from codeinfo.store.layout import IndexFolder
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.types import Skip, SourceFile, Walk

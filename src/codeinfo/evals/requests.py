@@ -6,9 +6,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from codeinfo.evals.compare import Comparison
-from codeinfo.evals.gates import Verdict
-from codeinfo.evals.metrics import Score, Summary
+from codeinfo.evals.metrics import Comparison, Score, Summary, Verdict
 from codeinfo.requests import Arg, Opt
 
 

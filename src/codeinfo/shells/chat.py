@@ -13,7 +13,7 @@ from codeinfo.shells import progress, render_answers
 from codeinfo.shells.paper import Paper, clean
 
 if TYPE_CHECKING:
-    from codeinfo.agent.loop import Progress
+    from codeinfo.answers.loop import Progress
     from codeinfo.engine import Engine
 
 PROMPT = "? "

@@ -54,7 +54,7 @@ def after(answer: answers.Answer, paper: Paper, *, trace: bool = False) -> None:
 
 
 def _statistics(answer: answers.Answer, paper: Paper) -> None:
-    from codeinfo.agent.stats import stats_block
+    from codeinfo.answers.write import stats_block
 
     paper.line()
     for line in stats_block(answer.usage, answer.took_ms).split("\n"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codeinfo.evals.evaluate import evaluate
+from codeinfo.evals.report import evaluate
 from codeinfo.evals.requests import EvalRequest
 from codeinfo.shells.operations import Operation
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from codeinfo.requests import integration as requests
 from codeinfo.requests import vectors
-from codeinfo.shells.install.run import install, uninstall
+from codeinfo.shells.install import install, uninstall
 from codeinfo.shells.operations import Operation
 
 _RENDER = "codeinfo.shells.render_integration:render"
