@@ -21,13 +21,14 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from codeinfo.models.testserver import ScriptedServer
 from msgspec import Struct
 
 from codeinfo import Config, Engine
 from codeinfo.answers.evidence import estimated_tokens
 from codeinfo.models.scripted import Reply, Request
+from codeinfo.operations.answers import Answer, AskRequest
 from codeinfo.rank.words import STOP_WORDS
-from codeinfo.requests.answers import Answer, AskRequest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from model_server import ScriptedServer

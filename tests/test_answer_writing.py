@@ -15,8 +15,8 @@ from codeinfo.answers.model import filled
 from codeinfo.answers.write import stats_block, strip_stats
 from codeinfo.errors import ProviderError
 from codeinfo.models.scripted import Reply, ScriptedLlm
+from codeinfo.operations.answers import AnswerUsage
 from codeinfo.ports import Message, ToolCall
-from codeinfo.requests.answers import AnswerUsage
 
 # --- tools --------------------------------------------------------------------------------------------------------
 

@@ -7,12 +7,13 @@ import time
 from pathlib import Path
 
 import pytest
+from codeinfo.models.testserver import EMBEDDING_MODEL, ScriptedServer, Trouble
 from model_server import EMBEDDING_MODEL, ScriptedServer, Trouble
 
 from codeinfo import Config
 from codeinfo.engine.doctor import examine
 from codeinfo.engine.parts import Parts
-from codeinfo.requests import Check, DoctorReport
+from codeinfo.operations.search import Check, DoctorReport
 from codeinfo.shells.mcp_check import server_check, with_server_checked
 
 

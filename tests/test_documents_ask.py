@@ -10,6 +10,7 @@ import anyio
 import jsonschema
 import pytest
 from answer_tools import before_writing
+from codeinfo.models.testserver import ScriptedServer
 from conftest import RunCli
 from document_tools import add
 from mcp_help import sdk_client
@@ -19,9 +20,9 @@ from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.errors import NotFound
 from codeinfo.models.scripted import Reply, Request
+from codeinfo.operations.answers import Answer, ConversationRequest, ConversationsRequest
+from codeinfo.operations.documents import DocsAskRequest
 from codeinfo.ports import ToolCall
-from codeinfo.requests.answers import Answer, ConversationRequest, ConversationsRequest
-from codeinfo.requests.documents import DocsAskRequest
 
 FOAM = "who keeps the key to the foam cabinet"
 NO_MODEL = {"llm.provider": "none", "llm.discover": "false"}

@@ -20,7 +20,7 @@ from codeinfo.engine.searching import search_roots
 from codeinfo.engine.upkeep import OTHER_MODEL, Upkeep
 from codeinfo.errors import Busy, ProviderError
 from codeinfo.models.scripted import ScriptedEmbedder
-from codeinfo.requests import SearchRequest
+from codeinfo.operations.search import SearchRequest
 from codeinfo.store.sqlite import SqliteStore
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from codeinfo.config import Config, user_folders
-from codeinfo.requests.integration import InstallRequest, UninstallRequest
+from codeinfo.operations.clients import InstallRequest, UninstallRequest
 from codeinfo.shells import install_edit
 from codeinfo.shells.install import CLIENTS, Client, Places, install, uninstall
 

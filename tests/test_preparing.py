@@ -12,7 +12,7 @@ from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.engine.preparing import prepare
 from codeinfo.models.builtin import BuiltinEmbedder
-from codeinfo.requests import IndexRequest, SearchRequest
+from codeinfo.operations.search import IndexRequest, SearchRequest
 from codeinfo.types import Hit
 
 FILES = 450  # more than are read between two looks

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from codeinfo.models.testserver import RERANK_MODEL, ScriptedServer, Trouble
 from conftest import RunCli
 from model_server import RERANK_MODEL, ScriptedServer, Trouble
 from rerank_tools import make_cross_encoder
@@ -16,7 +17,7 @@ from rerank_tools import make_cross_encoder
 from codeinfo import Config, Engine, SearchRequest, SearchResult
 from codeinfo.engine.reranking import CLEAR, FEW
 from codeinfo.models.rerank import sigmoid
-from codeinfo.requests import DoctorRequest
+from codeinfo.operations.search import DoctorRequest
 
 # Stop words mean nothing to the search and count for the scripted reranker, so that the two of them disagree.
 QUERY = "where are the settings of a harbour"

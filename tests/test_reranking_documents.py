@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
+from codeinfo.models.testserver import RERANK_MODEL, ScriptedServer, Trouble
 from conftest import RunCli
 from document_tools import add
 from mcp_help import sdk_client
@@ -17,7 +18,7 @@ from web_tools import client, index
 
 from codeinfo import Config, Engine
 from codeinfo.engine.document_search import NO_RERANKER
-from codeinfo.requests.documents import DocsSearchRequest, DocsSearchResponse, DocumentSearch
+from codeinfo.operations.documents import DocsSearchRequest, DocsSearchResponse, DocumentSearch
 
 # Words that mean nothing to the search and count for the scripted reranker.
 QUERY = "where are the tides of a harbour"

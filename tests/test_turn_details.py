@@ -8,7 +8,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from codeinfo.requests.answers import AnswerUsage, Citation, GradedItem, Round, ToolUse, Turn
+from codeinfo.operations.answers import AnswerUsage, Citation, GradedItem, Round, ToolUse, Turn
 from codeinfo.store.conversations import MALFORMED, MIGRATIONS, MOST_DETAIL_CHARS, ConversationStore
 from codeinfo.types import Distance, Dropped
 

@@ -17,8 +17,8 @@ from msgspec import Struct, field
 from codeinfo.answers.evidence import Evidence, Gate, Item, shown
 from codeinfo.config import parse_toml
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
+from codeinfo.operations.answers import Agent, AgentCommand, ToolUse
 from codeinfo.ports import ToolCall, ToolSpec
-from codeinfo.requests.answers import Agent, AgentCommand, ToolUse
 from codeinfo.types import SearchResult
 
 Search = Callable[[str], SearchResult]

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from codeinfo.operations.answers import Answer, AnswerUsage, Citation, GradedItem
 from codeinfo.rank.focus import Finder, focus
 from codeinfo.rank.policy import PolicyItem, PolicyResult, PolicySettings, apply_policy
 from codeinfo.rank.words import EXPANSIONS
-from codeinfo.requests.answers import Answer, AnswerUsage, Citation, GradedItem
 from codeinfo.tokens import stem, terms
 from codeinfo.types import Distance, Dropped, FileKind, Hit, Quality, SearchResult
 

@@ -12,11 +12,12 @@ from msgspec.structs import replace
 from codeinfo.answers.agents import Toolbox, ToolFunctions
 from codeinfo.answers.conversation import searched_for
 from codeinfo.answers.evidence import Evidence, Gate, Item, estimated_tokens, fence, finder_of, focused, payload, quoted
+from codeinfo.answers.loop import UNGRADED_UP_TO, grade
 from codeinfo.answers.model import Budget, Model, Spent, filled
 from codeinfo.answers.write import Emit, Written, write
+from codeinfo.operations.answers import Answer, Round, ToolUse, Trace
 from codeinfo.ports import Message
 from codeinfo.rank.focus import Finder
-from codeinfo.requests.answers import Answer, Round, ToolUse, Trace
 from codeinfo.settings import AnswerSettings
 
 ENOUGH = 0.7  # average grade from which the answer is written

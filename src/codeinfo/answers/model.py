@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from codeinfo.answers.evidence import estimated_tokens
 from codeinfo.errors import ProviderError
+from codeinfo.operations.answers import AnswerUsage
 from codeinfo.ports import Delta, Llm, Message, ToolSpec, Usage
-from codeinfo.requests.answers import AnswerUsage
 
 
 class Spent(Exception):

@@ -15,8 +15,8 @@ from codeinfo.answers.cite import CitationChecker, claims
 from codeinfo.answers.evidence import Item, shown
 from codeinfo.answers.model import LiveFilter, Model, Spent, filled, prompt
 from codeinfo.errors import ProviderError
+from codeinfo.operations.answers import AnswerUsage
 from codeinfo.ports import Delta, Message, ToolCall, ToolSpec
-from codeinfo.requests.answers import AnswerUsage
 
 TITLE = "LLM Usage Stats"
 _LABELS = ("API Calls", "Tokens", "Time", "Evidence", "Model", "Cost")

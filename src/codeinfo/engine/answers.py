@@ -18,8 +18,7 @@ from codeinfo.answers.model import Budget, Metered, Model
 from codeinfo.engine.lookup import CodeLookup, Lookup
 from codeinfo.engine.models import Chosen, choose, list_providers, unavailable
 from codeinfo.errors import CodeInfoError, ProviderError, UsageError
-from codeinfo.rank.policy import PolicySettings
-from codeinfo.requests.answers import (
+from codeinfo.operations.answers import (
     AgentList,
     AgentRun,
     AgentRunRequest,
@@ -42,7 +41,8 @@ from codeinfo.requests.answers import (
     Trace,
     Turn,
 )
-from codeinfo.requests.documents import DocsAskRequest
+from codeinfo.operations.documents import DocsAskRequest
+from codeinfo.rank.policy import PolicySettings
 from codeinfo.store.conversations import ConversationStore
 
 if TYPE_CHECKING:

@@ -15,18 +15,14 @@ from codeinfo.evals import datasets, run
 from codeinfo.evals.datasets import Dataset, Query
 from codeinfo.evals.metrics import (
     Answer,
-    Change,
-    Comparison,
-    Score,
-    Summary,
     compare,
     judge,
     parse_gates,
     score,
     summarise,
 )
-from codeinfo.evals.requests import EvalReport, EvalRequest, Group, Outcome
-from codeinfo.requests import Progress
+from codeinfo.operations.base import Progress
+from codeinfo.operations.evaluation import Change, Comparison, EvalReport, EvalRequest, Group, Outcome, Score, Summary
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine

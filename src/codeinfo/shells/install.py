@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from codeinfo.config import Config, user_folders
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
+from codeinfo.operations.clients import FileChange, InstallReport, InstallRequest, UninstallRequest
 from codeinfo.private_files import private_folder, replace_private
-from codeinfo.requests.integration import FileChange, InstallReport, InstallRequest, UninstallRequest
 from codeinfo.shells import install_edit
 
 SERVER = "codeinfo"

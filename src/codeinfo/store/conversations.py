@@ -24,8 +24,7 @@ import apsw
 
 from codeinfo.errors import Busy, CodeInfoError, IndexDamaged, IndexTooNew, NotFound, OutOfSpace, UsageError
 from codeinfo.jsonable import jsonable
-from codeinfo.private_files import open_private, private_folder, touch_private, wait_for_lock
-from codeinfo.requests.answers import (
+from codeinfo.operations.answers import (
     AnswerUsage,
     Citation,
     Conversation,
@@ -36,6 +35,8 @@ from codeinfo.requests.answers import (
     ToolUse,
     Turn,
 )
+from codeinfo.private_files import open_private, private_folder, touch_private, wait_for_lock
+from codeinfo.store.conversations import COLUMNS, MIGRATIONS, conversation_of, excerpt_around, turn_of, within_bounds
 from codeinfo.store.database import transaction
 from codeinfo.types import Distance, Dropped
 
