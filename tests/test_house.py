@@ -32,7 +32,7 @@ LEVELS = (
     ("search", "enrich", "index", "store", "providers", "collections"),
     ("agent",),
     ("engine",),
-    ("evals",),
+    ("serve", "evals"),
     ("shells",),
     ("__init__", "__main__"),
 )

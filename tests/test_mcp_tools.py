@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_help import Lines, lines, sdk_client
 
 from codeinfo.shells.mcp_budget import fitted, size
-from codeinfo.shells.mcp_tools import SETS, chosen_tools
+from codeinfo.shells.mcp_catalog import SETS, chosen_tools
 from codeinfo.shells.operations import operation, operation_names
 
 CODE = '''"""Headers."""
