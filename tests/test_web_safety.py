@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 from web_tools import HOST, PORT, TOKEN, client, index, served, token
 
 from codeinfo.errors import UsageError
+from codeinfo.operations import operation, operation_names
 from codeinfo.serve.auth import (
     CSP,
     MAX_BODY_BYTES,
@@ -27,7 +28,6 @@ from codeinfo.serve.auth import (
     set_cookie,
 )
 from codeinfo.shells.http_views import code_lines, markdown_html
-from codeinfo.shells.operations import operation, operation_names
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from codeinfo.agent.conversation import title_of
 from codeinfo.errors import Busy, CodeInfoError, NotFound
-from codeinfo.requests.answers import AgentRunRequest, Answer, AskRequest
+from codeinfo.operations.answers import AgentRunRequest, Answer, AskRequest
 from codeinfo.serve.dispatch import Call
 
 if TYPE_CHECKING:

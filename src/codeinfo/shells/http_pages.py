@@ -18,10 +18,10 @@ from starlette.exceptions import HTTPException
 
 from codeinfo import __version__
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
-from codeinfo.requests import DoctorRequest, SearchRequest, StatusRequest
-from codeinfo.requests import answers as requests
-from codeinfo.requests import code as code_requests
-from codeinfo.requests.knowledge import MemoryListRequest, PatternsRequest
+from codeinfo.operations import answers as requests
+from codeinfo.operations import code as code_requests
+from codeinfo.operations.knowledge import MemoryListRequest, PatternsRequest
+from codeinfo.operations.search import DoctorRequest, SearchRequest, StatusRequest
 from codeinfo.serve.runs import AnswerRun
 from codeinfo.shells.http_chat import AGENT, CHAT, agent_request, ask_request
 from codeinfo.shells.http_errors import json_response, not_routed, status_of

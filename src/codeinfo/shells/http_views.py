@@ -17,10 +17,10 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from codeinfo.knowledge.decay import HALF_LIFE_DAYS, STALE_BELOW
+from codeinfo.operations.answers import Citation, GradedItem, Turn
+from codeinfo.operations.code import CodeMap, MapArea, MapFile
+from codeinfo.operations.knowledge import PatternHistory
 from codeinfo.rank.policy import PolicyItem, PolicySettings, apply_policy, numeric
-from codeinfo.requests.answers import Citation, GradedItem, Turn
-from codeinfo.requests.code import CodeMap, MapArea, MapFile
-from codeinfo.requests.knowledge import PatternHistory
 from codeinfo.shells.paper import counted
 
 _NO_CUT = 10**9

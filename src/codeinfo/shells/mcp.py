@@ -26,6 +26,7 @@ from msgspec import Struct
 from codeinfo import __version__
 from codeinfo.config import Config
 from codeinfo.errors import CodeInfoError, environment_error
+from codeinfo.operations import operation
 from codeinfo.serve.dispatch import Call
 from codeinfo.serve.shutdown import end_by_deadline
 from codeinfo.shells.cli_errors import tell
@@ -34,7 +35,6 @@ from codeinfo.shells.mcp_catalog import chosen_tools
 from codeinfo.shells.mcp_context import CONTEXT_URI, PROMPTS, PromptRow, codebase_context
 from codeinfo.shells.mcp_stdio import stdio
 from codeinfo.shells.mcp_tools import Tool
-from codeinfo.shells.operations import operation
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

@@ -190,7 +190,7 @@ class Hub:
         folder = os.path.expanduser(name)
         if os.path.isdir(folder):
             return os.path.abspath(folder)
-        from codeinfo.requests.vectors import ProjectsRequest
+        from codeinfo.operations.clients import ProjectsRequest
 
         projects = engine.projects(ProjectsRequest()).projects
         found = [project.root for project in projects if name in (project.name, project.root)]

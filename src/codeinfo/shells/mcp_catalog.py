@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from codeinfo import requests
 from codeinfo.errors import UsageError
-from codeinfo.requests import answers, code, documents, knowledge, vectors
+from codeinfo.operations import answers, clients, code, documents, knowledge, operation, operation_names, search
 from codeinfo.shells import mcp_shapes as shapes
 from codeinfo.shells.mcp_schema import Input, inputs_of
 from codeinfo.shells.mcp_tools import Tool, Values, direct, placed, plain_tool
-from codeinfo.shells.operations import operation, operation_names
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
@@ -40,31 +38,31 @@ _FILTERS = Input(
     "object",
     fields=tuple(
         item
-        for item in inputs_of(requests.SearchRequest)
+        for item in inputs_of(search.SearchRequest)
         if item.name in ("languages", "globs", "kinds", "symbol_kinds", "changed_since")
     ),
 )
 _PURPOSES = ("explore", "edit", "refactor", "migrate")
 
 
-def _search_request(values: Values, project: str) -> requests.SearchRequest:
+def _search_request(values: Values, project: str) -> search.SearchRequest:
     purpose = values.get("intent", "explore")
-    return requests.SearchRequest(
+    return search.SearchRequest(
         values["query"],
         limit=values.get("limit", 10),
         purpose="" if purpose == "explore" else purpose,
         context=True,
         **values.get("filters", {}),
-        **placed(requests.SearchRequest, "paths", project),
+        **placed(search.SearchRequest, "paths", project),
     )
 
 
-def _plain_search(request: requests.SearchRequest) -> requests.SearchRequest | None:
+def _plain_search(request: search.SearchRequest) -> search.SearchRequest | None:
     """Without a look at the files, which a card and a revision of git need."""
     return replace(request, refresh=False) if not request.purpose and not request.changed_since else None
 
 
-def _status_and_progress(engine: Engine, request: requests.StatusRequest, call: Call) -> Any:
+def _status_and_progress(engine: Engine, request: search.StatusRequest, call: Call) -> Any:
     return engine.status(request), engine.indexing(request.paths[0])
 
 
@@ -122,7 +120,7 @@ SEARCH_TOOLS: tuple[Tool, ...] = (
         sets=("search",),
         description="Whether the project is indexed and up to date, and how far a running indexing is.",
         inputs=(),
-        request=lambda values, project: requests.StatusRequest(**placed(requests.StatusRequest, "paths", project)),
+        request=lambda values, project: search.StatusRequest(**placed(search.StatusRequest, "paths", project)),
         result=shapes.IndexingStatus,
         shape=shapes.indexing_status,
         perform=_status_and_progress,
@@ -131,7 +129,7 @@ SEARCH_TOOLS: tuple[Tool, ...] = (
         "refresh_index",
         "index",
         ("search",),
-        requests.IndexRequest,
+        search.IndexRequest,
         "Bring the index up to date and wait until it is. Searches do this by themselves; use it to index a project "
         "to its end, or with full after something seems wrong.",
         folder="paths",
@@ -492,8 +490,8 @@ DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
             Input("repository", "Only this repository: its name or path; all unless named."),
             Input("limit", "At most this many results, 1 to 20.", "int", 5),  # what is outside is clamped
         ),
-        request=lambda values, project: vectors.VectorSearchRequest(**values),
-        result=vectors.VectorSearchResult,
+        request=lambda values, project: clients.VectorSearchRequest(**values),
+        result=clients.VectorSearchResult,
         codes=_VECTOR_CODES,
         files=lambda result, root: (file.hostPath for file in result.files),
         project=None,
@@ -502,7 +500,7 @@ DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
         "ListIngestedRepositories",
         "projects",
         ("compat",),
-        vectors.ProjectsRequest,
+        clients.ProjectsRequest,
         "The indexed repositories.",
         folder="",
         only=(),
@@ -516,7 +514,7 @@ DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
         description="Bring the index of a repository up to date.",
         inputs=(),
         project=Input("sourceId", "The repository: its name or folder.", required=True),
-        request=lambda values, project: requests.IndexRequest((project,)),
+        request=lambda values, project: search.IndexRequest((project,)),
         result=shapes.Reingested,
         shape=shapes.reingested,
         nulls=True,

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from codeinfo.jsonable import PLAIN, jsonable
-from codeinfo.requests.documents import DocsSearchResponse, DocumentHit
+from codeinfo.operations.documents import DocsSearchResponse, DocumentHit
 
 if TYPE_CHECKING:
-    from codeinfo.requests import IndexResponse, StatusReport
-    from codeinfo.requests.answers import AgentList, AgentRun, Answer
-    from codeinfo.requests.code import ReferenceReport
-    from codeinfo.requests.knowledge import MemoryList
+    from codeinfo.operations.answers import AgentList, AgentRun, Answer
+    from codeinfo.operations.code import ReferenceReport
+    from codeinfo.operations.knowledge import MemoryList
+    from codeinfo.operations.search import IndexResponse, StatusReport
     from codeinfo.types import Card, Hit, RelatedMemory, SearchResult
 
 
