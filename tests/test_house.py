@@ -29,7 +29,7 @@ LEVELS = (
     ("requests", "jsonable", "private_files", "settings", "ports", "tokens", "globs"),
     ("config",),
     ("rank", "graph", "knowledge", "sources"),
-    ("search", "enrich", "index", "store", "providers", "collections"),
+    ("search", "index", "store", "providers", "collections"),
     ("agent",),
     ("engine",),
     ("evals",),

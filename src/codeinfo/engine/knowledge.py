@@ -15,8 +15,8 @@ from codeinfo.engine.hints import Hints, hints_version, read_hints
 from codeinfo.engine.history import History
 from codeinfo.engine.memories import Memories
 from codeinfo.engine.upkeep import Upkeep
-from codeinfo.enrich import enriched
 from codeinfo.errors import NotFound
+from codeinfo.knowledge.context import enriched
 from codeinfo.knowledge.memory import described
 from codeinfo.requests import Progress, SearchRequest
 from codeinfo.sources.files import read_regular
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from codeinfo.engine.facade import Engine
     from codeinfo.engine.pattern_state import PatternState
     from codeinfo.requests import knowledge as requests
+
 
 ProgressSink = Callable[[Progress], None]
 MAX_IMPORT_BYTES = 10_000_000
