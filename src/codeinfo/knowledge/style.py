@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from codeinfo.knowledge.style import Entry, ini_entries, json_entries, xml_entries, yaml_entries
 from codeinfo.operations.knowledge import StyleRule
 from codeinfo.tokens import terms
 
