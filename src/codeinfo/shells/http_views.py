@@ -16,7 +16,7 @@ from markdown_it.token import Token
 from markupsafe import Markup
 from msgspec import Struct
 
-from codeinfo.knowledge.decay import HALF_LIFE_DAYS, STALE_BELOW
+from codeinfo.knowledge.memory import HALF_LIFE_DAYS, STALE_BELOW
 from codeinfo.operations.answers import Citation, GradedItem, Turn
 from codeinfo.operations.code import CodeMap, MapArea, MapFile
 from codeinfo.operations.knowledge import PatternHistory
