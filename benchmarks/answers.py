@@ -21,7 +21,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from codeinfo.models.testserver import ScriptedServer
 from msgspec import Struct
 
 from codeinfo import Config, Engine

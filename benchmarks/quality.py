@@ -37,7 +37,7 @@ from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.evals import datasets
 from codeinfo.evals.datasets import Dataset, Query
-from codeinfo.evals.metrics import METRIC, Answer, Comparison, Score, Summary, Verdict, compare, judge, score, summarise
+from codeinfo.evals.metrics import METRIC, Answer, compare, judge, score, summarise
 from codeinfo.evals.report import aligned, formatted, scores_of
 from codeinfo.evals.run import read_results, run
 from codeinfo.operations.evaluation import Comparison, Score, Summary, Verdict

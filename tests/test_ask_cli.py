@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 from answer_tools import ACCOUNT, ANSWER, before_writing
-from codeinfo.models.testserver import ScriptedServer, Trouble, endless_tool_calls
 from model_server import ScriptedServer, Trouble, endless_tool_calls
 
 from codeinfo.config import Config

@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 
 import pytest
-from codeinfo.models.testserver import EMBEDDING_MODEL, ScriptedServer, Trouble
 from model_server import EMBEDDING_MODEL, ScriptedServer, Trouble
 
 from codeinfo import Config

@@ -10,7 +10,6 @@ import anyio
 import jsonschema
 import pytest
 from answer_tools import before_writing
-from codeinfo.models.testserver import ScriptedServer
 from conftest import RunCli
 from document_tools import add
 from mcp_help import sdk_client

@@ -13,7 +13,7 @@ import pytest
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.evals import datasets, report, run
 from codeinfo.evals.datasets import Dataset, Query, Target
-from codeinfo.evals.metrics import Answer, Found, Score, compare, judge, parse_gates, percentile, score, summarise
+from codeinfo.evals.metrics import Answer, Found, compare, judge, parse_gates, percentile, score, summarise
 from codeinfo.evals.report import Point, chart
 from codeinfo.operations.evaluation import Score
 

@@ -28,10 +28,10 @@ LEVELS = (
     ("operations", "jsonable", "private_files", "settings", "ports", "tokens", "globs"),
     ("config",),
     ("rank", "graph", "knowledge", "sources"),
-    ("search", "enrich", "index", "store", "models", "collections"),
+    ("search", "index", "store", "models", "collections"),
     ("answers",),
     ("engine",),
-    ("evals",),
+    ("serve", "evals"),
     ("shells",),
     ("__init__", "__main__"),
 )

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from codeinfo.models.testserver import RERANK_MODEL, ScriptedServer, Trouble
 from conftest import RunCli
 from model_server import RERANK_MODEL, ScriptedServer, Trouble
 from rerank_tools import make_cross_encoder

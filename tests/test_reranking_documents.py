@@ -9,7 +9,6 @@ from typing import Any
 
 import anyio
 import pytest
-from codeinfo.models.testserver import RERANK_MODEL, ScriptedServer, Trouble
 from conftest import RunCli
 from document_tools import add
 from mcp_help import sdk_client

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from codeinfo.answers.agents import Toolbox, ToolFunctions
 from codeinfo.answers.conversation import searched_for
 from codeinfo.answers.evidence import Evidence, Gate, Item, estimated_tokens, fence, finder_of, focused, payload, quoted
-from codeinfo.answers.loop import UNGRADED_UP_TO, grade
 from codeinfo.answers.model import Budget, Model, Spent, filled
 from codeinfo.answers.write import Emit, Written, write
 from codeinfo.operations.answers import Answer, Round, ToolUse, Trace

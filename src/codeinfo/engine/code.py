@@ -24,7 +24,6 @@ from codeinfo.graph.model import Graph
 from codeinfo.graph.resolve import Resolver
 from codeinfo.operations import code as requests
 from codeinfo.operations.base import Progress
-from codeinfo.operations.search import Progress
 from codeinfo.ports import CodeFacts
 from codeinfo.store.sqlite import code_facts
 from codeinfo.types import Hit

@@ -36,7 +36,6 @@ from codeinfo.operations.answers import (
     Turn,
 )
 from codeinfo.private_files import open_private, private_folder, touch_private, wait_for_lock
-from codeinfo.store.conversations import COLUMNS, MIGRATIONS, conversation_of, excerpt_around, turn_of, within_bounds
 from codeinfo.store.database import transaction
 from codeinfo.types import Distance, Dropped
 
