@@ -32,6 +32,7 @@ LEVELS = (
     ("search", "enrich", "index", "store", "providers", "collections"),
     ("agent",),
     ("engine",),
+    ("serve",),
     ("evals",),
     ("shells",),
     ("__init__", "__main__"),
@@ -39,7 +40,7 @@ LEVELS = (
 ALSO = {("shells", "__init__")}  # the version is kept there
 
 # Only the engine puts stores and providers together with the rest.
-LOADED_BY = {"store": {"engine"}, "providers": {"engine"}}
+LOADED_BY = {"store": {"engine", "serve"}, "providers": {"engine"}}
 
 HOMES = {
     "apsw": "store",

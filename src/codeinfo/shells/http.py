@@ -24,8 +24,8 @@ from starlette.routing import Route
 from codeinfo import __version__
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.engine.ingest import Ingest
 from codeinfo.errors import UsageError
+from codeinfo.serve.index_queue import IndexQueue
 from codeinfo.shells import http_contract, http_operations
 from codeinfo.shells.http_chat import chat_router
 from codeinfo.shells.http_connections import (
@@ -103,7 +103,7 @@ def _state(config: Config, allowed: tuple[Path, ...]) -> State:
     here = Path.cwd().resolve()
     return State(
         engine=engine,
-        ingest=Ingest(engine, bell.ring),
+        ingest=IndexQueue(engine, bell.ring),
         runs=Runs(engine),
         logs=LogLines(),
         allowed=tuple(folder.resolve() for folder in allowed) or (here,),

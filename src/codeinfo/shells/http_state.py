@@ -23,7 +23,7 @@ from codeinfo.shells.mcp_calls import Call
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
-    from codeinfo.engine.ingest import Ingest
+    from codeinfo.serve.index_queue import IndexQueue
     from codeinfo.shells.http_runs import Runs
 
 THREADS = 8  # requests worked on at once
@@ -60,7 +60,7 @@ class State(Struct):
     """`allowed` are the folders below which projects may be added."""
 
     engine: Engine
-    ingest: Ingest
+    ingest: IndexQueue
     runs: Runs
     logs: LogLines
     allowed: tuple[Path, ...]
