@@ -11,8 +11,8 @@ import pytest
 from codeinfo import Config
 from codeinfo.engine.maintenance import examine
 from codeinfo.engine.models import Models
+from codeinfo.operations.search import Check, DoctorReport
 from codeinfo.providers.testserver import EMBEDDING_MODEL, ScriptedServer, Trouble
-from codeinfo.requests import Check, DoctorReport
 from codeinfo.shells.mcp_check import server_check, with_server_checked
 
 

@@ -29,8 +29,8 @@ from codeinfo.collections.model import Collection, Kind, is_archive
 from codeinfo.collections.package import MAX_PACKED_BYTES, pack, unpack
 from codeinfo.engine.documents import CollectionManager
 from codeinfo.errors import NotFound, UsageError
+from codeinfo.operations.documents import DocsPackRequest, DocsPackResponse
 from codeinfo.private_files import open_private, private_folder, replace_private, wait_for_lock, write_private
-from codeinfo.requests.documents import DocsPackRequest, DocsPackResponse
 from codeinfo.sources.documents.formats import document_language
 from codeinfo.sources.read import load
 from codeinfo.types import Skip

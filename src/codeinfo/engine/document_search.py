@@ -22,11 +22,8 @@ from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.search import OFF, Relevance, Reranking, best_first
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.index.passages import CRUMB
-from codeinfo.ports import ChunkRow, Embedder
-from codeinfo.rank.joined import Joined, Part
-from codeinfo.rank.words import STOP_WORDS
-from codeinfo.requests import Progress
-from codeinfo.requests.documents import (
+from codeinfo.operations.base import Progress
+from codeinfo.operations.documents import (
     MAX_QUERIES,
     DocsOutlineRequest,
     DocsOutlineResponse,
@@ -41,6 +38,9 @@ from codeinfo.requests.documents import (
     OutlineEntry,
     RelatedDocument,
 )
+from codeinfo.ports import ChunkRow, Embedder
+from codeinfo.rank.joined import Joined, Part
+from codeinfo.rank.words import STOP_WORDS
 from codeinfo.search import SearchOptions, search
 from codeinfo.store.code import code_facts
 from codeinfo.store.sqlite import SqliteStore

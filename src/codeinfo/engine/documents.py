@@ -20,9 +20,8 @@ from codeinfo.engine.index_manager import IndexManager, healed
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.globs import match_globs
 from codeinfo.index.line import Changes
-from codeinfo.ports import Embedder
-from codeinfo.requests import Progress
-from codeinfo.requests.documents import (
+from codeinfo.operations.base import Progress
+from codeinfo.operations.documents import (
     CollectionInfo,
     DocsAddRequest,
     DocsListRequest,
@@ -46,6 +45,7 @@ from codeinfo.requests.documents import (
     SyncReport,
     SyncResponse,
 )
+from codeinfo.ports import Embedder
 from codeinfo.sources.documents.formats import document_language, missing_library
 from codeinfo.sources.read import load
 from codeinfo.sources.walk import WalkSettings, check_root, walk

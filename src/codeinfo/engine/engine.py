@@ -13,7 +13,8 @@ from codeinfo.engine.index_manager import Fresh, IndexManager, healed, is_comple
 from codeinfo.engine.models import Models
 from codeinfo.errors import Busy, IndexDamaged, NotFound, OutOfSpace, UsageError
 from codeinfo.index.spares import Spares
-from codeinfo.requests import (
+from codeinfo.operations.base import Progress
+from codeinfo.operations.search import (
     Cleared,
     ClearReport,
     ClearRequest,
@@ -22,7 +23,6 @@ from codeinfo.requests import (
     IndexRequest,
     IndexResponse,
     IndexStatus,
-    Progress,
     SearchRequest,
     SimilarRequest,
     StatusReport,
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from codeinfo.engine.lasting import Lasting
     from codeinfo.engine.maintenance import Savings
     from codeinfo.engine.search import Opened, Reranking
+    from codeinfo.operations.clients import ProjectsRequest, ProjectsResult, VectorSearchRequest, VectorSearchResult
     from codeinfo.ports import Embedder
-    from codeinfo.requests.vectors import ProjectsRequest, ProjectsResult, VectorSearchRequest, VectorSearchResult
 
 
 ProgressSink = Callable[[Progress], None]

@@ -20,9 +20,10 @@ from codeinfo.engine.history import MOST_INDEXED, History
 from codeinfo.errors import IndexDamaged
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.line import Changes, compare
+from codeinfo.operations.base import Progress
+from codeinfo.operations.search import IndexReport, Progress
 from codeinfo.ports import Embedder
 from codeinfo.rank.commits import index_commits
-from codeinfo.requests import IndexReport, Progress
 from codeinfo.settings import IndexSettings
 from codeinfo.sources.git import GitFailed
 from codeinfo.sources.walk import WalkSettings, walk, walked_again

@@ -19,11 +19,11 @@ from codeinfo.engine.index_manager import IndexManager
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.index.passages import CRUMB
 from codeinfo.jsonable import dumps
+from codeinfo.operations.answers import Citation
+from codeinfo.operations.code import RefsRequest
+from codeinfo.operations.documents import DocsAskRequest, DocsSearchRequest, DocumentHit
+from codeinfo.operations.search import SearchRequest
 from codeinfo.rank.query import read_query
-from codeinfo.requests import SearchRequest
-from codeinfo.requests.answers import Citation
-from codeinfo.requests.code import RefsRequest
-from codeinfo.requests.documents import DocsAskRequest, DocsSearchRequest, DocumentHit
 from codeinfo.sources.read import read_text
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.tokens import stem, terms

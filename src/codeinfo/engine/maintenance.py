@@ -19,9 +19,9 @@ from codeinfo.config import Config
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.models import Models
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound
+from codeinfo.operations.clients import DaySavings, SavingsReport, SavingsRequest, ToolSavings
+from codeinfo.operations.search import Check, DoctorReport, WhyReport
 from codeinfo.private_files import private_folder
-from codeinfo.requests import Check, DoctorReport, WhyReport
-from codeinfo.requests.integration import DaySavings, SavingsReport, SavingsRequest, ToolSavings
 from codeinfo.sources.walk import why
 from codeinfo.store.savings import SavingsStore, Tally
 from codeinfo.types import ManifestRow

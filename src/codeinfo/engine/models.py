@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from codeinfo.config import Config
 from codeinfo.errors import NotFound, ProviderError, UsageError
-from codeinfo.requests.answers import Provider, ProviderList
+from codeinfo.operations.answers import Provider, ProviderList
 
 if TYPE_CHECKING:
     from codeinfo.ports import Embedder, Llm, Reranker

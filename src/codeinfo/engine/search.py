@@ -19,12 +19,7 @@ from numpy.typing import NDArray
 from codeinfo.engine.index_manager import IndexManager, is_complete
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound, ProviderError, UsageError
 from codeinfo.globs import match_globs
-from codeinfo.ports import Embedder, Reranker, Snapshot
-from codeinfo.rank.joined import Joined, Part, joined
-from codeinfo.rank.meaning import squared_l2
-from codeinfo.rank.policy import PolicyItem, PolicySettings, apply_policy, best_distance
-from codeinfo.requests import SearchRequest, SimilarRequest
-from codeinfo.requests.vectors import (
+from codeinfo.operations.clients import (
     Project,
     ProjectsResult,
     VectorFile,
@@ -32,6 +27,11 @@ from codeinfo.requests.vectors import (
     VectorSearchRequest,
     VectorSearchResult,
 )
+from codeinfo.operations.search import SearchRequest, SimilarRequest
+from codeinfo.ports import Embedder, Reranker, Snapshot
+from codeinfo.rank.joined import Joined, Part, joined
+from codeinfo.rank.meaning import squared_l2
+from codeinfo.rank.policy import PolicyItem, PolicySettings, apply_policy, best_distance
 from codeinfo.search import EXPLAINED_DROPS, SMALLEST_EXCERPT, SearchOptions, search
 from codeinfo.settings import RerankSettings, RetrievalSettings
 from codeinfo.store.layout import indexed_roots
