@@ -28,7 +28,7 @@ LEVELS = (
     ("operations", "jsonable", "private_files", "settings", "ports", "tokens", "globs"),
     ("config",),
     ("rank", "graph", "knowledge", "sources"),
-    ("search", "enrich", "index", "store", "providers", "collections"),
+    ("search", "index", "store", "providers", "collections"),
     ("agent",),
     ("engine",),
     ("serve",),

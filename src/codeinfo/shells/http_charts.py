@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from codeinfo.knowledge.decay import HALF_LIFE_DAYS, STALE_BELOW
+from codeinfo.knowledge.memory import HALF_LIFE_DAYS, STALE_BELOW
 from codeinfo.operations.knowledge import PatternHistory
 from codeinfo.shells.paper import counted
 
