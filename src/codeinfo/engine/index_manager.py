@@ -21,7 +21,7 @@ from codeinfo.errors import IndexDamaged
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.line import Changes, compare
 from codeinfo.operations.base import Progress
-from codeinfo.operations.search import IndexReport, Progress
+from codeinfo.operations.search import IndexReport
 from codeinfo.ports import Embedder
 from codeinfo.rank.commits import index_commits
 from codeinfo.settings import IndexSettings
