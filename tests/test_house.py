@@ -27,7 +27,7 @@ LEVELS = (
     ("frozen", "kept"),
     ("types", "errors"),
     ("requests", "jsonable", "private_files", "settings", "ports", "tokens", "globs"),
-    ("config",),
+    ("config", "languages"),
     ("rank", "graph", "knowledge", "sources"),
     ("search", "enrich", "index", "store", "providers", "collections"),
     ("agent",),
