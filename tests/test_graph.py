@@ -17,7 +17,7 @@ from codeinfo.graph.model import Graph, dumps, loads
 from codeinfo.graph.rank import centrality
 from codeinfo.graph.reach import components, cycles, impact
 from codeinfo.languages.tree import FileFacts
-from codeinfo.requests.code import CyclesRequest, HotspotsRequest, ImpactRequest, ImportsRequest, MapRequest
+from codeinfo.operations.code import CyclesRequest, HotspotsRequest, ImpactRequest, ImportsRequest, MapRequest
 
 SOURCES = {
     "app/__init__.py": "",

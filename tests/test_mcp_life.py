@@ -238,7 +238,7 @@ def test_savings_are_counted_by_day_and_tool(tmp_path: Path) -> None:
     from datetime import UTC, datetime
 
     from codeinfo.engine.savings import Savings
-    from codeinfo.requests.integration import SavingsRequest
+    from codeinfo.operations.clients import SavingsRequest
 
     day = [datetime(2026, 3, 1, 12, tzinfo=UTC)]
     (tmp_path / "long.py").write_text("x" * 4000)
@@ -263,7 +263,7 @@ def test_cancelling_hangs_up_on_a_silent_model(tmp_path: Path) -> None:
     import socket
     import threading
 
-    from codeinfo.requests.answers import ConversationsRequest
+    from codeinfo.operations.answers import ConversationsRequest
     from codeinfo.shells.mcp_calls import Call, Hub
     from codeinfo.shells.mcp_tools import chosen_tools
 

@@ -16,7 +16,7 @@ from codeinfo.knowledge import memory_file
 from codeinfo.knowledge.decay import confidence, is_stale, iso_of
 from codeinfo.knowledge.git_memories import from_log
 from codeinfo.knowledge.memory import Memory, make, related
-from codeinfo.requests.knowledge import (
+from codeinfo.operations.knowledge import (
     MemoryExportRequest,
     MemoryImportRequest,
     MemoryListRequest,

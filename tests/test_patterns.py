@@ -19,7 +19,7 @@ from codeinfo.knowledge.needles import Needles
 from codeinfo.knowledge.own_patterns import own_detectors
 from codeinfo.knowledge.patterns import guidance
 from codeinfo.knowledge.trends import trend
-from codeinfo.requests.knowledge import PATTERN_CATEGORIES, PatternHistory, PatternReport, PatternsRequest
+from codeinfo.operations.knowledge import PATTERN_CATEGORIES, PatternHistory, PatternReport, PatternsRequest
 
 LANGUAGE = {"javascript": "typescript"}
 

@@ -11,7 +11,7 @@ from codeinfo import Config, Engine
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.index.references import pack_code
 from codeinfo.index.uses import UsedNames, references_to, unpacked
-from codeinfo.requests.code import (
+from codeinfo.operations.code import (
     CallsRequest,
     DefsRequest,
     RefsRequest,

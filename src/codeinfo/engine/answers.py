@@ -21,8 +21,7 @@ from codeinfo.agent.profiles import ALL_TOOLS, BUNDLED, Profile, list_agents, lo
 from codeinfo.engine.lookup import CodeLookup, Lookup
 from codeinfo.engine.models import Chosen, choose, list_providers, unavailable
 from codeinfo.errors import CodeInfoError, ProviderError, UsageError
-from codeinfo.rank.policy import PolicySettings
-from codeinfo.requests.answers import (
+from codeinfo.operations.answers import (
     AgentList,
     AgentRun,
     AgentRunRequest,
@@ -45,7 +44,8 @@ from codeinfo.requests.answers import (
     Trace,
     Turn,
 )
-from codeinfo.requests.documents import DocsAskRequest
+from codeinfo.operations.documents import DocsAskRequest
+from codeinfo.rank.policy import PolicySettings
 from codeinfo.store.conversations import ConversationStore
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from codeinfo.engine.upkeep import Upkeep
 from codeinfo.knowledge import metadata as facts
 from codeinfo.knowledge.style import is_style_file, style_rules
-from codeinfo.requests.knowledge import LanguageSize, MetadataReport, StyleReport
+from codeinfo.operations.knowledge import LanguageSize, MetadataReport, StyleReport
 from codeinfo.sources.files import read_regular
 from codeinfo.sources.read import decode
 from codeinfo.store.sqlite import SqliteStore

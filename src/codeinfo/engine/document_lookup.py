@@ -15,8 +15,8 @@ from codeinfo.engine.document_search import no_collection, opening, place_of
 from codeinfo.engine.lookup import READ_LINES, Lookup
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.index.passages import CRUMB
-from codeinfo.requests.answers import Citation
-from codeinfo.requests.documents import DocsAskRequest, DocsSearchRequest, DocumentHit
+from codeinfo.operations.answers import Citation
+from codeinfo.operations.documents import DocsAskRequest, DocsSearchRequest, DocumentHit
 from codeinfo.types import Distance, FileKind, Hit, Intent, Quality, SearchResult
 
 if TYPE_CHECKING:

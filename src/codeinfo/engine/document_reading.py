@@ -10,8 +10,7 @@ from codeinfo.collections.links import edges
 from codeinfo.collections.weights import DOCUMENTS
 from codeinfo.engine.collecting import CollectionUpkeep
 from codeinfo.errors import NotFound
-from codeinfo.rank.joined import Joined, Part
-from codeinfo.requests.documents import (
+from codeinfo.operations.documents import (
     DocsOutlineRequest,
     DocsOutlineResponse,
     DocsRelatedRequest,
@@ -21,6 +20,7 @@ from codeinfo.requests.documents import (
     OutlineEntry,
     RelatedDocument,
 )
+from codeinfo.rank.joined import Joined, Part
 from codeinfo.search import SearchOptions, search
 from codeinfo.store.code import code_facts
 from codeinfo.store.sqlite import SqliteStore

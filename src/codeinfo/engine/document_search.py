@@ -20,17 +20,17 @@ from codeinfo.engine.reranking import OFF, Relevance, Reranking, best_first
 from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.index.passages import CRUMB
-from codeinfo.ports import ChunkRow, Embedder
-from codeinfo.rank.joined import Joined, Part
-from codeinfo.rank.words import STOP_WORDS
-from codeinfo.requests import Progress
-from codeinfo.requests.documents import (
+from codeinfo.operations.base import Progress
+from codeinfo.operations.documents import (
     MAX_QUERIES,
     DocsSearchRequest,
     DocsSearchResponse,
     DocumentHit,
     DocumentSearch,
 )
+from codeinfo.ports import ChunkRow, Embedder
+from codeinfo.rank.joined import Joined, Part
+from codeinfo.rank.words import STOP_WORDS
 from codeinfo.search import SearchOptions, search
 from codeinfo.tokens import terms, words
 from codeinfo.types import Hit, Quality

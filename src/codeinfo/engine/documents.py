@@ -16,8 +16,8 @@ from codeinfo.engine.fetching import fetch
 from codeinfo.engine.shelf import Shelf
 from codeinfo.engine.upkeep import healed
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
-from codeinfo.requests import Progress
-from codeinfo.requests.documents import (
+from codeinfo.operations.base import Progress
+from codeinfo.operations.documents import (
     CollectionInfo,
     DocsAddRequest,
     DocsListRequest,

@@ -13,7 +13,8 @@ from codeinfo.engine.parts import Parts
 from codeinfo.engine.upkeep import Fresh, Upkeep, healed, is_complete
 from codeinfo.errors import Busy, IndexDamaged, NotFound, OutOfSpace, UsageError
 from codeinfo.index.spares import Spares
-from codeinfo.requests import (
+from codeinfo.operations.base import Progress
+from codeinfo.operations.search import (
     Cleared,
     ClearReport,
     ClearRequest,
@@ -22,7 +23,6 @@ from codeinfo.requests import (
     IndexRequest,
     IndexResponse,
     IndexStatus,
-    Progress,
     SearchRequest,
     SimilarRequest,
     StatusReport,
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from codeinfo.engine.reranking import Reranking
     from codeinfo.engine.savings import Savings
     from codeinfo.engine.searching import Opened
+    from codeinfo.operations.clients import ProjectsRequest, ProjectsResult, VectorSearchRequest, VectorSearchResult
     from codeinfo.ports import Embedder
-    from codeinfo.requests.vectors import ProjectsRequest, ProjectsResult, VectorSearchRequest, VectorSearchResult
 
 ProgressSink = Callable[[Progress], None]
 MAX_NAMED = 1000  # ways to call folders, remembered

@@ -18,7 +18,8 @@ from codeinfo.engine.upkeep import Upkeep
 from codeinfo.enrich import enriched
 from codeinfo.errors import NotFound
 from codeinfo.knowledge.memory import described
-from codeinfo.requests import Progress, SearchRequest
+from codeinfo.operations.base import Progress
+from codeinfo.operations.search import SearchRequest
 from codeinfo.sources.files import read_regular
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.types import Card, Hit, RelatedMemory, SearchResult
@@ -26,7 +27,7 @@ from codeinfo.types import Card, Hit, RelatedMemory, SearchResult
 if TYPE_CHECKING:
     from codeinfo.engine.facade import Engine
     from codeinfo.engine.pattern_state import PatternState
-    from codeinfo.requests import knowledge as requests
+    from codeinfo.operations import knowledge as requests
 
 ProgressSink = Callable[[Progress], None]
 MAX_IMPORT_BYTES = 10_000_000
@@ -100,12 +101,12 @@ class KnowledgeOperations:
         return described(self._project(request.path).memories.one(request.id, now), now)
 
     def memory_remove(self, request: requests.MemoryRemoveRequest) -> requests.MemoryRemoved:
-        from codeinfo.requests.knowledge import MemoryRemoved
+        from codeinfo.operations.knowledge import MemoryRemoved
 
         return MemoryRemoved(self._project(request.path).memories.remove(request.id, self.clock()))
 
     def memory_export(self, request: requests.MemoryExportRequest) -> requests.MemoryExport:
-        from codeinfo.requests.knowledge import MemoryExport
+        from codeinfo.operations.knowledge import MemoryExport
 
         return MemoryExport(1, self._project(request.path).memories.export())
 

@@ -14,10 +14,10 @@ from codeinfo.agent.tools import ToolFunctions
 from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.jsonable import dumps
+from codeinfo.operations.answers import Citation
+from codeinfo.operations.code import RefsRequest
+from codeinfo.operations.search import SearchRequest
 from codeinfo.rank.query import read_query
-from codeinfo.requests import SearchRequest
-from codeinfo.requests.answers import Citation
-from codeinfo.requests.code import RefsRequest
 from codeinfo.sources.read import read_text
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.tokens import stem, terms

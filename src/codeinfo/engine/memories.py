@@ -20,7 +20,7 @@ from codeinfo.store.code import read_beside, write_beside
 from codeinfo.types import RelatedMemory
 
 if TYPE_CHECKING:  # a search brings related memories and needs none of these
-    from codeinfo.requests.knowledge import MemoryImported, MemoryList, MemoryListRequest, Remembered, RememberRequest
+    from codeinfo.operations.knowledge import MemoryImported, MemoryList, MemoryListRequest, Remembered, RememberRequest
 
 GIT_NAME = "git-memories.json"
 MOST_MEANT = 500  # memories whose meaning is compared: an endpoint is asked for each of them
@@ -60,7 +60,7 @@ class Memories:
         return related(query, memories, paths=paths, symbols=symbols, meaning=meaning, now=now), ()
 
     def list(self, request: MemoryListRequest, now: float) -> MemoryList:
-        from codeinfo.requests.knowledge import MemoryList
+        from codeinfo.operations.knowledge import MemoryList
 
         memories = [
             memory
@@ -128,7 +128,7 @@ class Memories:
     # --- writing ---
 
     def remember(self, request: RememberRequest, now: float) -> Remembered:
-        from codeinfo.requests.knowledge import Remembered
+        from codeinfo.operations.knowledge import Remembered
 
         memory = make(
             request.type,
@@ -164,7 +164,7 @@ class Memories:
         return tuple(to_record(memory) for memory in memory_file.read(self.root))
 
     def take_in(self, text: str, name: str) -> MemoryImported:
-        from codeinfo.requests.knowledge import MemoryImported
+        from codeinfo.operations.knowledge import MemoryImported
 
         given = memory_file.parsed(text, name)
         own = [from_record(to_record(memory)) for memory in given if memory.source != "git"]

@@ -9,7 +9,7 @@ from pathlib import Path
 from codeinfo.collections.package import pack
 from codeinfo.engine.collecting import CollectionUpkeep
 from codeinfo.errors import UsageError
-from codeinfo.requests.documents import DocsPackRequest, DocsPackResponse
+from codeinfo.operations.documents import DocsPackRequest, DocsPackResponse
 from codeinfo.sources.read import load
 from codeinfo.types import Skip
 

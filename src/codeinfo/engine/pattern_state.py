@@ -28,8 +28,8 @@ from codeinfo.knowledge.trends import (
     newest_use,
     written_by_month,
 )
+from codeinfo.operations.knowledge import PatternHistory, PatternReport
 from codeinfo.ports import CodeFile
-from codeinfo.requests.knowledge import PatternHistory, PatternReport
 from codeinfo.sources.git import GitFailed
 from codeinfo.store.code import code_facts, read_beside, write_beside
 from codeinfo.store.sqlite import SqliteStore

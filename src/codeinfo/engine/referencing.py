@@ -15,7 +15,7 @@ from codeinfo.graph.scopes import TYPE_KINDS, SymbolId
 from codeinfo.graph.unit import Unit
 from codeinfo.index.grammars import GRAMMARS
 from codeinfo.languages.tree import FileFacts
-from codeinfo.requests.code import SymbolInfo, Usage
+from codeinfo.operations.code import SymbolInfo, Usage
 from codeinfo.tokens import identifier_terms, identifiers
 from codeinfo.types import Definition, Reference
 

@@ -14,8 +14,8 @@ from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.knowledge.review import Difference, against_the_grain, changed_symbols, difference, reviewers
 from codeinfo.languages import kind_of, language_of
-from codeinfo.requests.code import RefsRequest
-from codeinfo.requests.knowledge import ChangedSymbol, Reviewer, ReviewPacket, ReviewRequest
+from codeinfo.operations.code import RefsRequest
+from codeinfo.operations.knowledge import ChangedSymbol, Reviewer, ReviewPacket, ReviewRequest
 from codeinfo.sources.files import read_regular
 from codeinfo.sources.git import GitFailed
 from codeinfo.sources.read import decode

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.globs import match_globs
+from codeinfo.operations.search import SearchRequest, SimilarRequest
 from codeinfo.ports import Snapshot
 from codeinfo.rank.joined import Joined, Part, joined
-from codeinfo.requests import SearchRequest, SimilarRequest
 from codeinfo.search import SMALLEST_EXCERPT, SearchOptions, search
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.tokens import terms

@@ -10,7 +10,7 @@ from codeinfo.engine.world import IndexWorld
 from codeinfo.index.grammars import GRAMMARS
 from codeinfo.index.uses import UsedNames
 from codeinfo.languages.tree import FileFacts
-from codeinfo.requests.code import UnusedReport, UnusedRequest, UnusedSymbol
+from codeinfo.operations.code import UnusedReport, UnusedRequest, UnusedSymbol
 from codeinfo.types import Definition
 
 _KINDS = frozenset("function class interface struct enum trait protocol type object constant variable macro".split())

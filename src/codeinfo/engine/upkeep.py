@@ -19,8 +19,9 @@ from codeinfo.config import Config
 from codeinfo.errors import IndexDamaged
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.diff import Changes, compare
+from codeinfo.operations.base import Progress
+from codeinfo.operations.search import IndexReport
 from codeinfo.ports import Embedder
-from codeinfo.requests import IndexReport, Progress
 from codeinfo.settings import IndexSettings
 from codeinfo.sources.walk import WalkSettings, walk, walked_again
 from codeinfo.store.faults import BuildDamaged, Replaced

@@ -11,10 +11,7 @@ import numpy as np
 
 from codeinfo.engine.upkeep import Upkeep, is_complete
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound, ProviderError, UsageError
-from codeinfo.ports import Embedder
-from codeinfo.rank.meaning import squared_l2
-from codeinfo.rank.policy import PolicyItem, PolicySettings, apply_policy, best_distance
-from codeinfo.requests.vectors import (
+from codeinfo.operations.clients import (
     Project,
     ProjectsResult,
     VectorFile,
@@ -22,6 +19,9 @@ from codeinfo.requests.vectors import (
     VectorSearchRequest,
     VectorSearchResult,
 )
+from codeinfo.ports import Embedder
+from codeinfo.rank.meaning import squared_l2
+from codeinfo.rank.policy import PolicyItem, PolicySettings, apply_policy, best_distance
 from codeinfo.settings import RetrievalSettings
 from codeinfo.store.layout import indexed_roots
 

@@ -13,8 +13,8 @@ from codeinfo.graph.usage import Judge
 from codeinfo.index.uses import unpacked
 from codeinfo.kept import Kept
 from codeinfo.languages.tree import FileFacts, Outcome
+from codeinfo.operations.code import CodeMap
 from codeinfo.ports import CodeFacts, FileLines
-from codeinfo.requests.code import CodeMap
 from codeinfo.types import Import
 
 if TYPE_CHECKING:

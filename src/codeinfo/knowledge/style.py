@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from codeinfo.knowledge.entries import Entry, ini_entries, json_entries, xml_entries, yaml_entries
-from codeinfo.requests.knowledge import StyleRule
+from codeinfo.operations.knowledge import StyleRule
 from codeinfo.tokens import terms
 
 MOST_RULES = 300

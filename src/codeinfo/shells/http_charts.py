@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from codeinfo.knowledge.decay import HALF_LIFE_DAYS, STALE_BELOW
-from codeinfo.requests.knowledge import PatternHistory
+from codeinfo.operations.knowledge import PatternHistory
 from codeinfo.shells.paper import counted
 
 WIDTH, HEIGHT, MARGIN = 132, 34, 3  # pixels

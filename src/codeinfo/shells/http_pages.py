@@ -11,9 +11,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
-from codeinfo.requests import DoctorRequest, SearchRequest, StatusRequest
-from codeinfo.requests import code as code_requests
-from codeinfo.requests.knowledge import MemoryListRequest, PatternsRequest
+from codeinfo.operations import code as code_requests
+from codeinfo.operations.knowledge import MemoryListRequest, PatternsRequest
+from codeinfo.operations.search import DoctorRequest, SearchRequest, StatusRequest
 from codeinfo.shells import http_pages_chat
 from codeinfo.shells.http_html import form, is_fragment, page, render
 from codeinfo.shells.http_ingest import add_project, folders_below, remove_project

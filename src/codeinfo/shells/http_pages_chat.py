@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from codeinfo.errors import NotFound
-from codeinfo.requests import answers as requests
+from codeinfo.operations import answers as requests
 from codeinfo.shells.http_chat import AGENT, CHAT, agent_request, ask_request
 from codeinfo.shells.http_errors import json_response
 from codeinfo.shells.http_html import form, page, render

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from codeinfo.agent.conversation import title_of
 from codeinfo.errors import Busy, CodeInfoError, NotFound
-from codeinfo.requests.answers import AgentRunRequest, Answer, AskRequest
+from codeinfo.operations.answers import AgentRunRequest, Answer, AskRequest
 from codeinfo.shells.http_events import Bell
 from codeinfo.shells.mcp_calls import Call
 

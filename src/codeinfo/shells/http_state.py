@@ -16,7 +16,7 @@ from fastapi import Request
 from msgspec import Struct, field
 
 from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError
-from codeinfo.requests.vectors import Project, ProjectsRequest
+from codeinfo.operations.clients import Project, ProjectsRequest
 from codeinfo.shells.http_connections import LoopWatch
 from codeinfo.shells.http_events import Bell
 from codeinfo.shells.mcp_calls import Call

@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup
 
-from codeinfo.requests.answers import Citation
+from codeinfo.operations.answers import Citation
 
 COLOURED_CHARS = 30_000  # a longer text is shown plain: colouring is for reading
 COLOURED_LINE = 2_000

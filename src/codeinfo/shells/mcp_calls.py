@@ -16,7 +16,7 @@ from codeinfo.config import Config
 from codeinfo.errors import NotFound
 from codeinfo.jsonable import dumps, written
 from codeinfo.kept import Kept
-from codeinfo.requests import Progress
+from codeinfo.operations.base import Progress
 from codeinfo.shells.mcp_budget import fitted, most_chars
 from codeinfo.shells.mcp_tools import Tool
 from codeinfo.types import SearchResult
@@ -245,7 +245,7 @@ class Hub:
         folder = os.path.expanduser(name)
         if os.path.isdir(folder):
             return os.path.abspath(folder)
-        from codeinfo.requests.vectors import ProjectsRequest
+        from codeinfo.operations.clients import ProjectsRequest
 
         projects = engine.projects(ProjectsRequest()).projects
         found = [project.root for project in projects if name in (project.name, project.root)]

@@ -10,9 +10,9 @@ from msgspec import Struct
 from codeinfo.jsonable import PLAIN, jsonable
 
 if TYPE_CHECKING:
-    from codeinfo.requests import IndexResponse, StatusReport
-    from codeinfo.requests.code import ReferenceReport
-    from codeinfo.requests.knowledge import MemoryList
+    from codeinfo.operations.code import ReferenceReport
+    from codeinfo.operations.knowledge import MemoryList
+    from codeinfo.operations.search import IndexResponse, StatusReport
     from codeinfo.types import Card, Hit, RelatedMemory, SearchResult
 
 Reply = dict[str, Any]

@@ -9,7 +9,7 @@ from msgspec import Struct
 from codeinfo.shells.mcp_shapes import Reply, shaped
 
 if TYPE_CHECKING:
-    from codeinfo.requests.answers import AgentList, AgentRun, Answer
+    from codeinfo.operations.answers import AgentList, AgentRun, Answer
 
 
 class Segment(Struct, frozen=True):

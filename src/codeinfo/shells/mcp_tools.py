@@ -11,9 +11,8 @@ from msgspec import Struct, field
 
 from codeinfo.errors import UsageError
 from codeinfo.jsonable import jsonable
+from codeinfo.operations import OPERATIONS, Operation, operation, operation_names
 from codeinfo.shells.mcp_schema import Input, Schema, checked, input_schema, inputs_of, output_schema
-from codeinfo.shells.operations import Handler, Operation, operation, operation_names
-from codeinfo.shells.results import result_type
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
@@ -84,7 +83,7 @@ class Tool(Struct, frozen=True):
     def handler(self) -> Callable[[Engine, Any, Call], Any]:
         if self.perform is not None:
             return self.perform
-        handle: Handler = operation(self.operation).handler
+        handle = operation(self.operation).run
         return lambda engine, request, call: handle(engine, request, call.progress)
 
 
@@ -121,7 +120,7 @@ def direct(
         request=lambda values, project: request(
             **{back.get(key, key): value for key, value in values.items()}, **placed(request, folder, project)
         ),
-        result=more.pop("result", None) or result_type(operation),
+        result=more.pop("result", None) or OPERATIONS[operation].result,
         **more,
     )
 
@@ -183,7 +182,7 @@ def plain_tool(one: Operation) -> Tool:
         description=" ".join(part for part in (one.summary, one.help) if part),
         inputs=inputs,
         request=lambda values, project: one.request(**values, **placed(one.request, folder, project)),
-        result=result_type(one.name),
+        result=one.result,
         project=PROJECT if folder else None,
         open_world=one.group == "answers" or one.name in ("docs add", "docs sync"),
     )

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from codeinfo import requests
-from codeinfo.requests import code
+from codeinfo.operations import code, search
 from codeinfo.shells import mcp_shapes as shapes
 from codeinfo.shells.mcp_schema import Input, inputs_of
 from codeinfo.shells.mcp_tools import Tool, Values, direct, placed
@@ -23,31 +22,31 @@ _FILTERS = Input(
     "object",
     fields=tuple(
         item
-        for item in inputs_of(requests.SearchRequest)
+        for item in inputs_of(search.SearchRequest)
         if item.name in ("languages", "globs", "kinds", "symbol_kinds", "changed_since")
     ),
 )
 _PURPOSES = ("explore", "edit", "refactor", "migrate")
 
 
-def _search_request(values: Values, project: str) -> requests.SearchRequest:
+def _search_request(values: Values, project: str) -> search.SearchRequest:
     purpose = values.get("intent", "explore")
-    return requests.SearchRequest(
+    return search.SearchRequest(
         values["query"],
         limit=values.get("limit", 10),
         purpose="" if purpose == "explore" else purpose,
         context=True,
         **values.get("filters", {}),
-        **placed(requests.SearchRequest, "paths", project),
+        **placed(search.SearchRequest, "paths", project),
     )
 
 
-def _plain_search(request: requests.SearchRequest) -> requests.SearchRequest | None:
+def _plain_search(request: search.SearchRequest) -> search.SearchRequest | None:
     """Without a look at the files, which a card and a revision of git need."""
     return replace(request, refresh=False) if not request.purpose and not request.changed_since else None
 
 
-def _status_and_progress(engine: Engine, request: requests.StatusRequest, call: Call) -> Any:
+def _status_and_progress(engine: Engine, request: search.StatusRequest, call: Call) -> Any:
     return engine.status(request), engine.indexing(request.paths[0])
 
 
@@ -105,7 +104,7 @@ TOOLS: tuple[Tool, ...] = (
         sets=("search",),
         description="Whether the project is indexed and up to date, and how far a running indexing is.",
         inputs=(),
-        request=lambda values, project: requests.StatusRequest(**placed(requests.StatusRequest, "paths", project)),
+        request=lambda values, project: search.StatusRequest(**placed(search.StatusRequest, "paths", project)),
         result=shapes.IndexingStatus,
         shape=shapes.indexing_status,
         perform=_status_and_progress,
@@ -114,7 +113,7 @@ TOOLS: tuple[Tool, ...] = (
         "refresh_index",
         "index",
         ("search",),
-        requests.IndexRequest,
+        search.IndexRequest,
         "Bring the index up to date and wait until it is. Searches do this by themselves; use it to index a project "
         "to its end, or with full after something seems wrong.",
         folder="paths",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from codeinfo.requests import answers, documents
+from codeinfo.operations import answers, documents
 from codeinfo.shells import mcp_shapes_answers as shapes
 from codeinfo.shells.mcp_schema import Input
 from codeinfo.shells.mcp_tools import Tool, Values, placed

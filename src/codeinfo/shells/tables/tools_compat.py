@@ -6,9 +6,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from codeinfo import requests
 from codeinfo.jsonable import jsonable
-from codeinfo.requests import code, documents, vectors
+from codeinfo.operations import clients, code, documents, search
 from codeinfo.shells import mcp_shapes as shapes
 from codeinfo.shells.mcp_schema import Input
 from codeinfo.shells.mcp_tools import Tool, Values, direct, placed
@@ -172,8 +171,8 @@ TOOLS: tuple[Tool, ...] = (
             Input("repository", "Only this repository: its name or path; all unless named."),
             Input("limit", "At most this many results, 1 to 20.", "int", 5),  # what is outside is clamped
         ),
-        request=lambda values, project: vectors.VectorSearchRequest(**values),
-        result=vectors.VectorSearchResult,
+        request=lambda values, project: clients.VectorSearchRequest(**values),
+        result=clients.VectorSearchResult,
         codes=_VECTOR_CODES,
         files=lambda result, root: (file.hostPath for file in result.files),
         project=None,
@@ -182,7 +181,7 @@ TOOLS: tuple[Tool, ...] = (
         "ListIngestedRepositories",
         "projects",
         ("compat",),
-        vectors.ProjectsRequest,
+        clients.ProjectsRequest,
         "The indexed repositories.",
         folder="",
         only=(),
@@ -196,7 +195,7 @@ TOOLS: tuple[Tool, ...] = (
         description="Bring the index of a repository up to date.",
         inputs=(),
         project=Input("sourceId", "The repository: its name or folder.", required=True),
-        request=lambda values, project: requests.IndexRequest((project,)),
+        request=lambda values, project: search.IndexRequest((project,)),
         result=shapes.Reingested,
         shape=shapes.reingested,
         nulls=True,

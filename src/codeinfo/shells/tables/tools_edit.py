@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codeinfo.requests import code, knowledge
+from codeinfo.operations import code, knowledge
 from codeinfo.shells import mcp_shapes as shapes
 from codeinfo.shells.mcp_tools import Tool, direct
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from msgspec import Struct, field
 
-from codeinfo.requests import Arg, Opt
+from codeinfo.operations.base import Arg, Operation, Opt, load
 from codeinfo.types import Distance, Dropped
 
 _PATHS = "Folders to ask about; the current one unless named."
@@ -327,3 +328,121 @@ class AnswerEvalReport(Struct, frozen=True):
     checks: tuple[AnswerCheck, ...]
     passed: int
     failed: int
+
+
+_RENDER = "codeinfo.shells.render_answers:render"
+
+
+_Operation = partial(Operation, group="answers", renderer=_RENDER)
+
+OPERATIONS = (
+    _Operation(
+        name="ask",
+        request=AskRequest,
+        result=Answer,
+        run=lambda engine, request, progress: engine.answers.ask(request, progress=progress),
+        summary="Answer a question from the indexed files, with citations that were checked.",
+        help="Asks a chat model where one is set up or found; otherwise quotes the best passages and says so.",
+        read_only=False,
+        live="codeinfo.shells.chat:ask",
+    ),
+    Operation(
+        name="chat",
+        request=ChatRequest,
+        result=Answer,
+        run=lambda engine, request, progress: engine.answers.refuse_chat(),
+        summary="Ask one question after the other in one conversation.",
+        help="An empty line or Ctrl-D ends it. Every answer is kept: `codeinfo conversations list` shows them.",
+        read_only=False,
+        group="local",
+        live="codeinfo.shells.chat:chat",
+    ),
+    _Operation(
+        name="providers",
+        request=ProvidersRequest,
+        result=ProviderList,
+        run=lambda engine, request, progress: engine.answers.providers(request),
+        summary="List the chat endpoints that are set up or answer on this machine, with their models.",
+    ),
+    _Operation(
+        name="agents list",
+        request=AgentsRequest,
+        result=AgentList,
+        run=lambda engine, request, progress: engine.answers.agents(request),
+        summary="List the agents: those that ship and your own.",
+    ),
+    _Operation(
+        name="agents run",
+        request=AgentRunRequest,
+        result=AgentRun,
+        run=lambda engine, request, progress: engine.answers.run_agent(request, progress=progress),
+        summary="Have an agent do something with a folder.",
+        help="Its tools read the folder and change nothing.",
+        read_only=False,
+        live="codeinfo.shells.chat:run_agent",
+    ),
+    _Operation(
+        name="conversations list",
+        request=ConversationsRequest,
+        result=ConversationPage,
+        run=lambda engine, request, progress: engine.answers.conversations(request),
+        summary="List conversations, the latest first.",
+    ),
+    _Operation(
+        name="conversations show",
+        request=ConversationRequest,
+        result=ConversationDetail,
+        run=lambda engine, request, progress: engine.answers.conversation(request),
+        summary="Show a conversation with all its turns.",
+    ),
+    _Operation(
+        name="conversations search",
+        request=ConversationSearchRequest,
+        result=ConversationMatches,
+        run=lambda engine, request, progress: engine.answers.search_conversations(request),
+        summary="Find conversations by words in their titles, questions and answers.",
+    ),
+    _Operation(
+        name="conversations archive",
+        request=ConversationIdsRequest,
+        result=ConversationsChanged,
+        run=lambda engine, request, progress: engine.answers.archive_conversations(request),
+        summary="Put conversations away: they stay readable and take no new turns.",
+        read_only=False,
+    ),
+    _Operation(
+        name="conversations restore",
+        request=ConversationIdsRequest,
+        result=ConversationsChanged,
+        run=lambda engine, request, progress: engine.answers.restore_conversations(request),
+        summary="Take conversations out of the archive.",
+        read_only=False,
+    ),
+    _Operation(
+        name="conversations delete",
+        request=ConversationIdsRequest,
+        result=ConversationsChanged,
+        run=lambda engine, request, progress: engine.answers.delete_conversations(request),
+        summary="Delete conversations for good.",
+        read_only=False,
+        confirm="Delete {ids} for good?",
+    ),
+    _Operation(
+        name="conversations export",
+        request=ConversationRequest,
+        result=ConversationExport,
+        run=lambda engine, request, progress: engine.answers.export_conversation(request),
+        summary="Write a conversation as Markdown.",
+    ),
+    _Operation(
+        name="eval answers",
+        request=AnswerEvalRequest,
+        result=AnswerEvalReport,
+        run=lambda engine, request, progress: load("codeinfo.evals.answers:run_suites")(engine.answers, request),
+        summary="Ask the questions of YAML suites and check what the answers cite, mention or refuse.",
+        help="Exit code 3 when an answer lacks something. docs/answers.md describes the files.",
+        read_only=False,
+        group="local",
+        exit_code=lambda report: 3 if report.failed else 0,
+    ),
+)

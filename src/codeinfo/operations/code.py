@@ -10,7 +10,7 @@ from typing import Annotated
 
 from msgspec import Struct, field
 
-from codeinfo.requests import Arg, Opt
+from codeinfo.operations.base import Arg, Operation, Opt
 
 NAME_HELP = "A name, `Class.method`, or `path::Name` where several files define it."
 
@@ -304,3 +304,62 @@ class CodeMap(Struct, frozen=True):
     unresolved: int
     picture: str = ""  # SVG or Mermaid, when asked for
     notes: tuple[str, ...] = ()
+
+
+_RENDER = "codeinfo.shells.render_code:render"
+
+
+def _row(name: str, request: type, result: type, method: str, summary: str, help: str = "") -> Operation:
+    return Operation(
+        name=name,
+        request=request,
+        result=result,
+        run=lambda engine, request, progress: getattr(engine.code, method)(request, progress),
+        summary=summary,
+        help=help,
+        group="code",
+        renderer=_RENDER,
+    )
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    _row("symbols", SymbolsRequest, SymbolList, "symbols", "List what a file or folder defines."),
+    _row("defs", DefsRequest, DefinitionList, "definitions", "Show where a name is defined."),
+    _row(
+        "refs",
+        RefsRequest,
+        ReferenceReport,
+        "references",
+        "Show where a name is used.",
+        "Found in the syntax, never in comments or strings. `resolved`: scopes and imports lead to the definition; "
+        "`syntactic`: the name agrees, no more can be told.",
+    ),
+    _row("calls", CallsRequest, CallGraph, "calls", "Show who calls a definition and what it calls."),
+    _row(
+        "imports",
+        ImportsRequest,
+        ModuleImports,
+        "imports",
+        "Show what a file imports and who imports it.",
+        "Each import leads to a file, leads out of the codebase, or is counted as unresolved.",
+    ),
+    _row(
+        "map",
+        MapRequest,
+        CodeMap,
+        "map",
+        "Show the codebase at a glance: entry points, hubs, layers, key types, hotspots.",
+        "As text, as JSON, or drawn: `codeinfo map --format svg > map.svg`.",
+    ),
+    _row("cycles", CyclesRequest, CycleReport, "cycles", "Find files that import each other in circles."),
+    _row("impact", ImpactRequest, ImpactReport, "impact", "Show what a change of a file may affect."),
+    _row(
+        "hotspots",
+        HotspotsRequest,
+        HotspotReport,
+        "hotspots",
+        "Find large files that change often.",
+        "From the git history: commits × lines.",
+    ),
+    _row("unused", UnusedRequest, UnusedReport, "unused", "Find exported definitions that no other file uses."),
+)

@@ -1,8 +1,4 @@
-"""What every shell asks of the engine and what it answers.
-
-A request's fields carry their help in an `Arg` (taken by position on a command line) or an `Opt` (taken by name); the
-shells derive arguments, schemas and routes from them.
-"""
+"""Build an index, search it, look after it."""
 
 from __future__ import annotations
 
@@ -10,27 +6,9 @@ from typing import Annotated
 
 from msgspec import Struct, field
 
+from codeinfo.operations.base import Arg, Operation, Opt, load
+from codeinfo.operations.base import Progress as Progress
 from codeinfo.types import FileKind, Intent, SearchResult, Skip
-
-SearchResponse = SearchResult
-
-MAX_TEXT_CHARS = 10_000  # of a query or any other text that a server is sent: a long stack trace, some 0.2 s of work
-
-
-class Arg(Struct, frozen=True):
-    """What shells know of a request's field beside its type: its help and the values it may have."""
-
-    help: str
-    short: str = ""  # an extra one-letter option
-    choices: tuple[str, ...] = ()
-    minimum: int | None = None
-    maximum: int | None = None
-    metavar: str = ""
-
-
-class Opt(Arg, frozen=True):
-    """A field that a command line takes by name; an `Arg` is taken by position."""
-
 
 _PATHS = "Folders to work on; the current one unless named."
 
@@ -41,16 +19,6 @@ _PATHS = "Folders to work on; the current one unless named."
 class IndexRequest(Struct, frozen=True):
     paths: Annotated[tuple[str, ...], Arg(_PATHS)] = (".",)
     full: Annotated[bool, Opt("Build everything anew instead of only what changed.")] = False
-
-
-class Progress(Struct, frozen=True):
-    """One step of a long job; `total` is 0 while unknown, `rate` is files a second."""
-
-    phase: str
-    done: int
-    total: int = 0
-    skipped: int = 0
-    rate: float = 0.0
 
 
 class IndexReport(Struct, frozen=True):
@@ -202,3 +170,74 @@ class Check(Struct, frozen=True):
 
 class DoctorReport(Struct, frozen=True):
     checks: tuple[Check, ...]
+
+
+def _skips(matters: bool) -> int:
+    """3: done, but something was left out that the user would want to know of."""
+    return 3 if matters else 0
+
+
+OPERATIONS = (
+    Operation(
+        name="search",
+        request=SearchRequest,
+        result=SearchResult,
+        run=lambda engine, request, progress: engine.search(request, progress),
+        summary="Find the code and documents that answer a query.",
+        help="The first search in a folder indexes it; later ones only look at what changed.",
+    ),
+    Operation(
+        name="similar",
+        request=SimilarRequest,
+        result=SearchResult,
+        run=lambda engine, request, progress: engine.similar(request, progress),
+        summary="Find code like the code at a place.",
+        help="By its words and its meaning; useful before writing something that may exist already.",
+    ),
+    Operation(
+        name="index",
+        request=IndexRequest,
+        result=IndexResponse,
+        run=lambda engine, request, progress: engine.index(request, progress),
+        summary="Build or refresh the index of a folder.",
+        help="Only what changed is done again. Interrupt it at any time: the next run goes on where it stopped.",
+        exit_code=lambda response: _skips(any(s.matters for report in response.reports for s in report.skipped)),
+    ),
+    Operation(
+        name="status",
+        request=StatusRequest,
+        result=StatusReport,
+        run=lambda engine, request, progress: engine.status(request),
+        summary="Show what is indexed and whether it is up to date.",
+    ),
+    Operation(
+        name="why",
+        request=WhyRequest,
+        result=WhyReport,
+        run=lambda engine, request, progress: engine.why(request),
+        summary="Say why a file is, or is not, in the index.",
+        help="Names the rule that decided: an ignore file, a size limit, a default for secrets or build folders…",
+    ),
+    Operation(
+        name="clear",
+        request=ClearRequest,
+        result=ClearReport,
+        run=lambda engine, request, progress: engine.clear(request),
+        summary="Delete the index of a folder.",
+        help="Your files are not touched; the next search builds the index again.",
+        read_only=False,
+        group="admin",
+        confirm="Delete the index of {paths}?",
+    ),
+    Operation(
+        name="doctor",
+        request=DoctorRequest,
+        result=DoctorReport,
+        run=lambda engine, request, progress: load("codeinfo.shells.mcp_check:with_server_checked")(
+            lambda: engine.doctor(request)
+        ),
+        summary="Check that everything CodeInfo needs is there and works.",
+        group="admin",
+        exit_code=lambda report: _skips(any(check.state == "fail" for check in report.checks)),
+    ),
+)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from msgspec import Struct
 
-from codeinfo.requests import Arg, Opt
+from codeinfo.operations.base import Arg, Operation, Opt
 from codeinfo.types import RelatedMemory
 
 _PROJECT = "The project's folder; the current one unless named."
@@ -265,3 +266,89 @@ class ReviewPacket(Struct, frozen=True):
     reviewers: tuple[Reviewer, ...]
     totals: dict[str, int]
     notes: tuple[str, ...] = ()
+
+
+_RENDERER = "codeinfo.shells.render_knowledge:render"
+_Operation = partial(Operation, group="knowledge", renderer=_RENDERER)
+
+OPERATIONS = (
+    _Operation(
+        name="remember",
+        request=RememberRequest,
+        result=Remembered,
+        run=lambda engine, request, progress: engine.knowledge.remember(request),
+        summary="Write down something about this project for later.",
+        help="Kept in .codeinfo/memory.json, to be committed with the project.",
+        read_only=False,
+    ),
+    _Operation(
+        name="memory list",
+        request=MemoryListRequest,
+        result=MemoryList,
+        run=lambda engine, request, progress: engine.knowledge.memory_list(request),
+        summary="What the team remembers, newest first or by a query.",
+        help="Also what conventional commits of the last 90 days say.",
+    ),
+    _Operation(
+        name="memory show",
+        request=MemoryShowRequest,
+        result=RelatedMemory,
+        run=lambda engine, request, progress: engine.knowledge.memory_show(request),
+        summary="Show one memory.",
+    ),
+    _Operation(
+        name="memory remove",
+        request=MemoryRemoveRequest,
+        result=MemoryRemoved,
+        run=lambda engine, request, progress: engine.knowledge.memory_remove(request),
+        summary="Remove one memory from the project's file.",
+        read_only=False,
+    ),
+    _Operation(
+        name="memory export",
+        request=MemoryExportRequest,
+        result=MemoryExport,
+        run=lambda engine, request, progress: engine.knowledge.memory_export(request),
+        summary="Write the project's memories as JSON.",
+    ),
+    _Operation(
+        name="memory import",
+        request=MemoryImportRequest,
+        result=MemoryImported,
+        run=lambda engine, request, progress: engine.knowledge.memory_import(request),
+        summary="Take in memories from a file.",
+        help="Those already known stay as they are.",
+        read_only=False,
+        group="local",
+    ),
+    _Operation(
+        name="patterns",
+        request=PatternsRequest,
+        result=PatternReport,
+        run=lambda engine, request, progress: engine.knowledge.patterns(request, progress),
+        summary="How the team writes code: adoption, trends, conflicts, golden files.",
+        help="Trends come from the git dates of the lines that use a pattern.",
+    ),
+    _Operation(
+        name="metadata",
+        request=MetadataRequest,
+        result=MetadataReport,
+        run=lambda engine, request, progress: engine.knowledge.metadata(request, progress),
+        summary="Languages, sizes, frameworks, dependencies with versions, test set-up.",
+    ),
+    _Operation(
+        name="style",
+        request=StyleRequest,
+        result=StyleReport,
+        run=lambda engine, request, progress: engine.knowledge.style(request, progress),
+        summary="The style rules of the project's own documents and tools, with their lines.",
+    ),
+    _Operation(
+        name="review",
+        request=ReviewRequest,
+        result=ReviewPacket,
+        run=lambda engine, request, progress: engine.knowledge.review(request, progress),
+        summary="A packet for the review of a change: symbols, callers, tests, patterns, memories, reviewers.",
+        help="Compares the files as they are with a git revision. No model is asked.",
+    ),
+)
