@@ -15,7 +15,6 @@ from codeinfo.index.passages import PASSAGE, passage_text
 from codeinfo.index.pool import Parsed, ParsePool, ParseTask
 from codeinfo.languages import kind_of, language_of_text
 from codeinfo.operations.base import Progress
-from codeinfo.operations.search import Progress
 from codeinfo.ports import Embedder, Store
 from codeinfo.sources.read import Loaded, decode, load, unwanted
 from codeinfo.tokens import path_terms
