@@ -28,10 +28,10 @@ LEVELS = (
     ("operations", "jsonable", "private_files", "settings", "ports", "tokens", "globs"),
     ("config", "languages"),
     ("rank", "graph", "knowledge", "sources"),
-    ("search", "enrich", "index", "store", "providers", "collections"),
+    ("search", "index", "store", "providers", "collections"),
     ("agent",),
     ("engine",),
-    ("evals",),
+    ("serve", "evals"),
     ("shells",),
     ("__init__", "__main__"),
 )

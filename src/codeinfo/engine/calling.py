@@ -11,9 +11,9 @@ from codeinfo.engine.graphing import relations
 from codeinfo.engine.judging import judged
 from codeinfo.engine.referencing import Wanted, find_uses, usages
 from codeinfo.engine.world import IndexWorld
-from codeinfo.enrich import MOST_LISTED, FileContext, file_context
 from codeinfo.graph.scopes import TYPE_KINDS, SymbolId
 from codeinfo.index.references import unpack_references
+from codeinfo.knowledge.context import MOST_LISTED, FileContext, file_context
 from codeinfo.operations.code import CodeEdge
 from codeinfo.types import Definition, FileKind, Hit
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from codeinfo.engine.answers import AnswerOperations
     from codeinfo.engine.code import CodeOperations
     from codeinfo.engine.documents import DocumentOperations
-    from codeinfo.engine.knowing import KnowledgeOperations
+    from codeinfo.engine.knowledge import KnowledgeOperations
     from codeinfo.engine.lasting import Lasting
     from codeinfo.engine.reranking import Reranking
     from codeinfo.engine.savings import Savings
@@ -149,7 +149,7 @@ class Engine:
     @property
     def knowledge(self) -> KnowledgeOperations:
         """Memories, patterns, style, reviews and the context of results: loaded when first asked for."""
-        from codeinfo.engine.knowing import KnowledgeOperations
+        from codeinfo.engine.knowledge import KnowledgeOperations
 
         with self._lock:
             if self._knowledge is None:

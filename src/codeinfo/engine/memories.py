@@ -12,9 +12,18 @@ from msgspec.structs import asdict
 from codeinfo.engine.history import History
 from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import NotFound, UsageError
-from codeinfo.knowledge import git_memories, memory_file
-from codeinfo.knowledge.decay import iso_of
-from codeinfo.knowledge.memory import Memory, described, from_record, make, related, relevance, to_record
+from codeinfo.knowledge import memory_file
+from codeinfo.knowledge.memory import (
+    Memory,
+    described,
+    from_log,
+    from_record,
+    iso_of,
+    make,
+    related,
+    relevance,
+    to_record,
+)
 from codeinfo.sources.git import GitFailed
 from codeinfo.store.code import read_beside, write_beside
 from codeinfo.types import RelatedMemory
@@ -104,7 +113,7 @@ class Memories:
         except (ValueError, TypeError, KeyError, AttributeError):
             pass
         try:
-            found = git_memories.from_log(self._history.memory_log(now), now)
+            found = from_log(self._history.memory_log(now), now)
         except GitFailed:
             return ()
         if store is not None:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from codeinfo.knowledge.decay import iso_of
 from codeinfo.knowledge.detector import Detector
+from codeinfo.knowledge.memory import iso_of
 from codeinfo.knowledge.trends import DECLINING, RISING, trend
 from codeinfo.operations.knowledge import GoldenFile, PatternConflict, PatternReport, PatternUse
 

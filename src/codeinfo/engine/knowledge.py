@@ -15,8 +15,8 @@ from codeinfo.engine.hints import Hints, hints_version, read_hints
 from codeinfo.engine.history import History
 from codeinfo.engine.memories import Memories
 from codeinfo.engine.upkeep import Upkeep
-from codeinfo.enrich import enriched
 from codeinfo.errors import NotFound
+from codeinfo.knowledge.context import enriched
 from codeinfo.knowledge.memory import described
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import SearchRequest
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from codeinfo.engine.facade import Engine
     from codeinfo.engine.pattern_state import PatternState
     from codeinfo.operations import knowledge as requests
+
 
 ProgressSink = Callable[[Progress], None]
 MAX_IMPORT_BYTES = 10_000_000
