@@ -13,11 +13,11 @@ from codeinfo.engine.memories import Memories
 from codeinfo.engine.pattern_state import PatternState
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.knowledge.review import Difference, against_the_grain, changed_symbols, difference, reviewers
+from codeinfo.languages import kind_of, language_of
 from codeinfo.operations.code import RefsRequest
 from codeinfo.operations.knowledge import ChangedSymbol, Reviewer, ReviewPacket, ReviewRequest
 from codeinfo.sources.files import read_regular
 from codeinfo.sources.git import GitFailed
-from codeinfo.sources.languages import kind_of, language_of
 from codeinfo.sources.read import decode
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.types import FileKind

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from codeinfo.languages import kind_of, language_of
 from codeinfo.sources import git
-from codeinfo.sources.languages import kind_of, language_of
 from codeinfo.types import FileKind
 
 MOST_FILES = 10  # a commit that changes more is a sweep, and no ten results could name them all

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from codeinfo.evals.datasets import Query, Target
+from codeinfo.languages import kind_of, language_of
 from codeinfo.operations.evaluation import Score, Summary
-from codeinfo.sources.languages import kind_of, language_of
 from codeinfo.types import FileKind
 
 DEPTH = 10

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from codeinfo.index.passages import PASSAGE, passage_text
 from codeinfo.index.pool import Parsed, ParsePool, ParseTask
+from codeinfo.languages import kind_of, language_of_text
 from codeinfo.operations.base import Progress
 from codeinfo.ports import Embedder, Store
-from codeinfo.sources.languages import kind_of, language_of_text
 from codeinfo.sources.read import Loaded, decode, load, unwanted
 from codeinfo.tokens import path_terms
 from codeinfo.types import Chunk, FileKind, IndexedFile, ParsedFile, Skip, SourceFile

@@ -17,6 +17,8 @@ from msgspec import Struct, field
 
 from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError
 from codeinfo.operations.clients import Project, ProjectsRequest
+from codeinfo.serve.dispatch import Call
+from codeinfo.serve.runs import Bell
 from codeinfo.shells.http_connections import LoopWatch
 from codeinfo.shells.http_events import Bell
 from codeinfo.shells.mcp_calls import Call
@@ -24,7 +26,9 @@ from codeinfo.shells.mcp_calls import Call
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
     from codeinfo.serve.index_queue import IndexQueue
+    from codeinfo.serve.runs import Runs
     from codeinfo.shells.http_runs import Runs
+
 
 THREADS = 8  # requests worked on at once
 MOST_WAITING = 256  # requests that may wait for a thread

@@ -235,6 +235,6 @@ def _program() -> list[str]:
 
 def _check_tools(names: str) -> None:
     if names:
-        from codeinfo.shells.mcp_tools import chosen_tools
+        from codeinfo.shells.mcp_catalog import chosen_tools
 
         chosen_tools(names.split(","))

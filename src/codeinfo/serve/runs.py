@@ -3,11 +3,13 @@ twice or closed without harm to the answer."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -18,18 +20,44 @@ from msgspec.structs import replace
 from codeinfo.agent.conversation import title_of
 from codeinfo.errors import Busy, CodeInfoError, NotFound
 from codeinfo.operations.answers import AgentRunRequest, Answer, AskRequest
-from codeinfo.shells.http_events import Bell
-from codeinfo.shells.mcp_calls import Call
+from codeinfo.serve.dispatch import Call
 
 if TYPE_CHECKING:
     from codeinfo.agent.loop import Progress as Step
     from codeinfo.engine import Engine
+
 
 MOST_RUNNING = 8
 KEPT = 100  # runs whose events can still be read
 _CLOSE_S = 5.0
 
 log = logging.getLogger(__name__)
+
+
+class Bell:
+    """Rung from any thread; each listener's event is set on its own loop. Rings in between are one ring."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._listeners: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
+
+    def ring(self) -> None:
+        with self._lock:
+            listeners = list(self._listeners.items())
+        for event, loop in listeners:
+            with contextlib.suppress(RuntimeError):  # its loop has just ended
+                loop.call_soon_threadsafe(event.set)
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[asyncio.Event]:
+        event = asyncio.Event()
+        with self._lock:
+            self._listeners[event] = asyncio.get_running_loop()
+        try:
+            yield event
+        finally:
+            with self._lock:
+                del self._listeners[event]
 
 
 class RunEvent(Struct, frozen=True):
