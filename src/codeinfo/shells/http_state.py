@@ -20,14 +20,12 @@ from codeinfo.operations.clients import Project, ProjectsRequest
 from codeinfo.serve.dispatch import Call
 from codeinfo.serve.runs import Bell
 from codeinfo.shells.http_connections import LoopWatch
-from codeinfo.shells.http_events import Bell
 from codeinfo.shells.mcp_calls import Call
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
     from codeinfo.serve.index_queue import IndexQueue
     from codeinfo.serve.runs import Runs
-    from codeinfo.shells.http_runs import Runs
 
 
 THREADS = 8  # requests worked on at once
