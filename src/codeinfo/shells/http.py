@@ -56,7 +56,6 @@ from codeinfo.shells.http_pages import add_unknown_page, pages_router
 from codeinfo.shells.http_state import LogLines, State
 from codeinfo.shells.mcp import http_service
 from codeinfo.shells.mcp_catalog import chosen_tools
-from codeinfo.shells.mcp_tools import chosen_tools
 
 STATIC = Path(__file__).parent / "web" / "static"
 MCP_SETS = ("search", "edit", "answers", "agents", "docs")

@@ -20,7 +20,6 @@ from codeinfo.operations.clients import Project, ProjectsRequest
 from codeinfo.serve.dispatch import Call
 from codeinfo.serve.runs import Bell
 from codeinfo.shells.http_connections import LoopWatch
-from codeinfo.shells.mcp_calls import Call
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
