@@ -36,8 +36,8 @@ from codeinfo.evals.from_git import Commit, is_code, read_commits, reason_to_lea
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_file
 from codeinfo.index.symbols import CALLABLE_KINDS
+from codeinfo.languages import language_of
 from codeinfo.sources import git
-from codeinfo.sources.languages import language_of
 from codeinfo.types import FileKind
 
 LOOKED_AT = 3000  # commits, newest first

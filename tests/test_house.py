@@ -26,7 +26,7 @@ LEVELS = (
     ("frozen", "kept"),
     ("types", "errors"),
     ("operations", "jsonable", "private_files", "settings", "ports", "tokens", "globs"),
-    ("config",),
+    ("config", "languages"),
     ("rank", "graph", "knowledge", "sources"),
     ("search", "index", "store", "models", "collections"),
     ("answers",),
@@ -38,7 +38,7 @@ LEVELS = (
 ALSO = {("shells", "__init__")}  # the version is kept there
 
 # Only the engine puts stores and models together with the rest.
-LOADED_BY = {"store": {"engine"}, "models": {"engine"}}
+LOADED_BY = {"store": {"engine", "serve"}, "models": {"engine"}}
 
 HOMES = {
     "apsw": "store",

@@ -14,7 +14,7 @@ from model_server import RERANK_MODEL, ScriptedServer, Trouble
 from rerank_tools import make_cross_encoder
 
 from codeinfo import Config, Engine, SearchRequest, SearchResult
-from codeinfo.engine.reranking import CLEAR, FEW
+from codeinfo.engine.search import CLEAR, FEW
 from codeinfo.models.rerank import sigmoid
 from codeinfo.operations.search import DoctorRequest
 

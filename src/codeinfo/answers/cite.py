@@ -13,9 +13,9 @@ from functools import lru_cache
 from msgspec import Struct
 
 from codeinfo.answers.evidence import Item
+from codeinfo.languages import language_of
 from codeinfo.operations.answers import Citation, CitationFault
 from codeinfo.rank.words import STOP_WORDS
-from codeinfo.sources.languages import language_of
 from codeinfo.tokens import terms
 
 MARK = "unverified"

@@ -21,10 +21,10 @@ from codeinfo.errors import NotFound, UsageError
 from codeinfo.evals.datasets import Dataset, Query, Target
 from codeinfo.evals.metrics import Answer
 from codeinfo.evals.run import CODE_FILES, Run, ask, bring_up_to_date, summed
+from codeinfo.languages import kind_of, language_of
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import ClearRequest
 from codeinfo.sources import git
-from codeinfo.sources.languages import kind_of, language_of
 from codeinfo.types import FileKind
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from codeinfo.graph.facts import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target
-from codeinfo.graph.tree import Tree, ancestors, joined, nearest
+from codeinfo.languages.tree import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target, Tree, ancestors, joined, nearest
 from codeinfo.types import Import
 
 _ZIG_MODULE = re.compile(r'\baddModule\(\s*"([^"]+)"\s*,\s*\.\{[^}"]*root_source_file\s*=\s*b\.path\("([^"]+)"\)')

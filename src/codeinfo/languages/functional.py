@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from codeinfo.graph.facts import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target
-from codeinfo.graph.tree import Tree
+from codeinfo.languages.tree import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target, Tree
 from codeinfo.types import Import
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from codeinfo.graph.facts import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target
-from codeinfo.graph.tree import Tree, ancestors, joined, nearest
+from codeinfo.languages.tree import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target, Tree, ancestors, joined, nearest
 from codeinfo.types import Import
 
 _EXTENSIONS = (".ts", ".tsx", ".d.ts", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs", ".json", ".vue", ".svelte")

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from codeinfo.graph.facts import FileFacts, Outcome
-from codeinfo.graph.languages.c import CIncludes
-from codeinfo.graph.languages.ecmascript import EcmascriptImports
-from codeinfo.graph.languages.golang import GoImports
-from codeinfo.graph.languages.named import NamedModules
-from codeinfo.graph.languages.packages import CsharpImports, JvmImports, PhpImports, SwiftImports
-from codeinfo.graph.languages.paths import BashImports, LuaImports, RubyImports, ZigImports
-from codeinfo.graph.languages.python import PythonImports
-from codeinfo.graph.languages.rust import RustImports
-from codeinfo.graph.tree import Tree
+from codeinfo.languages.c_family import CIncludes
+from codeinfo.languages.ecmascript import EcmascriptImports
+from codeinfo.languages.functional import NamedModules
+from codeinfo.languages.go import GoImports
+from codeinfo.languages.packages import CsharpImports, JvmImports, PhpImports, SwiftImports
+from codeinfo.languages.python import PythonImports
+from codeinfo.languages.rust import RustImports
+from codeinfo.languages.scripting import BashImports, LuaImports, RubyImports, ZigImports
+from codeinfo.languages.tree import FileFacts, Outcome, Tree
 from codeinfo.types import Import
 
 

@@ -6,11 +6,10 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
-
-from codeinfo.graph.facts import FileFacts
 
 Key = TypeVar("Key")
 
@@ -25,6 +24,45 @@ def is_config(path: str) -> bool:
     """Whether a file says how imports are to be read."""
     name = path.rpartition("/")[2]
     return name in CONFIG_NAMES or (name.startswith("tsconfig") and name.endswith(".json"))
+
+
+class FileFacts(Struct, frozen=True):
+    """One file. `exports` are its top-level names, `hidden` those that no other file sees, `packages` the namespaces
+    it declares."""
+
+    file_id: int
+    path: str
+    language: str
+    kind: str
+    packages: tuple[str, ...] = ()
+    exports: tuple[str, ...] = ()
+    inline_modules: tuple[tuple[int, int], ...] = ()  # line spans of modules written inside the file (Rust)
+    hidden: tuple[str, ...] = ()
+
+    @property
+    def folder(self) -> str:
+        return self.path.rpartition("/")[0]
+
+    @property
+    def is_test(self) -> bool:
+        return self.kind == "tests"
+
+
+class Target(NamedTuple):
+    path: str
+    names: tuple[str, ...] = ()  # what is taken from it; empty: the file as a whole
+
+
+class Outcome(Struct, frozen=True):
+    """Where one import leads. `package`: the targets are all files of a package, of which few may be needed."""
+
+    targets: tuple[Target, ...] = ()
+    status: str = "internal"  # "internal", "external" (not part of this codebase), "unresolved" (should be, is not)
+    package: bool = False
+
+
+EXTERNAL = Outcome(status="external")
+UNRESOLVED = Outcome(status="unresolved")
 
 
 class Tree:

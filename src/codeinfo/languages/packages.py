@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import re
 
-from codeinfo.graph.facts import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target
-from codeinfo.graph.tree import Tree, ancestors, family, joined, packages_of
+from codeinfo.languages.tree import (
+    EXTERNAL,
+    UNRESOLVED,
+    FileFacts,
+    Outcome,
+    Target,
+    Tree,
+    ancestors,
+    family,
+    joined,
+    packages_of,
+)
 from codeinfo.types import Import
 
 _SWIFT_TARGET = re.compile(r'\.(?:\w+T|t)arget\(\s*name:\s*"([^"]+)",[^()]*?\bpath:\s*"([^"]+)"')

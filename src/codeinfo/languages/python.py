@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from codeinfo.graph.facts import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target
-from codeinfo.graph.tree import Tree, ancestors, joined
+from codeinfo.languages.tree import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target, Tree, ancestors, joined
 from codeinfo.types import Import
 
 _USUAL_ROOTS = ("", "src", "lib", "python")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from codeinfo.graph.facts import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target
-from codeinfo.graph.tree import Tree, ancestors
+from codeinfo.languages.tree import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target, Tree, ancestors
 from codeinfo.types import Import
 
 _ROOT_FILES = ("lib.rs", "main.rs", "mod.rs", "build.rs")
