@@ -30,7 +30,7 @@ from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.errors import NotFound
 from codeinfo.graph.model import Graph
-from codeinfo.index.uses import UsedNames
+from codeinfo.graph.uses import UsedNames
 from codeinfo.requests import SearchRequest
 from codeinfo.requests.code import CyclesRequest, RefsRequest
 from codeinfo.requests.knowledge import PatternsRequest

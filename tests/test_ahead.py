@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from codeinfo import Config, Engine
-from codeinfo.engine import ahead, ahead_file, reading_ahead, world
+from codeinfo.engine import ahead, ahead_file, reading_ahead
 from codeinfo.errors import NotFound
 from codeinfo.requests.code import CallGraph, CallsRequest, ReferenceReport, RefsRequest
 
