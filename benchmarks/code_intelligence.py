@@ -35,7 +35,7 @@ from codeinfo.engine import Engine
 from codeinfo.graph.model import Graph
 from codeinfo.graph.reach import components
 from codeinfo.graph.resolve import Graphs
-from codeinfo.requests.code import RefsRequest
+from codeinfo.operations.code import RefsRequest
 from codeinfo.store.code import code_facts
 from codeinfo.types import Definition
 

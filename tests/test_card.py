@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from team_tools import build_team, engine_of
 
 from codeinfo.knowledge.card import Evidence, decide
-from codeinfo.requests import SearchRequest
-from codeinfo.requests.knowledge import GoldenFile, PatternConflict, PatternReport, PatternUse
+from codeinfo.operations.knowledge import GoldenFile, PatternConflict, PatternReport, PatternUse
+from codeinfo.operations.search import SearchRequest
 from codeinfo.types import FileKind, Hit, Quality, RelatedMemory
 
 

@@ -18,7 +18,7 @@ from codeinfo.errors import UsageError
 from codeinfo.index import pool, protocol
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.pool import ParsePool, ParseTask
-from codeinfo.requests.documents import DocsSyncRequest
+from codeinfo.operations.documents import DocsSyncRequest
 from codeinfo.sources.documents.limits import Refused, open_office_file
 from codeinfo.types import FileKind
 

@@ -15,7 +15,7 @@ from codeinfo.graph import resolve
 from codeinfo.graph.model import Edge, Graph, centrality, dumps, loads
 from codeinfo.graph.reach import components, cycles, impact
 from codeinfo.languages.tree import FileFacts
-from codeinfo.requests.code import CyclesRequest, HotspotsRequest, ImpactRequest, ImportsRequest, MapRequest
+from codeinfo.operations.code import CyclesRequest, HotspotsRequest, ImpactRequest, ImportsRequest, MapRequest
 
 SOURCES = {
     "app/__init__.py": "",

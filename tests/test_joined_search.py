@@ -11,9 +11,9 @@ import pytest
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.engine.searching import CHARS_PER_TOKEN
+from codeinfo.engine.search import CHARS_PER_TOKEN
+from codeinfo.operations.search import IndexRequest, SearchRequest
 from codeinfo.rank.joined import Part, joined
-from codeinfo.requests import IndexRequest, SearchRequest
 from codeinfo.search import SearchOptions, search
 from codeinfo.types import SearchResult
 

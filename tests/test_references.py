@@ -11,13 +11,7 @@ from codeinfo import Config, Engine
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.graph.uses import UsedNames, references_to, unpack
 from codeinfo.index.references import pack_code
-from codeinfo.requests.code import (
-    CallsRequest,
-    DefsRequest,
-    RefsRequest,
-    SymbolsRequest,
-    UnusedRequest,
-)
+from codeinfo.operations.code import CallsRequest, DefsRequest, RefsRequest, SymbolsRequest, UnusedRequest
 from codeinfo.types import Reference
 
 SOURCES = {

@@ -10,7 +10,7 @@ from team_tools import build_team, engine_of
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.knowledge.review import changed_symbols, difference, reviewers
 from codeinfo.knowledge.trends import BlameLine, carried_over, last_changes, read_blame
-from codeinfo.requests.knowledge import RememberRequest, ReviewRequest
+from codeinfo.operations.knowledge import RememberRequest, ReviewRequest
 from codeinfo.types import Definition
 
 

@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.engine.searching import CHARS_PER_TOKEN
+from codeinfo.engine.search import CHARS_PER_TOKEN
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.globs import match_globs
-from codeinfo.requests import SearchRequest, SimilarRequest
+from codeinfo.operations.search import SearchRequest, SimilarRequest
 from codeinfo.types import Hit, SearchResult
 
 Search = Callable[..., SearchResult]

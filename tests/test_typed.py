@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import pytest
 
 from codeinfo.graph.receivers import copied_name, field_type, written_type

@@ -13,10 +13,10 @@ from conftest import RunCli
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
+from codeinfo.operations.search import SearchRequest
 from codeinfo.rank.quality import Grounds, is_about
 from codeinfo.rank.query import read_query
 from codeinfo.rank.suggest import suggestions
-from codeinfo.requests import SearchRequest
 from codeinfo.shells.mcp_shapes import search_codebase
 from codeinfo.shells.render import marked_words
 from codeinfo.store.sqlite import SqliteStore

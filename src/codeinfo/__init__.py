@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from codeinfo.config import Config as Config
     from codeinfo.engine import Engine as Engine
     from codeinfo.errors import CodeInfoError as CodeInfoError
-    from codeinfo.requests import ClearRequest as ClearRequest
-    from codeinfo.requests import DoctorRequest as DoctorRequest
-    from codeinfo.requests import IndexRequest as IndexRequest
-    from codeinfo.requests import SearchRequest as SearchRequest
-    from codeinfo.requests import StatusRequest as StatusRequest
-    from codeinfo.requests import WhyRequest as WhyRequest
+    from codeinfo.operations.search import ClearRequest as ClearRequest
+    from codeinfo.operations.search import DoctorRequest as DoctorRequest
+    from codeinfo.operations.search import IndexRequest as IndexRequest
+    from codeinfo.operations.search import SearchRequest as SearchRequest
+    from codeinfo.operations.search import StatusRequest as StatusRequest
+    from codeinfo.operations.search import WhyRequest as WhyRequest
     from codeinfo.types import Hit as Hit
     from codeinfo.types import SearchResult as SearchResult
 
@@ -32,12 +32,12 @@ _HOMES = {
     "Config": "config",
     "Engine": "engine",
     "CodeInfoError": "errors",
-    "ClearRequest": "requests",
-    "DoctorRequest": "requests",
-    "IndexRequest": "requests",
-    "SearchRequest": "requests",
-    "StatusRequest": "requests",
-    "WhyRequest": "requests",
+    "ClearRequest": "operations.search",
+    "DoctorRequest": "operations.search",
+    "IndexRequest": "operations.search",
+    "SearchRequest": "operations.search",
+    "StatusRequest": "operations.search",
+    "WhyRequest": "operations.search",
     "Hit": "types",
     "SearchResult": "types",
 }

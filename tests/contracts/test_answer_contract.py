@@ -9,7 +9,7 @@ from msgspec.structs import fields
 
 from codeinfo.agent import grade, loop
 from codeinfo.errors import Busy, ProviderError, UsageError
-from codeinfo.requests.answers import Answer, Conversation, ConversationsRequest, Turn
+from codeinfo.operations.answers import Answer, Conversation, ConversationsRequest, Turn
 from codeinfo.settings import AnswerSettings
 from codeinfo.store.conversations import ConversationStore
 

@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from codeinfo.agent.evidence import Item
 from codeinfo.languages import language_of
+from codeinfo.operations.answers import Citation, CitationFault
 from codeinfo.rank.words import STOP_WORDS
-from codeinfo.requests.answers import Citation, CitationFault
 from codeinfo.tokens import terms
 
 MARK = "unverified"

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from codeinfo.operations.answers import Citation, GradedItem
 from codeinfo.rank.policy import PolicyItem, PolicyResult, PolicySettings, apply_policy
-from codeinfo.requests.answers import Citation, GradedItem
 from codeinfo.types import Distance, Dropped
 
 PREVIEW_LINES, PREVIEW_CHARS = 6, 400  # of a passage, for those who look at what was found

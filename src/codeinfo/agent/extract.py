@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from codeinfo.agent.evidence import Evidence, Item, estimated_tokens
 from codeinfo.agent.gate import finder_of, focused, item_of
+from codeinfo.operations.answers import Answer, AnswerUsage
 from codeinfo.rank.words import EXPANSIONS
-from codeinfo.requests.answers import Answer, AnswerUsage
 from codeinfo.tokens import stem, terms
 from codeinfo.types import Quality, SearchResult
 

@@ -15,8 +15,8 @@ from msgspec import Struct, field
 from codeinfo.agent.evidence import Evidence, Item, shown
 from codeinfo.agent.gate import Gate
 from codeinfo.errors import CodeInfoError, UsageError
+from codeinfo.operations.answers import ToolUse
 from codeinfo.ports import ToolCall, ToolSpec
-from codeinfo.requests.answers import ToolUse
 from codeinfo.types import SearchResult
 
 Search = Callable[[str], SearchResult]

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from codeinfo.engine.history import History
-from codeinfo.engine.inspect import project_of, resolved
-from codeinfo.enrich import MOST_LISTED, FileContext, file_context
+from codeinfo.engine.maintenance import project_of, resolved
 from codeinfo.errors import NotFound
 from codeinfo.graph.calls import ReadBudget, call_graph, near_callers
 from codeinfo.graph.code_index import CodeIndex
@@ -23,16 +22,18 @@ from codeinfo.graph.reach import cycle_report, hotspots, impact_report, module_i
 from codeinfo.graph.references import find_definitions, find_references, list_symbols
 from codeinfo.graph.resolve import refresh_graph
 from codeinfo.graph.survey import code_map
+from codeinfo.knowledge.context import MOST_LISTED, FileContext, file_context
+from codeinfo.operations import code as requests
+from codeinfo.operations.base import Progress
 from codeinfo.ports import CodeFacts
-from codeinfo.requests import Progress
-from codeinfo.requests import code as requests
 from codeinfo.store.code import code_facts, read_beside, write_beside
 from codeinfo.types import FileKind, Hit
 
 if TYPE_CHECKING:
-    from codeinfo.engine.facade import Engine
-    from codeinfo.engine.upkeep import Upkeep
+    from codeinfo.engine.engine import Engine
+    from codeinfo.engine.index_manager import IndexManager
     from codeinfo.store.sqlite import SqliteStore
+
 
 GRAPH_FILE = "graph.json"  # beside the index: the next process does not have to build the graph
 FileRequest = requests.SymbolsRequest | requests.ImportsRequest | requests.ImpactRequest
@@ -84,7 +85,7 @@ class CodeOperations:
             inside = absolute.is_relative_to(root)
             yield names.index, absolute.relative_to(root).as_posix() if inside else request.path
 
-    def relations(self, keeper: Upkeep, paths: Sequence[str]) -> dict[str, Relations]:
+    def relations(self, keeper: IndexManager, paths: Sequence[str]) -> dict[str, Relations]:
         """How files relate to others, from the index as it is."""
         store = keeper.live_store() if paths else None
         if store is None:

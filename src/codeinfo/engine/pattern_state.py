@@ -13,22 +13,15 @@ from msgspec.structs import replace
 
 from codeinfo.engine.hints import Hints, write_hints
 from codeinfo.engine.history import History
-from codeinfo.engine.upkeep import Upkeep
+from codeinfo.engine.index_manager import IndexManager
 from codeinfo.index.queries import OwnPatterns
 from codeinfo.knowledge.detectors import BUILT_IN
 from codeinfo.knowledge.matching import Matcher
 from codeinfo.knowledge.own_patterns import own_detectors
 from codeinfo.knowledge.patterns import Dated, FileUses, analyse, file_hint, pattern_key
-from codeinfo.knowledge.trends import (
-    DECLINING_DAYS,
-    WINDOW_DAYS,
-    BlameLine,
-    carried_over,
-    newest_use,
-    written_by_month,
-)
+from codeinfo.knowledge.trends import DECLINING_DAYS, WINDOW_DAYS, BlameLine, carried_over, newest_use, written_by_month
+from codeinfo.operations.knowledge import PatternHistory, PatternReport
 from codeinfo.ports import CodeFile
-from codeinfo.requests.knowledge import PatternHistory, PatternReport
 from codeinfo.sources.git import GitFailed
 from codeinfo.store.code import code_facts, read_beside, write_beside
 from codeinfo.store.sqlite import SqliteStore
@@ -56,7 +49,7 @@ class _Answer(Struct, frozen=True):
 
 
 class PatternState:
-    def __init__(self, keeper: Upkeep, history: History) -> None:
+    def __init__(self, keeper: IndexManager, history: History) -> None:
         self._keeper = keeper
         self._history = history
         runner = OwnPatterns()

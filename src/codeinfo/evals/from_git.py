@@ -23,7 +23,8 @@ from codeinfo.evals.metrics import Answer
 from codeinfo.evals.run import CODE_FILES, Run, ask, bring_up_to_date, summed
 from codeinfo.evals.snapshot import Layout
 from codeinfo.languages import language_of
-from codeinfo.requests import ClearRequest, Progress
+from codeinfo.operations.base import Progress
+from codeinfo.operations.search import ClearRequest
 from codeinfo.sources import git
 
 if TYPE_CHECKING:

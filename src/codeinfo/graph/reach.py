@@ -16,8 +16,7 @@ from codeinfo.graph.references import symbol_info
 from codeinfo.graph.uses import UsedNames
 from codeinfo.index.grammars import GRAMMARS
 from codeinfo.languages.tree import FileFacts
-from codeinfo.ports import CodeFacts
-from codeinfo.requests.code import (
+from codeinfo.operations.code import (
     Affected,
     CycleInfo,
     CycleReport,
@@ -35,6 +34,7 @@ from codeinfo.requests.code import (
     UnusedRequest,
     UnusedSymbol,
 )
+from codeinfo.ports import CodeFacts
 from codeinfo.sources.git import GitFailed, run, work_tree_of
 from codeinfo.types import Definition
 

@@ -15,8 +15,7 @@ from codeinfo.graph.scopes import TYPE_KINDS, SymbolId
 from codeinfo.graph.uses import references_to
 from codeinfo.index.grammars import GRAMMARS
 from codeinfo.languages.tree import FileFacts
-from codeinfo.ports import CodeFacts
-from codeinfo.requests.code import (
+from codeinfo.operations.code import (
     DefinitionList,
     DefsRequest,
     ReferenceReport,
@@ -26,6 +25,7 @@ from codeinfo.requests.code import (
     SymbolsRequest,
     Usage,
 )
+from codeinfo.ports import CodeFacts
 from codeinfo.tokens import identifier_terms, identifiers
 from codeinfo.types import Definition, Reference
 

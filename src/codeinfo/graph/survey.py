@@ -5,9 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-
-from msgspec import Struct
 
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.drawing import mermaid, svg
@@ -16,7 +13,7 @@ from codeinfo.graph.reach import components, cycles, hotspots
 from codeinfo.graph.references import symbol_info
 from codeinfo.graph.scopes import TYPE_KINDS
 from codeinfo.languages.tree import FileFacts
-from codeinfo.requests.code import CodeMap, HotspotsRequest, MapArea, MapFile, MapRequest, SymbolInfo
+from codeinfo.operations.code import CodeMap, HotspotsRequest, MapArea, MapFile, MapRequest, SymbolInfo
 from codeinfo.types import Definition
 
 _STARTS = re.compile(r"^(?:__main__|main|index|app|application|server|cli|cmd|manage|wsgi|asgi|program|lib|mod|root)$")

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from msgspec import Struct
 
 from codeinfo.knowledge.detector import FAMILY
-from codeinfo.requests.knowledge import PatternConflict, PatternReport, PatternUse
+from codeinfo.operations.knowledge import PatternConflict, PatternReport, PatternUse
 from codeinfo.types import Card, CardImpact, CardPatterns, CardPoint, FileKind, Hit, Quality, RelatedMemory
 
 CODE_POINTS, PATTERN_POINTS, MEMORY_POINTS = 45.0, 30.0, 25.0

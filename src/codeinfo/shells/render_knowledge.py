@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from codeinfo.jsonable import dumps
-from codeinfo.requests import knowledge as requests
+from codeinfo.operations import knowledge as requests
 from codeinfo.shells.paper import Paper, Span, counted
 from codeinfo.types import Card, RelatedMemory
 
