@@ -133,13 +133,13 @@ def test_map_and_its_pictures(tmp_path: Path) -> None:
 def test_one_edit_recomputes_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = written(tmp_path, SOURCES)
     seen: list[str] = []
-    resolve = resolve.Resolver.links
+    links = resolve.ImportResolver.links
 
-    def counted(self: Any, file: Any, uses: Any) -> Any:
+    def counted(self: Any, file: Any, used: Any) -> Any:
         seen.append(file.facts.path)
-        return resolve(self, file, uses)
+        return links(self, file, used)
 
-    monkeypatch.setattr(resolve.Resolver, "links", counted)
+    monkeypatch.setattr(resolve.ImportResolver, "links", counted)
     with opened(root) as engine:
         before = engine.code.cycles(CyclesRequest(str(root)))
         assert len(seen) == len(SOURCES)

@@ -39,7 +39,7 @@ class CodeIndex:
         self.by_id = {file.file_id: file for file in graph.files.values()}
         self.answers: Kept[Hashable, Any] = Kept(_MOST_ANSWERS, _size)
         self.files_read = 0
-        self._files = before._files if before else FileCache()
+        self._files: FileCache = before._files if before else FileCache()
         self._outcomes: dict[Hashable, Outcome] = {}
         self._visible: dict[str, tuple[str, ...]] = {}
         self._defining: dict[str, frozenset[str]] = {}
