@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from codeinfo.knowledge.memory import HALF_LIFE_DAYS, STALE_BELOW
 from codeinfo.operations.knowledge import PatternHistory
-from codeinfo.shells.paper import counted
+from codeinfo.shells.terminal import counted
 
 WIDTH, HEIGHT, MARGIN = 132, 34, 3  # pixels
 _CURVE_POINTS = 24

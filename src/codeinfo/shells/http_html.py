@@ -22,7 +22,7 @@ from codeinfo.shells.http_errors import not_routed, status_of
 from codeinfo.shells.http_state import State, state_of
 from codeinfo.shells.http_text import code_lines, lines_address, markdown_html, sentence_html
 from codeinfo.shells.http_views import area_name
-from codeinfo.shells.paper import counted
+from codeinfo.shells.terminal import counted
 
 TEMPLATES = Path(__file__).parent / "web" / "templates"
 PAGES = (
