@@ -13,7 +13,7 @@ from codeinfo.shells.render_answers import write_sources
 from codeinfo.shells.terminal import Output, ProgressLine, clean, show_progress
 
 if TYPE_CHECKING:
-    from codeinfo.agent.loop import Progress
+    from codeinfo.answers.loop import Progress
     from codeinfo.engine import Engine
 
 PROMPT = "? "

@@ -49,7 +49,7 @@ def write_sources(answer: answers.Answer, out: Output, *, trace: bool = False) -
 
 
 def _statistics(answer: answers.Answer, out: Output) -> None:
-    from codeinfo.agent.stats import stats_block
+    from codeinfo.answers.write import stats_block
 
     out.line()
     for line in stats_block(answer.usage, answer.took_ms).split("\n"):
