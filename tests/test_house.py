@@ -7,13 +7,15 @@ import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-
 import click
 import pytest
-
 import codeinfo
 from codeinfo.config import table
-from codeinfo.operations import AREAS, OPERATIONS, operation_names
+from codeinfo.operations import AREAS
+from codeinfo.operations import OPERATIONS
+from codeinfo.operations import operation_names
+
+
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = REPOSITORY / "src" / "codeinfo"
@@ -29,8 +31,8 @@ LEVELS = (
     ("config", "languages"),
     ("sources",),
     ("rank", "graph", "knowledge"),
-    ("search", "index", "store", "providers", "collections"),
-    ("agent",),
+    ("search", "index", "store", "models", "collections"),
+    ("answers",),
     ("engine",),
     ("serve", "evals"),
     ("shells",),
@@ -41,8 +43,8 @@ ALSO = {
     ("graph", "index"),  # which languages have a grammar
 }
 
-# Only the engine puts stores and providers together with the rest.
-LOADED_BY = {"store": {"engine", "serve"}, "providers": {"engine"}}
+# Only the engine puts stores and models together with the rest.
+LOADED_BY = {"store": {"engine", "serve"}, "models": {"engine"}}
 
 HOMES = {
     "apsw": "store",
@@ -62,14 +64,14 @@ HOMES = {
     "markdown_it": "shells",
     "nh3": "shells",
     "pygments": "shells",
-    "openai": "providers",
+    "openai": "models",
     "Stemmer": "tokens",
     "mammoth": "sources",
     "openpyxl": "sources",
     "pptx": "sources",
     "pypdfium2": "sources",
-    "onnxruntime": "providers",
-    "tokenizers": "providers",
+    "onnxruntime": "models",
+    "tokenizers": "models",
 }
 
 

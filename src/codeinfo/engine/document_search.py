@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from codeinfo.collections.links import edges
+from codeinfo.collections.model import edges
 from codeinfo.collections.weights import DOCUMENTS
 from codeinfo.engine.documents import CollectionManager
 from codeinfo.engine.index_manager import IndexManager
@@ -42,8 +42,7 @@ from codeinfo.ports import ChunkRow, Embedder
 from codeinfo.rank.joined import Joined, Part
 from codeinfo.rank.words import STOP_WORDS
 from codeinfo.search import SearchOptions, search
-from codeinfo.store.code import code_facts
-from codeinfo.store.sqlite import SqliteStore
+from codeinfo.store.sqlite import SqliteStore, code_facts
 from codeinfo.tokens import terms, words
 from codeinfo.types import Definition, Hit, Import, Quality
 

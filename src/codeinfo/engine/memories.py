@@ -25,7 +25,7 @@ from codeinfo.knowledge.memory import (
     to_record,
 )
 from codeinfo.sources.git import GitFailed
-from codeinfo.store.code import read_beside, write_beside
+from codeinfo.store.sqlite import read_beside, write_beside
 from codeinfo.types import RelatedMemory
 
 if TYPE_CHECKING:  # a search brings related memories and needs none of these

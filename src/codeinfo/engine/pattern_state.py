@@ -23,8 +23,7 @@ from codeinfo.knowledge.trends import DECLINING_DAYS, WINDOW_DAYS, BlameLine, ca
 from codeinfo.operations.knowledge import PatternHistory, PatternReport
 from codeinfo.ports import CodeFile
 from codeinfo.sources.git import GitFailed
-from codeinfo.store.code import code_facts, read_beside, write_beside
-from codeinfo.store.sqlite import SqliteStore
+from codeinfo.store.sqlite import SqliteStore, code_facts, read_beside, write_beside
 from codeinfo.types import FileKind
 
 USES_NAME = "patterns.json"
