@@ -7,15 +7,13 @@ import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+
 import click
 import pytest
+
 import codeinfo
 from codeinfo.config import table
-from codeinfo.operations import AREAS
-from codeinfo.operations import OPERATIONS
-from codeinfo.operations import operation_names
-
-
+from codeinfo.operations import AREAS, OPERATIONS, operation_names
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = REPOSITORY / "src" / "codeinfo"
