@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codeinfo.collections.fetch import MAX_PACKED_BYTES, Reach, host_of, pack, unpack
 from codeinfo.collections.model import (
@@ -31,13 +32,15 @@ from codeinfo.collections.model import (
     safe_path,
     write_user_list,
 )
-from codeinfo.engine.documents import CollectionManager
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.operations.documents import DocsPackRequest, DocsPackResponse
 from codeinfo.private_files import open_private, private_folder, replace_private, wait_for_lock, write_private
 from codeinfo.sources.documents.formats import document_language
 from codeinfo.sources.read import load
 from codeinfo.types import Skip
+
+if TYPE_CHECKING:
+    from codeinfo.engine.documents import CollectionManager
 
 MAX_DOCUMENT_BYTES = 50_000_000
 MAX_FETCHED_BYTES = 2_000_000_000
