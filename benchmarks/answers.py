@@ -27,8 +27,8 @@ from codeinfo import Config, Engine
 from codeinfo.agent.evidence import estimated_tokens
 from codeinfo.providers.scripted import Reply, Request
 from codeinfo.providers.testserver import ScriptedServer
-from codeinfo.rank.words import STOP_WORDS
 from codeinfo.requests.answers import Answer, AskRequest
+from codeinfo.search.query import STOP_WORDS
 
 PER_TREE = (17, 17, 16)
 SETTINGS = {"llm.discover": "false"}

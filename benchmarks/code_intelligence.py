@@ -35,9 +35,9 @@ from codeinfo.engine import Engine
 from codeinfo.engine.graphing import Graphs
 from codeinfo.graph.model import Graph
 from codeinfo.graph.reach import components
+from codeinfo.model import Definition
 from codeinfo.requests.code import RefsRequest
 from codeinfo.store.code import code_facts
-from codeinfo.types import Definition
 
 # Language of ctags → (project, kinds that count: what other code can name).
 DEFINITIONS = {

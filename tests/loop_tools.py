@@ -13,12 +13,12 @@ from codeinfo.agent.loop import Means, answer
 from codeinfo.agent.model import Model
 from codeinfo.agent.tools import ToolFunctions
 from codeinfo.errors import NotFound
+from codeinfo.model import Distance, Hit, Intent, Quality, SearchResult
 from codeinfo.providers.scripted import Reply, Request, ScriptedLlm
 from codeinfo.providers.structured import structured
 from codeinfo.providers.think import ThinkFilter
-from codeinfo.rank.policy import PolicySettings
+from codeinfo.search.policy import PolicySettings
 from codeinfo.settings import AnswerSettings
-from codeinfo.types import Distance, Hit, Intent, Quality, SearchResult
 
 
 def hit(number: int, distance: float = 0.5, text: str = "", score: float = 1.0) -> Hit:

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from codeinfo import errors, requests
+from codeinfo.model import Distance, Dropped, Hit, Intent, Quality, SearchResult, Signal, Skip
 from codeinfo.shells import cli, cli_own
-from codeinfo.types import Distance, Dropped, Hit, Intent, Quality, SearchResult, Signal, Skip
 
 HIT = Hit(
     root="/repo",

@@ -13,13 +13,13 @@ from document_tools import add, ask, engine
 
 from codeinfo.engine import Engine
 from codeinfo.errors import NotFound, UsageError
-from codeinfo.rank.joined import Joined, Part
 from codeinfo.requests.documents import (
     DocsOutlineRequest,
     DocsRelatedRequest,
     DocsSearchRequest,
     DocsSectionRequest,
 )
+from codeinfo.search.joined import Joined, Part
 
 
 @pytest.fixture

@@ -24,12 +24,13 @@ MAX_LINES = 600
 # A room may import from rooms of a lower level, and from itself. Rooms of one level do not know each other, except
 # where ALSO says so.
 LEVELS = (
-    ("frozen", "kept"),
-    ("types", "errors"),
+    ("kept",),
+    ("model", "errors"),
     ("requests", "jsonable", "private_files", "settings", "ports", "tokens", "globs"),
     ("config",),
-    ("rank", "graph", "knowledge", "sources"),
-    ("search", "enrich", "index", "store", "providers", "collections"),
+    ("graph", "knowledge", "sources"),
+    ("search",),
+    ("enrich", "index", "store", "providers", "collections"),
     ("agent",),
     ("engine",),
     ("evals",),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 # Third-party packages a search on a built index may load.
-ALLOWED = {"apsw", "click", "numpy", "Stemmer"}
+ALLOWED = {"apsw", "click", "msgspec", "numpy", "Stemmer", "typing_extensions"}
 
 # Heavy or needless ones, standard library included, each with what needs it instead.
 REFUSED = {

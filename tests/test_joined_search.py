@@ -12,10 +12,10 @@ import pytest
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.engine.searching import CHARS_PER_TOKEN
-from codeinfo.rank.joined import Part, joined
+from codeinfo.model import SearchResult
 from codeinfo.requests import IndexRequest, SearchRequest
-from codeinfo.search import SearchOptions, search
-from codeinfo.types import SearchResult
+from codeinfo.search.joined import Part, joined
+from codeinfo.search.line import SearchOptions, search
 
 RETRIES = '''"""Retries of requests that failed."""
 

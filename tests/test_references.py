@@ -11,6 +11,7 @@ from codeinfo import Config, Engine
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.index.references import pack_code
 from codeinfo.index.uses import UsedNames, references_to, unpacked
+from codeinfo.model import Reference
 from codeinfo.requests.code import (
     CallsRequest,
     DefsRequest,
@@ -18,7 +19,6 @@ from codeinfo.requests.code import (
     SymbolsRequest,
     UnusedRequest,
 )
-from codeinfo.types import Reference
 
 SOURCES = {
     "shop/__init__.py": "from .cart import Cart as Cart\nfrom .cart import total\n",

@@ -16,8 +16,8 @@ from codeinfo.engine import Engine
 from codeinfo.engine.searching import CHARS_PER_TOKEN
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.globs import match_globs
+from codeinfo.model import Hit, SearchResult
 from codeinfo.requests import SearchRequest, SimilarRequest
-from codeinfo.types import Hit, SearchResult
 
 Search = Callable[..., SearchResult]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from web_tools import client, index, make_project
 
+from codeinfo.model import Distance
 from codeinfo.requests.answers import Citation, GradedItem, Round, ToolUse, Turn
 from codeinfo.requests.code import CodeMap, MapArea, MapFile
 from codeinfo.requests.knowledge import PatternHistory
@@ -15,7 +16,6 @@ from codeinfo.shells.http_charts import HEIGHT, WIDTH, ChartView, decay_chart, t
 from codeinfo.shells.http_html import _environment
 from codeinfo.shells.http_text import citation_link, markdown_html, sentence_html
 from codeinfo.shells.http_views import area_name, files_of, picture_of, shown_citations, turn_view
-from codeinfo.types import Distance
 
 
 def citation(number: int, path: str, start: int, distance: float | None, root: str = "/r") -> Citation:

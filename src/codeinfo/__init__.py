@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from codeinfo.config import Config as Config
     from codeinfo.engine import Engine as Engine
     from codeinfo.errors import CodeInfoError as CodeInfoError
+    from codeinfo.model import Hit as Hit
+    from codeinfo.model import SearchResult as SearchResult
     from codeinfo.requests import ClearRequest as ClearRequest
     from codeinfo.requests import DoctorRequest as DoctorRequest
     from codeinfo.requests import IndexRequest as IndexRequest
     from codeinfo.requests import SearchRequest as SearchRequest
     from codeinfo.requests import StatusRequest as StatusRequest
     from codeinfo.requests import WhyRequest as WhyRequest
-    from codeinfo.types import Hit as Hit
-    from codeinfo.types import SearchResult as SearchResult
 
 __version__ = "0.1.0"
 
@@ -38,8 +38,8 @@ _HOMES = {
     "SearchRequest": "requests",
     "StatusRequest": "requests",
     "WhyRequest": "requests",
-    "Hit": "types",
-    "SearchResult": "types",
+    "Hit": "model",
+    "SearchResult": "model",
 }
 
 __all__ = ["__version__", *_HOMES]

@@ -13,8 +13,8 @@ from functools import lru_cache
 from msgspec import Struct
 
 from codeinfo.agent.evidence import Item
-from codeinfo.rank.words import STOP_WORDS
 from codeinfo.requests.answers import Citation, CitationFault
+from codeinfo.search.query import STOP_WORDS
 from codeinfo.sources.languages import language_of
 from codeinfo.tokens import terms
 

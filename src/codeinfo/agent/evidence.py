@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from codeinfo.rank.policy import PolicyItem, PolicyResult, PolicySettings, apply_policy
+from codeinfo.model import Distance, Dropped
 from codeinfo.requests.answers import Citation, GradedItem
-from codeinfo.types import Distance, Dropped
+from codeinfo.search.policy import PolicyItem, PolicyResult, PolicySettings, apply_policy
 
 PREVIEW_LINES, PREVIEW_CHARS = 6, 400  # of a passage, for those who look at what was found
 CHARS_PER_TOKEN = 4  # a rule of thumb for English and code, used only where no endpoint counts

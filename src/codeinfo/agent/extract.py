@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from codeinfo.agent.evidence import Evidence, Item, estimated_tokens
 from codeinfo.agent.gate import finder_of, focused, item_of
-from codeinfo.rank.words import EXPANSIONS
+from codeinfo.model import Quality, SearchResult
 from codeinfo.requests.answers import Answer, AnswerUsage
+from codeinfo.search.query import EXPANSIONS
 from codeinfo.tokens import stem, terms
-from codeinfo.types import Quality, SearchResult
 
 PASSAGES = 3  # quoted in an answer
 PASSAGE_CHARS = 900  # of each, the lines that answer best

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from codeinfo.rank.words import STOP_WORDS
+from codeinfo.search.query import STOP_WORDS
 
 TURNS_BACK = 3  # a subject older than that has been forgotten by people too
 MOST_CARRIED = 6  # words: more would drown the question

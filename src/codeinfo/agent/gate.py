@@ -12,10 +12,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from codeinfo.agent.evidence import Item, dropped_by
-from codeinfo.rank.focus import Finder, focus
-from codeinfo.rank.policy import PolicyItem, PolicyResult, PolicySettings, apply_policy
+from codeinfo.model import Dropped, FileKind, Hit, SearchResult
+from codeinfo.search.focus import Finder, focus
+from codeinfo.search.policy import PolicyItem, PolicyResult, PolicySettings, apply_policy
 from codeinfo.tokens import stem
-from codeinfo.types import Dropped, FileKind, Hit, SearchResult
 
 ALWAYS = 3  # passages that the floor leaves alone: with fewer there would be nothing to grade
 

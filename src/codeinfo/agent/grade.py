@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from codeinfo.agent.evidence import Item, fence
 from codeinfo.agent.gate import finder_of, focused
 from codeinfo.agent.model import Model, filled
-from codeinfo.rank.focus import Finder
+from codeinfo.search.focus import Finder
 
 UNGRADED_UP_TO = 2  # so few are not worth a call
 BATCH = 8  # passages a call: small models lose count of more

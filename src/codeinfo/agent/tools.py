@@ -15,9 +15,9 @@ from msgspec import Struct, field
 from codeinfo.agent.evidence import Evidence, Item, shown
 from codeinfo.agent.gate import Gate
 from codeinfo.errors import CodeInfoError, UsageError
+from codeinfo.model import SearchResult
 from codeinfo.ports import ToolCall, ToolSpec
 from codeinfo.requests.answers import ToolUse
-from codeinfo.types import SearchResult
 
 Search = Callable[[str], SearchResult]
 _SHOWN_ARGUMENTS = 200  # characters of a call's arguments that the trace keeps

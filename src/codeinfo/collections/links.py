@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Mapping
 
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 _IMPLIED = ("", ".md", ".mdx", ".html", "/index.md", "/README.md", "/index.html")
 

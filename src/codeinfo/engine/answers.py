@@ -21,7 +21,6 @@ from codeinfo.agent.profiles import ALL_TOOLS, BUNDLED, Profile, list_agents, lo
 from codeinfo.engine.lookup import CodeLookup, Lookup
 from codeinfo.engine.models import Chosen, choose, list_providers, unavailable
 from codeinfo.errors import CodeInfoError, ProviderError, UsageError
-from codeinfo.rank.policy import PolicySettings
 from codeinfo.requests.answers import (
     AgentList,
     AgentRun,
@@ -46,6 +45,7 @@ from codeinfo.requests.answers import (
     Turn,
 )
 from codeinfo.requests.documents import DocsAskRequest
+from codeinfo.search.policy import PolicySettings
 from codeinfo.store.conversations import ConversationStore
 
 if TYPE_CHECKING:

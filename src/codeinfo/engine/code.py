@@ -22,11 +22,11 @@ from codeinfo.engine.world import Contents, IndexWorld
 from codeinfo.errors import NotFound
 from codeinfo.graph.model import Graph
 from codeinfo.graph.resolve import Resolver
+from codeinfo.model import Hit
 from codeinfo.ports import CodeFacts
 from codeinfo.requests import Progress
 from codeinfo.requests import code as requests
 from codeinfo.store.code import code_facts
-from codeinfo.types import Hit
 
 if TYPE_CHECKING:
     from codeinfo.engine.facade import Engine

@@ -13,10 +13,10 @@ from codeinfo.graph.model import Graph
 from codeinfo.graph.reach import components, cycles, impact
 from codeinfo.graph.scopes import SymbolId
 from codeinfo.index.grammars import GRAMMARS
+from codeinfo.model import Definition
 from codeinfo.ports import CodeFacts
 from codeinfo.requests import code as requests
 from codeinfo.requests.code import CodeEdge
-from codeinfo.types import Definition
 
 _NAMED_LEFT_OUT = 3
 

@@ -15,6 +15,7 @@ from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import CodeInfoError, NotFound
 from codeinfo.globs import match_globs
 from codeinfo.index.diff import Changes
+from codeinfo.model import ManifestRow, Skip, SourceFile, Walk
 from codeinfo.ports import Embedder
 from codeinfo.requests.documents import SyncPlan
 from codeinfo.sources.documents.formats import document_language, missing_library
@@ -22,7 +23,6 @@ from codeinfo.sources.read import load
 from codeinfo.sources.walk import WalkSettings, check_root, walk
 from codeinfo.store.layout import IndexFolder
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.types import ManifestRow, Skip, SourceFile, Walk
 
 CONVERTERS_VERSION = 1  # raise when a converter gives other text: indexes are then built anew
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from codeinfo.engine.history import MOST_INDEXED, History
-from codeinfo.rank.commits import index_commits
+from codeinfo.search.commits import index_commits
 from codeinfo.sources.git import GitFailed
 from codeinfo.store.commits import load_commits, save_commits
 from codeinfo.store.faults import translated

@@ -47,7 +47,7 @@ def _sqlite() -> Check:
 def _grammars() -> Check:
     from codeinfo.index.chunk import ChunkSettings
     from codeinfo.index.parse import parse_file
-    from codeinfo.types import FileKind
+    from codeinfo.model import FileKind
 
     try:
         parsed = parse_file("check.py", "def check():\n    pass\n", "python", FileKind.CODE, ChunkSettings())

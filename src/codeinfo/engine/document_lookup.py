@@ -14,10 +14,9 @@ from codeinfo.engine.document_reading import document_lines, headings
 from codeinfo.engine.document_search import no_collection, opening, place_of
 from codeinfo.engine.lookup import READ_LINES, Lookup
 from codeinfo.errors import NotFound, UsageError
-from codeinfo.index.passages import CRUMB
+from codeinfo.model import CRUMB, Distance, FileKind, Hit, Intent, Quality, SearchResult
 from codeinfo.requests.answers import Citation
 from codeinfo.requests.documents import DocsAskRequest, DocsSearchRequest, DocumentHit
-from codeinfo.types import Distance, FileKind, Hit, Intent, Quality, SearchResult
 
 if TYPE_CHECKING:
     from codeinfo.engine.facade import Engine, ProgressSink

@@ -10,7 +10,7 @@ from codeinfo.collections.links import edges
 from codeinfo.collections.weights import DOCUMENTS
 from codeinfo.engine.collecting import CollectionUpkeep
 from codeinfo.errors import NotFound
-from codeinfo.rank.joined import Joined, Part
+from codeinfo.model import Definition, Import
 from codeinfo.requests.documents import (
     DocsOutlineRequest,
     DocsOutlineResponse,
@@ -21,10 +21,10 @@ from codeinfo.requests.documents import (
     OutlineEntry,
     RelatedDocument,
 )
-from codeinfo.search import SearchOptions, search
+from codeinfo.search.joined import Joined, Part
+from codeinfo.search.line import SearchOptions, search
 from codeinfo.store.code import code_facts
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.types import Definition, Import
 
 LINK_WORTH = 0.15  # a link in either direction, beside the cosine of two documents: what people linked belongs together
 LEAST_SIMILAR = 0.2  # cosine below which two documents are merely in the same collection

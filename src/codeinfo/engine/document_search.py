@@ -19,10 +19,8 @@ from codeinfo.engine.collecting import CollectionUpkeep
 from codeinfo.engine.reranking import OFF, Relevance, Reranking, best_first
 from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import NotFound, UsageError
-from codeinfo.index.passages import CRUMB
+from codeinfo.model import CRUMB, Hit, Quality
 from codeinfo.ports import ChunkRow, Embedder
-from codeinfo.rank.joined import Joined, Part
-from codeinfo.rank.words import STOP_WORDS
 from codeinfo.requests import Progress
 from codeinfo.requests.documents import (
     MAX_QUERIES,
@@ -31,9 +29,10 @@ from codeinfo.requests.documents import (
     DocumentHit,
     DocumentSearch,
 )
-from codeinfo.search import SearchOptions, search
+from codeinfo.search.joined import Joined, Part
+from codeinfo.search.line import SearchOptions, search
+from codeinfo.search.query import STOP_WORDS
 from codeinfo.tokens import terms, words
-from codeinfo.types import Hit, Quality
 
 if TYPE_CHECKING:
     from codeinfo.engine.facade import Engine

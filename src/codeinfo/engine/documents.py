@@ -16,6 +16,7 @@ from codeinfo.engine.fetching import fetch
 from codeinfo.engine.shelf import Shelf
 from codeinfo.engine.upkeep import healed
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
+from codeinfo.model import Skip
 from codeinfo.requests import Progress
 from codeinfo.requests.documents import (
     CollectionInfo,
@@ -41,7 +42,6 @@ from codeinfo.requests.documents import (
     SyncReport,
     SyncResponse,
 )
-from codeinfo.types import Skip
 
 if TYPE_CHECKING:
     from codeinfo.engine.facade import Engine

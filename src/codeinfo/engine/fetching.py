@@ -71,7 +71,7 @@ def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, o
 def _fetched_repository(
     collection: Collection, reach: Reach, *, own: bool
 ) -> AbstractContextManager[tuple[str, Iterable[tuple[str, bytes]]]]:
-    from codeinfo.sources.git_fetch import fetch_files
+    from codeinfo.sources.git import fetch_files
 
     pinned = ""
     if not own:

@@ -22,11 +22,11 @@ from codeinfo.graph.model import Graph, dumps, loads
 from codeinfo.graph.resolve import BY_NAME, Resolver
 from codeinfo.graph.tree import MOST_ABOVE, Tree, family, is_config
 from codeinfo.index.uses import UsedNames, dotted_names, unpacked
+from codeinfo.model import Definition, Import
 from codeinfo.ports import CodeFacts, CodeFile
-from codeinfo.sources.rules import excluded_folder
+from codeinfo.sources.ignore import excluded_folder
 from codeinfo.store.code import code_facts, read_beside, write_beside
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.types import Definition, Import
 
 CACHE_NAME = "graph.json"
 MAX_CONFIG_BYTES = 1_000_000  # a package.json beyond this is data

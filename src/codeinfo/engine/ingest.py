@@ -18,11 +18,11 @@ from msgspec.structs import replace
 
 from codeinfo.errors import Busy, CodeInfoError, NotFound
 from codeinfo.jsonable import dumps
+from codeinfo.model import Skip
 from codeinfo.private_files import open_private, try_lock
 from codeinfo.requests import IndexReport, IndexRequest, Progress
 from codeinfo.requests.ingest import SHOWN, IngestRun, IngestStatus
 from codeinfo.store.ingest_queue import WAITING, IngestRow, IngestStore
-from codeinfo.types import Skip
 
 if TYPE_CHECKING:
     from codeinfo.engine.facade import Engine

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import IndexDamaged, NotFound
+from codeinfo.model import ManifestRow
 from codeinfo.requests import WhyReport
 from codeinfo.sources.walk import why
-from codeinfo.types import ManifestRow
 
 
 def bytes_under(folder: Path) -> int:

@@ -17,7 +17,7 @@ from codeinfo.graph.tree import family
 from codeinfo.graph.unit import Unit
 from codeinfo.graph.usage import Verdict
 from codeinfo.index.uses import references_to
-from codeinfo.types import Reference
+from codeinfo.model import Reference
 
 Column = NDArray[np.int32]
 Meaning = tuple[SymbolId, ...]

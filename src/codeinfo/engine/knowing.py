@@ -18,10 +18,10 @@ from codeinfo.engine.upkeep import Upkeep
 from codeinfo.enrich import enriched
 from codeinfo.errors import NotFound
 from codeinfo.knowledge.memory import described
+from codeinfo.model import Card, Hit, RelatedMemory, SearchResult
 from codeinfo.requests import Progress, SearchRequest
 from codeinfo.sources.files import read_regular
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.types import Card, Hit, RelatedMemory, SearchResult
 
 if TYPE_CHECKING:
     from codeinfo.engine.facade import Engine

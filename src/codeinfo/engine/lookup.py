@@ -14,14 +14,14 @@ from codeinfo.agent.tools import ToolFunctions
 from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.jsonable import dumps
-from codeinfo.rank.query import read_query
+from codeinfo.model import SearchResult, Skip, SourceFile
 from codeinfo.requests import SearchRequest
 from codeinfo.requests.answers import Citation
 from codeinfo.requests.code import RefsRequest
+from codeinfo.search.query import read_query
 from codeinfo.sources.read import read_text
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.tokens import stem, terms
-from codeinfo.types import SearchResult, Skip, SourceFile
 
 if TYPE_CHECKING:
     from codeinfo.engine.facade import Engine, ProgressSink

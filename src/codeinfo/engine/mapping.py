@@ -16,8 +16,8 @@ from codeinfo.graph.picture import svg
 from codeinfo.graph.reach import cycles
 from codeinfo.graph.scopes import TYPE_KINDS
 from codeinfo.graph.survey import Area, areas, entry_points, hubs
+from codeinfo.model import Definition
 from codeinfo.requests.code import CodeMap, HotspotsRequest, MapArea, MapFile, MapRequest, SymbolInfo
-from codeinfo.types import Definition
 
 PICTURE_AREAS = 24  # more boxes than this are no picture any more
 

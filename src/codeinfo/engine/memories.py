@@ -15,9 +15,9 @@ from codeinfo.errors import NotFound, UsageError
 from codeinfo.knowledge import git_memories, memory_file
 from codeinfo.knowledge.decay import iso_of
 from codeinfo.knowledge.memory import Memory, described, from_record, make, related, relevance, to_record
+from codeinfo.model import RelatedMemory
 from codeinfo.sources.git import GitFailed
 from codeinfo.store.code import read_beside, write_beside
-from codeinfo.types import RelatedMemory
 
 if TYPE_CHECKING:  # a search brings related memories and needs none of these
     from codeinfo.requests.knowledge import MemoryImported, MemoryList, MemoryListRequest, Remembered, RememberRequest

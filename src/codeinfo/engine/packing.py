@@ -9,9 +9,9 @@ from pathlib import Path
 from codeinfo.collections.package import pack
 from codeinfo.engine.collecting import CollectionUpkeep
 from codeinfo.errors import UsageError
+from codeinfo.model import Skip
 from codeinfo.requests.documents import DocsPackRequest, DocsPackResponse
 from codeinfo.sources.read import load
-from codeinfo.types import Skip
 
 
 def pack_folder(request: DocsPackRequest, keeper: CollectionUpkeep) -> DocsPackResponse:

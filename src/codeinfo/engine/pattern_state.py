@@ -28,12 +28,12 @@ from codeinfo.knowledge.trends import (
     newest_use,
     written_by_month,
 )
+from codeinfo.model import FileKind
 from codeinfo.ports import CodeFile
 from codeinfo.requests.knowledge import PatternHistory, PatternReport
 from codeinfo.sources.git import GitFailed
 from codeinfo.store.code import code_facts, read_beside, write_beside
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.types import FileKind
 
 USES_NAME = "patterns.json"
 MOST_BLAMES = 100  # files dated in one run: git needs 40 ms for each in a history of 35,000 commits

@@ -15,9 +15,9 @@ from codeinfo.graph.facts import FileFacts
 from codeinfo.graph.scopes import TYPE_KINDS, SymbolId
 from codeinfo.graph.unit import Unit
 from codeinfo.index.grammars import GRAMMARS
+from codeinfo.model import Definition, Reference
 from codeinfo.requests.code import SymbolInfo, Usage
 from codeinfo.tokens import identifier_terms, identifiers
-from codeinfo.types import Definition, Reference
 
 MOST_CHECKED = 200  # files whose checksums one question computes, besides those it shows: some 20 ms
 _PREVIEW_CHARS = 160

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from codeinfo.engine.searching import Opened
 from codeinfo.errors import CodeInfoError, ProviderError
+from codeinfo.model import Dropped, Hit, SearchResult, Signal
 from codeinfo.ports import Reranker, Snapshot
 from codeinfo.requests import SearchRequest
-from codeinfo.search import EXPLAINED_DROPS
+from codeinfo.search.line import EXPLAINED_DROPS
 from codeinfo.settings import RerankSettings
-from codeinfo.types import Dropped, Hit, SearchResult, Signal
 
 OFF = "off"
 COMPARED = 3  # a call is close when the scores of this many first results are

@@ -13,6 +13,7 @@ from codeinfo.engine.pattern_state import PatternState
 from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.knowledge.review import Difference, against_the_grain, changed_symbols, difference, reviewers
+from codeinfo.model import FileKind
 from codeinfo.requests.code import RefsRequest
 from codeinfo.requests.knowledge import ChangedSymbol, Reviewer, ReviewPacket, ReviewRequest
 from codeinfo.sources.files import read_regular
@@ -20,7 +21,6 @@ from codeinfo.sources.git import GitFailed
 from codeinfo.sources.languages import kind_of, language_of
 from codeinfo.sources.read import decode
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.types import FileKind
 
 if TYPE_CHECKING:
     from codeinfo.engine.facade import Engine

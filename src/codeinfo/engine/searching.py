@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.globs import match_globs
+from codeinfo.model import Intent, SearchResult
 from codeinfo.ports import Snapshot
-from codeinfo.rank.joined import Joined, Part, joined
 from codeinfo.requests import SearchRequest, SimilarRequest
-from codeinfo.search import SMALLEST_EXCERPT, SearchOptions, search
+from codeinfo.search.joined import Joined, Part, joined
+from codeinfo.search.line import SMALLEST_EXCERPT, SearchOptions, search
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.tokens import terms
-from codeinfo.types import Intent, SearchResult
 
 CHARS_PER_TOKEN = 4  # of source code, on average
 MAX_LINE_DIGITS = 9  # no file has more lines, and no database column holds any number

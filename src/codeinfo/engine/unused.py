@@ -10,8 +10,8 @@ from codeinfo.engine.world import IndexWorld
 from codeinfo.graph.facts import FileFacts
 from codeinfo.index.grammars import GRAMMARS
 from codeinfo.index.uses import UsedNames
+from codeinfo.model import Definition
 from codeinfo.requests.code import UnusedReport, UnusedRequest, UnusedSymbol
-from codeinfo.types import Definition
 
 _KINDS = frozenset("function class interface struct enum trait protocol type object constant variable macro".split())
 _FUNCTIONS_IN_MODULES = frozenset({"elixir"})  # many of which are called by the platform

@@ -19,6 +19,7 @@ from codeinfo.config import Config
 from codeinfo.errors import IndexDamaged
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.diff import Changes, compare
+from codeinfo.model import Skip, SourceFile, Walk
 from codeinfo.ports import Embedder
 from codeinfo.requests import IndexReport, Progress
 from codeinfo.settings import IndexSettings
@@ -26,14 +27,12 @@ from codeinfo.sources.walk import WalkSettings, walk, walked_again
 from codeinfo.store.faults import BuildDamaged, Replaced
 from codeinfo.store.layout import IndexFolder
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.types import Skip, SourceFile, Walk
 
 if TYPE_CHECKING:
     from codeinfo.engine.watch import Events
     from codeinfo.index.build import Outcome
-    from codeinfo.index.pool import ParsePool
-    from codeinfo.index.spares import Spares
-    from codeinfo.rank.commits import CommitIndex
+    from codeinfo.index.pool import ParsePool, Spares
+    from codeinfo.search.commits import CommitIndex
 
 TOKENS_VERSION = 3  # raise when tokens.py, the field weights or packed references change what is stored
 MASKING_VERSION = 2  # raise when sources/secrets masks more: what older rules let through must not stay in an index

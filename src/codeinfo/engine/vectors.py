@@ -12,8 +12,6 @@ import numpy as np
 from codeinfo.engine.upkeep import Upkeep, is_complete
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound, ProviderError, UsageError
 from codeinfo.ports import Embedder
-from codeinfo.rank.meaning import squared_l2
-from codeinfo.rank.policy import PolicyItem, PolicySettings, apply_policy, best_distance
 from codeinfo.requests.vectors import (
     Project,
     ProjectsResult,
@@ -22,6 +20,8 @@ from codeinfo.requests.vectors import (
     VectorSearchRequest,
     VectorSearchResult,
 )
+from codeinfo.search.meaning import squared_l2
+from codeinfo.search.policy import PolicyItem, PolicySettings, apply_policy, best_distance
 from codeinfo.settings import RetrievalSettings
 from codeinfo.store.layout import indexed_roots
 

@@ -13,9 +13,9 @@ from codeinfo.graph.unit import Unit
 from codeinfo.graph.usage import Judge
 from codeinfo.index.uses import unpacked
 from codeinfo.kept import Kept
+from codeinfo.model import Import
 from codeinfo.ports import CodeFacts, FileLines
 from codeinfo.requests.code import CodeMap
-from codeinfo.types import Import
 
 if TYPE_CHECKING:
     from codeinfo.engine.ahead import Ahead

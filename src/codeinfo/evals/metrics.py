@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from codeinfo.evals.datasets import Query, Target
+from codeinfo.model import FileKind
 from codeinfo.sources.languages import kind_of, language_of
-from codeinfo.types import FileKind
 
 DEPTH = 10
 OK = "ok"  # what a search says of an answer that it trusts

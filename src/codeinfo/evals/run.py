@@ -14,8 +14,8 @@ from msgspec import Struct
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.evals.datasets import Dataset, Query
 from codeinfo.evals.metrics import DEPTH, Answer, Found
+from codeinfo.model import FileKind, Hit
 from codeinfo.requests import IndexReport, IndexRequest, Progress, SearchRequest
-from codeinfo.types import FileKind, Hit
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine

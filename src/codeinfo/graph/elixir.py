@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from codeinfo.graph.scopes import SymbolId, World
 from codeinfo.graph.unit import Unit
-from codeinfo.types import Import, Reference
+from codeinfo.model import Import, Reference
 
 _CHAIN = re.compile(r"(?:[A-Z]\w*|__MODULE__)(?:\.[A-Z]\w*)*\.\Z")  # what stands before a name, up to its dot
 _DECLARED = re.compile(r"(?:\bdef\w*|@spec|@callback)\s+\Z")

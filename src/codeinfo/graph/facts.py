@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 
 class FileFacts(Struct, frozen=True):

@@ -7,7 +7,7 @@ import re
 from codeinfo.graph.languages import golang
 from codeinfo.graph.scopes import World
 from codeinfo.graph.unit import Unit
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 # Where local variables are known, so that one of the same name is told from the import.
 _ANY_NAME = frozenset({"python", "javascript", "typescript", "tsx", "go", "rust"})

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 
 from codeinfo.graph.typed import written_type
 from codeinfo.graph.unit import Unit
+from codeinfo.model import Definition, Reference
 from codeinfo.ports import FileLines as Lines
-from codeinfo.types import Definition, Reference
 
 CALLABLE_KINDS = frozenset({"function", "method"})
 _SCAN_LINES = 400  # of a function: beyond that it is data

@@ -8,7 +8,7 @@ from codeinfo.graph.locals import Locals
 from codeinfo.graph.scopes import TYPE_KINDS, Binder, ModuleId, SymbolId
 from codeinfo.graph.typed import copied_name, field_type
 from codeinfo.graph.unit import Unit
-from codeinfo.types import Definition, Reference
+from codeinfo.model import Definition, Reference
 
 Meaning = list[SymbolId | ModuleId]
 Links = list[tuple[str, str]]  # (name, what it is called or indexed with)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from codeinfo.graph.facts import Edge, FileFacts, FileImports, Links, Loose, Outcome
 from codeinfo.graph.languages import IMPORTS, Imports, golang
 from codeinfo.graph.tree import Tree, nearest_all
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 Uses = Callable[[FileImports], Mapping[str, int]]  # the names a file uses, each with the first line that has it
 

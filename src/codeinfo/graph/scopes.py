@@ -9,8 +9,8 @@ from typing import NamedTuple, Protocol
 
 from codeinfo.graph.facts import FileFacts, Outcome
 from codeinfo.graph.unit import Unit
+from codeinfo.model import Definition, Import
 from codeinfo.ports import FileLines
-from codeinfo.types import Definition, Import
 
 TYPE_KINDS = frozenset("class interface struct enum trait protocol type object impl extension module".split())
 # Members are in scope by their bare name; elsewhere they need a receiver.

@@ -8,7 +8,7 @@ from functools import cached_property
 from msgspec import Struct
 
 from codeinfo.graph.facts import FileFacts
-from codeinfo.types import Definition, Import
+from codeinfo.model import Definition, Import
 
 _PARTS = re.compile(r"[./\\:]+")
 

@@ -17,8 +17,8 @@ from codeinfo.graph.locals import Locals
 from codeinfo.graph.receivers import Meaning, Receivers, links_of
 from codeinfo.graph.scopes import EXPLICIT, IMPLICIT_SELF, Binder, ModuleId, SymbolId, World
 from codeinfo.graph.unit import Unit
+from codeinfo.model import Definition, Reference
 from codeinfo.ports import FileLines
-from codeinfo.types import Definition, Reference
 
 # What stands before a name, read backwards from it: searching for an end takes a try at every character of the line.
 _RECEIVER = re.compile(r"\s*((?:(?:\.|::|>-|\\)[?!]?(?:\)[^()]*\(|\][^\[\]]*\[)?[\w$]+)+)")

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
-from codeinfo.types import SourceFile
+from codeinfo.model import SourceFile
 
 
 class Changes(Struct, frozen=True):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codeinfo.index.grammars import Grammar
 from codeinfo.index.source import Source
-from codeinfo.types import Definition
+from codeinfo.model import Definition
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from codeinfo.index.scan import Scan
 from codeinfo.index.source import Source
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 _MAX_STATEMENT = 20_000  # characters; a longer "import" is data
 _COMMENT = re.compile(r"//[^\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/")

@@ -12,7 +12,7 @@ from codeinfo.index.headers import Header, bases_of, header_end, is_exported, si
 from codeinfo.index.names import split_name
 from codeinfo.index.scan import Candidate, Scan
 from codeinfo.index.source import Source
-from codeinfo.types import Definition
+from codeinfo.model import Definition
 
 if TYPE_CHECKING:
     from tree_sitter import Node

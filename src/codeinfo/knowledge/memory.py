@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from codeinfo.errors import UsageError
 from codeinfo.knowledge.decay import confidence, is_stale, seconds_of
+from codeinfo.model import RelatedMemory
 from codeinfo.tokens import terms
-from codeinfo.types import RelatedMemory
 
 TYPES = ("convention", "decision", "gotcha", "failure")
 CATEGORIES = ("tooling", "architecture", "testing", "dependencies", "conventions")

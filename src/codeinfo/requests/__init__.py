@@ -10,7 +10,7 @@ from typing import Annotated
 
 from msgspec import Struct, field
 
-from codeinfo.types import FileKind, Intent, SearchResult, Skip
+from codeinfo.model import FileKind, Intent, SearchResult, Skip
 
 SearchResponse = SearchResult
 

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from msgspec import Struct
 
+from codeinfo.model import Quality, Skip
 from codeinfo.requests import Arg, Opt
 from codeinfo.requests.answers import MODEL, PROVIDER
-from codeinfo.types import Quality, Skip
 
 _COLLECTION = "A collection, by its name or id."
 _PROJECT = "The project whose context.json counts beside your own collections."

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
+from codeinfo.model import Skip
 from codeinfo.requests import Progress
-from codeinfo.types import Skip
 
 
 class IngestRun(Struct, frozen=True):

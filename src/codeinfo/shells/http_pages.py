@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
+from codeinfo.model import FileKind, Intent, RelatedMemory
 from codeinfo.requests import DoctorRequest, SearchRequest, StatusRequest
 from codeinfo.requests import code as code_requests
 from codeinfo.requests.knowledge import MemoryListRequest, PatternsRequest
@@ -20,7 +21,6 @@ from codeinfo.shells.http_ingest import add_project, folders_below, remove_proje
 from codeinfo.shells.http_state import State, file_within
 from codeinfo.shells.http_views import described_routes, files_of, picture_of
 from codeinfo.shells.mcp_schema import check_length
-from codeinfo.types import FileKind, Intent, RelatedMemory
 
 PANEL_LINES = 120
 LISTED = 8  # entries of each part of the side panel

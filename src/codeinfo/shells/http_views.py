@@ -7,9 +7,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from codeinfo.rank.policy import PolicyItem, PolicySettings, apply_policy, numeric
 from codeinfo.requests.answers import Citation, GradedItem, Turn
 from codeinfo.requests.code import CodeMap, MapArea, MapFile
+from codeinfo.search.policy import PolicyItem, PolicySettings, apply_policy, numeric
 from codeinfo.shells.paper import counted
 
 _NO_CUT = 10**9

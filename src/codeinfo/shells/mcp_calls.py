@@ -16,10 +16,10 @@ from codeinfo.config import Config
 from codeinfo.errors import NotFound
 from codeinfo.jsonable import dumps, written
 from codeinfo.kept import Kept
+from codeinfo.model import SearchResult
 from codeinfo.requests import Progress
 from codeinfo.shells.mcp_budget import fitted, most_chars
 from codeinfo.shells.mcp_tools import Tool
-from codeinfo.types import SearchResult
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine

@@ -10,10 +10,10 @@ from msgspec import Struct
 from codeinfo.jsonable import PLAIN, jsonable
 
 if TYPE_CHECKING:
+    from codeinfo.model import Card, Hit, RelatedMemory, SearchResult
     from codeinfo.requests import IndexResponse, StatusReport
     from codeinfo.requests.code import ReferenceReport
     from codeinfo.requests.knowledge import MemoryList
-    from codeinfo.types import Card, Hit, RelatedMemory, SearchResult
 
 Reply = dict[str, Any]
 

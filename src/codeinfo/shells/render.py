@@ -8,8 +8,8 @@ from typing import Any
 
 from codeinfo import requests
 from codeinfo.config import Config, table
+from codeinfo.model import Dropped, Hit, HitContext, SearchResult
 from codeinfo.shells.paper import Paper, Span, counted, near_path
-from codeinfo.types import Dropped, Hit, HitContext, SearchResult
 
 FIRST_LINES = 24  # of the first hit, which is read
 SNIPPET_LINES = 8  # of each other: enough to recognise it, few enough to see ten hits at once
@@ -55,7 +55,7 @@ def _search(result: SearchResult, paper: Paper, explain: bool, whole: bool) -> N
 
 def marked_words(query: str) -> set[str]:
     """The words of a query that are set off in a text: those that say something."""
-    from codeinfo.rank.words import STOP_WORDS
+    from codeinfo.search.query import STOP_WORDS
     from codeinfo.tokens import words
 
     return {word for word in words(query) if len(word) > 2 and word not in STOP_WORDS}

@@ -7,9 +7,9 @@ from itertools import groupby
 from typing import Any
 
 from codeinfo.jsonable import dumps
+from codeinfo.model import Card, RelatedMemory
 from codeinfo.requests import knowledge as requests
 from codeinfo.shells.paper import Paper, Span, counted
-from codeinfo.types import Card, RelatedMemory
 
 BARS = "▁▂▃▄▅▆▇█"
 TRENDS = {"Rising": "green", "Declining": "red"}

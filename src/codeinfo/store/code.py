@@ -11,12 +11,12 @@ from typing import Any
 import apsw
 import numpy as np
 
+from codeinfo.model import Definition, Import
 from codeinfo.ports import CodeFile, FileLines
 from codeinfo.private_files import write_private
 from codeinfo.store.rows import check_symbols, definition_from_row, import_from_row
 from codeinfo.store.segments import decode_posting
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.types import Definition, Import
 
 _DEFINITION = "name, qualified, kind, signature, doc, start_line, end_line, exported, bases"
 _MEMBERS = "('method', 'field', 'property', 'parameter', 'prototype')"

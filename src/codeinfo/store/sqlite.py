@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import apsw
 
+from codeinfo.model import FileKind, IndexedFile, ManifestRow, Skip, SourceFile
 from codeinfo.ports import FileSymbols
 from codeinfo.private_files import private_folder, try_lock
 from codeinfo.store.connections import Connections, load_meta
 from codeinfo.store.faults import Damage, Replaced, VectorsGone, check_vector_file, refuse_marked, translated
 from codeinfo.store.rows import definition_from_row, import_from_row
 from codeinfo.store.schema import SCHEMA_VERSION, TABLES
-from codeinfo.types import FileKind, IndexedFile, ManifestRow, Skip, SourceFile
 
 if TYPE_CHECKING:
     import numpy as np

@@ -12,12 +12,12 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
+from codeinfo.model import IndexedFile
 from codeinfo.private_files import open_private
 from codeinfo.store.connections import one
 from codeinfo.store.rows import chunk_row, definition_rows, import_rows, symbols_checksum
 from codeinfo.store.segments import SegmentBuilder, live_row_map, merge_postings, rows_checksum, segments_to_merge
 from codeinfo.store.snapshot import check_vectors, map_vectors
-from codeinfo.types import IndexedFile
 
 
 class VectorFile(NamedTuple):

@@ -15,7 +15,7 @@ from codeinfo.graph.languages.paths import BashImports, LuaImports, RubyImports,
 from codeinfo.graph.languages.python import PythonImports
 from codeinfo.graph.languages.rust import RustImports
 from codeinfo.graph.tree import Tree
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 
 class Imports(Protocol):

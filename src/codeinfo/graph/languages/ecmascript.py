@@ -7,7 +7,7 @@ from typing import Any
 
 from codeinfo.graph.facts import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target
 from codeinfo.graph.tree import Tree, ancestors, joined, nearest
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 _EXTENSIONS = (".ts", ".tsx", ".d.ts", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs", ".json", ".vue", ".svelte")
 # TypeScript is imported by the name of what it compiles to.

@@ -6,7 +6,7 @@ import re
 
 from codeinfo.graph.facts import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target
 from codeinfo.graph.tree import Tree
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 MANIFEST = "go.mod"
 _VERSION, _NOT_IN_NAMES = re.compile(r"v\d+"), re.compile(r"^go[-.]|[-.]go$|\.v\d+$")

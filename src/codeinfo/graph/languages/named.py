@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from codeinfo.graph.facts import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target
 from codeinfo.graph.tree import Tree
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 
 class NamedModules:

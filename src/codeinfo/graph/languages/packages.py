@@ -6,7 +6,7 @@ import re
 
 from codeinfo.graph.facts import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target
 from codeinfo.graph.tree import Tree, ancestors, family, joined, packages_of
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 _SWIFT_TARGET = re.compile(r'\.(?:\w+T|t)arget\(\s*name:\s*"([^"]+)",[^()]*?\bpath:\s*"([^"]+)"')
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from codeinfo.graph.facts import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target
 from codeinfo.graph.tree import Tree, ancestors, joined
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 _USUAL_ROOTS = ("", "src", "lib", "python")
 

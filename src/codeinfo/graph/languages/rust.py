@@ -6,7 +6,7 @@ import re
 
 from codeinfo.graph.facts import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target
 from codeinfo.graph.tree import Tree, ancestors
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 _ROOT_FILES = ("lib.rs", "main.rs", "mod.rs", "build.rs")
 _SECTION = re.compile(r"^\s*\[(\w[\w.-]*)\]", re.MULTILINE)
