@@ -11,6 +11,7 @@ from codeinfo.agent import grade, loop
 from codeinfo.errors import Busy, ProviderError, UsageError
 from codeinfo.requests.answers import Answer, Conversation, ConversationsRequest, Turn
 from codeinfo.settings import AnswerSettings
+from codeinfo.shells.operations import parameters
 from codeinfo.store.conversations import ConversationStore
 
 
@@ -50,8 +51,8 @@ def test_the_numbers_of_the_loop() -> None:
 
 
 def test_pages_have_twenty_and_at_most_a_hundred() -> None:
-    limit = next(item for item in fields(ConversationsRequest) if item.name == "limit")
-    assert (limit.default, limit.metadata["maximum"]) == (20, 100)
+    limit = next(item for item in parameters(ConversationsRequest) if item.name == "limit")
+    assert (limit.default, limit.maximum) == (20, 100)
     assert ConversationsRequest().state == "active"
 
 

@@ -17,9 +17,9 @@ from codeinfo.index.chunk import SECTIONED as SECTIONED
 from codeinfo.index.chunk import ChunkSettings, Span, weighted_terms
 from codeinfo.index.source import Source
 from codeinfo.model import CRUMB, PASSAGE, Chunk, Definition, Import, ParsedFile
-from codeinfo.sources import secrets
 from codeinfo.sources.documents.formats import convert, document_language, format_of
 from codeinfo.sources.documents.model import MAX_TEXT_CHARS, Refused, as_markdown, one_line
+from codeinfo.sources.masking import mask
 from codeinfo.sources.read import decode
 
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+|$)")
@@ -295,8 +295,8 @@ def _read(path: str, data: bytes) -> tuple[str, str, str, tuple[str, ...]]:
         return decoded.content, document_language(path), "", decoded.notes
     document = convert(path, data)
     text, notes = as_markdown(document)
-    text, masked = secrets.mask(text)
-    title, _ = secrets.mask(one_line(document.title))
+    text, masked = mask(text)
+    title, _ = mask(one_line(document.title))
     return text, "markdown", title, (*notes, *([f"{masked} secrets masked"] if masked else []))
 
 

@@ -10,9 +10,9 @@ import json
 from email.message import EmailMessage
 from typing import Any
 
-from codeinfo.sources.masking import mask
 from codeinfo.sources.documents.html import html_document
 from codeinfo.sources.documents.model import MAX_CELLS, Block, BlockKind, Document, Refused, one_line, paragraph
+from codeinfo.sources.masking import mask
 from codeinfo.sources.read import decode
 
 _HEADERS = ("From", "To", "Cc", "Date")
