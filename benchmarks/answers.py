@@ -25,9 +25,9 @@ from msgspec import Struct
 
 from codeinfo import Config, Engine
 from codeinfo.agent.evidence import estimated_tokens
+from codeinfo.operations.answers import Answer, AskRequest
 from codeinfo.providers.scripted import Reply, Request
 from codeinfo.providers.testserver import ScriptedServer
-from codeinfo.requests.answers import Answer, AskRequest
 from codeinfo.search.query import STOP_WORDS
 
 PER_TREE = (17, 17, 16)

@@ -36,7 +36,7 @@ from codeinfo.engine.graphing import Graphs
 from codeinfo.graph.model import Graph
 from codeinfo.graph.reach import components
 from codeinfo.model import Definition
-from codeinfo.requests.code import RefsRequest
+from codeinfo.operations.code import RefsRequest
 from codeinfo.store.code import code_facts
 
 # Language of ctags → (project, kinds that count: what other code can name).

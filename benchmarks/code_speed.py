@@ -31,9 +31,9 @@ from codeinfo.engine import Engine
 from codeinfo.errors import NotFound
 from codeinfo.graph.model import Graph
 from codeinfo.index.uses import UsedNames
-from codeinfo.requests import SearchRequest
-from codeinfo.requests.code import CyclesRequest, RefsRequest
-from codeinfo.requests.knowledge import PatternsRequest
+from codeinfo.operations.code import CyclesRequest, RefsRequest
+from codeinfo.operations.knowledge import PatternsRequest
+from codeinfo.operations.search import SearchRequest
 from codeinfo.store.code import code_facts
 
 MIXED = ("vitest", "jackson-databind", "tokio", "aiohttp")  # 5,000 files in the languages that detectors speak

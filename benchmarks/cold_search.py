@@ -23,7 +23,7 @@ from synthetic import Cost, cost, queries, shown, typical, write_tree
 import codeinfo
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.requests import IndexRequest, SearchRequest
+from codeinfo.operations.search import IndexRequest, SearchRequest
 
 COLD_LIMIT_MS = 220
 CHUNKS_PER_FILE = 20

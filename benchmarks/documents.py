@@ -22,7 +22,7 @@ from pathlib import Path
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.requests.documents import DocsAddRequest, DocsSearchRequest
+from codeinfo.operations.documents import DocsAddRequest, DocsSearchRequest
 
 DEPTH = 10
 ROUNDS = 5

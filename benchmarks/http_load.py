@@ -22,7 +22,7 @@ from typing import Any
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.requests import SearchRequest
+from codeinfo.operations.search import SearchRequest
 
 QUERIES = ("parse header", "where is the index written", "Engine", "relevance policy cutoff", "how are conflicts found")
 

@@ -43,7 +43,7 @@ class Run(NamedTuple):
 def serve_codeinfo(settings: list[str]) -> None:
     from codeinfo.config import Config
     from codeinfo.engine import Engine
-    from codeinfo.requests import ClearRequest, IndexRequest
+    from codeinfo.operations.search import ClearRequest, IndexRequest
 
     flags = dict(item.split("=", 1) for item in settings)
     print("ready", flush=True)

@@ -36,7 +36,7 @@ import codeinfo.store.check
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.errors import CodeInfoError, NotFound
-from codeinfo.requests import IndexRequest, SearchRequest
+from codeinfo.operations.search import IndexRequest, SearchRequest
 from codeinfo.store.layout import IndexFolder
 from codeinfo.store.sqlite import SqliteStore
 

@@ -36,12 +36,13 @@ from trees import commit_at, lay_out, lay_out_missing, read_pins
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.evals import datasets
-from codeinfo.evals.compare import METRIC, Comparison, compare
+from codeinfo.evals.compare import METRIC, compare
 from codeinfo.evals.datasets import Dataset, Query
-from codeinfo.evals.gates import Verdict, judge
-from codeinfo.evals.metrics import Answer, Score, Summary, score, summarise
+from codeinfo.evals.gates import judge
+from codeinfo.evals.metrics import Answer, score, summarise
 from codeinfo.evals.report import aligned, formatted, scores_of
 from codeinfo.evals.run import read_results, run
+from codeinfo.operations.evaluation import Comparison, Score, Summary, Verdict
 
 MOST_LOST = 0.005  # a figure may fall by this much: less is within what a change of machine or order does
 FAILED = 3  # as `codeinfo eval` says that a gate was missed

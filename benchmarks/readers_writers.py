@@ -24,7 +24,7 @@ from typing import Any
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.errors import Busy
-from codeinfo.requests import IndexRequest, SearchRequest
+from codeinfo.operations.search import IndexRequest, SearchRequest
 
 FORK = multiprocessing.get_context("fork")
 STEADY = "def steady_landmark():\n    return 'never touched'\n"

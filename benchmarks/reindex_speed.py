@@ -25,7 +25,7 @@ from synthetic import Cost, cost, shown, typical, write_tree
 import codeinfo
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.requests import SearchRequest
+from codeinfo.operations.search import SearchRequest
 
 UNCHANGED_LIMIT_S = 1.0  # for 10,000 files
 EDIT_LIMIT_MS = 300

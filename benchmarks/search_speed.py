@@ -27,7 +27,7 @@ LIMIT = 10
 def serve_codeinfo() -> None:
     from codeinfo.config import Config
     from codeinfo.engine import Engine
-    from codeinfo.requests import IndexRequest, SearchRequest
+    from codeinfo.operations.search import IndexRequest, SearchRequest
 
     def config(cache: str) -> Config:
         return Config.load({"paths.cache_dir": cache})

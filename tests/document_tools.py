@@ -7,7 +7,7 @@ from pathlib import Path
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.requests.documents import DocsAddRequest, DocsSearchRequest, DocumentHit, SyncReport
+from codeinfo.operations.documents import DocsAddRequest, DocsSearchRequest, DocumentHit, SyncReport
 
 FIXTURES = Path(__file__).parent / "fixtures" / "documents"
 

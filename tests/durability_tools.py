@@ -200,7 +200,7 @@ def error(done: Done) -> dict[str, str]:
 def dies_holding_the_log(project: Path, cache: Path) -> None:
     """Index, and be gone before SQLite can tidy up: everything is in the write-ahead log."""
     from codeinfo.engine import Engine
-    from codeinfo.requests import IndexRequest
+    from codeinfo.operations.search import IndexRequest
 
     Engine(Config.load(cwd=project)).index(IndexRequest((str(project),)))
     os.kill(os.getpid(), 9)

@@ -12,7 +12,7 @@ import pytest
 from codeinfo import Config, Engine
 from codeinfo.engine import ahead, ahead_file, reading_ahead, world
 from codeinfo.errors import NotFound
-from codeinfo.requests.code import CallGraph, CallsRequest, ReferenceReport, RefsRequest
+from codeinfo.operations.code import CallGraph, CallsRequest, ReferenceReport, RefsRequest
 
 SOURCES = {
     "lib/__init__.py": "from .store import Store as Store\n",

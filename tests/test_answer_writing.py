@@ -14,9 +14,9 @@ from codeinfo.agent.loop import Research
 from codeinfo.agent.model import filled
 from codeinfo.agent.stats import stats_block, strip_stats
 from codeinfo.errors import ProviderError
+from codeinfo.operations.answers import AnswerUsage
 from codeinfo.ports import Message, ToolCall
 from codeinfo.providers.scripted import Reply, ScriptedLlm
-from codeinfo.requests.answers import AnswerUsage
 
 # --- tools --------------------------------------------------------------------------------------------------------
 

@@ -20,10 +20,10 @@ from answer_tools import ACCOUNT, ANSWER, before_writing
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.errors import ProviderError, UsageError
+from codeinfo.operations.answers import AgentRunRequest, Answer, AskRequest, ConversationRequest, ConversationsRequest
 from codeinfo.ports import ToolCall
 from codeinfo.providers.scripted import Reply, Request
 from codeinfo.providers.testserver import ScriptedServer, Trouble, endless_tool_calls
-from codeinfo.requests.answers import AgentRunRequest, Answer, AskRequest, ConversationRequest, ConversationsRequest
 
 CODE = (
     ACCOUNT

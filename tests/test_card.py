@@ -11,8 +11,8 @@ from team_tools import build_team, engine_of
 
 from codeinfo.knowledge.card import Evidence, decide
 from codeinfo.model import FileKind, Hit, Quality, RelatedMemory
-from codeinfo.requests import SearchRequest
-from codeinfo.requests.knowledge import GoldenFile, PatternConflict, PatternReport, PatternUse
+from codeinfo.operations.knowledge import GoldenFile, PatternConflict, PatternReport, PatternUse
+from codeinfo.operations.search import SearchRequest
 
 
 def hit(path: str, kind: FileKind = FileKind.CODE, symbol: str = "") -> Hit:

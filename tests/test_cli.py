@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from codeinfo import errors, requests
+from codeinfo import errors
 from codeinfo.model import Distance, Dropped, Hit, Intent, Quality, SearchResult, Signal, Skip
+from codeinfo.operations import search
 from codeinfo.shells import cli, cli_own
 
 HIT = Hit(
@@ -89,7 +90,7 @@ def test_arguments_become_the_request(engine: Scripted, tmp_path: Path) -> None:
         "search q one two -n 3 -l python --language go -g !x/** -k tests --intent flow --max-tokens 9 -e --no-snippets"
     )
     assert cli.run([*line.split(), "--no-refresh", "--changed-since", "main", "--symbol-kind", "class"]) == 0
-    assert engine.request == requests.SearchRequest(
+    assert engine.request == search.SearchRequest(
         query="q",
         paths=("one", "two"),
         limit=3,
@@ -109,7 +110,7 @@ def test_arguments_become_the_request(engine: Scripted, tmp_path: Path) -> None:
 
 def test_defaults_are_those_of_the_request(engine: Scripted) -> None:
     assert cli.run(["search", "q"]) == 0
-    assert engine.request == requests.SearchRequest("q")
+    assert engine.request == search.SearchRequest("q")
 
 
 @pytest.mark.parametrize(
@@ -196,18 +197,18 @@ def test_debug_shows_the_traceback(engine: Scripted, capsys: pytest.CaptureFixtu
 
 
 def test_skips_that_matter_are_3(engine: Scripted, capsys: pytest.CaptureFixture[str]) -> None:
-    report = requests.IndexReport(root="/r", files=1, chunks=2, added=1, skipped=(Skip("b", "vendor"),))
-    engine.outcome = requests.IndexResponse((report,))
+    report = search.IndexReport(root="/r", files=1, chunks=2, added=1, skipped=(Skip("b", "vendor"),))
+    engine.outcome = search.IndexResponse((report,))
     assert cli.run(["index"]) == 0
     assert "1 left out by rule" in capsys.readouterr().out
-    report = requests.IndexReport(root="/r", files=1, chunks=2, skipped=(Skip("a", "unreadable", matters=True),))
-    engine.outcome = requests.IndexResponse((report,))
+    report = search.IndexReport(root="/r", files=1, chunks=2, skipped=(Skip("a", "unreadable", matters=True),))
+    engine.outcome = search.IndexResponse((report,))
     assert cli.run(["index"]) == 3
     assert "skipped a: unreadable" in capsys.readouterr().out
 
 
 def test_a_failed_check_is_3(engine: Scripted, capsys: pytest.CaptureFixture[str]) -> None:
-    engine.outcome = requests.DoctorReport((requests.Check("git", "fail", "not found", "Install git."),))
+    engine.outcome = search.DoctorReport((search.Check("git", "fail", "not found", "Install git."),))
     assert cli.run(["doctor"]) == 3
     assert "Install git." in capsys.readouterr().out
 
@@ -250,7 +251,7 @@ def test_wrong_settings_are_refused(engine: Scripted, capsys: pytest.CaptureFixt
 def test_clear_asks_only_people(
     engine: Scripted, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    engine.outcome = requests.ClearReport((requests.Cleared("/r", "/c", True, 5_000_000),))
+    engine.outcome = search.ClearReport((search.Cleared("/r", "/c", True, 5_000_000),))
     monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
     assert cli.run(["clear"]) == 0  # no terminal: nobody to ask
     engine.request = None
@@ -262,7 +263,7 @@ def test_clear_asks_only_people(
     assert cli.run(["clear"]) == 130  # nobody answers any more
     assert engine.request is None
     assert cli.run(["clear", "--yes"]) == 0
-    assert engine.request == requests.ClearRequest()
+    assert engine.request == search.ClearRequest()
 
 
 # --- output --------------------------------------------------------------------------------------------------------

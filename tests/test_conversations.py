@@ -18,7 +18,7 @@ from codeinfo.agent.conversation import history_messages, title_of, to_markdown
 from codeinfo.agent.stats import stats_block
 from codeinfo.errors import Busy, IndexDamaged, IndexTooNew, NotFound, UsageError
 from codeinfo.model import Distance
-from codeinfo.requests.answers import AnswerUsage, Citation, ToolUse
+from codeinfo.operations.answers import AnswerUsage, Citation, ToolUse
 from codeinfo.store.conversations import UNFINISHED, ConversationStore
 
 

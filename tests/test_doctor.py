@@ -11,8 +11,8 @@ import pytest
 from codeinfo import Config
 from codeinfo.engine.doctor import examine
 from codeinfo.engine.parts import Parts
+from codeinfo.operations.search import Check, DoctorReport
 from codeinfo.providers.testserver import EMBEDDING_MODEL, ScriptedServer, Trouble
-from codeinfo.requests import Check, DoctorReport
 from codeinfo.shells.mcp_check import server_check, with_server_checked
 
 

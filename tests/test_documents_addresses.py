@@ -16,7 +16,7 @@ from msgspec import Struct
 from codeinfo.collections.addresses import AddressRefused, Reach, host_of, is_public
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.requests.documents import DocsListRequest, DocsPackRequest, DocsSyncRequest
+from codeinfo.operations.documents import DocsListRequest, DocsPackRequest, DocsSyncRequest
 
 SERVER = """
 import http.server, pathlib, sys, urllib.parse

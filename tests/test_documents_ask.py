@@ -17,11 +17,11 @@ from mcp_help import sdk_client
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.errors import NotFound
+from codeinfo.operations.answers import Answer, ConversationRequest, ConversationsRequest
+from codeinfo.operations.documents import DocsAskRequest
 from codeinfo.ports import ToolCall
 from codeinfo.providers.scripted import Reply, Request
 from codeinfo.providers.testserver import ScriptedServer
-from codeinfo.requests.answers import Answer, ConversationRequest, ConversationsRequest
-from codeinfo.requests.documents import DocsAskRequest
 
 FOAM = "who keeps the key to the foam cabinet"
 NO_MODEL = {"llm.provider": "none", "llm.discover": "false"}

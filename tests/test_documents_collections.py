@@ -17,7 +17,7 @@ from document_tools import add, ask, engine, harbour
 from codeinfo.collections.package import unpack
 from codeinfo.engine import Engine
 from codeinfo.errors import NotFound, UsageError
-from codeinfo.requests.documents import (
+from codeinfo.operations.documents import (
     DocsAddRequest,
     DocsListRequest,
     DocsPackRequest,

@@ -16,7 +16,7 @@ import pytest
 from document_tools import add, ask, engine
 
 from codeinfo.engine import Engine
-from codeinfo.requests.documents import DocsSectionRequest, DocsSyncRequest
+from codeinfo.operations.documents import DocsSectionRequest, DocsSyncRequest
 
 KILLS = 6
 DOCUMENTS = 120
@@ -105,7 +105,7 @@ sys.path.insert(0, {tests!r})
 cache = Path({cache!r})
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1200k", "none", str(cache)], check=True)
 from codeinfo.errors import OutOfSpace
-from codeinfo.requests.documents import DocsSyncRequest
+from codeinfo.operations.documents import DocsSyncRequest
 from document_tools import add, ask, engine
 from test_documents_durability import write
 folder = Path({folder!r})

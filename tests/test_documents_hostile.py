@@ -19,7 +19,7 @@ from codeinfo.index import pool
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.pool import ParsePool, ParseTask
 from codeinfo.model import FileKind
-from codeinfo.requests.documents import DocsSyncRequest
+from codeinfo.operations.documents import DocsSyncRequest
 from codeinfo.sources.documents.model import Refused, open_office_file
 
 GOOD = "# Good\n\nThe lantern is lit at dusk.\n"

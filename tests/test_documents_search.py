@@ -13,12 +13,7 @@ from document_tools import add, ask, engine
 
 from codeinfo.engine import Engine
 from codeinfo.errors import NotFound, UsageError
-from codeinfo.requests.documents import (
-    DocsOutlineRequest,
-    DocsRelatedRequest,
-    DocsSearchRequest,
-    DocsSectionRequest,
-)
+from codeinfo.operations.documents import DocsOutlineRequest, DocsRelatedRequest, DocsSearchRequest, DocsSectionRequest
 from codeinfo.search.joined import Joined, Part
 
 

@@ -19,8 +19,8 @@ import codeinfo.index.build as build_module
 from codeinfo.engine.searching import search_roots
 from codeinfo.engine.upkeep import OTHER_MODEL, Upkeep
 from codeinfo.errors import Busy, ProviderError
+from codeinfo.operations.search import SearchRequest
 from codeinfo.providers.scripted import ScriptedEmbedder
-from codeinfo.requests import SearchRequest
 from codeinfo.store.sqlite import SqliteStore
 
 

@@ -10,11 +10,11 @@ from msgspec import Struct
 from team_tools import build_team, engine_of
 
 from codeinfo.engine.calling import Effort, near_callers
-from codeinfo.engine.knowing import TRENDS_UNKNOWN
-from codeinfo.enrich import context, file_context, path_role, role
+from codeinfo.engine.knowledge import TRENDS_UNKNOWN
+from codeinfo.knowledge.context import context, file_context, path_role, role
 from codeinfo.model import FileKind, Hit
-from codeinfo.requests import SearchRequest
-from codeinfo.requests.knowledge import PatternsRequest
+from codeinfo.operations.knowledge import PatternsRequest
+from codeinfo.operations.search import SearchRequest
 
 
 class Known(Struct, frozen=True):

@@ -16,7 +16,8 @@ from codeinfo.evals.chart import Point, chart
 from codeinfo.evals.compare import compare
 from codeinfo.evals.datasets import Dataset, Query, Target
 from codeinfo.evals.gates import judge, parse_gates
-from codeinfo.evals.metrics import Answer, Found, Score, percentile, score, summarise
+from codeinfo.evals.metrics import Answer, Found, percentile, score, summarise
+from codeinfo.operations.evaluation import Score
 
 SECOND = 1 / math.log2(3)  # what a hit at rank 2 is worth
 THIRD = 1 / math.log2(4)

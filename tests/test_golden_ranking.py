@@ -16,7 +16,7 @@ from pathlib import Path
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.evals.metrics import ndcg
-from codeinfo.requests import SearchRequest
+from codeinfo.operations.search import SearchRequest
 
 GOLDEN = Path(__file__).parent / "golden"
 SHOWN = 3

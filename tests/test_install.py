@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from codeinfo.config import Config, user_folders
-from codeinfo.requests.integration import InstallRequest, UninstallRequest
+from codeinfo.operations.clients import InstallRequest, UninstallRequest
 from codeinfo.shells.install import jsonc
 from codeinfo.shells.install.clients import CLIENTS, Client, Places
 from codeinfo.shells.install.run import install, uninstall

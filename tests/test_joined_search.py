@@ -13,7 +13,7 @@ from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.engine.searching import CHARS_PER_TOKEN
 from codeinfo.model import SearchResult
-from codeinfo.requests import IndexRequest, SearchRequest
+from codeinfo.operations.search import IndexRequest, SearchRequest
 from codeinfo.search.joined import Part, joined
 from codeinfo.search.line import SearchOptions, search
 

@@ -12,9 +12,9 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_help import Lines, lines, sdk_client
 
+from codeinfo.operations import operation, operation_names
 from codeinfo.shells.mcp_budget import fitted, size
-from codeinfo.shells.mcp_tools import SETS, chosen_tools
-from codeinfo.shells.operations import operation, operation_names
+from codeinfo.shells.mcp_catalog import SETS, chosen_tools
 
 CODE = '''"""Headers."""
 

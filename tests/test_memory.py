@@ -13,10 +13,8 @@ from team_tools import DAY, NOW, build_team, engine_of
 
 from codeinfo.errors import UsageError
 from codeinfo.knowledge import memory_file
-from codeinfo.knowledge.decay import confidence, is_stale, iso_of
-from codeinfo.knowledge.git_memories import from_log
-from codeinfo.knowledge.memory import Memory, make, related
-from codeinfo.requests.knowledge import (
+from codeinfo.knowledge.memory import Memory, confidence, from_log, is_stale, iso_of, make, related
+from codeinfo.operations.knowledge import (
     MemoryExportRequest,
     MemoryImportRequest,
     MemoryListRequest,

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from test_cli import FOUND
 
-from codeinfo import requests
+from codeinfo.operations import search
 from codeinfo.shells import progress
 from codeinfo.shells.paper import Paper, Span, clean, counted
 from codeinfo.shells.render import render, window
@@ -110,7 +110,7 @@ def test_progress_is_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None
     screen = Terminal()
     with progress.shown(screen) as sink:
         assert sink is not None
-        sink(requests.Progress("parse", 120, 480, 3, 310.0))
+        sink(search.Progress("parse", 120, 480, 3, 310.0))
     assert "120/480 files, 310/s, 3 skipped" in screen.getvalue()
 
 
@@ -120,11 +120,11 @@ def test_progress_makes_way_for_what_is_written(monkeypatch: pytest.MonkeyPatch)
     screen = Terminal()
     with progress.shown(screen) as drawing:
         assert drawing is not None
-        drawing(requests.Progress("walk", 7, 0))
+        drawing(search.Progress("walk", 7, 0))
         drawing.stop()
         assert screen.getvalue().endswith("\x1b[2K")  # the line is gone
         before = len(screen.getvalue())
         drawing.stop()
         assert len(screen.getvalue()) == before
-        drawing(requests.Progress("index", 8, 0))
+        drawing(search.Progress("index", 8, 0))
         assert "index" in screen.getvalue()[before:]

@@ -14,7 +14,7 @@ from codeinfo.index import queries
 from codeinfo.index.queries import OwnPatterns, query_lines
 from codeinfo.knowledge.matching import Matcher
 from codeinfo.knowledge.own_patterns import own_detectors
-from codeinfo.requests.knowledge import PatternsRequest
+from codeinfo.operations.knowledge import PatternsRequest
 
 STORE_CALLS = """
 (call

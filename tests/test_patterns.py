@@ -11,15 +11,13 @@ from team_tools import DAY, NOW, build_team, engine_of
 from codeinfo.engine import Engine
 from codeinfo.errors import UsageError
 from codeinfo.index.queries import OwnPatterns
-from codeinfo.knowledge.code_text import CodeText
 from codeinfo.knowledge.detector import Detector
 from codeinfo.knowledge.detectors import BUILT_IN
-from codeinfo.knowledge.matching import Matcher
-from codeinfo.knowledge.needles import Needles
+from codeinfo.knowledge.matching import CodeText, Matcher, Needles
 from codeinfo.knowledge.own_patterns import own_detectors
 from codeinfo.knowledge.patterns import guidance
 from codeinfo.knowledge.trends import trend
-from codeinfo.requests.knowledge import PATTERN_CATEGORIES, PatternHistory, PatternReport, PatternsRequest
+from codeinfo.operations.knowledge import PATTERN_CATEGORIES, PatternHistory, PatternReport, PatternsRequest
 
 LANGUAGE = {"javascript": "typescript"}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from codeinfo import Config, Engine
-from codeinfo.requests.code import RefsRequest
+from codeinfo.operations.code import RefsRequest
 
 # Sources, the name asked for, its uses as file:line, with a mark where only the name fits.
 CASES = {

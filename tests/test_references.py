@@ -12,13 +12,7 @@ from codeinfo.errors import NotFound, UsageError
 from codeinfo.index.references import pack_code
 from codeinfo.index.uses import UsedNames, references_to, unpacked
 from codeinfo.model import Reference
-from codeinfo.requests.code import (
-    CallsRequest,
-    DefsRequest,
-    RefsRequest,
-    SymbolsRequest,
-    UnusedRequest,
-)
+from codeinfo.operations.code import CallsRequest, DefsRequest, RefsRequest, SymbolsRequest, UnusedRequest
 
 SOURCES = {
     "shop/__init__.py": "from .cart import Cart as Cart\nfrom .cart import total\n",

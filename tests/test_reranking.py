@@ -14,9 +14,9 @@ from rerank_tools import make_cross_encoder
 
 from codeinfo import Config, Engine, SearchRequest, SearchResult
 from codeinfo.engine.reranking import CLEAR, FEW
+from codeinfo.operations.search import DoctorRequest
 from codeinfo.providers.relevance import sigmoid
 from codeinfo.providers.testserver import RERANK_MODEL, ScriptedServer, Trouble
-from codeinfo.requests import DoctorRequest
 
 # Stop words mean nothing to the search and count for the scripted reranker, so that the two of them disagree.
 QUERY = "where are the settings of a harbour"

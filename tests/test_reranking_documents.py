@@ -16,8 +16,8 @@ from web_tools import client, index
 
 from codeinfo import Config, Engine
 from codeinfo.engine.document_search import NO_RERANKER
+from codeinfo.operations.documents import DocsSearchRequest, DocsSearchResponse, DocumentSearch
 from codeinfo.providers.testserver import RERANK_MODEL, ScriptedServer, Trouble
-from codeinfo.requests.documents import DocsSearchRequest, DocsSearchResponse, DocumentSearch
 
 # Words that mean nothing to the search and count for the scripted reranker.
 QUERY = "where are the tides of a harbour"

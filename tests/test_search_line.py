@@ -17,7 +17,7 @@ from codeinfo.engine.searching import CHARS_PER_TOKEN
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.globs import match_globs
 from codeinfo.model import Hit, SearchResult
-from codeinfo.requests import SearchRequest, SimilarRequest
+from codeinfo.operations.search import SearchRequest, SimilarRequest
 
 Search = Callable[..., SearchResult]
 

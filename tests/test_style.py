@@ -9,7 +9,7 @@ from team_tools import build_team, engine_of
 
 from codeinfo.knowledge.metadata import dependencies
 from codeinfo.knowledge.style import is_style_file, style_rules
-from codeinfo.requests.knowledge import MetadataRequest, StyleRequest
+from codeinfo.operations.knowledge import MetadataRequest, StyleRequest
 
 
 @pytest.mark.parametrize(

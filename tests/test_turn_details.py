@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from codeinfo.model import Distance, Dropped
-from codeinfo.requests.answers import AnswerUsage, Citation, GradedItem, Round, ToolUse, Turn
+from codeinfo.operations.answers import AnswerUsage, Citation, GradedItem, Round, ToolUse, Turn
 from codeinfo.store.conversation_rows import MIGRATIONS
 from codeinfo.store.conversations import ConversationStore
 from codeinfo.store.turn_rows import MALFORMED, MOST_DETAIL_CHARS

@@ -14,7 +14,7 @@ from conftest import RunCli
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.model import Chunk, Definition, FileKind, IndexedFile, ParsedFile, SearchResult, SourceFile
-from codeinfo.requests import SearchRequest
+from codeinfo.operations.search import SearchRequest
 from codeinfo.search.quality import Grounds, is_about, suggestions
 from codeinfo.search.query import read_query
 from codeinfo.shells.mcp_shapes import search_codebase

@@ -25,10 +25,11 @@ from web_tools import Address, client, commit, first_search, served, token
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.requests import MAX_TEXT_CHARS, SearchRequest
-from codeinfo.requests.code import MapRequest, RefsRequest
+from codeinfo.operations.base import MAX_TEXT_CHARS
+from codeinfo.operations.code import MapRequest, RefsRequest
+from codeinfo.operations.search import SearchRequest
+from codeinfo.serve.auth import ONLY_ONCE
 from codeinfo.shells.http_connections import HEADER_SECONDS, MOST_CONNECTIONS, OWN_DESCRIPTORS, LoopWatch
-from codeinfo.shells.http_safety import ONLY_ONCE
 
 DESCRIPTORS = 320
 IDLE = 450

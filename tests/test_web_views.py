@@ -9,13 +9,25 @@ import pytest
 from web_tools import client, index, make_project
 
 from codeinfo.model import Distance
-from codeinfo.requests.answers import Citation, GradedItem, Round, ToolUse, Turn
-from codeinfo.requests.code import CodeMap, MapArea, MapFile
-from codeinfo.requests.knowledge import PatternHistory
-from codeinfo.shells.http_charts import HEIGHT, WIDTH, ChartView, decay_chart, trend_chart
-from codeinfo.shells.http_html import _environment
-from codeinfo.shells.http_text import citation_link, markdown_html, sentence_html
-from codeinfo.shells.http_views import area_name, files_of, picture_of, shown_citations, turn_view
+from codeinfo.operations.answers import Citation, GradedItem, Round, ToolUse, Turn
+from codeinfo.operations.code import CodeMap, MapArea, MapFile
+from codeinfo.operations.knowledge import PatternHistory
+from codeinfo.shells.http_pages import _environment
+from codeinfo.shells.http_views import (
+    HEIGHT,
+    WIDTH,
+    ChartView,
+    area_name,
+    citation_link,
+    decay_chart,
+    files_of,
+    markdown_html,
+    picture_of,
+    sentence_html,
+    shown_citations,
+    trend_chart,
+    turn_view,
+)
 
 
 def citation(number: int, path: str, start: int, distance: float | None, root: str = "/r") -> Citation:

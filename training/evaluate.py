@@ -23,8 +23,8 @@ from tables import Table
 
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_packed
+from codeinfo.languages import language_of_text
 from codeinfo.model import FileKind
-from codeinfo.sources.languages import language_of_text
 from codeinfo.tokens import terms, words
 
 Floats = NDArray[np.float32]

@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from codeinfo.errors import CodeInfoError as CodeInfoError
     from codeinfo.model import Hit as Hit
     from codeinfo.model import SearchResult as SearchResult
-    from codeinfo.requests import ClearRequest as ClearRequest
-    from codeinfo.requests import DoctorRequest as DoctorRequest
-    from codeinfo.requests import IndexRequest as IndexRequest
-    from codeinfo.requests import SearchRequest as SearchRequest
-    from codeinfo.requests import StatusRequest as StatusRequest
-    from codeinfo.requests import WhyRequest as WhyRequest
+    from codeinfo.operations.search import ClearRequest as ClearRequest
+    from codeinfo.operations.search import DoctorRequest as DoctorRequest
+    from codeinfo.operations.search import IndexRequest as IndexRequest
+    from codeinfo.operations.search import SearchRequest as SearchRequest
+    from codeinfo.operations.search import StatusRequest as StatusRequest
+    from codeinfo.operations.search import WhyRequest as WhyRequest
+
 
 __version__ = "0.1.0"
 
@@ -32,12 +33,12 @@ _HOMES = {
     "Config": "config",
     "Engine": "engine",
     "CodeInfoError": "errors",
-    "ClearRequest": "requests",
-    "DoctorRequest": "requests",
-    "IndexRequest": "requests",
-    "SearchRequest": "requests",
-    "StatusRequest": "requests",
-    "WhyRequest": "requests",
+    "ClearRequest": "operations.search",
+    "DoctorRequest": "operations.search",
+    "IndexRequest": "operations.search",
+    "SearchRequest": "operations.search",
+    "StatusRequest": "operations.search",
+    "WhyRequest": "operations.search",
     "Hit": "model",
     "SearchResult": "model",
 }

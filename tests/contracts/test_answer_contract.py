@@ -9,9 +9,9 @@ from msgspec.structs import fields
 
 from codeinfo.agent import grade, loop
 from codeinfo.errors import Busy, ProviderError, UsageError
-from codeinfo.requests.answers import Answer, Conversation, ConversationsRequest, Turn
+from codeinfo.operations import parameters
+from codeinfo.operations.answers import Answer, Conversation, ConversationsRequest, Turn
 from codeinfo.settings import AnswerSettings
-from codeinfo.shells.operations import parameters
 from codeinfo.store.conversations import ConversationStore
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from codeinfo.agent.evidence import estimated_tokens
 from codeinfo.errors import ProviderError
+from codeinfo.operations.answers import AnswerUsage
 from codeinfo.ports import Delta, Llm, Message, ToolSpec, Usage
-from codeinfo.requests.answers import AnswerUsage
 
 
 class Spent(Exception):

@@ -13,9 +13,9 @@ from functools import lru_cache
 from msgspec import Struct
 
 from codeinfo.agent.evidence import Item
-from codeinfo.requests.answers import Citation, CitationFault
+from codeinfo.languages import language_of
+from codeinfo.operations.answers import Citation, CitationFault
 from codeinfo.search.query import STOP_WORDS
-from codeinfo.sources.languages import language_of
 from codeinfo.tokens import terms
 
 MARK = "unverified"

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 from codeinfo.agent.cite import MARK
 from codeinfo.agent.stats import strip_stats
+from codeinfo.operations.answers import Conversation, Turn
 from codeinfo.ports import Message
-from codeinfo.requests.answers import Conversation, Turn
 
 TITLE_CHARS = 60
 HISTORY_CHARS = 12_000  # of earlier turns, the newest first: the evidence is what the tokens are for

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from codeinfo.model import Distance, Dropped
-from codeinfo.requests.answers import Citation, GradedItem
+from codeinfo.operations.answers import Citation, GradedItem
 from codeinfo.search.policy import PolicyItem, PolicyResult, PolicySettings, apply_policy
 
 PREVIEW_LINES, PREVIEW_CHARS = 6, 400  # of a passage, for those who look at what was found

@@ -14,7 +14,7 @@ from msgspec import Struct
 from codeinfo.agent.evidence import Evidence, Item, estimated_tokens
 from codeinfo.agent.gate import finder_of, focused, item_of
 from codeinfo.model import Quality, SearchResult
-from codeinfo.requests.answers import Answer, AnswerUsage
+from codeinfo.operations.answers import Answer, AnswerUsage
 from codeinfo.search.query import EXPANSIONS
 from codeinfo.tokens import stem, terms
 

@@ -17,8 +17,8 @@ from codeinfo.agent.grade import UNGRADED_UP_TO, grade
 from codeinfo.agent.model import Model, filled
 from codeinfo.agent.tools import Toolbox, ToolFunctions
 from codeinfo.agent.write import Emit, Written, write
+from codeinfo.operations.answers import Answer, Round, ToolUse, Trace
 from codeinfo.ports import Message
-from codeinfo.requests.answers import Answer, Round, ToolUse, Trace
 from codeinfo.settings import AnswerSettings
 
 ENOUGH = 0.7  # average grade from which the answer is written

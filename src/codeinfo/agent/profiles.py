@@ -18,7 +18,7 @@ from msgspec import Struct
 from codeinfo.agent.tools import SPECS
 from codeinfo.config import parse_toml
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
-from codeinfo.requests.answers import Agent, AgentCommand
+from codeinfo.operations.answers import Agent, AgentCommand
 
 BUNDLED = Path(__file__).parent / "agents"
 ALL_TOOLS = ("search", "read_file", "outline", "references")

@@ -6,7 +6,7 @@ mis-decoded. Line by line: no pattern here can take more than linear time.
 
 from __future__ import annotations
 
-from codeinfo.requests.answers import AnswerUsage
+from codeinfo.operations.answers import AnswerUsage
 
 TITLE = "LLM Usage Stats"
 _LABELS = ("API Calls", "Tokens", "Time", "Evidence", "Model", "Cost")

@@ -16,8 +16,8 @@ from codeinfo.agent.evidence import Evidence, Item, shown
 from codeinfo.agent.gate import Gate
 from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.model import SearchResult
+from codeinfo.operations.answers import ToolUse
 from codeinfo.ports import ToolCall, ToolSpec
-from codeinfo.requests.answers import ToolUse
 
 Search = Callable[[str], SearchResult]
 _SHOWN_ARGUMENTS = 200  # characters of a call's arguments that the trace keeps

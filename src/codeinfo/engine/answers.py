@@ -21,7 +21,7 @@ from codeinfo.agent.profiles import ALL_TOOLS, BUNDLED, Profile, list_agents, lo
 from codeinfo.engine.lookup import CodeLookup, Lookup
 from codeinfo.engine.models import Chosen, choose, list_providers, unavailable
 from codeinfo.errors import CodeInfoError, ProviderError, UsageError
-from codeinfo.requests.answers import (
+from codeinfo.operations.answers import (
     AgentList,
     AgentRun,
     AgentRunRequest,
@@ -44,13 +44,14 @@ from codeinfo.requests.answers import (
     Trace,
     Turn,
 )
-from codeinfo.requests.documents import DocsAskRequest
+from codeinfo.operations.documents import DocsAskRequest
 from codeinfo.search.policy import PolicySettings
 from codeinfo.store.conversations import ConversationStore
 
 if TYPE_CHECKING:
     from codeinfo.engine.facade import Engine, ProgressSink
     from codeinfo.ports import Llm, Message
+
 
 Emit = Callable[[str], None]
 Steps = Callable[[Progress], None]

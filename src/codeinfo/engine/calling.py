@@ -11,11 +11,11 @@ from codeinfo.engine.graphing import relations
 from codeinfo.engine.judging import judged
 from codeinfo.engine.referencing import Wanted, find_uses, usages
 from codeinfo.engine.world import IndexWorld
-from codeinfo.enrich import MOST_LISTED, FileContext, file_context
 from codeinfo.graph.scopes import TYPE_KINDS, SymbolId
 from codeinfo.index.references import unpack_references
+from codeinfo.knowledge.context import MOST_LISTED, FileContext, file_context
 from codeinfo.model import Definition, FileKind, Hit
-from codeinfo.requests.code import CodeEdge
+from codeinfo.operations.code import CodeEdge
 
 NEAR_FILES = 5  # that are looked into for the callers of a search result, the most important importers first
 _OF_WORDS = f"{ascii_letters}{digits}_"

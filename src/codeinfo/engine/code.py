@@ -23,15 +23,16 @@ from codeinfo.errors import NotFound
 from codeinfo.graph.model import Graph
 from codeinfo.graph.resolve import Resolver
 from codeinfo.model import Hit
+from codeinfo.operations import code as requests
+from codeinfo.operations.base import Progress
 from codeinfo.ports import CodeFacts
-from codeinfo.requests import Progress
-from codeinfo.requests import code as requests
 from codeinfo.store.code import code_facts
 
 if TYPE_CHECKING:
     from codeinfo.engine.facade import Engine
     from codeinfo.engine.upkeep import Upkeep
     from codeinfo.store.sqlite import SqliteStore
+
 
 FileRequest = requests.SymbolsRequest | requests.ImportsRequest | requests.ImpactRequest
 ProgressSink = Callable[[Progress], None]

@@ -14,9 +14,9 @@ from codeinfo.graph.reach import components, cycles, impact
 from codeinfo.graph.scopes import SymbolId
 from codeinfo.index.grammars import GRAMMARS
 from codeinfo.model import Definition
+from codeinfo.operations import code as requests
+from codeinfo.operations.code import CodeEdge
 from codeinfo.ports import CodeFacts
-from codeinfo.requests import code as requests
-from codeinfo.requests.code import CodeEdge
 
 _NAMED_LEFT_OUT = 3
 

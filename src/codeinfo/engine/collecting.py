@@ -16,8 +16,8 @@ from codeinfo.errors import CodeInfoError, NotFound
 from codeinfo.globs import match_globs
 from codeinfo.index.diff import Changes
 from codeinfo.model import ManifestRow, Skip, SourceFile, Walk
+from codeinfo.operations.documents import SyncPlan
 from codeinfo.ports import Embedder
-from codeinfo.requests.documents import SyncPlan
 from codeinfo.sources.documents.formats import document_language, missing_library
 from codeinfo.sources.read import load
 from codeinfo.sources.walk import WalkSettings, check_root, walk

@@ -10,7 +10,7 @@ from codeinfo.engine.upkeep import Upkeep
 from codeinfo.knowledge import metadata as facts
 from codeinfo.knowledge.style import is_style_file, style_rules
 from codeinfo.model import FileKind
-from codeinfo.requests.knowledge import LanguageSize, MetadataReport, StyleReport
+from codeinfo.operations.knowledge import LanguageSize, MetadataReport, StyleReport
 from codeinfo.sources.files import read_regular
 from codeinfo.sources.read import decode
 from codeinfo.store.sqlite import SqliteStore

@@ -14,8 +14,8 @@ from codeinfo.config import Config
 from codeinfo.engine.parts import Parts
 from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import CodeInfoError
+from codeinfo.operations.search import Check, DoctorReport
 from codeinfo.private_files import private_folder
-from codeinfo.requests import Check, DoctorReport
 
 PROBE_S = 5.0  # an embedding endpoint that needs longer for a few words is worth a complaint
 

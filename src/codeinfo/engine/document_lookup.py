@@ -15,8 +15,8 @@ from codeinfo.engine.document_search import no_collection, opening, place_of
 from codeinfo.engine.lookup import READ_LINES, Lookup
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.model import CRUMB, Distance, FileKind, Hit, Intent, Quality, SearchResult
-from codeinfo.requests.answers import Citation
-from codeinfo.requests.documents import DocsAskRequest, DocsSearchRequest, DocumentHit
+from codeinfo.operations.answers import Citation
+from codeinfo.operations.documents import DocsAskRequest, DocsSearchRequest, DocumentHit
 
 if TYPE_CHECKING:
     from codeinfo.engine.facade import Engine, ProgressSink

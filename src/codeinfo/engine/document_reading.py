@@ -11,7 +11,7 @@ from codeinfo.collections.weights import DOCUMENTS
 from codeinfo.engine.collecting import CollectionUpkeep
 from codeinfo.errors import NotFound
 from codeinfo.model import Definition, Import
-from codeinfo.requests.documents import (
+from codeinfo.operations.documents import (
     DocsOutlineRequest,
     DocsOutlineResponse,
     DocsRelatedRequest,

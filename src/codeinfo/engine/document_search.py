@@ -20,15 +20,15 @@ from codeinfo.engine.reranking import OFF, Relevance, Reranking, best_first
 from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.model import CRUMB, Hit, Quality
-from codeinfo.ports import ChunkRow, Embedder
-from codeinfo.requests import Progress
-from codeinfo.requests.documents import (
+from codeinfo.operations.base import Progress
+from codeinfo.operations.documents import (
     MAX_QUERIES,
     DocsSearchRequest,
     DocsSearchResponse,
     DocumentHit,
     DocumentSearch,
 )
+from codeinfo.ports import ChunkRow, Embedder
 from codeinfo.search.joined import Joined, Part
 from codeinfo.search.line import SearchOptions, search
 from codeinfo.search.query import STOP_WORDS
@@ -36,6 +36,7 @@ from codeinfo.tokens import terms, words
 
 if TYPE_CHECKING:
     from codeinfo.engine.facade import Engine
+
 
 FARTHEST = 2.0
 SECOND = 0.5  # the score of a document's second passage, beside its first

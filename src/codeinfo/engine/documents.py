@@ -17,8 +17,8 @@ from codeinfo.engine.shelf import Shelf
 from codeinfo.engine.upkeep import healed
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.model import Skip
-from codeinfo.requests import Progress
-from codeinfo.requests.documents import (
+from codeinfo.operations.base import Progress
+from codeinfo.operations.documents import (
     CollectionInfo,
     DocsAddRequest,
     DocsListRequest,
@@ -45,6 +45,7 @@ from codeinfo.requests.documents import (
 
 if TYPE_CHECKING:
     from codeinfo.engine.facade import Engine
+
 
 ProgressSink = Callable[[Progress], None]
 

@@ -14,7 +14,8 @@ from codeinfo.engine.upkeep import Fresh, Upkeep, healed, is_complete
 from codeinfo.errors import Busy, IndexDamaged, NotFound, OutOfSpace, UsageError
 from codeinfo.index.pool import Spares
 from codeinfo.model import SearchResult
-from codeinfo.requests import (
+from codeinfo.operations.base import Progress
+from codeinfo.operations.search import (
     Cleared,
     ClearReport,
     ClearRequest,
@@ -23,7 +24,6 @@ from codeinfo.requests import (
     IndexRequest,
     IndexResponse,
     IndexStatus,
-    Progress,
     SearchRequest,
     SimilarRequest,
     StatusReport,
@@ -38,13 +38,14 @@ if TYPE_CHECKING:
     from codeinfo.engine.answers import AnswerOperations
     from codeinfo.engine.code import CodeOperations
     from codeinfo.engine.documents import DocumentOperations
-    from codeinfo.engine.knowing import KnowledgeOperations
+    from codeinfo.engine.knowledge import KnowledgeOperations
     from codeinfo.engine.lasting import Lasting
     from codeinfo.engine.reranking import Reranking
     from codeinfo.engine.savings import Savings
     from codeinfo.engine.searching import Opened
+    from codeinfo.operations.clients import ProjectsRequest, ProjectsResult, VectorSearchRequest, VectorSearchResult
     from codeinfo.ports import Embedder
-    from codeinfo.requests.vectors import ProjectsRequest, ProjectsResult, VectorSearchRequest, VectorSearchResult
+
 
 ProgressSink = Callable[[Progress], None]
 MAX_NAMED = 1000  # ways to call folders, remembered
@@ -149,7 +150,7 @@ class Engine:
     @property
     def knowledge(self) -> KnowledgeOperations:
         """Memories, patterns, style, reviews and the context of results: loaded when first asked for."""
-        from codeinfo.engine.knowing import KnowledgeOperations
+        from codeinfo.engine.knowledge import KnowledgeOperations
 
         with self._lock:
             if self._knowledge is None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from codeinfo.knowledge import git_memories
+from codeinfo.knowledge import memory
 from codeinfo.knowledge.trends import WINDOW_DAYS, BlameLine, last_changes, read_blame
 from codeinfo.search.commits import Commit
 from codeinfo.sources import git
@@ -41,9 +41,9 @@ class History:
         return repr([head, *(_stamp(path) for path in watched)])
 
     def memory_log(self, now: float) -> str:
-        since = int(now - git_memories.WINDOW_DAYS * _DAY)
+        since = int(now - memory.WINDOW_DAYS * _DAY)
         arguments = ("log", f"--since=@{since}", f"--max-count={MOST_COMMITS}", "--no-merges")
-        return self._masked((*arguments, f"--format={git_memories.LOG_FORMAT}", "HEAD", "--", "."))
+        return self._masked((*arguments, f"--format={memory.LOG_FORMAT}", "HEAD", "--", "."))
 
     def last_changes(self, now: float) -> dict[str, tuple[int, str]]:
         """Date and commit of the newest change of each file, for files changed within the window."""

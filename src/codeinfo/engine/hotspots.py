@@ -8,8 +8,8 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
+from codeinfo.operations.code import Hotspot, HotspotReport, HotspotsRequest
 from codeinfo.ports import CodeFacts
-from codeinfo.requests.code import Hotspot, HotspotReport, HotspotsRequest
 from codeinfo.sources.git import GitFailed, run, work_tree_of
 
 _COMMIT_MARK = "\x01"

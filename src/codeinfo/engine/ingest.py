@@ -19,13 +19,15 @@ from msgspec.structs import replace
 from codeinfo.errors import Busy, CodeInfoError, NotFound
 from codeinfo.jsonable import dumps
 from codeinfo.model import Skip
+from codeinfo.operations.base import Progress
+from codeinfo.operations.clients import SHOWN, IngestRun, IngestStatus
+from codeinfo.operations.search import IndexReport, IndexRequest
 from codeinfo.private_files import open_private, try_lock
-from codeinfo.requests import IndexReport, IndexRequest, Progress
-from codeinfo.requests.ingest import SHOWN, IngestRun, IngestStatus
 from codeinfo.store.ingest_queue import WAITING, IngestRow, IngestStore
 
 if TYPE_CHECKING:
     from codeinfo.engine.facade import Engine
+
 
 MOST_WAITING = 64
 FINISHED_SHOWN = 20

@@ -9,7 +9,7 @@ from pathlib import Path
 from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import IndexDamaged, NotFound
 from codeinfo.model import ManifestRow
-from codeinfo.requests import WhyReport
+from codeinfo.operations.search import WhyReport
 from codeinfo.sources.walk import why
 
 

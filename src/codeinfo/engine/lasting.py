@@ -11,7 +11,7 @@ from contextlib import closing
 from codeinfo.engine.upkeep import Fresh, ProgressSink, Since, Upkeep
 from codeinfo.engine.watch import Watch
 from codeinfo.errors import Busy
-from codeinfo.requests import Progress
+from codeinfo.operations.base import Progress
 from codeinfo.store.sqlite import SqliteStore
 
 _LOOK_S = 0.1  # between looks at a running refresh: how fine its progress is told

@@ -15,9 +15,9 @@ from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.jsonable import dumps
 from codeinfo.model import SearchResult, Skip, SourceFile
-from codeinfo.requests import SearchRequest
-from codeinfo.requests.answers import Citation
-from codeinfo.requests.code import RefsRequest
+from codeinfo.operations.answers import Citation
+from codeinfo.operations.code import RefsRequest
+from codeinfo.operations.search import SearchRequest
 from codeinfo.search.query import read_query
 from codeinfo.sources.read import read_text
 from codeinfo.store.sqlite import SqliteStore
@@ -25,6 +25,7 @@ from codeinfo.tokens import stem, terms
 
 if TYPE_CHECKING:
     from codeinfo.engine.facade import Engine, ProgressSink
+
 
 USES = 30  # of a name that are listed
 READ_LINES = 200  # at once: a model that wants more reads on

@@ -17,7 +17,7 @@ from codeinfo.graph.reach import cycles
 from codeinfo.graph.scopes import TYPE_KINDS
 from codeinfo.graph.survey import Area, areas, entry_points, hubs
 from codeinfo.model import Definition
-from codeinfo.requests.code import CodeMap, HotspotsRequest, MapArea, MapFile, MapRequest, SymbolInfo
+from codeinfo.operations.code import CodeMap, HotspotsRequest, MapArea, MapFile, MapRequest, SymbolInfo
 
 PICTURE_AREAS = 24  # more boxes than this are no picture any more
 

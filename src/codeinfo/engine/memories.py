@@ -12,15 +12,25 @@ from msgspec.structs import asdict
 from codeinfo.engine.history import History
 from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import NotFound, UsageError
-from codeinfo.knowledge import git_memories, memory_file
-from codeinfo.knowledge.decay import iso_of
-from codeinfo.knowledge.memory import Memory, described, from_record, make, related, relevance, to_record
+from codeinfo.knowledge import memory_file
+from codeinfo.knowledge.memory import (
+    Memory,
+    described,
+    from_log,
+    from_record,
+    iso_of,
+    make,
+    related,
+    relevance,
+    to_record,
+)
 from codeinfo.model import RelatedMemory
 from codeinfo.sources.git import GitFailed
 from codeinfo.store.code import read_beside, write_beside
 
-if TYPE_CHECKING:  # a search brings related memories and needs none of these
-    from codeinfo.requests.knowledge import MemoryImported, MemoryList, MemoryListRequest, Remembered, RememberRequest
+if TYPE_CHECKING:
+    from codeinfo.operations.knowledge import MemoryImported, MemoryList, MemoryListRequest, Remembered, RememberRequest
+
 
 GIT_NAME = "git-memories.json"
 MOST_MEANT = 500  # memories whose meaning is compared: an endpoint is asked for each of them
@@ -60,7 +70,7 @@ class Memories:
         return related(query, memories, paths=paths, symbols=symbols, meaning=meaning, now=now), ()
 
     def list(self, request: MemoryListRequest, now: float) -> MemoryList:
-        from codeinfo.requests.knowledge import MemoryList
+        from codeinfo.operations.knowledge import MemoryList
 
         memories = [
             memory
@@ -104,7 +114,7 @@ class Memories:
         except (ValueError, TypeError, KeyError, AttributeError):
             pass
         try:
-            found = git_memories.from_log(self._history.memory_log(now), now)
+            found = from_log(self._history.memory_log(now), now)
         except GitFailed:
             return ()
         if store is not None:
@@ -128,7 +138,7 @@ class Memories:
     # --- writing ---
 
     def remember(self, request: RememberRequest, now: float) -> Remembered:
-        from codeinfo.requests.knowledge import Remembered
+        from codeinfo.operations.knowledge import Remembered
 
         memory = make(
             request.type,
@@ -164,7 +174,7 @@ class Memories:
         return tuple(to_record(memory) for memory in memory_file.read(self.root))
 
     def take_in(self, text: str, name: str) -> MemoryImported:
-        from codeinfo.requests.knowledge import MemoryImported
+        from codeinfo.operations.knowledge import MemoryImported
 
         given = memory_file.parsed(text, name)
         own = [from_record(to_record(memory)) for memory in given if memory.source != "git"]

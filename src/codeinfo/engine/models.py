@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from codeinfo.errors import NotFound, ProviderError
-from codeinfo.requests.answers import Provider, ProviderList
+from codeinfo.operations.answers import Provider, ProviderList
 
 if TYPE_CHECKING:
     from codeinfo.config import Config

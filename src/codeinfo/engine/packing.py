@@ -10,7 +10,7 @@ from codeinfo.collections.package import pack
 from codeinfo.engine.collecting import CollectionUpkeep
 from codeinfo.errors import UsageError
 from codeinfo.model import Skip
-from codeinfo.requests.documents import DocsPackRequest, DocsPackResponse
+from codeinfo.operations.documents import DocsPackRequest, DocsPackResponse
 from codeinfo.sources.read import load
 
 

@@ -20,17 +20,10 @@ from codeinfo.knowledge.detectors import BUILT_IN
 from codeinfo.knowledge.matching import Matcher
 from codeinfo.knowledge.own_patterns import own_detectors
 from codeinfo.knowledge.patterns import Dated, FileUses, analyse, file_hint, pattern_key
-from codeinfo.knowledge.trends import (
-    DECLINING_DAYS,
-    WINDOW_DAYS,
-    BlameLine,
-    carried_over,
-    newest_use,
-    written_by_month,
-)
+from codeinfo.knowledge.trends import DECLINING_DAYS, WINDOW_DAYS, BlameLine, carried_over, newest_use, written_by_month
 from codeinfo.model import FileKind
+from codeinfo.operations.knowledge import PatternHistory, PatternReport
 from codeinfo.ports import CodeFile
-from codeinfo.requests.knowledge import PatternHistory, PatternReport
 from codeinfo.sources.git import GitFailed
 from codeinfo.store.code import code_facts, read_beside, write_beside
 from codeinfo.store.sqlite import SqliteStore

@@ -11,12 +11,12 @@ from msgspec import Struct
 from codeinfo.engine.judging import UNKNOWN, Column, judged_uses, spoken, uses_by_line
 from codeinfo.engine.world import IndexWorld
 from codeinfo.errors import UsageError
-from codeinfo.graph.facts import FileFacts
 from codeinfo.graph.scopes import TYPE_KINDS, SymbolId
 from codeinfo.graph.unit import Unit
 from codeinfo.index.grammars import GRAMMARS
+from codeinfo.languages.tree import FileFacts
 from codeinfo.model import Definition, Reference
-from codeinfo.requests.code import SymbolInfo, Usage
+from codeinfo.operations.code import SymbolInfo, Usage
 from codeinfo.tokens import identifier_terms, identifiers
 
 MOST_CHECKED = 200  # files whose checksums one question computes, besides those it shows: some 20 ms

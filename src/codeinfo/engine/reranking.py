@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from codeinfo.engine.searching import Opened
 from codeinfo.errors import CodeInfoError, ProviderError
 from codeinfo.model import Dropped, Hit, SearchResult, Signal
+from codeinfo.operations.search import SearchRequest
 from codeinfo.ports import Reranker, Snapshot
-from codeinfo.requests import SearchRequest
 from codeinfo.search.line import EXPLAINED_DROPS
 from codeinfo.settings import RerankSettings
 

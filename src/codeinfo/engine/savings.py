@@ -11,7 +11,7 @@ from pathlib import Path
 
 from codeinfo.agent.evidence import CHARS_PER_TOKEN
 from codeinfo.errors import CodeInfoError
-from codeinfo.requests.integration import DaySavings, SavingsReport, SavingsRequest, ToolSavings
+from codeinfo.operations.clients import DaySavings, SavingsReport, SavingsRequest, ToolSavings
 from codeinfo.store.savings import SavingsStore, Tally
 
 WRITE_AFTER_S = 2.0  # counts are written together: a commit a call would cost more than the call

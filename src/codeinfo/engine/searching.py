@@ -13,8 +13,8 @@ from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.globs import match_globs
 from codeinfo.model import Intent, SearchResult
+from codeinfo.operations.search import SearchRequest, SimilarRequest
 from codeinfo.ports import Snapshot
-from codeinfo.requests import SearchRequest, SimilarRequest
 from codeinfo.search.joined import Joined, Part, joined
 from codeinfo.search.line import SMALLEST_EXCERPT, SearchOptions, search
 from codeinfo.store.sqlite import SqliteStore

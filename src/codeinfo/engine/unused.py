@@ -7,11 +7,11 @@ from collections import Counter
 
 from codeinfo.engine.referencing import symbol_info
 from codeinfo.engine.world import IndexWorld
-from codeinfo.graph.facts import FileFacts
 from codeinfo.index.grammars import GRAMMARS
 from codeinfo.index.uses import UsedNames
+from codeinfo.languages.tree import FileFacts
 from codeinfo.model import Definition
-from codeinfo.requests.code import UnusedReport, UnusedRequest, UnusedSymbol
+from codeinfo.operations.code import UnusedReport, UnusedRequest, UnusedSymbol
 
 _KINDS = frozenset("function class interface struct enum trait protocol type object constant variable macro".split())
 _FUNCTIONS_IN_MODULES = frozenset({"elixir"})  # many of which are called by the platform

@@ -20,8 +20,9 @@ from codeinfo.errors import IndexDamaged
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.diff import Changes, compare
 from codeinfo.model import Skip, SourceFile, Walk
+from codeinfo.operations.base import Progress
+from codeinfo.operations.search import IndexReport
 from codeinfo.ports import Embedder
-from codeinfo.requests import IndexReport, Progress
 from codeinfo.settings import IndexSettings
 from codeinfo.sources.walk import WalkSettings, walk, walked_again
 from codeinfo.store.faults import BuildDamaged, Replaced
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from codeinfo.index.build import Outcome
     from codeinfo.index.pool import ParsePool, Spares
     from codeinfo.search.commits import CommitIndex
+
 
 TOKENS_VERSION = 3  # raise when tokens.py, the field weights or packed references change what is stored
 MASKING_VERSION = 2  # raise when sources/secrets masks more: what older rules let through must not stay in an index

@@ -11,8 +11,7 @@ import numpy as np
 
 from codeinfo.engine.upkeep import Upkeep, is_complete
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound, ProviderError, UsageError
-from codeinfo.ports import Embedder
-from codeinfo.requests.vectors import (
+from codeinfo.operations.clients import (
     Project,
     ProjectsResult,
     VectorFile,
@@ -20,6 +19,7 @@ from codeinfo.requests.vectors import (
     VectorSearchRequest,
     VectorSearchResult,
 )
+from codeinfo.ports import Embedder
 from codeinfo.search.meaning import squared_l2
 from codeinfo.search.policy import PolicyItem, PolicySettings, apply_policy, best_distance
 from codeinfo.settings import RetrievalSettings
@@ -27,6 +27,7 @@ from codeinfo.store.layout import indexed_roots
 
 if TYPE_CHECKING:
     from codeinfo.engine.facade import Engine
+
 
 CANDIDATES = 60  # rows looked at before the policy: it drops some, and a list is short only when there is no more
 MAX_LIMIT = 20

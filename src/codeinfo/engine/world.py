@@ -6,19 +6,20 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from codeinfo.graph.facts import FileFacts, Outcome
 from codeinfo.graph.model import Graph
 from codeinfo.graph.resolve import Resolver
 from codeinfo.graph.unit import Unit
 from codeinfo.graph.usage import Judge
 from codeinfo.index.uses import unpacked
 from codeinfo.kept import Kept
+from codeinfo.languages.tree import FileFacts, Outcome
 from codeinfo.model import Import
+from codeinfo.operations.code import CodeMap
 from codeinfo.ports import CodeFacts, FileLines
-from codeinfo.requests.code import CodeMap
 
 if TYPE_CHECKING:
     from codeinfo.engine.ahead import Ahead
+
 
 _KEPT_UNITS = 8000  # files whose definitions and imports stay in memory
 _KEPT_CHARACTERS = 64_000_000  # of the lines, and as many of the uses: those of some 5,000 files

@@ -8,7 +8,7 @@ from html import escape
 
 from msgspec import Struct
 
-from codeinfo.evals.metrics import Summary
+from codeinfo.operations.evaluation import Summary
 
 WIDTH, HEIGHT = 860, 410
 PANEL_WIDTH, PANEL_HEIGHT = 330, 240

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from codeinfo.languages import kind_of, language_of
 from codeinfo.model import FileKind
 from codeinfo.sources import git
-from codeinfo.sources.languages import kind_of, language_of
 
 MOST_FILES = 10  # a commit that changes more is a sweep, and no ten results could name them all
 FEWEST_WORDS = 3  # "fix tests" says nothing to search for

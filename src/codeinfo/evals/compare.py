@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from codeinfo.evals.datasets import Query
-from codeinfo.evals.metrics import Score, mean
+from codeinfo.evals.metrics import mean
+from codeinfo.operations.evaluation import Change, Comparison, Score
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,32 +17,6 @@ METRIC = "ndcg10"
 ROUNDS = 10_000
 SEED = 20_240_229  # any number: the same runs must give the same p-value
 SAME = 1e-9  # scores closer than this are a tie
-
-
-class Change(Struct, frozen=True):
-    """One query whose score differs between the runs."""
-
-    id: str
-    query: str
-    old: float
-    new: float
-
-
-class Comparison(Struct, frozen=True):
-    """`low` and `high` bound the difference of means with 95 % confidence; `p_value` is two-sided."""
-
-    name: str  # of the older run
-    metric: str
-    n: int
-    old: float
-    new: float
-    difference: float
-    low: float
-    high: float
-    p_value: float
-    wins: tuple[Change, ...]  # largest gain first
-    losses: tuple[Change, ...]  # largest loss first
-    ties: int
 
 
 def compare(

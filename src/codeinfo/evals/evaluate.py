@@ -10,8 +10,8 @@ from codeinfo.errors import UsageError
 from codeinfo.evals import datasets, report, run
 from codeinfo.evals.gates import judge, parse_gates
 from codeinfo.evals.metrics import Answer, summarise
-from codeinfo.evals.requests import EvalReport, EvalRequest
-from codeinfo.requests import Progress
+from codeinfo.operations.base import Progress
+from codeinfo.operations.evaluation import EvalReport, EvalRequest
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine

@@ -22,9 +22,10 @@ from codeinfo.evals.datasets import Dataset, Query, Target
 from codeinfo.evals.metrics import Answer
 from codeinfo.evals.run import CODE_FILES, Run, ask, bring_up_to_date, summed
 from codeinfo.evals.snapshot import Layout
-from codeinfo.requests import ClearRequest, Progress
+from codeinfo.languages import language_of
+from codeinfo.operations.base import Progress
+from codeinfo.operations.search import ClearRequest
 from codeinfo.sources import git
-from codeinfo.sources.languages import language_of
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine

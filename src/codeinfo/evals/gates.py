@@ -5,20 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from msgspec import Struct
 from msgspec.structs import fields
 
 from codeinfo.errors import UsageError
-from codeinfo.evals.metrics import LOWER_IS_BETTER, Summary
+from codeinfo.evals.metrics import LOWER_IS_BETTER
+from codeinfo.operations.evaluation import Summary, Verdict
 
 FIGURES = tuple(item.name for item in fields(Summary) if item.name != "n")
-
-
-class Verdict(Struct, frozen=True):
-    metric: str
-    wanted: float
-    value: float | None  # None: nobody took it, which does not pass
-    passed: bool
 
 
 def parse_gates(texts: Iterable[str]) -> tuple[tuple[str, float], ...]:

@@ -14,8 +14,9 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from codeinfo.evals.datasets import Query, Target
+from codeinfo.languages import kind_of, language_of
 from codeinfo.model import FileKind
-from codeinfo.sources.languages import kind_of, language_of
+from codeinfo.operations.evaluation import Score, Summary
 
 DEPTH = 10
 OK = "ok"  # what a search says of an answer that it trusts
@@ -47,57 +48,6 @@ class Answer(Struct, frozen=True):
     @property
     def is_ok(self) -> bool | None:
         return self.status == OK if self.status else None
-
-
-class Score(Struct, frozen=True):
-    """The figures of one query."""
-
-    ndcg10: float
-    file10: float
-    recall10: float
-    mrr10: float
-    top1: float
-    top3: float
-    top5: float
-    top10: float
-    spec: float  # 1 when two or more of the first three files are tests
-    chars: int
-    shown: float | None  # share of the targets with lines whose first result shows one of them; None: no such result
-    first_tokens: float  # read until the first right line is
-    recall500: float  # of the targets, within so many tokens
-    recall1000: float
-    recall2000: float
-    functions: int = 0  # targets that tell which lines were changed
-    functions_found: int = 0  # those of them that a result overlaps
-    ok: bool | None = None  # whether the search trusted its answer; None: it did not say
-    took_ms: float | None = None
-
-
-class Summary(Struct, frozen=True):
-    """Means over queries; a query without results counts as zero. None is what nobody took, or what no query has."""
-
-    n: int
-    ndcg10: float
-    file10: float
-    recall10: float
-    mrr10: float
-    top1: float
-    top3: float
-    top5: float
-    top10: float
-    spec: float
-    chars: float
-    tokens: float
-    shown: float | None
-    first_tokens: float
-    recall500: float
-    recall1000: float
-    recall2000: float
-    function10: float | None = None  # of the targets that tell which lines were changed, over all queries
-    ok: float | None = None  # of the answers that say
-    ok_top3: float | None = None  # of those that are ok
-    p50_ms: float | None = None
-    p95_ms: float | None = None
 
 
 LOWER_IS_BETTER = frozenset({"spec", "chars", "tokens", "first_tokens", "p50_ms", "p95_ms"})

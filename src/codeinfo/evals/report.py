@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from codeinfo.evals.compare import Change, Comparison, compare
+from codeinfo.evals.compare import compare
 from codeinfo.evals.datasets import Dataset, Query
-from codeinfo.evals.metrics import Answer, Score, Summary, score, summarise
-from codeinfo.evals.requests import Group, Outcome
+from codeinfo.evals.metrics import Answer, score, summarise
+from codeinfo.operations.evaluation import Change, Comparison, Group, Outcome, Score, Summary
 
 Row = tuple[str, ...]
 

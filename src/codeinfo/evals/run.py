@@ -15,10 +15,12 @@ from codeinfo.errors import NotFound, UsageError
 from codeinfo.evals.datasets import Dataset, Query
 from codeinfo.evals.metrics import DEPTH, Answer, Found
 from codeinfo.model import FileKind, Hit
-from codeinfo.requests import IndexReport, IndexRequest, Progress, SearchRequest
+from codeinfo.operations.base import Progress
+from codeinfo.operations.search import IndexReport, IndexRequest, SearchRequest
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
+
 
 ProgressSink = Callable[[Progress], None]
 

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from codeinfo.index.diff import Changes
 from codeinfo.index.pool import Parsed, ParsePool, ParseTask
+from codeinfo.languages import kind_of, language_of_text
 from codeinfo.model import PASSAGE, Chunk, FileKind, IndexedFile, ParsedFile, Skip, SourceFile, passage_text
+from codeinfo.operations.base import Progress
 from codeinfo.ports import Embedder, Store
-from codeinfo.requests import Progress
-from codeinfo.sources.languages import kind_of, language_of_text
 from codeinfo.sources.read import Loaded, decode, load, unwanted
 from codeinfo.tokens import path_terms
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import fields
 
-from codeinfo.index.scan import Scan
-from codeinfo.index.source import Source
+from codeinfo.index.syntax import Scan, Source
 from codeinfo.tokens import NAME_MARK, TYPE_MARK, identifier_terms, identifiers
 
 if TYPE_CHECKING:

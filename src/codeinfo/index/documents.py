@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from codeinfo.index.chunk import SECTIONED as SECTIONED
 from codeinfo.index.chunk import ChunkSettings, Span, weighted_terms
-from codeinfo.index.source import Source
+from codeinfo.index.syntax import Source
 from codeinfo.model import CRUMB, PASSAGE, Chunk, Definition, Import, ParsedFile
 from codeinfo.sources.documents.formats import convert, document_language, format_of
 from codeinfo.sources.documents.model import MAX_TEXT_CHARS, Refused, as_markdown, one_line

@@ -1,18 +1,153 @@
-"""Finding the uses of patterns in a file."""
+"""Finding the uses of patterns in a file, outside of comments and strings."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache
 from itertools import chain, islice
 from typing import Protocol
 
+import numpy as np
+
 from codeinfo.globs import GlobSet
-from codeinfo.knowledge.code_text import CodeText
 from codeinfo.knowledge.detector import FAMILY, Detector
-from codeinfo.knowledge.needles import Needles
+
+# No part gives anything back, so that no text makes the pass slower than linear: characters are taken possessively, and
+# groups end where what follows them always matches. (Possessive groups fail in early releases of Python 3.11.) What is
+# not closed ends with its line, or with the file.
+_LINE_STRINGS = r"\"(?:\\.|[^\"\\\n]++)*\"?|'(?:\\.|[^'\\\n]++)*'?"
+_SLASHES = r"//[^\n]*+|/\*(?:[^*]++|\*(?!/))*(?:\*/|\Z)"
+_TRIPLE_DOUBLE = r"\"\"\"(?:\\.|[^\\\"]++|\"(?!\"\"))*(?:\"\"\"|\\?\Z)"
+_TRIPLE_SINGLE = r"'''(?:\\.|[^\\']++|'(?!''))*(?:'''|\\?\Z)"
+
+LINES_BEFORE = 2  # where what an expression finds may begin before its needle…
+CHARACTERS_BEHIND = 700  # …and how far it may reach behind it: no expression of ours takes more than 500 of anything
+
+_TEXT = {
+    "python": rf"#[^\n]*+|[rRbBuUfF]{{0,2}}(?:{_TRIPLE_DOUBLE}|{_TRIPLE_SINGLE}|{_LINE_STRINGS})",
+    "javascript": rf"{_SLASHES}|{_LINE_STRINGS}|`(?:\\.|[^`\\]++)*(?:`|\\?\Z)",
+    "go": rf"{_SLASHES}|{_LINE_STRINGS}|`[^`]*+(?:`|\Z)",
+    "java": rf"{_SLASHES}|{_TRIPLE_DOUBLE}|{_LINE_STRINGS}",
+    "csharp": rf"{_SLASHES}|@\"(?:[^\"]++|\"\")*(?:\"|\Z)|{_LINE_STRINGS}",
+    # A quote may begin a lifetime: only a closed character counts.
+    "rust": rf"{_SLASHES}|r#+\"(?:[^\"]++|\"(?!#))*(?:\"#+|\Z)|\"(?:\\.|[^\"\\]++)*(?:\"|\\?\Z)|'(?:\\.|[^'\\\n])'",
+}
+
+
+@lru_cache(maxsize=len(_TEXT))
+def _expression(family: str) -> re.Pattern[str]:
+    return re.compile(_TEXT[family], re.DOTALL)
+
+
+class CodeText:
+    """A file's text, able to say whether a place is code; the pass is made when first asked."""
+
+    __slots__ = ("_ends", "_family", "_last_line", "_starts", "_with", "text")
+
+    def __init__(self, text: str, family: str) -> None:
+        self.text = text
+        self._family = family
+        self._starts: list[int] | None = None
+        self._ends: list[int] = []
+        self._last_line = 0, 1
+        self._with: dict[str, list[tuple[int, int]]] = {}
+
+    def is_code(self, offset: int) -> bool:
+        """The first character of a string still counts as code: a pattern may begin with it."""
+        if self._family not in _TEXT:
+            return True  # a language only a project's own patterns speak of
+        if self._starts is None:
+            spans = [match.span() for match in _expression(self._family).finditer(self.text)]
+            self._starts, self._ends = [start for start, _ in spans], [end for _, end in spans]
+        at = bisect_right(self._starts, offset) - 1
+        if at < 0 or offset >= self._ends[at]:
+            return True
+        start = self._starts[at]
+        return offset == start and self.text[start] not in "#/"
+
+    def line_of(self, offset: int) -> int:
+        """Counted on from the last place asked for, as places come in order mostly."""
+        last, line = self._last_line
+        if offset >= last:
+            line += self.text.count("\n", last, offset)
+        else:
+            line = 1 + self.text.count("\n", 0, offset)
+        self._last_line = offset, line
+        return line
+
+    def lines_with(self, word: str) -> list[tuple[int, int]]:
+        """Start and end of each line that has a word; several detectors ask for the same one."""
+        spans = self._with.get(word)
+        if spans is None:
+            spans, text = [], self.text
+            at = text.find(word)
+            while at >= 0:
+                end = text.find("\n", at)
+                end = len(text) if end < 0 else end
+                spans.append((text.rfind("\n", 0, at) + 1, end))
+                at = text.find(word, end)
+            self._with[word] = spans
+        return spans
+
+    def regions_with(self, words: Sequence[str]) -> list[tuple[int, int]]:
+        """Stretches of text around the lines that have one of the words, from two lines before to some way behind."""
+        text = self.text
+        merged: list[tuple[int, int]] = []
+        for start, end in sorted(span for word in words for span in self.lines_with(word)):
+            for _ in range(LINES_BEFORE):
+                start = text.rfind("\n", 0, max(0, start - 1)) + 1
+            end = min(len(text), end + CHARACTERS_BEHIND)
+            if merged and start <= merged[-1][1]:
+                merged[-1] = merged[-1][0], max(end, merged[-1][1])
+            else:
+                merged.append((start, end))
+        return merged
+
+
+_TRIPLES = 1 << 16  # hashes: few enough for a table of them to stay in the cache
+_FIRST, _SECOND = np.uint16(961), np.uint16(31)
+_SHORT = 3
+
+
+class Needles:
+    """Words by whom they are wanted; whoever wants none is always served."""
+
+    def __init__(self, wanted: Mapping[int, Sequence[str]]) -> None:
+        self._always = [one for one, words in wanted.items() if not words]
+        self._by_word: dict[str, list[int]] = {}
+        for one, words in wanted.items():
+            for word in words:
+                self._by_word.setdefault(word, []).append(one)
+        self._short = [word for word in self._by_word if len(word.encode()) < _SHORT]
+        self._words = [word for word in self._by_word if len(word.encode()) >= _SHORT]
+        triples = [_triples(word) for word in self._words]
+        self._starts = np.cumsum([0, *map(len, triples)][:-1] if triples else [], dtype=np.intp)
+        self._triples = np.concatenate(triples) if triples else np.zeros(0, np.uint16)
+
+    def wanted_by(self, text: str) -> set[int]:
+        found = set(self._always)
+        for word in (*self._short, *self._likely(text)):
+            if word in text:
+                found.update(self._by_word[word])
+        return found
+
+    def _likely(self, text: str) -> list[str]:
+        if not self._words:
+            return []
+        has = np.zeros(_TRIPLES, bool)
+        has[_triples(text)] = True
+        complete = np.logical_and.reduceat(has[self._triples], self._starts)
+        return [self._words[at] for at in np.flatnonzero(complete)]
+
+
+def _triples(text: str) -> np.ndarray[tuple[int], np.dtype[np.uint16]]:
+    """A hash of every three neighbouring bytes."""
+    data = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8).astype(np.uint16)
+    return data[:-2] * _FIRST + data[1:-1] * _SECOND + data[2:]
+
 
 MOST_LINES = 200  # of one pattern in one file: more say nothing new
 

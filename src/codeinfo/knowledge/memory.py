@@ -1,19 +1,49 @@
-"""Memories: what they are, how they are checked, and which of them a question or a result calls up."""
+"""Memories: what they are and how they age, which of them a question calls up, and those that git commits hold."""
 
 from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import Struct
 
 from codeinfo.errors import UsageError
-from codeinfo.knowledge.decay import confidence, is_stale, seconds_of
 from codeinfo.model import RelatedMemory
 from codeinfo.tokens import terms
+
+# Days after which a memory counts half; None never ages. A decision outlives the trouble that a fix speaks of.
+HALF_LIFE_DAYS: dict[str, float | None] = {"convention": None, "decision": 180.0, "gotcha": 90.0, "failure": 90.0}
+STALE_BELOW = 0.3
+_DAY_SECONDS = 86_400
+
+
+def confidence(kind: str, date: str, now: float) -> float:
+    """2^(−age / half-life), 0..1; `now` is seconds since the epoch. A date in the future counts as today."""
+    half_life = HALF_LIFE_DAYS[kind]
+    if half_life is None:
+        return 1.0
+    age_days = max(0.0, now - seconds_of(date)) / _DAY_SECONDS
+    return round(math.pow(2.0, -age_days / half_life), 4)
+
+
+def is_stale(value: float) -> bool:
+    return value < STALE_BELOW
+
+
+def seconds_of(date: str) -> float:
+    """Seconds since the epoch of an ISO 8601 date; ValueError where it is none. Without a zone it is UTC."""
+    parsed = datetime.fromisoformat(date)
+    return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
+
+
+def iso_of(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
 
 TYPES = ("convention", "decision", "gotcha", "failure")
 CATEGORIES = ("tooling", "architecture", "testing", "dependencies", "conventions")
@@ -176,3 +206,68 @@ def _in_scope(scope: str, paths: Collection[str], symbols: Collection[str]) -> b
     if kind == "file":
         return any(path == target or path.startswith(target.rstrip("/") + "/") for path in paths)
     return kind == "symbol" and any(name == target or name.endswith("." + target) for name in symbols)
+
+
+WINDOW_DAYS = 90
+# Fields of `git log`, each commit ended by a record separator; none of them can occur in a message git prints.
+LOG_FORMAT = "%H%x1f%at%x1f%an%x1f%s%x1f%b%x1e"
+
+# What kind of commit tells what: (type, category) of the memory.
+_MEANING = {
+    "refactor": ("decision", "architecture"),
+    "migrate": ("decision", "dependencies"),
+    "migration": ("decision", "dependencies"),
+    "fix": ("gotcha", "conventions"),
+    "hotfix": ("gotcha", "conventions"),
+    "revert": ("gotcha", "architecture"),
+}
+_SUBJECT = re.compile(r"(?P<kind>[A-Za-z]+)(?:\((?P<part>[^()\n]{1,80})\))?!?:\s+(?P<text>\S.*)")
+_REVERTED = re.compile(r'Revert "(?P<text>.+)"')
+_TRAILER = re.compile(r"[A-Z][A-Za-z-]+(?:-[Bb]y)?: ")
+_REASON_CHARS = 300
+
+
+def from_log(log: str, now: float) -> tuple[Memory, ...]:
+    """Memories of a log written with LOG_FORMAT, newest first; the same subject counts once, at its newest date."""
+    oldest = now - WINDOW_DAYS * 86_400
+    found: dict[str, Memory] = {}
+    for record in log.split("\x1e"):
+        fields = record.strip("\n").split("\x1f")
+        if len(fields) != 5 or not fields[1].isdigit() or int(fields[1]) < oldest:
+            continue
+        memory = _memory(*fields)
+        if memory is not None:
+            found.setdefault(memory.memory, memory)
+    return tuple(found.values())
+
+
+def _memory(commit: str, seconds: str, author: str, subject: str, body: str) -> Memory | None:
+    reverted = _REVERTED.fullmatch(subject)
+    match = reverted or _SUBJECT.fullmatch(subject)
+    if match is None:
+        return None
+    kind = "revert" if reverted else match["kind"].lower()
+    if kind not in _MEANING:
+        return None
+    type_, category = _MEANING[kind]
+    text = f"Reverted: {match['text']}" if kind == "revert" else match["text"]
+    part = "" if reverted else match["part"]
+    if part:
+        text = f"{part}: {text}"
+    return Memory(
+        id=commit[:12],
+        type=type_,
+        category=category,
+        memory=text[:MAX_TEXT],
+        reason=_reason(body),
+        date=iso_of(int(seconds)),
+        source="git",
+        author=author,
+    )
+
+
+def _reason(body: str) -> str:
+    """The first paragraph of a message's body, without trailers."""
+    paragraph = body.strip().split("\n\n")[0]
+    lines = [line.strip() for line in paragraph.splitlines() if not _TRAILER.match(line)]
+    return " ".join(lines)[:_REASON_CHARS]

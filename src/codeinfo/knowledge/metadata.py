@@ -9,7 +9,7 @@ from pathlib import Path
 
 from codeinfo.config import parse_toml
 from codeinfo.errors import UsageError
-from codeinfo.requests.knowledge import Dependency, Framework, TestSetup
+from codeinfo.operations.knowledge import Dependency, Framework, TestSetup
 
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*(?P<version>[^;#\s][^;#]*)?")
 _GO = re.compile(

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from codeinfo.errors import UsageError
 from codeinfo.globs import check_globs
 from codeinfo.knowledge.detector import FAMILY, Detector
-from codeinfo.requests.knowledge import PATTERN_CATEGORIES
+from codeinfo.operations.knowledge import PATTERN_CATEGORIES
 
 MOST_PATTERNS = 100
 _KEYS = frozenset({"name", "category", "question", "language", "regex", "query", "paths"})

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from codeinfo.knowledge.decay import iso_of
 from codeinfo.knowledge.detector import Detector
+from codeinfo.knowledge.memory import iso_of
 from codeinfo.knowledge.trends import DECLINING, RISING, trend
-from codeinfo.requests.knowledge import GoldenFile, PatternConflict, PatternReport, PatternUse
+from codeinfo.operations.knowledge import GoldenFile, PatternConflict, PatternReport, PatternUse
 
 USE_AT, PREFER_AT = 80, 50  # % of the files
 CONFLICT_ABOVE = 20  # %

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from codeinfo.requests.knowledge import PatternHistory
+from codeinfo.operations.knowledge import PatternHistory
 
 RISING, STABLE, DECLINING = "Rising", "Stable", "Declining"
 RISING_DAYS = 60

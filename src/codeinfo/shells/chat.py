@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from codeinfo.errors import CodeInfoError
-from codeinfo.requests.answers import AgentRunRequest, AskRequest, ChatRequest
-from codeinfo.requests.documents import DocsAskRequest
+from codeinfo.operations.answers import AgentRunRequest, AskRequest, ChatRequest
+from codeinfo.operations.documents import DocsAskRequest
 from codeinfo.shells import progress, render_answers
 from codeinfo.shells.paper import Paper, clean
 

@@ -23,7 +23,7 @@ import click
 from codeinfo import __version__
 from codeinfo.config import Config, colour_refused, use_one_blas_thread
 from codeinfo.errors import Interrupted, UsageError
-from codeinfo.shells.operations import Operation, Parameter, operation, operation_names, parameters
+from codeinfo.operations import Operation, Parameter, operation, operation_names, parameters
 
 EPILOG = "Exit codes: 0 ok, 1 a fault of CodeInfo, 2 usage, 3 done but something was skipped or failed a check, 4 "
 EPILOG += "busy, 5 index damaged, 6 endpoint, 7 disk or memory, 130 interrupted. Settings: `codeinfo config show`."
@@ -220,7 +220,7 @@ def _answer(operation: Operation, request: Any, settled: Config) -> Any:
     from codeinfo.shells import progress
 
     with contextlib.closing(Engine(settled)) as engine, progress.shown(sys.stderr) as sink:
-        return operation.handler(engine, request, sink)
+        return operation.run(engine, request, sink)
 
 
 class _Shown(dict[str, str]):

@@ -9,14 +9,14 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from codeinfo import __version__
-from codeinfo.requests import DoctorRequest
-from codeinfo.requests import code as code_requests
-from codeinfo.requests.vectors import ProjectsRequest, ProjectsResult, VectorSearchRequest, VectorSearchResult
+from codeinfo.operations import code as code_requests
+from codeinfo.operations import operation
+from codeinfo.operations.clients import ProjectsRequest, ProjectsResult, VectorSearchRequest, VectorSearchResult
+from codeinfo.operations.search import DoctorRequest
 from codeinfo.shells.http_errors import documented, json_response
 from codeinfo.shells.http_operations import add_post, described, placed
 from codeinfo.shells.http_state import json_body, state_of
 from codeinfo.shells.mcp_schema import Input, checked, inputs_of, output_schema
-from codeinfo.shells.operations import operation
 
 _REPOSITORY = Input("repository", "An indexed repository: its name or folder.")
 
@@ -112,9 +112,7 @@ def _add_ast(router: APIRouter, path: str, name: str, kind: type, renamed: dict[
         values = {renamed.get(key, key): value for key, value in values.items()}
         values[folder] = values.pop("repository", "")
         return json_response(
-            await state.work(
-                lambda call: found.handler(state.engine, kind(**placed(state, kind, values)), call.progress)
-            )
+            await state.work(lambda call: found.run(state.engine, kind(**placed(state, kind, values)), call.progress))
         )
 
     add_post(

@@ -13,9 +13,8 @@ from sse_starlette import EventSourceResponse
 
 from codeinfo.errors import Busy, NotFound
 from codeinfo.jsonable import dumps
-from codeinfo.requests import ClearReport, ClearRequest
-from codeinfo.requests.ingest import IngestRun, IngestStatus
-from codeinfo.requests.vectors import ProjectsResult
+from codeinfo.operations.clients import IngestRun, IngestStatus, ProjectsResult
+from codeinfo.operations.search import ClearReport, ClearRequest
 from codeinfo.shells.http_contract import Endpoint, add_events, add_get
 from codeinfo.shells.http_errors import json_response
 from codeinfo.shells.http_operations import add_post

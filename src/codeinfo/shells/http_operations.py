@@ -11,11 +11,10 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from codeinfo.operations import Operation, operation, operation_names
 from codeinfo.shells.http_errors import documented, json_response
 from codeinfo.shells.http_state import State, file_within, json_body, state_of
 from codeinfo.shells.mcp_schema import Input, Schema, checked, input_schema, inputs_of, output_schema
-from codeinfo.shells.operations import Operation, operation, operation_names
-from codeinfo.shells.results import result_type
 
 PREFIX = "/api/v1"
 # They read or write files that the caller names, or fetch from addresses that it names.
@@ -31,8 +30,7 @@ def served_operations() -> Iterator[Operation]:
 
 def described(name: str) -> Schema:
     """The schema of an operation's result."""
-    kind = result_type(name)
-    return output_schema(kind) if kind is not None else {"type": "object"}
+    return output_schema(operation(name).result)
 
 
 def read_paths() -> frozenset[str]:
@@ -99,7 +97,7 @@ def _endpoint(one: Operation) -> Callable[[Request], Any]:
         state = state_of(request)
         values = checked(inputs, await json_body(request))
         result = await state.work(
-            lambda call: one.handler(state.engine, one.request(**placed(state, one.request, values)), call.progress)
+            lambda call: one.run(state.engine, one.request(**placed(state, one.request, values)), call.progress)
         )
         if not one.read_only:
             state.forget_projects()

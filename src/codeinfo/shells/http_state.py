@@ -16,15 +16,15 @@ from fastapi import Request
 from msgspec import Struct, field
 
 from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError
-from codeinfo.requests.vectors import Project, ProjectsRequest
+from codeinfo.operations.clients import Project, ProjectsRequest
+from codeinfo.serve.dispatch import Call
+from codeinfo.serve.runs import Bell
 from codeinfo.shells.http_connections import LoopWatch
-from codeinfo.shells.http_events import Bell
-from codeinfo.shells.mcp_calls import Call
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
     from codeinfo.engine.ingest import Ingest
-    from codeinfo.shells.http_runs import Runs
+    from codeinfo.serve.runs import Runs
 
 THREADS = 8  # requests worked on at once
 MOST_WAITING = 256  # requests that may wait for a thread

@@ -26,13 +26,15 @@ from msgspec import Struct
 from codeinfo import __version__
 from codeinfo.config import Config
 from codeinfo.errors import CodeInfoError, environment_error
+from codeinfo.operations import operation
+from codeinfo.serve.dispatch import Call
+from codeinfo.serve.shutdown import end_by_deadline
 from codeinfo.shells.cli_errors import tell
-from codeinfo.shells.mcp_calls import Asked, Call, Hub, Reply
+from codeinfo.shells.mcp_calls import Asked, Hub, Reply
+from codeinfo.shells.mcp_catalog import chosen_tools
 from codeinfo.shells.mcp_context import CONTEXT_URI, PROMPTS, PromptRow, codebase_context
 from codeinfo.shells.mcp_stdio import stdio
-from codeinfo.shells.mcp_tools import Tool, chosen_tools
-from codeinfo.shells.operations import operation
-from codeinfo.shells.shutdown import end_by_deadline
+from codeinfo.shells.mcp_tools import Tool
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from codeinfo.requests import Check, DoctorReport
+from codeinfo.operations.search import Check, DoctorReport
 
 PATIENCE_S = 10.0  # it is ready after about one second, or after several on a busy machine
 _HELLO = {

@@ -11,8 +11,8 @@ from codeinfo.errors import CodeInfoError
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
-    from codeinfo.requests.code import CodeMap
-    from codeinfo.shells.mcp_calls import Call
+    from codeinfo.operations.code import CodeMap
+    from codeinfo.serve.dispatch import Call
 
 CONTEXT_URI = "codebase://context"
 LISTED = 10  # entries of each part
@@ -20,8 +20,8 @@ LISTED = 10  # entries of each part
 
 def codebase_context(engine: Engine, call: Call) -> str:
     """The working folder's project on one page, as Markdown."""
-    from codeinfo.requests.code import MapRequest
-    from codeinfo.requests.knowledge import MemoryListRequest, PatternsRequest
+    from codeinfo.operations.code import MapRequest
+    from codeinfo.operations.knowledge import MemoryListRequest, PatternsRequest
 
     found = engine.code.map(MapRequest(), call.progress)
     parts = [_overview(found), *_parts(found)]

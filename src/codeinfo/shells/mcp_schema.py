@@ -12,8 +12,8 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 from codeinfo.errors import UsageError
-from codeinfo.requests import MAX_TEXT_CHARS
-from codeinfo.shells.operations import Parameter, parameters
+from codeinfo.operations import Parameter, parameters
+from codeinfo.operations.base import MAX_TEXT_CHARS
 
 Schema = dict[str, Any]
 LONGEST_NUMBER = 20  # digits that are repeated to whoever sent more

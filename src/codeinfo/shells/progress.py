@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
-from codeinfo.requests import Progress
+from codeinfo.operations.base import Progress
 
 if TYPE_CHECKING:
     from rich.live import Live

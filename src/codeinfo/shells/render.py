@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from codeinfo import requests
 from codeinfo.config import Config, table
 from codeinfo.model import Dropped, Hit, HitContext, SearchResult
+from codeinfo.operations import search
 from codeinfo.shells.paper import Paper, Span, counted, near_path
 
 FIRST_LINES = 24  # of the first hit, which is read
@@ -202,7 +202,7 @@ def _notes(notes: tuple[str, ...], paper: Paper) -> None:
 # --- the others ----------------------------------------------------------------------------------------------------
 
 
-def _index(response: requests.IndexResponse, paper: Paper) -> None:
+def _index(response: search.IndexResponse, paper: Paper) -> None:
     for report in response.reports:
         how = "rebuilt" if report.rebuilt else "indexed"
         size = f"{counted(report.files, 'file')}, {counted(report.chunks, 'chunk')}"
@@ -215,7 +215,7 @@ def _index(response: requests.IndexResponse, paper: Paper) -> None:
         _notes(report.notes, paper)
 
 
-def _skips(report: requests.IndexReport, paper: Paper) -> None:
+def _skips(report: search.IndexReport, paper: Paper) -> None:
     grave = [skip for skip in report.skipped if skip.matters]
     if quiet := len(report.skipped) - len(grave):
         paper.line("  ", (f"{quiet} left out by rule; `codeinfo why PATH` says which", "dim"))
@@ -225,7 +225,7 @@ def _skips(report: requests.IndexReport, paper: Paper) -> None:
         paper.line("  ", ("skipped ", "yellow"), f"and {len(grave) - SKIPS_SHOWN} more; --json lists them all")
 
 
-def _status(report: requests.StatusReport, paper: Paper) -> None:
+def _status(report: search.StatusReport, paper: Paper) -> None:
     for item in report.indexes:
         paper.line((item.root, "bold cyan"), "  ", (item.state, STATES.get(item.state, "red")))
         rows: list[tuple[Span, Span]] = [("location", item.location)]
@@ -243,7 +243,7 @@ def _status(report: requests.StatusReport, paper: Paper) -> None:
         _notes(item.notes, paper)
 
 
-def _why(report: requests.WhyReport, paper: Paper) -> None:
+def _why(report: search.WhyReport, paper: Paper) -> None:
     verdict: Span = ("in the index", "green") if report.included else ("left out", "yellow")
     paper.line((report.path, "bold cyan"), "  ", verdict)
     rows: list[tuple[Span, Span]] = [("rule", report.rule)]
@@ -256,13 +256,13 @@ def _why(report: requests.WhyReport, paper: Paper) -> None:
     paper.table(rows)
 
 
-def _clear(report: requests.ClearReport, paper: Paper) -> None:
+def _clear(report: search.ClearReport, paper: Paper) -> None:
     for item in report.cleared:
         done = f"index deleted, {megabytes(item.bytes)} freed" if item.existed else "had no index"
         paper.line((item.root, "bold cyan"), f"  {done}")
 
 
-def _doctor(report: requests.DoctorReport, paper: Paper) -> None:
+def _doctor(report: search.DoctorReport, paper: Paper) -> None:
     screen = f"{paper.width} columns" if paper.terminal else "none: plain text, no progress"
     rows = [(check.state, check.name, check.detail) for check in report.checks]
     rows.append(("ok", "terminal", screen))
@@ -301,10 +301,10 @@ def megabytes(count: int) -> str:
 
 
 _RENDERERS: dict[type, Callable[[Any, Paper], None]] = {
-    requests.IndexResponse: _index,
-    requests.StatusReport: _status,
-    requests.WhyReport: _why,
-    requests.ClearReport: _clear,
-    requests.DoctorReport: _doctor,
+    search.IndexResponse: _index,
+    search.StatusReport: _status,
+    search.WhyReport: _why,
+    search.ClearReport: _clear,
+    search.DoctorReport: _doctor,
     Config: _config,
 }

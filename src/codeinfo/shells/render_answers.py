@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from codeinfo.requests import answers
+from codeinfo.operations import answers
 from codeinfo.shells.paper import Paper, Span, near_path
 
 QUESTION_SHOWN = 100  # characters of a question in a table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from codeinfo.requests import code as requests
+from codeinfo.operations import code as requests
 from codeinfo.shells.paper import Paper, Span, counted
 
 SEVERITIES = {"high": "bold red", "medium": "yellow", "low": ""}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from codeinfo.requests import documents as requests
+from codeinfo.operations import documents as requests
 from codeinfo.shells.paper import Paper, Span, counted, near_path
 
 LINES_SHOWN = 6  # of a passage

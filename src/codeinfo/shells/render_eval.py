@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from codeinfo.evals import report
 from codeinfo.evals.metrics import LOWER_IS_BETTER
-from codeinfo.evals.requests import EvalReport
+from codeinfo.operations.evaluation import EvalReport
 from codeinfo.shells.paper import Paper, counted
 
 CHANGES_SHOWN = 5  # wins and losses unless all are asked for

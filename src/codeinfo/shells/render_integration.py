@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from codeinfo.requests.integration import InstallReport, SavingsReport
-from codeinfo.requests.vectors import ProjectsResult, VectorSearchResult
+from codeinfo.operations.clients import InstallReport, ProjectsResult, SavingsReport, VectorSearchResult
 from codeinfo.shells.paper import Paper, counted
 
 _ACTION_STYLES = {"added": "green", "updated": "green", "removed": "green", "failed": "red", "kept": "yellow"}

@@ -8,7 +8,7 @@ from typing import Any
 
 from codeinfo.jsonable import dumps
 from codeinfo.model import Card, RelatedMemory
-from codeinfo.requests import knowledge as requests
+from codeinfo.operations import knowledge as requests
 from codeinfo.shells.paper import Paper, Span, counted
 
 BARS = "▁▂▃▄▅▆▇█"

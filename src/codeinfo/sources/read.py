@@ -8,11 +8,11 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from codeinfo.languages import kind_of, language_of
 from codeinfo.model import FileKind, Skip, SourceFile, Text
 from codeinfo.sources import masking
 from codeinfo.sources.files import NotRegular, TooLarge, read_regular
 from codeinfo.sources.ignore import overrides_above
-from codeinfo.sources.languages import kind_of, language_of
 
 MAX_READ_BYTES = 64_000_000  # a guard for files that grew after the walk, which has the real limit
 

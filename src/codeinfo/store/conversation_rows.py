@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from codeinfo.requests.answers import Conversation, Turn
+from codeinfo.operations.answers import Conversation, Turn
 
 # In the order they were added; a name never changes once it was released.
 MIGRATIONS: dict[str, str] = {

@@ -23,8 +23,8 @@ import apsw
 
 from codeinfo.errors import Busy, CodeInfoError, IndexDamaged, IndexTooNew, NotFound, OutOfSpace, UsageError
 from codeinfo.jsonable import jsonable
+from codeinfo.operations.answers import Conversation, ConversationMatch, ConversationPage, Round, Turn
 from codeinfo.private_files import open_private, private_folder, touch_private, wait_for_lock
-from codeinfo.requests.answers import Conversation, ConversationMatch, ConversationPage, Round, Turn
 from codeinfo.store.connections import transaction
 from codeinfo.store.conversation_rows import COLUMNS, MIGRATIONS, conversation_of, excerpt_around
 from codeinfo.store.turn_rows import turn_of, within_bounds

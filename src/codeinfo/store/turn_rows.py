@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from codeinfo.model import Distance, Dropped
-from codeinfo.requests.answers import AnswerUsage, Citation, GradedItem, Round, ToolUse, Turn
+from codeinfo.operations.answers import AnswerUsage, Citation, GradedItem, Round, ToolUse, Turn
 
 MOST_DETAIL_CHARS = 200_000  # of the searches or the tool calls of one turn
 MALFORMED = "malformed entry"

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from codeinfo.config import Config, user_folders
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
-from codeinfo.requests.integration import FileChange, InstallReport, InstallRequest, UninstallRequest
+from codeinfo.operations.clients import FileChange, InstallReport, InstallRequest, UninstallRequest
 from codeinfo.shells.install import jsonc, toml
 from codeinfo.shells.install.clients import CLIENTS, SERVER, Client, Places
 from codeinfo.shells.install.record import Record
@@ -235,6 +235,6 @@ def _program() -> list[str]:
 
 def _check_tools(names: str) -> None:
     if names:
-        from codeinfo.shells.mcp_tools import chosen_tools
+        from codeinfo.shells.mcp_catalog import chosen_tools
 
         chosen_tools(names.split(","))

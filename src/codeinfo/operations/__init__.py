@@ -1,0 +1,23 @@
+"""Every capability, once: its request, its result, what runs it, and how it is described.
+
+Shells build their commands, tools and routes from these rows and hold no logic of their own, so that the same request
+gives the same JSON everywhere. To add one, write its request, result and row into the file of its area.
+"""
+
+from __future__ import annotations
+
+from codeinfo.operations import answers, clients, code, documents, evaluation, knowledge, search
+from codeinfo.operations.base import Operation, Parameter, parameters
+
+AREAS = (search, code, knowledge, evaluation, documents, clients, answers)
+OPERATIONS: dict[str, Operation] = {row.name: row for area in AREAS for row in area.OPERATIONS}
+
+__all__ = ["OPERATIONS", "Operation", "Parameter", "operation", "operation_names", "parameters"]
+
+
+def operation_names() -> tuple[str, ...]:
+    return tuple(OPERATIONS)
+
+
+def operation(name: str) -> Operation:
+    return OPERATIONS[name]

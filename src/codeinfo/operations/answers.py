@@ -1,0 +1,448 @@
+"""Questions, conversations and agents: what is asked of the engine, and what it answers."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+from msgspec import Struct, field
+
+from codeinfo.model import Distance, Dropped
+from codeinfo.operations.base import Arg, Operation, Opt, load
+
+_PATHS = "Folders to ask about; the current one unless named."
+PROVIDER = "Ask this server, by a name that `codeinfo providers` shows; none quotes passages and asks no model."
+MODEL = "Ask this model."
+
+
+# --- asking --------------------------------------------------------------------------------------------------------
+
+
+class AskRequest(Struct, frozen=True):
+    question: Annotated[str, Arg("The question, in plain words.")]
+    paths: Annotated[tuple[str, ...], Arg(_PATHS)] = (".",)
+    conversation: Annotated[str, Opt("Go on with this conversation.", short="c", metavar="ID")] = ""
+    provider: Annotated[str, Opt(PROVIDER, metavar="NAME")] = ""
+    model: Annotated[str, Opt(MODEL, short="m", metavar="NAME")] = ""
+    trace: Annotated[bool, Opt("Show rounds, grades, what was dropped and why, and tokens.", short="t")] = False
+
+
+class ChatRequest(Struct, frozen=True):
+    paths: Annotated[tuple[str, ...], Arg(_PATHS)] = (".",)
+    conversation: Annotated[str, Opt("Go on with this conversation.", short="c", metavar="ID")] = ""
+    provider: Annotated[str, Opt(PROVIDER, metavar="NAME")] = ""
+    model: Annotated[str, Opt(MODEL, short="m", metavar="NAME")] = ""
+    agent: Annotated[str, Opt("Talk to this agent.", short="a", metavar="NAME")] = ""
+
+
+class Citation(Struct, frozen=True):
+    """A passage that the answer cites as `[number]`. `problem` says why the claim it stands for is not verified.
+
+    Of a document, `section` is its page, sheet, slide or heading; of one in a collection, `opens` is where to read it.
+    """
+
+    number: int
+    root: str
+    path: str
+    start_line: int
+    end_line: int
+    symbol: str = ""
+    distance: Distance | None = None
+    problem: str = ""
+    section: str = ""
+    collection: str = ""
+    opens: str = ""
+
+
+class AnswerUsage(Struct, frozen=True):
+    """Tokens as the endpoint counted them; `estimated` where it did not."""
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    estimated: bool = False
+    evidence_tokens: int = 0  # of the passages that the answer was written from, about
+
+
+class GradedItem(Struct, frozen=True):
+    path: str
+    start_line: int
+    end_line: int
+    score: float | None  # None: not graded
+    distance: Distance | None = None
+    root: str = ""
+    preview: str = ""  # its first lines, as they were then
+
+
+class Round(Struct, frozen=True):
+    """One search of the loop. `verdict` is answer, refine or rewrite, or says why the loop ended there."""
+
+    query: str
+    items: tuple[GradedItem, ...]
+    dropped: tuple[Dropped, ...]
+    average: float | None
+    verdict: str
+    score_source: str = ""  # where the distances came from that the policy used
+
+
+class ToolUse(Struct, frozen=True):
+    name: str
+    arguments: str
+    outcome: str  # what came back, in a few words
+    failed: bool = False
+    items: tuple[GradedItem, ...] = ()  # passages that it brought
+
+
+class CitationFault(Struct, frozen=True):
+    """A citation that did not hold. `action` is removed (nothing of that number was retrieved) or marked."""
+
+    number: int
+    claim: str
+    problem: str
+    action: str
+
+
+class Trace(Struct, frozen=True):
+    rounds: tuple[Round, ...] = ()
+    tools: tuple[ToolUse, ...] = ()
+    faults: tuple[CitationFault, ...] = ()
+
+
+class Answer(Struct, frozen=True):
+    """`kind` is generated (a model wrote it) or extractive (passages, quoted); `status` is ok, partial (it broke off
+    or a limit was hit: `notes` says which), or abstained (the evidence does not answer: `missing` says what)."""
+
+    question: str
+    text: str
+    kind: str
+    status: str
+    citations: tuple[Citation, ...] = ()
+    missing: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    model_id: str = ""
+    provider: str = ""
+    conversation_id: str = ""
+    usage: AnswerUsage = field(default_factory=AnswerUsage)
+    took_ms: float = 0.0
+    trace: Trace = field(default_factory=Trace)
+
+    @property
+    def confidence(self) -> str:
+        """high: written by a model from enough evidence, every claim verified; low: refused, broken off or thin."""
+        if self.status != "ok" or self.missing or not self.citations:
+            return "low"
+        verified = not any(one.problem for one in self.citations)
+        return "high" if self.kind == "generated" and verified else "medium"
+
+
+# --- providers -----------------------------------------------------------------------------------------------------
+
+
+class ProvidersRequest(Struct, frozen=True):
+    pass
+
+
+class Provider(Struct, frozen=True):
+    """A chat endpoint. `state` is ok or the code of what went wrong; `chosen` marks the one that `ask` would use."""
+
+    name: str
+    base_url: str
+    state: str
+    models: tuple[str, ...] = ()
+    detail: str = ""
+    configured: bool = False
+    chosen: bool = False
+
+
+class ProviderList(Struct, frozen=True):
+    providers: tuple[Provider, ...]
+    notes: tuple[str, ...] = ()
+
+
+# --- agents --------------------------------------------------------------------------------------------------------
+
+
+class AgentsRequest(Struct, frozen=True):
+    pass
+
+
+class AgentCommand(Struct, frozen=True):
+    name: str
+    description: str
+    steps: int
+
+
+class Agent(Struct, frozen=True):
+    name: str
+    description: str
+    location: str
+    tools: tuple[str, ...] = ()
+    commands: tuple[AgentCommand, ...] = ()
+    model: str = ""
+    problem: str = ""  # why it cannot be run
+
+
+class AgentList(Struct, frozen=True):
+    agents: tuple[Agent, ...]
+
+
+class AgentRunRequest(Struct, frozen=True):
+    agent: Annotated[str, Arg("The agent's name.")]
+    instruction: Annotated[str, Arg("What it is to do; a command may need none.")] = ""
+    working_folder: Annotated[
+        str,
+        Opt(
+            "The folder it works on, the current one unless named; its tools reach nothing outside.",
+            short="w",
+            metavar="DIR",
+        ),
+    ] = "."
+    command: Annotated[str, Opt("Run this command's steps, each with the instruction.", metavar="NAME")] = ""
+    conversation: Annotated[str, Opt("Go on with this conversation of the same agent.", short="c", metavar="ID")] = ""
+    provider: Annotated[str, Opt(PROVIDER, metavar="NAME")] = ""
+    model: Annotated[str, Opt(MODEL, short="m", metavar="NAME")] = ""
+    trace: Annotated[bool, Opt("Show rounds, grades, what was dropped and why, and tokens.", short="t")] = False
+
+
+class AgentRun(Struct, frozen=True):
+    """The answers of an agent: one, or one for each step of a command."""
+
+    agent: str
+    conversation_id: str
+    model_id: str
+    answers: tuple[Answer, ...]
+
+
+# --- conversations -------------------------------------------------------------------------------------------------
+
+
+class Conversation(Struct, frozen=True):
+    id: str
+    title: str
+    provider: str
+    model: str
+    source: str  # CLI, REST or MCP
+    created_at: str  # ISO 8601, UTC
+    last_message_at: str
+    agent_name: str = ""
+    archived_at: str | None = None
+    turns: int = 0
+    running: bool = False
+    paths: tuple[str, ...] = ()
+
+
+class Turn(Struct, frozen=True):
+    """`status` is ok, stopped (the user ended it) or failed; a run that crashed left its turn as failed."""
+
+    id: int
+    conversation_id: str
+    role: str
+    content: str
+    status: str
+    created_at: str
+    model: str = ""
+    provider: str = ""
+    tool_calls: tuple[ToolUse, ...] = ()
+    citations: tuple[Citation, ...] = ()
+    usage: AnswerUsage | None = None
+    took_ms: float | None = None
+    error: str = ""
+    rounds: tuple[Round, ...] = ()  # the searches that the answer was written from
+    notes: tuple[str, ...] = ()
+
+
+class ConversationsRequest(Struct, frozen=True):
+    state: Annotated[str, Opt("Which ones.", choices=("active", "archived", "all"))] = "active"
+    limit: Annotated[int, Opt("At most this many.", short="n", minimum=1, maximum=100)] = 20
+    cursor: Annotated[str, Opt("Go on where an earlier list ended.")] = ""
+    agent: Annotated[str, Opt("Only those with this agent.", metavar="NAME")] = ""
+
+
+class ConversationPage(Struct, frozen=True):
+    conversations: tuple[Conversation, ...]
+    next_cursor: str = ""  # "" at the end
+
+
+class ConversationRequest(Struct, frozen=True):
+    id: Annotated[str, Arg("The conversation, by its id or the first six characters of it or more.")]
+
+
+class ConversationDetail(Struct, frozen=True):
+    conversation: Conversation
+    turns: tuple[Turn, ...]
+
+
+class ConversationSearchRequest(Struct, frozen=True):
+    text: Annotated[str, Arg("Words to look for in titles, questions and answers.")]
+    limit: Annotated[int, Opt("At most this many.", short="n", minimum=1, maximum=100)] = 20
+
+
+class ConversationMatch(Struct, frozen=True):
+    conversation: Conversation
+    excerpt: str
+
+
+class ConversationMatches(Struct, frozen=True):
+    text: str
+    matches: tuple[ConversationMatch, ...]
+
+
+class ConversationIdsRequest(Struct, frozen=True):
+    ids: Annotated[tuple[str, ...], Arg("The conversations, each by its id or the first six characters of it or more.")]
+
+
+class ConversationsChanged(Struct, frozen=True):
+    action: str  # archived, restored or deleted
+    ids: tuple[str, ...]
+
+
+class ConversationExport(Struct, frozen=True):
+    id: str
+    markdown: str
+
+
+# --- answer tests --------------------------------------------------------------------------------------------------
+
+
+class AnswerEvalRequest(Struct, frozen=True):
+    suites: Annotated[tuple[str, ...], Arg("YAML files with questions and what their answers must have.")]
+    paths: Annotated[
+        tuple[str, ...], Opt("The folders the questions are about; the current one unless named.", metavar="DIR")
+    ] = (".",)
+    provider: Annotated[str, Opt(PROVIDER, metavar="NAME")] = ""
+    model: Annotated[str, Opt(MODEL, short="m", metavar="NAME")] = ""
+
+
+class AnswerCheck(Struct, frozen=True):
+    """One question of a suite and what its answer lacks; nothing lacking is a pass."""
+
+    suite: str
+    question: str
+    passed: bool
+    failures: tuple[str, ...]
+    status: str
+    tokens: int = 0
+
+
+class AnswerEvalReport(Struct, frozen=True):
+    checks: tuple[AnswerCheck, ...]
+    passed: int
+    failed: int
+
+
+_RENDER = "codeinfo.shells.render_answers:render"
+
+
+_Operation = partial(Operation, group="answers", renderer=_RENDER)
+
+OPERATIONS = (
+    _Operation(
+        name="ask",
+        request=AskRequest,
+        result=Answer,
+        run=lambda engine, request, progress: engine.answers.ask(request, progress=progress),
+        summary="Answer a question from the indexed files, with citations that were checked.",
+        help="Asks a chat model where one is set up or found; otherwise quotes the best passages and says so.",
+        read_only=False,
+        live="codeinfo.shells.chat:ask",
+    ),
+    Operation(
+        name="chat",
+        request=ChatRequest,
+        result=Answer,
+        run=lambda engine, request, progress: engine.answers.refuse_chat(),
+        summary="Ask one question after the other in one conversation.",
+        help="An empty line or Ctrl-D ends it. Every answer is kept: `codeinfo conversations list` shows them.",
+        read_only=False,
+        group="local",
+        live="codeinfo.shells.chat:chat",
+    ),
+    _Operation(
+        name="providers",
+        request=ProvidersRequest,
+        result=ProviderList,
+        run=lambda engine, request, progress: engine.answers.providers(request),
+        summary="List the chat endpoints that are set up or answer on this machine, with their models.",
+    ),
+    _Operation(
+        name="agents list",
+        request=AgentsRequest,
+        result=AgentList,
+        run=lambda engine, request, progress: engine.answers.agents(request),
+        summary="List the agents: those that ship and your own.",
+    ),
+    _Operation(
+        name="agents run",
+        request=AgentRunRequest,
+        result=AgentRun,
+        run=lambda engine, request, progress: engine.answers.run_agent(request, progress=progress),
+        summary="Have an agent do something with a folder.",
+        help="Its tools read the folder and change nothing.",
+        read_only=False,
+        live="codeinfo.shells.chat:run_agent",
+    ),
+    _Operation(
+        name="conversations list",
+        request=ConversationsRequest,
+        result=ConversationPage,
+        run=lambda engine, request, progress: engine.answers.conversations(request),
+        summary="List conversations, the latest first.",
+    ),
+    _Operation(
+        name="conversations show",
+        request=ConversationRequest,
+        result=ConversationDetail,
+        run=lambda engine, request, progress: engine.answers.conversation(request),
+        summary="Show a conversation with all its turns.",
+    ),
+    _Operation(
+        name="conversations search",
+        request=ConversationSearchRequest,
+        result=ConversationMatches,
+        run=lambda engine, request, progress: engine.answers.search_conversations(request),
+        summary="Find conversations by words in their titles, questions and answers.",
+    ),
+    _Operation(
+        name="conversations archive",
+        request=ConversationIdsRequest,
+        result=ConversationsChanged,
+        run=lambda engine, request, progress: engine.answers.archive_conversations(request),
+        summary="Put conversations away: they stay readable and take no new turns.",
+        read_only=False,
+    ),
+    _Operation(
+        name="conversations restore",
+        request=ConversationIdsRequest,
+        result=ConversationsChanged,
+        run=lambda engine, request, progress: engine.answers.restore_conversations(request),
+        summary="Take conversations out of the archive.",
+        read_only=False,
+    ),
+    _Operation(
+        name="conversations delete",
+        request=ConversationIdsRequest,
+        result=ConversationsChanged,
+        run=lambda engine, request, progress: engine.answers.delete_conversations(request),
+        summary="Delete conversations for good.",
+        read_only=False,
+        confirm="Delete {ids} for good?",
+    ),
+    _Operation(
+        name="conversations export",
+        request=ConversationRequest,
+        result=ConversationExport,
+        run=lambda engine, request, progress: engine.answers.export_conversation(request),
+        summary="Write a conversation as Markdown.",
+    ),
+    _Operation(
+        name="eval answers",
+        request=AnswerEvalRequest,
+        result=AnswerEvalReport,
+        run=lambda engine, request, progress: load("codeinfo.evals.answers:run_suites")(engine.answers, request),
+        summary="Ask the questions of YAML suites and check what the answers cite, mention or refuse.",
+        help="Exit code 3 when an answer lacks something. docs/answers.md describes the files.",
+        read_only=False,
+        group="local",
+        exit_code=lambda report: 3 if report.failed else 0,
+    ),
+)

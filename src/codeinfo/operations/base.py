@@ -1,0 +1,105 @@
+"""What an operation is: a typed request, a typed result, the function between them, and its description.
+
+A request's fields carry their help in an `Arg` (taken by position on a command line) or an `Opt` (taken by name); the
+shells derive arguments, schemas and routes from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any, get_args, get_type_hints
+
+from msgspec import Struct
+from msgspec.structs import fields
+
+MAX_TEXT_CHARS = 10_000  # of a query or any other text that a server is sent: a long stack trace, some 0.2 s of work
+
+
+class Arg(Struct, frozen=True):
+    """What shells know of a request's field beside its type: its help and the values it may have."""
+
+    help: str
+    short: str = ""  # an extra one-letter option
+    choices: tuple[str, ...] = ()
+    minimum: int | None = None
+    maximum: int | None = None
+    metavar: str = ""
+
+
+class Opt(Arg, frozen=True):
+    """A field that a command line takes by name; an `Arg` is taken by position."""
+
+
+class Progress(Struct, frozen=True):
+    """One step of a long job; `total` is 0 while unknown, `rate` is files a second."""
+
+    phase: str
+    done: int
+    total: int = 0
+    skipped: int = 0
+    rate: float = 0.0
+
+
+ProgressSink = Callable[[Progress], None]
+Run = Callable[[Any, Any, ProgressSink | None], Any]  # engine, request, progress → result
+
+
+class Operation(Struct, frozen=True):
+    """`summary` is one line for lists; `help` goes on from it; `read_only` promises that nothing is written for good
+    (an index is derived data: bringing it up to date does not count)."""
+
+    name: str  # a space makes a sub-command
+    request: type
+    result: type
+    run: Run
+    summary: str
+    help: str = ""
+    read_only: bool = True
+    group: str = "search"  # the set of tools it belongs to; "local": for the command line only
+    confirm: str = ""  # a question for people before it is done; programs answer with --yes
+    renderer: str = "codeinfo.shells.render:render"  # module:function that writes the result for people
+    exit_code: Callable[[Any], int] | None = None  # where a result can mean more than success
+    live: str = ""  # module:function that performs it for people and writes while it goes on
+
+
+class Parameter(Struct, frozen=True):
+    """One field of a request, as shells see it."""
+
+    name: str
+    kind: str  # "str", "int", "float", "bool" or "tuple[str, ...]"
+    help: str
+    default: Any
+    required: bool
+    argument: bool  # taken by position where a shell has positions
+    short: str
+    choices: tuple[str, ...]
+    minimum: int | None
+    maximum: int | None
+    metavar: str
+
+
+def parameters(request: type) -> Iterator[Parameter]:
+    """The fields of a request, in order."""
+    hints = get_type_hints(request, include_extras=True)
+    for item in fields(request):
+        value_type, more = get_args(hints[item.name])
+        yield Parameter(
+            name=item.name,
+            kind=value_type.__name__ if isinstance(value_type, type) else str(value_type),
+            help=more.help,
+            default=None if item.required else item.default,
+            required=item.required,
+            argument=not isinstance(more, Opt),
+            short=more.short,
+            choices=more.choices,
+            minimum=more.minimum,
+            maximum=more.maximum,
+            metavar=more.metavar,
+        )
+
+
+def load(name: str) -> Any:
+    """The function `module:function`, imported when it is needed: a row may name what is above it, not import it."""
+    module, _, function = name.partition(":")
+    return getattr(import_module(module), function)

@@ -1,0 +1,227 @@
+"""Vector search as its clients know it: these results keep the contract's own field names."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Struct, field
+
+from codeinfo.model import Skip
+from codeinfo.operations.base import Arg, Operation, Opt, Progress, load
+
+
+class VectorSearchRequest(Struct, frozen=True):
+    query: Annotated[str, Arg("What to look for, in plain words.")]
+    repository: Annotated[str, Opt("Only this repository: its name or path; all unless named.")] = ""
+    limit: Annotated[int, Opt("At most this many results, 1 to 20.")] = 5
+
+
+class VectorMatch(Struct, frozen=True):
+    """`score` is the raw distance (squared L2, lower is closer)."""
+
+    repo: str
+    relPath: str
+    containerPath: str
+    hostPath: str
+    score: float | None
+    chunk: str
+    chunkId: str
+    modelId: str
+    lineCount: int | None
+
+
+class VectorFile(Struct, frozen=True):
+    """`highestMatch` is the best match, which is the lowest distance."""
+
+    hostPath: str
+    highestMatch: float | None
+    chunkCount: int
+    lineCount: int | None
+    repo: str
+    modelId: str
+
+
+class VectorSearchResult(Struct, frozen=True):
+    results: tuple[VectorMatch, ...]
+    modelId: str | None
+    files: tuple[VectorFile, ...]  # sorted by hostPath
+
+
+class ProjectsRequest(Struct, frozen=True):
+    pass
+
+
+class Project(Struct, frozen=True):
+    """An indexed root."""
+
+    name: str
+    root: str
+    files: int
+    chunks: int
+    modelId: str
+    indexedAt: str
+    state: str  # "ready", "building", "damaged" or "gone" (the folder no longer exists)
+
+
+class ProjectsResult(Struct, frozen=True):
+    projects: tuple[Project, ...]
+
+
+class IngestRun(Struct, frozen=True):
+    """`state` is queued, running, done, failed or cancelled; `position` counts from 1 for what waits, else 0."""
+
+    id: str
+    root: str
+    full: bool
+    state: str
+    position: int
+    created_at: str
+    started_at: str = ""
+    finished_at: str = ""
+    progress: Progress | None = None
+    files: int = 0
+    chunks: int = 0
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    took_ms: float = 0.0
+    skipped: tuple[Skip, ...] = ()  # what a user would want to know of first, at most SHOWN
+    skipped_total: int = 0
+    notes: tuple[str, ...] = ()
+    error: str = ""
+    error_code: str = ""
+
+
+class IngestStatus(Struct, frozen=True):
+    waiting: tuple[IngestRun, ...]  # the running one first
+    finished: tuple[IngestRun, ...] = field(default=())  # the latest first
+
+
+SHOWN = 100  # skipped files that a run keeps
+
+
+_AGENTS = "Only this client; may be given several times. All that are found on this machine unless named."
+_DRY_RUN = "Only show what would be written."
+
+
+class SavingsRequest(Struct, frozen=True):
+    days: Annotated[int, Opt("Look back this many days, today included.", short="d", minimum=1, maximum=3650)] = 7
+
+
+class ToolSavings(Struct, frozen=True):
+    """Tokens, estimated as a quarter of the characters. `saved` is `files` less `returned`, or 0."""
+
+    tool: str
+    calls: int
+    returned: int
+    files: int  # of the whole files that the returned text comes from
+    saved: int
+
+
+class DaySavings(Struct, frozen=True):
+    day: str
+    tools: tuple[ToolSavings, ...]
+
+
+class SavingsReport(Struct, frozen=True):
+    days: tuple[DaySavings, ...]
+    calls: int
+    returned: int
+    files: int
+    saved: int
+
+
+class InstallRequest(Struct, frozen=True):
+    agents: Annotated[tuple[str, ...], Opt(_AGENTS, short="a")] = ()
+    tools: Annotated[str, Opt("The sets of tools to offer; see `codeinfo mcp --help`.", metavar="SETS")] = ""
+    instructions: Annotated[
+        bool,
+        Opt(
+            "Also tell agents when to use it, in this project's AGENTS.md (and CLAUDE.md, GEMINI.md where they exist)."
+        ),
+    ] = False
+    dry_run: Annotated[bool, Opt(_DRY_RUN)] = False
+
+
+class UninstallRequest(Struct, frozen=True):
+    agents: Annotated[tuple[str, ...], Opt(_AGENTS, short="a")] = ()
+    dry_run: Annotated[bool, Opt(_DRY_RUN)] = False
+
+
+class FileChange(Struct, frozen=True):
+    """What became of one client's file: `added`, `updated`, `removed`, `unchanged`, `kept` (it is somebody else's) or
+    `failed`; `diff` shows it line by line."""
+
+    client: str
+    path: str
+    action: str
+    detail: str = ""
+    diff: str = ""
+
+
+class InstallReport(Struct, frozen=True):
+    changes: tuple[FileChange, ...]
+    dry_run: bool
+    notes: tuple[str, ...] = ()
+
+
+_RENDER = "codeinfo.shells.render_integration:render"
+
+
+def _failures(report: InstallReport) -> int:
+    """3: done, but a client's file was left as it is."""
+    return 3 if any(change.action == "failed" for change in report.changes) else 0
+
+
+OPERATIONS = (
+    Operation(
+        name="vector-search",
+        request=VectorSearchRequest,
+        result=VectorSearchResult,
+        run=lambda engine, request, progress: engine.vector_search(request),
+        summary="Find chunks by meaning alone, cut by the relevance policy.",
+        help="In the shape that clients of vector search expect; `search` is the better choice for people.",
+        renderer=_RENDER,
+    ),
+    Operation(
+        name="projects",
+        request=ProjectsRequest,
+        result=ProjectsResult,
+        run=lambda engine, request, progress: engine.projects(request),
+        summary="List the projects that are indexed.",
+        renderer=_RENDER,
+    ),
+    Operation(
+        name="savings",
+        request=SavingsRequest,
+        result=SavingsReport,
+        run=lambda engine, request, progress: engine.savings.report(request),
+        summary="Show the tokens that agents were spared, by day and tool.",
+        help="What tools returned, against reading the files it comes from. Counted on this machine only.",
+        renderer=_RENDER,
+    ),
+    Operation(
+        name="install",
+        request=InstallRequest,
+        result=InstallReport,
+        run=lambda engine, request, progress: load("codeinfo.shells.install.run:install")(engine.config, request),
+        summary="Add the MCP server to the agents on this machine.",
+        help="Claude Code, Codex, Cursor, VS Code and others. Comments and formatting of their files stay as they are.",
+        read_only=False,
+        group="local",
+        renderer=_RENDER,
+        exit_code=_failures,
+    ),
+    Operation(
+        name="uninstall",
+        request=UninstallRequest,
+        result=InstallReport,
+        run=lambda engine, request, progress: load("codeinfo.shells.install.run:uninstall")(engine.config, request),
+        summary="Take the MCP server out of the agents again.",
+        help="Their files are as they were before.",
+        read_only=False,
+        group="local",
+        renderer=_RENDER,
+        exit_code=_failures,
+    ),
+)

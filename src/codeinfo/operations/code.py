@@ -1,0 +1,365 @@
+"""Questions about code: symbols, references, and the graph of files.
+
+A symbol's id is `path::Qualified.name`. Commands that take a NAME accept a plain name, a qualified one
+(`Class.method`), or an id.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Struct, field
+
+from codeinfo.operations.base import Arg, Operation, Opt
+
+NAME_HELP = "A name, `Class.method`, or `path::Name` where several files define it."
+
+
+Folder = Annotated[str, Arg("The folder to work on; the current one unless named.")]
+Root = Annotated[str, Opt("The project the file belongs to; found from the file unless named.", metavar="FOLDER")]
+Limit = Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=1000)]
+Refresh = Annotated[bool, Opt("Look for changed files first.")]
+
+
+# --- symbols -------------------------------------------------------------------------------------------------------
+
+
+class SymbolInfo(Struct, frozen=True):
+    id: str
+    name: str
+    qualified: str
+    kind: str
+    path: str
+    start_line: int
+    end_line: int
+    signature: str = ""
+    doc: str = ""
+    exported: bool = True
+    bases: tuple[str, ...] = ()
+
+
+class SymbolsRequest(Struct, frozen=True):
+    path: Annotated[str, Arg("The file, or a folder for all files below it.")]
+    kinds: Annotated[tuple[str, ...], Opt("Only such definitions: function, class, method…", short="k")] = ()
+    limit: Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=200)] = 50
+    root: Root = ""
+    refresh: Refresh = True
+
+
+class SymbolList(Struct, frozen=True):
+    path: str
+    total: int
+    symbols: tuple[SymbolInfo, ...]
+    is_complete: bool  # False when the limit or a file without a syntax tree left something out
+    notes: tuple[str, ...] = ()
+
+
+class DefsRequest(Struct, frozen=True):
+    name: Annotated[str, Arg(NAME_HELP)]
+    path: Folder = "."
+    limit: Limit = 20
+    refresh: Refresh = True
+
+
+class DefinitionList(Struct, frozen=True):
+    name: str
+    total: int
+    definitions: tuple[SymbolInfo, ...]
+    is_complete: bool
+
+
+# --- references ----------------------------------------------------------------------------------------------------
+
+
+class RefsRequest(Struct, frozen=True):
+    name: Annotated[str, Arg(NAME_HELP)]
+    path: Folder = "."
+    limit: Limit = 50
+    refresh: Refresh = True
+
+
+class Usage(Struct, frozen=True):
+    """One use. `resolved`: scopes and imports lead from it to `definition`; `syntactic`: the name alone agrees."""
+
+    file: str
+    line: int
+    preview: str
+    edge: str  # CALLS, IMPORTS, EXPORTS, EXTENDS, IMPLEMENTS, REFERENCES_TYPE or REFERENCES
+    confidence: str
+    within: str = ""  # the definition around it
+    definition: str = ""  # id of what is meant; "" where that cannot be told
+
+
+class ReferenceReport(Struct, frozen=True):
+    symbol: str
+    usage_count: int  # all of them, also those beyond the limit
+    usages: tuple[Usage, ...]
+    confidence: str  # the least of those of the usages
+    is_complete: bool  # False when a file could not be looked into, or the limit left some out
+    definitions: tuple[SymbolInfo, ...] = ()
+    resolved_count: int = 0
+    unattributed: int = 0  # uses of the same name that may mean another definition of it
+    file_count: int = 0
+    notes: tuple[str, ...] = ()
+
+
+class CallsRequest(Struct, frozen=True):
+    name: Annotated[str, Arg(NAME_HELP)]
+    path: Folder = "."
+    depth: Annotated[int, Opt("How many calls away to look, in both directions.", short="d", minimum=1, maximum=5)] = 1
+    limit: Limit = 100
+    refresh: Refresh = True
+
+
+class CodeEdge(Struct, frozen=True):
+    """`source` and `target` are ids, or paths where a file as a whole is meant."""
+
+    source: str
+    target: str
+    kind: str  # DEFINES, CALLS, EXTENDS, IMPLEMENTS, REFERENCES_TYPE
+    path: str
+    line: int
+    confidence: str
+
+
+class CallGraph(Struct, frozen=True):
+    symbol: str
+    definitions: tuple[SymbolInfo, ...]
+    callers: tuple[CodeEdge, ...]
+    callees: tuple[CodeEdge, ...]
+    related: tuple[CodeEdge, ...]  # DEFINES, EXTENDS, IMPLEMENTS of the symbol itself
+    is_complete: bool
+
+
+# --- files ---------------------------------------------------------------------------------------------------------
+
+
+class ImportsRequest(Struct, frozen=True):
+    path: Annotated[str, Arg("The file.")]
+    limit: Limit = 200
+    root: Root = ""
+    refresh: Refresh = True
+
+
+class ImportInfo(Struct, frozen=True):
+    module: str
+    line: int
+    names: tuple[str, ...]
+    status: str  # internal, external, unresolved, or package: used without an import
+    targets: tuple[str, ...] = ()
+
+
+class Neighbour(Struct, frozen=True):
+    path: str
+    line: int
+    names: tuple[str, ...] = ()
+    implicit: bool = False  # without an import: both belong to one package
+
+
+class ModuleImports(Struct, frozen=True):
+    path: str
+    language: str
+    imports: tuple[ImportInfo, ...]
+    imported_by: tuple[Neighbour, ...]
+    imported_by_count: int
+    tests: tuple[str, ...]
+    centrality: float
+    is_complete: bool
+
+
+class CyclesRequest(Struct, frozen=True):
+    path: Folder = "."
+    limit: Limit = 50
+    refresh: Refresh = True
+
+
+class CycleInfo(Struct, frozen=True):
+    severity: str  # two files high, three medium, more low
+    files: tuple[str, ...]
+    lines: tuple[int, ...]  # where each file imports the next
+
+
+class CycleReport(Struct, frozen=True):
+    total: int
+    cycles: tuple[CycleInfo, ...]
+    groups: tuple[tuple[str, ...], ...]  # files that all reach each other
+    files: int
+    edges: int
+    external: int  # imports that lead out of this codebase
+    unresolved: int  # imports that should lead to a file of it but do not
+    is_complete: bool
+
+
+class ImpactRequest(Struct, frozen=True):
+    path: Annotated[str, Arg("The file that is to be changed.")]
+    hops: Annotated[int, Opt("How many imports away to look.", minimum=1, maximum=10)] = 2
+    limit: Limit = 20
+    root: Root = ""
+    refresh: Refresh = True
+
+
+class Affected(Struct, frozen=True):
+    path: str
+    line: int  # where it needs `via`
+    via: str
+    hops: int
+    is_test: bool = False
+
+
+class ImpactReport(Struct, frozen=True):
+    path: str
+    total: int
+    files: tuple[Affected, ...]
+    tests: tuple[str, ...]
+    is_complete: bool
+
+
+class HotspotsRequest(Struct, frozen=True):
+    path: Folder = "."
+    days: Annotated[int, Opt("Look back this many days.", minimum=1, maximum=36500)] = 365
+    limit: Limit = 20
+    refresh: Refresh = True
+
+
+class Hotspot(Struct, frozen=True):
+    """`score` is commits × lines, relative to the worst: large files that change often."""
+
+    path: str
+    commits: int
+    added: int
+    removed: int
+    lines: int
+    definitions: int
+    authors: int
+    score: float
+
+
+class HotspotReport(Struct, frozen=True):
+    total: int
+    hotspots: tuple[Hotspot, ...]
+    days: int
+    commits: int
+    notes: tuple[str, ...] = ()
+
+
+class UnusedRequest(Struct, frozen=True):
+    path: Folder = "."
+    limit: Limit = 50
+    refresh: Refresh = True
+
+
+class UnusedSymbol(Struct, frozen=True):
+    symbol: SymbolInfo
+    used_here: bool  # its own file uses it: it need not be exported
+
+
+class UnusedReport(Struct, frozen=True):
+    total: int
+    symbols: tuple[UnusedSymbol, ...]
+    examined: int  # exported definitions looked at
+    is_complete: bool
+    notes: tuple[str, ...] = ()
+
+
+# --- map -----------------------------------------------------------------------------------------------------------
+
+
+class MapRequest(Struct, frozen=True):
+    path: Folder = "."
+    format: Annotated[str, Opt("How to draw it.", short="f", choices=("text", "svg", "mermaid"))] = "text"
+    limit: Annotated[int, Opt("At most this many of each kind.", short="n", minimum=3, maximum=100)] = 12
+    refresh: Refresh = True
+
+
+class MapFile(Struct, frozen=True):
+    path: str
+    centrality: float
+    imported_by: int
+    imports: int
+
+
+class MapArea(Struct, frozen=True):
+    """A folder as one thing: its layer is 0 where nothing else of the codebase is needed."""
+
+    name: str
+    layer: int
+    files: int
+    centrality: float
+    needs: dict[str, int] = field(default_factory=dict)  # area → imports
+    in_cycle: bool = False
+
+
+class CodeMap(Struct, frozen=True):
+    root: str
+    files: int
+    edges: int
+    languages: dict[str, int]
+    entry_points: tuple[MapFile, ...]
+    hubs: tuple[MapFile, ...]
+    areas: tuple[MapArea, ...]
+    interfaces: tuple[SymbolInfo, ...]  # the types that most others extend or use
+    hotspots: tuple[Hotspot, ...]
+    cycles: int
+    external: int
+    unresolved: int
+    picture: str = ""  # SVG or Mermaid, when asked for
+    notes: tuple[str, ...] = ()
+
+
+_RENDER = "codeinfo.shells.render_code:render"
+
+
+def _row(name: str, request: type, result: type, method: str, summary: str, help: str = "") -> Operation:
+    return Operation(
+        name=name,
+        request=request,
+        result=result,
+        run=lambda engine, request, progress: getattr(engine.code, method)(request, progress),
+        summary=summary,
+        help=help,
+        group="code",
+        renderer=_RENDER,
+    )
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    _row("symbols", SymbolsRequest, SymbolList, "symbols", "List what a file or folder defines."),
+    _row("defs", DefsRequest, DefinitionList, "definitions", "Show where a name is defined."),
+    _row(
+        "refs",
+        RefsRequest,
+        ReferenceReport,
+        "references",
+        "Show where a name is used.",
+        "Found in the syntax, never in comments or strings. `resolved`: scopes and imports lead to the definition; "
+        "`syntactic`: the name agrees, no more can be told.",
+    ),
+    _row("calls", CallsRequest, CallGraph, "calls", "Show who calls a definition and what it calls."),
+    _row(
+        "imports",
+        ImportsRequest,
+        ModuleImports,
+        "imports",
+        "Show what a file imports and who imports it.",
+        "Each import leads to a file, leads out of the codebase, or is counted as unresolved.",
+    ),
+    _row(
+        "map",
+        MapRequest,
+        CodeMap,
+        "map",
+        "Show the codebase at a glance: entry points, hubs, layers, key types, hotspots.",
+        "As text, as JSON, or drawn: `codeinfo map --format svg > map.svg`.",
+    ),
+    _row("cycles", CyclesRequest, CycleReport, "cycles", "Find files that import each other in circles."),
+    _row("impact", ImpactRequest, ImpactReport, "impact", "Show what a change of a file may affect."),
+    _row(
+        "hotspots",
+        HotspotsRequest,
+        HotspotReport,
+        "hotspots",
+        "Find large files that change often.",
+        "From the git history: commits × lines.",
+    ),
+    _row("unused", UnusedRequest, UnusedReport, "unused", "Find exported definitions that no other file uses."),
+)

@@ -1,0 +1,360 @@
+"""What is asked of collections of documents, and what is answered."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Any
+
+from msgspec import Struct
+
+from codeinfo.model import Quality, Skip
+from codeinfo.operations.answers import MODEL, PROVIDER, Answer
+from codeinfo.operations.base import Arg, Operation, Opt
+
+_COLLECTION = "A collection, by its name or id."
+_PROJECT = "The project whose context.json counts beside your own collections."
+MAX_QUERIES = 10
+
+
+# --- collections ---------------------------------------------------------------------------------------------------
+
+
+class DocsAddRequest(Struct, frozen=True):
+    sources: Annotated[tuple[str, ...], Arg("A folder, files, a package (folder or tar.gz) or a git repository.")]
+    name: Annotated[str, Opt("What to call it; its own name unless given.")] = ""
+    ref: Annotated[str, Opt("The branch, tag or commit of a git repository.", metavar="REV")] = ""
+    globs: Annotated[tuple[str, ...], Opt("Only documents that match; a leading ! leaves them out.", short="g")] = ()
+    project: Annotated[bool, Opt("List it in the project's context.json instead of your own list.")] = False
+    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+
+
+class SyncPlan(Struct, frozen=True):
+    """What a sync would do, by content."""
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    unchanged: int = 0
+
+
+class SyncReport(Struct, frozen=True):
+    collection: str
+    name: str
+    plan: SyncPlan
+    dry_run: bool = False
+    documents: int = 0
+    chunks: int = 0
+    skipped: tuple[Skip, ...] = ()
+    notes: tuple[str, ...] = ()
+    took_ms: float = 0.0
+
+
+class SyncResponse(Struct, frozen=True):
+    reports: tuple[SyncReport, ...]
+
+
+class DocsListRequest(Struct, frozen=True):
+    collections: Annotated[tuple[str, ...], Arg("List the documents of these collections.")] = ()
+    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+
+
+class DocumentInfo(Struct, frozen=True):
+    document: str
+    format: str
+    passages: int
+    size: int
+
+
+class CollectionInfo(Struct, frozen=True):
+    """`state`: `ready`, `stale`, `new` (never synced) or `missing` (its source is gone)."""
+
+    id: str
+    name: str
+    kind: str
+    url: str
+    origin: str
+    state: str
+    documents: int = 0
+    passages: int = 0
+    indexed_at: str = ""
+    listing: tuple[DocumentInfo, ...] = ()
+
+
+class DocsListResponse(Struct, frozen=True):
+    collections: tuple[CollectionInfo, ...]
+    notes: tuple[str, ...] = ()
+
+
+class DocsSyncRequest(Struct, frozen=True):
+    collections: Annotated[tuple[str, ...], Arg("Collections by name or id; all of them unless named.")] = ()
+    dry_run: Annotated[bool, Opt("Only say what would be done.")] = False
+    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+
+
+class DocsRemoveRequest(Struct, frozen=True):
+    collections: Annotated[tuple[str, ...], Arg("Collections by name or id.")]
+    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+
+
+class RemovedCollection(Struct, frozen=True):
+    id: str
+    name: str
+    bytes: int  # freed
+
+
+class DocsRemoveResponse(Struct, frozen=True):
+    removed: tuple[RemovedCollection, ...]
+
+
+class DocsPackRequest(Struct, frozen=True):
+    source: Annotated[str, Arg("The folder whose documents to pack.")]
+    name: Annotated[str, Opt("The package's name; the folder's unless given.")] = ""
+    version: Annotated[str, Opt("The package's version.")] = "1.0.0"
+    description: Annotated[str, Opt("One sentence about it.")] = ""
+    globs: Annotated[tuple[str, ...], Opt("Only documents that match; a leading ! leaves them out.", short="g")] = ()
+    out: Annotated[str, Opt("The file to write; NAME-VERSION.tar.gz unless given.", metavar="FILE")] = ""
+
+
+class DocsPackResponse(Struct, frozen=True):
+    file: str
+    name: str
+    version: str
+    documents: int
+    bytes: int
+    sha256: str
+    skipped: tuple[Skip, ...] = ()
+
+
+# --- search --------------------------------------------------------------------------------------------------------
+
+
+class DocsSearchRequest(Struct, frozen=True):
+    queries: Annotated[
+        tuple[str, ...], Arg(f"What to look for; up to {MAX_QUERIES} questions, each in quotes.", metavar="QUERY")
+    ]
+    collections: Annotated[
+        tuple[str, ...], Opt("Only these collections, by name or id; all unless named.", short="c")
+    ] = ()
+    code: Annotated[tuple[str, ...], Opt("Search the code of this folder as well.", metavar="DIR")] = ()
+    limit: Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=1000)] = 10
+    max_distance: Annotated[float, Opt("Only passages within this cosine distance (0..2).", minimum=0, maximum=2)] = 2.0
+    hybrid: Annotated[bool, Opt("Use keywords and vectors; without it vectors only.")] = True
+    rerank: Annotated[bool, Opt("Have the reranking model of the settings order the first results.")] = False
+    refresh: Annotated[bool, Opt("Look for changed documents before searching.")] = True
+    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+
+
+class DocumentHit(Struct, frozen=True):
+    """One passage. `distance` is cosine (0 identical, 2 opposite), None without vectors; `score` is relative to the
+    best result. `opens` is where to read it: the file, at its page, sheet, slide, heading or line."""
+
+    id: str
+    document: str
+    collection: str
+    content: str
+    distance: float | None
+    score: float
+    kind: str = "document"  # or "code", "tests", "config"
+    title: str = ""
+    section: str = ""
+    place: str = ""  # "page 3", "sheet Costs", "slide 2"
+    start_line: int = 0
+    end_line: int = 0
+    opens: str = ""
+    rerank_score: float | None = None  # relevance from 0 to 1, where a reranking model read the passage
+
+
+class DocumentSearch(Struct, frozen=True):
+    """`quality` says how likely the answer is among the first results; None for a search by meaning alone.
+    `reranker_status` is "off", "applied: MODEL", "not needed: …", "failed: …" or "timed out after N ms"."""
+
+    query: str
+    results: tuple[DocumentHit, ...]
+    took_ms: float = 0.0
+    quality: Quality | None = None
+    reranker_status: str = "off"
+
+
+class DocsSearchResponse(Struct, frozen=True):
+    searches: tuple[DocumentSearch, ...]
+    notes: tuple[str, ...] = ()
+
+
+# --- asking --------------------------------------------------------------------------------------------------------
+
+
+class DocsAskRequest(Struct, frozen=True):
+    question: Annotated[str, Arg("The question, in plain words.")]
+    collections: Annotated[
+        tuple[str, ...], Opt("Only these collections, by name or id; all unless named.", short="c")
+    ] = ()
+    conversation: Annotated[str, Opt("Go on with this conversation.", metavar="ID")] = ""
+    provider: Annotated[str, Opt(PROVIDER, metavar="NAME")] = ""
+    model: Annotated[str, Opt(MODEL, short="m", metavar="NAME")] = ""
+    trace: Annotated[bool, Opt("Show rounds, grades, what was dropped and why, and tokens.", short="t")] = False
+    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+
+
+# --- one document --------------------------------------------------------------------------------------------------
+
+
+class DocsOutlineRequest(Struct, frozen=True):
+    collection: Annotated[str, Arg(_COLLECTION)]
+    document: Annotated[str, Arg("A document, by its path in the collection.")]
+    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+
+
+class OutlineEntry(Struct, frozen=True):
+    title: str
+    level: int
+    start_line: int
+    end_line: int
+
+
+class DocsOutlineResponse(Struct, frozen=True):
+    collection: str
+    document: str
+    entries: tuple[OutlineEntry, ...]
+    notes: tuple[str, ...] = ()
+
+
+class DocsSectionRequest(Struct, frozen=True):
+    collection: Annotated[str, Arg(_COLLECTION)]
+    document: Annotated[str, Arg("A document, by its path in the collection.")]
+    section: Annotated[str, Arg("A heading, page, sheet or slide; the whole document unless named.")] = ""
+    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+
+
+class DocsSectionResponse(Struct, frozen=True):
+    collection: str
+    document: str
+    title: str
+    content: str
+    start_line: int
+    end_line: int
+
+
+class DocsRelatedRequest(Struct, frozen=True):
+    collection: Annotated[str, Arg(_COLLECTION)]
+    document: Annotated[str, Arg("A document, by its path in the collection.")]
+    limit: Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=1000)] = 10
+    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+
+
+class RelatedDocument(Struct, frozen=True):
+    """`relations`: "links to", "linked from", "similar"."""
+
+    document: str
+    collection: str
+    relations: tuple[str, ...]
+    distance: float | None
+    score: float
+
+
+class DocsRelatedResponse(Struct, frozen=True):
+    collection: str
+    document: str
+    related: tuple[RelatedDocument, ...]
+    notes: tuple[str, ...] = ()
+
+
+_RENDER = "codeinfo.shells.render_documents:render"
+
+
+def _skips(response: Any) -> int:
+    """3: done, but a document was left out that the user would want to know of."""
+    return 3 if any(skip.matters for report in response.reports for skip in report.skipped) else 0
+
+
+_Operation = partial(Operation, group="documents", renderer=_RENDER)
+
+OPERATIONS = (
+    _Operation(
+        name="docs add",
+        request=DocsAddRequest,
+        result=SyncResponse,
+        run=lambda engine, request, progress: engine.documents.add(request, progress),
+        summary="Add a collection of documents and index it.",
+        help="A folder, files, a package (folder or tar.gz with a manifest), or a git repository at a revision.",
+        read_only=False,
+        exit_code=_skips,
+    ),
+    _Operation(
+        name="docs list",
+        request=DocsListRequest,
+        result=DocsListResponse,
+        run=lambda engine, request, progress: engine.documents.list(request),
+        summary="List collections, or the documents of some.",
+    ),
+    _Operation(
+        name="docs sync",
+        request=DocsSyncRequest,
+        result=SyncResponse,
+        run=lambda engine, request, progress: engine.documents.sync(request, progress),
+        summary="Fetch what is elsewhere and index what changed, by content.",
+        help="The only command that goes to the network for a collection, beside adding one.",
+        read_only=False,
+        exit_code=_skips,
+    ),
+    _Operation(
+        name="docs remove",
+        request=DocsRemoveRequest,
+        result=DocsRemoveResponse,
+        run=lambda engine, request, progress: engine.documents.remove(request),
+        summary="Forget collections and delete their indexes.",
+        help="Your own files are not touched.",
+        read_only=False,
+        confirm="Remove {collections}?",
+    ),
+    _Operation(
+        name="docs search",
+        request=DocsSearchRequest,
+        result=DocsSearchResponse,
+        run=lambda engine, request, progress: engine.documents.search(request, progress),
+        summary="Find the passages that answer one to ten questions.",
+        help="Each result says where it opens: page, sheet, slide, heading or line.",
+    ),
+    Operation(
+        name="docs ask",
+        request=DocsAskRequest,
+        result=Answer,
+        run=lambda engine, request, progress: engine.answers.ask(request, progress=progress),
+        summary="Answer a question from collections of documents, with citations that were checked.",
+        help="As `codeinfo ask` does from code. Each source says where it opens: page, sheet, slide, heading or line.",
+        read_only=False,
+        group="answers",
+        renderer="codeinfo.shells.render_answers:render",
+        live="codeinfo.shells.chat:ask",
+    ),
+    _Operation(
+        name="docs outline",
+        request=DocsOutlineRequest,
+        result=DocsOutlineResponse,
+        run=lambda engine, request, progress: engine.documents.outline(request),
+        summary="Show the headings, pages, sheets or slides of a document.",
+    ),
+    _Operation(
+        name="docs section",
+        request=DocsSectionRequest,
+        result=DocsSectionResponse,
+        run=lambda engine, request, progress: engine.documents.section(request),
+        summary="Show one section of a document, or all of it.",
+    ),
+    _Operation(
+        name="docs related",
+        request=DocsRelatedRequest,
+        result=DocsRelatedResponse,
+        run=lambda engine, request, progress: engine.documents.related(request),
+        summary="Show the documents that a document links to, is linked from, or resembles.",
+    ),
+    _Operation(
+        name="docs pack",
+        request=DocsPackRequest,
+        result=DocsPackResponse,
+        run=lambda engine, request, progress: engine.documents.pack(request),
+        summary="Write a folder's documents as a package that anyone can add.",
+        help="A tar.gz with a manifest that lists every document with its hash.",
+        read_only=False,
+        group="local",
+    ),
+)

@@ -1,0 +1,354 @@
+"""What the team knows: memories, patterns, metadata, style and the review of a change, as asked and as answered."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+from msgspec import Struct
+
+from codeinfo.model import RelatedMemory
+from codeinfo.operations.base import Arg, Operation, Opt
+
+_PROJECT = "The project's folder; the current one unless named."
+_MEMORY_TYPES = ("convention", "decision", "gotcha", "failure")
+_MEMORY_CATEGORIES = ("tooling", "architecture", "testing", "dependencies", "conventions")
+PATTERN_CATEGORIES = (
+    "dependency injection",
+    "state management",
+    "error handling",
+    "async style",
+    "testing",
+    "data access",
+    "validation",
+    "logging",
+    "configuration",
+    "component style",
+)
+
+
+# --- memory --------------------------------------------------------------------------------------------------------
+
+
+class RememberRequest(Struct, frozen=True):
+    memory: Annotated[str, Arg("What to remember, in a sentence or two.")]
+    type: Annotated[str, Opt("How it ages: a convention never does.", short="t", choices=_MEMORY_TYPES)] = "convention"
+    category: Annotated[str, Opt("What it is about.", short="c", choices=_MEMORY_CATEGORIES)] = "conventions"
+    reason: Annotated[str, Opt("Why it is so.", short="r")] = ""
+    scope: Annotated[str, Opt("file:PATH or symbol:NAME; the whole project unless given.", metavar="SCOPE")] = ""
+    author: Annotated[str, Opt("Whose words these are.", metavar="NAME")] = ""
+    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+
+
+class Remembered(Struct, frozen=True):
+    """`known`: it had been remembered before; its date and reason are now the new ones."""
+
+    memory: RelatedMemory
+    known: bool
+
+
+class MemoryListRequest(Struct, frozen=True):
+    query: Annotated[str, Arg("Only memories about this, by words and meaning.")] = ""
+    type: Annotated[str, Opt("Only memories of this type.", short="t", choices=_MEMORY_TYPES)] = ""
+    category: Annotated[str, Opt("Only memories of this category.", short="c", choices=_MEMORY_CATEGORIES)] = ""
+    limit: Annotated[int, Opt("At most this many.", short="n", minimum=1, maximum=1000)] = 20
+    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+
+
+class MemoryList(Struct, frozen=True):
+    memories: tuple[RelatedMemory, ...]
+    total: int  # before the limit
+    notes: tuple[str, ...] = ()
+
+
+class MemoryShowRequest(Struct, frozen=True):
+    id: Annotated[str, Arg("The memory's id, or the start of it.")]
+    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+
+
+class MemoryRemoveRequest(Struct, frozen=True):
+    id: Annotated[str, Arg("The memory's id, or the start of it.")]
+    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+
+
+class MemoryRemoved(Struct, frozen=True):
+    memory: RelatedMemory
+
+
+class MemoryExportRequest(Struct, frozen=True):
+    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+
+
+class MemoryExport(Struct, frozen=True):
+    """The memory file's content; what comes from git is not part of it."""
+
+    format: int
+    memories: tuple[dict[str, str], ...]
+
+
+class MemoryImportRequest(Struct, frozen=True):
+    file: Annotated[str, Arg("A file that `memory export` wrote, or a bare list of memories.")]
+    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+
+
+class MemoryImported(Struct, frozen=True):
+    added: int
+    known: int
+    from_git: int  # left out: they are read from the history anyway
+
+
+# --- patterns ------------------------------------------------------------------------------------------------------
+
+
+class PatternsRequest(Struct, frozen=True):
+    path: Annotated[str, Arg(_PROJECT)] = "."
+    category: Annotated[str, Opt("Only this category.", short="c", choices=PATTERN_CATEGORIES)] = ""
+    languages: Annotated[
+        tuple[str, ...], Opt("Only patterns of this language; may be given several times.", short="l")
+    ] = ()
+    history: Annotated[bool, Opt("When the lines that use each pattern were written, by month.")] = False
+
+
+class PatternHistory(Struct, frozen=True):
+    """The lines that use a pattern today, by the month they were written in: `lines` begins with the month `since`
+    ("2025-01") and ends with this one; `undated` are those that git was not asked about yet."""
+
+    since: str
+    lines: tuple[int, ...]
+    older: int = 0
+    undated: int = 0
+
+
+class PatternUse(Struct, frozen=True):
+    """One way of doing something. `adoption` is its share, in %, of the files that answer the same question at all."""
+
+    name: str
+    category: str
+    question: str  # what the pattern is one answer to: patterns compete within a question
+    language: str
+    adoption: int
+    files: int
+    uses: int
+    trend: str  # "Rising", "Stable" or "Declining"; "" where the history does not tell
+    newest: str  # date of the newest line that uses it, "" where unknown
+    guidance: str  # "use", "prefer", "avoid" or ""
+    examples: tuple[str, ...] = ()  # "path:line"
+    history: PatternHistory | None = None  # where it was asked for and git can tell
+
+
+class PatternConflict(Struct, frozen=True):
+    """Two ways of doing the same thing, each in more than a fifth of the files."""
+
+    category: str
+    question: str
+    language: str
+    patterns: tuple[str, str]
+    adoption: tuple[int, int]
+
+
+class GoldenFile(Struct, frozen=True):
+    """A file that writes code the way the team does now."""
+
+    path: str
+    language: str
+    patterns: tuple[str, ...]  # the preferred ones it uses
+    density: float  # their uses in a hundred lines
+
+
+class PatternReport(Struct, frozen=True):
+    patterns: tuple[PatternUse, ...]
+    conflicts: tuple[PatternConflict, ...]
+    golden_files: tuple[GoldenFile, ...]
+    memories: tuple[RelatedMemory, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+# --- metadata and style --------------------------------------------------------------------------------------------
+
+
+class MetadataRequest(Struct, frozen=True):
+    path: Annotated[str, Arg(_PROJECT)] = "."
+
+
+class Dependency(Struct, frozen=True):
+    name: str
+    version: str  # as the manifest states it, "" where it does not
+    source: str  # "path:line"
+    group: str = ""  # "", "dev", "test", "build", "optional"…
+
+
+class Framework(Struct, frozen=True):
+    name: str
+    version: str
+    evidence: str  # "path:line"
+
+
+class LanguageSize(Struct, frozen=True):
+    files: int
+    lines: int
+    bytes: int
+
+
+class TestSetup(Struct, frozen=True):
+    files: int
+    frameworks: tuple[str, ...]
+    command: str  # how they are run, "" where nothing says so
+    evidence: tuple[str, ...] = ()
+
+
+class MetadataReport(Struct, frozen=True):
+    name: str
+    root: str
+    files: int
+    lines: int
+    languages: dict[str, LanguageSize]
+    frameworks: tuple[Framework, ...]
+    dependencies: tuple[Dependency, ...]
+    tests: TestSetup
+    notes: tuple[str, ...] = ()
+
+
+class StyleRequest(Struct, frozen=True):
+    path: Annotated[str, Arg(_PROJECT)] = "."
+    query: Annotated[str, Opt("Only rules with these words.")] = ""
+
+
+class StyleRule(Struct, frozen=True):
+    rule: str
+    source: str  # "path:line"
+    origin: str  # the tool that enforces it, or the document's heading
+
+
+class StyleReport(Struct, frozen=True):
+    rules: tuple[StyleRule, ...]
+    notes: tuple[str, ...] = ()
+
+
+# --- review --------------------------------------------------------------------------------------------------------
+
+
+class ReviewRequest(Struct, frozen=True):
+    base: Annotated[str, Arg("The revision to compare with; where the branch left the main one unless named.")] = ""
+    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    limit: Annotated[int, Opt("At most this many entries in each part.", short="n", minimum=1, maximum=200)] = 20
+
+
+class ChangedFile(Struct, frozen=True):
+    path: str
+    state: str  # "added", "changed" or "removed"
+    added: int  # lines
+    removed: int
+
+
+class ChangedSymbol(Struct, frozen=True):
+    name: str
+    kind: str
+    place: str  # "path:start-end"
+    lines: int  # of it that changed
+    callers: tuple[str, ...] = ()  # "path:line", outside the change
+
+
+class Reviewer(Struct, frozen=True):
+    name: str
+    lines: int  # of those that were changed or removed, last written by this person
+    files: int
+
+
+class ReviewPacket(Struct, frozen=True):
+    """What a reviewer wants at hand; `totals` says how many there were where a part was cut."""
+
+    base: str  # the commit compared with
+    files: tuple[ChangedFile, ...]
+    symbols: tuple[ChangedSymbol, ...]
+    missing_tests: tuple[str, ...]  # changed code without a test
+    patterns: tuple[str, ...]  # what new lines do against the team's ways, and where
+    memories: tuple[RelatedMemory, ...]
+    reviewers: tuple[Reviewer, ...]
+    totals: dict[str, int]
+    notes: tuple[str, ...] = ()
+
+
+_RENDERER = "codeinfo.shells.render_knowledge:render"
+_Operation = partial(Operation, group="knowledge", renderer=_RENDERER)
+
+OPERATIONS = (
+    _Operation(
+        name="remember",
+        request=RememberRequest,
+        result=Remembered,
+        run=lambda engine, request, progress: engine.knowledge.remember(request),
+        summary="Write down something about this project for later.",
+        help="Kept in .codeinfo/memory.json, to be committed with the project.",
+        read_only=False,
+    ),
+    _Operation(
+        name="memory list",
+        request=MemoryListRequest,
+        result=MemoryList,
+        run=lambda engine, request, progress: engine.knowledge.memory_list(request),
+        summary="What the team remembers, newest first or by a query.",
+        help="Also what conventional commits of the last 90 days say.",
+    ),
+    _Operation(
+        name="memory show",
+        request=MemoryShowRequest,
+        result=RelatedMemory,
+        run=lambda engine, request, progress: engine.knowledge.memory_show(request),
+        summary="Show one memory.",
+    ),
+    _Operation(
+        name="memory remove",
+        request=MemoryRemoveRequest,
+        result=MemoryRemoved,
+        run=lambda engine, request, progress: engine.knowledge.memory_remove(request),
+        summary="Remove one memory from the project's file.",
+        read_only=False,
+    ),
+    _Operation(
+        name="memory export",
+        request=MemoryExportRequest,
+        result=MemoryExport,
+        run=lambda engine, request, progress: engine.knowledge.memory_export(request),
+        summary="Write the project's memories as JSON.",
+    ),
+    _Operation(
+        name="memory import",
+        request=MemoryImportRequest,
+        result=MemoryImported,
+        run=lambda engine, request, progress: engine.knowledge.memory_import(request),
+        summary="Take in memories from a file.",
+        help="Those already known stay as they are.",
+        read_only=False,
+        group="local",
+    ),
+    _Operation(
+        name="patterns",
+        request=PatternsRequest,
+        result=PatternReport,
+        run=lambda engine, request, progress: engine.knowledge.patterns(request, progress),
+        summary="How the team writes code: adoption, trends, conflicts, golden files.",
+        help="Trends come from the git dates of the lines that use a pattern.",
+    ),
+    _Operation(
+        name="metadata",
+        request=MetadataRequest,
+        result=MetadataReport,
+        run=lambda engine, request, progress: engine.knowledge.metadata(request, progress),
+        summary="Languages, sizes, frameworks, dependencies with versions, test set-up.",
+    ),
+    _Operation(
+        name="style",
+        request=StyleRequest,
+        result=StyleReport,
+        run=lambda engine, request, progress: engine.knowledge.style(request, progress),
+        summary="The style rules of the project's own documents and tools, with their lines.",
+    ),
+    _Operation(
+        name="review",
+        request=ReviewRequest,
+        result=ReviewPacket,
+        run=lambda engine, request, progress: engine.knowledge.review(request, progress),
+        summary="A packet for the review of a change: symbols, callers, tests, patterns, memories, reviewers.",
+        help="Compares the files as they are with a git revision. No model is asked.",
+    ),
+)

@@ -1,0 +1,243 @@
+"""Build an index, search it, look after it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Struct, field
+
+from codeinfo.model import FileKind, Intent, SearchResult, Skip
+from codeinfo.operations.base import Arg, Operation, Opt, load
+from codeinfo.operations.base import Progress as Progress
+
+_PATHS = "Folders to work on; the current one unless named."
+
+
+# --- index ---------------------------------------------------------------------------------------------------------
+
+
+class IndexRequest(Struct, frozen=True):
+    paths: Annotated[tuple[str, ...], Arg(_PATHS)] = (".",)
+    full: Annotated[bool, Opt("Build everything anew instead of only what changed.")] = False
+
+
+class IndexReport(Struct, frozen=True):
+    """What one index run did to one root."""
+
+    root: str
+    files: int
+    chunks: int
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    unchanged: int = 0
+    renamed: int = 0
+    skipped: tuple[Skip, ...] = ()
+    notes: tuple[str, ...] = ()
+    took_ms: float = 0.0
+    rebuilt: bool = False
+    model_id: str = ""  # "" for a keyword-only index
+
+
+class IndexResponse(Struct, frozen=True):
+    reports: tuple[IndexReport, ...]
+
+
+# --- search --------------------------------------------------------------------------------------------------------
+
+
+class SearchRequest(Struct, frozen=True):
+    query: Annotated[str, Arg("What to look for: a name, a path, or a question in plain words.")]
+    paths: Annotated[tuple[str, ...], Arg(_PATHS)] = (".",)
+    limit: Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=1000)] = 10
+    intent: Annotated[
+        str,
+        Opt("Read the query as this kind instead of guessing it.", choices=tuple(intent.value for intent in Intent)),
+    ] = ""
+    purpose: Annotated[
+        str,
+        Opt(
+            "Search on behalf of such a change: a card says whether enough has been seen to go ahead.",
+            choices=("edit", "refactor", "migrate"),
+        ),
+    ] = ""
+    languages: Annotated[
+        tuple[str, ...], Opt("Only files of this language; may be given several times.", short="l")
+    ] = ()
+    globs: Annotated[tuple[str, ...], Opt("Only paths that match; a leading ! leaves them out.", short="g")] = ()
+    kinds: Annotated[
+        tuple[str, ...], Opt("Only files of this kind.", short="k", choices=tuple(k.value for k in FileKind))
+    ] = ()
+    symbol_kinds: Annotated[tuple[str, ...], Opt("Only chunks of such definitions: function, class, method…")] = ()
+    changed_since: Annotated[str, Opt("Only files that differ from this git revision.", metavar="REV")] = ""
+    max_tokens: Annotated[int, Opt("Pack the best results into about this many tokens; 0 for no limit.", minimum=0)] = 0
+    explain: Annotated[
+        bool, Opt("Show why each result has its place, and what was left out by which rule.", short="e")
+    ] = False
+    snippets: Annotated[bool, Opt("Show the text of the results.")] = True
+    context: Annotated[
+        bool, Opt("Add who calls each result, its tests, the team's patterns and memories.", short="c")
+    ] = False
+    full_text: Annotated[bool, Opt("Show whole chunks instead of the lines that answer.")] = False
+    refresh: Annotated[bool, Opt("Look for changed files before searching.")] = True
+
+
+class SimilarRequest(Struct, frozen=True):
+    place: Annotated[str, Arg("Where to look: FILE:LINE, as in src/app.py:42.")]
+    path: Annotated[str, Opt("The project's folder; the current one unless named.")] = "."
+    limit: Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=1000)] = 10
+    explain: Annotated[bool, Opt("Show why each result has its place.", short="e")] = False
+
+
+# --- status, why, clear --------------------------------------------------------------------------------------------
+
+
+class StatusRequest(Struct, frozen=True):
+    paths: Annotated[tuple[str, ...], Arg(_PATHS)] = (".",)
+
+
+class IndexStatus(Struct, frozen=True):
+    """The state of one root's index: `ready`, `stale` (something changed since), `missing`, `building` or `damaged`."""
+
+    root: str
+    state: str
+    location: str  # the folder that holds the index
+    files: int = 0
+    chunks: int = 0
+    bytes: int = 0  # on disk
+    generation: int = 0
+    indexed_at: str = ""  # ISO 8601, UTC; "" when never
+    model_id: str = ""  # "" for a keyword-only index
+    dimension: int = 0
+    added: int = 0  # files that the next run would add, do again or remove
+    changed: int = 0
+    removed: int = 0
+    languages: dict[str, int] = field(default_factory=dict)  # language → files
+    notes: tuple[str, ...] = ()
+
+
+class StatusReport(Struct, frozen=True):
+    indexes: tuple[IndexStatus, ...]
+
+
+class WhyRequest(Struct, frozen=True):
+    path: Annotated[str, Arg("The file or folder in question.")]
+
+
+class WhyReport(Struct, frozen=True):
+    """Whether a path belongs to the index, and the rule that decided."""
+
+    path: str
+    root: str
+    included: bool
+    rule: str
+    detail: str = ""
+    language: str = ""
+    kind: str = ""
+    chunks: int = 0  # 0 when the index does not have it (yet)
+
+
+class ClearRequest(Struct, frozen=True):
+    paths: Annotated[tuple[str, ...], Arg("Folders whose index to delete; the current one unless named.")] = (".",)
+
+
+class Cleared(Struct, frozen=True):
+    root: str
+    location: str
+    existed: bool
+    bytes: int = 0  # freed
+
+
+class ClearReport(Struct, frozen=True):
+    cleared: tuple[Cleared, ...]
+
+
+# --- doctor --------------------------------------------------------------------------------------------------------
+
+
+class DoctorRequest(Struct, frozen=True):
+    paths: Annotated[tuple[str, ...], Arg("Folders whose index to look at; the current one unless named.")] = (".",)
+
+
+class Check(Struct, frozen=True):
+    """One thing that was looked at; `state` is `ok`, `warn` (works, but less well) or `fail`."""
+
+    name: str
+    state: str
+    detail: str
+    next_step: str = ""
+
+
+class DoctorReport(Struct, frozen=True):
+    checks: tuple[Check, ...]
+
+
+def _skips(matters: bool) -> int:
+    """3: done, but something was left out that the user would want to know of."""
+    return 3 if matters else 0
+
+
+OPERATIONS = (
+    Operation(
+        name="search",
+        request=SearchRequest,
+        result=SearchResult,
+        run=lambda engine, request, progress: engine.search(request, progress),
+        summary="Find the code and documents that answer a query.",
+        help="The first search in a folder indexes it; later ones only look at what changed.",
+    ),
+    Operation(
+        name="similar",
+        request=SimilarRequest,
+        result=SearchResult,
+        run=lambda engine, request, progress: engine.similar(request, progress),
+        summary="Find code like the code at a place.",
+        help="By its words and its meaning; useful before writing something that may exist already.",
+    ),
+    Operation(
+        name="index",
+        request=IndexRequest,
+        result=IndexResponse,
+        run=lambda engine, request, progress: engine.index(request, progress),
+        summary="Build or refresh the index of a folder.",
+        help="Only what changed is done again. Interrupt it at any time: the next run goes on where it stopped.",
+        exit_code=lambda response: _skips(any(s.matters for report in response.reports for s in report.skipped)),
+    ),
+    Operation(
+        name="status",
+        request=StatusRequest,
+        result=StatusReport,
+        run=lambda engine, request, progress: engine.status(request),
+        summary="Show what is indexed and whether it is up to date.",
+    ),
+    Operation(
+        name="why",
+        request=WhyRequest,
+        result=WhyReport,
+        run=lambda engine, request, progress: engine.why(request),
+        summary="Say why a file is, or is not, in the index.",
+        help="Names the rule that decided: an ignore file, a size limit, a default for secrets or build folders…",
+    ),
+    Operation(
+        name="clear",
+        request=ClearRequest,
+        result=ClearReport,
+        run=lambda engine, request, progress: engine.clear(request),
+        summary="Delete the index of a folder.",
+        help="Your files are not touched; the next search builds the index again.",
+        read_only=False,
+        group="admin",
+        confirm="Delete the index of {paths}?",
+    ),
+    Operation(
+        name="doctor",
+        request=DoctorRequest,
+        result=DoctorReport,
+        run=lambda engine, request, progress: load("codeinfo.shells.mcp_check:with_server_checked")(
+            lambda: engine.doctor(request)
+        ),
+        summary="Check that everything CodeInfo needs is there and works.",
+        group="admin",
+        exit_code=lambda report: _skips(any(check.state == "fail" for check in report.checks)),
+    ),
+)
