@@ -11,7 +11,7 @@ import pytest
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.engine.searching import CHARS_PER_TOKEN
+from codeinfo.engine.search import CHARS_PER_TOKEN
 from codeinfo.model import SearchResult
 from codeinfo.operations.search import IndexRequest, SearchRequest
 from codeinfo.search.joined import Part, joined

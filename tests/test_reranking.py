@@ -13,7 +13,7 @@ from conftest import RunCli
 from rerank_tools import make_cross_encoder
 
 from codeinfo import Config, Engine, SearchRequest, SearchResult
-from codeinfo.engine.reranking import CLEAR, FEW
+from codeinfo.engine.search import CLEAR, FEW
 from codeinfo.operations.search import DoctorRequest
 from codeinfo.providers.relevance import sigmoid
 from codeinfo.providers.testserver import RERANK_MODEL, ScriptedServer, Trouble

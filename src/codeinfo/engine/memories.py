@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import asdict
 
 from codeinfo.engine.history import History
-from codeinfo.engine.upkeep import Upkeep
+from codeinfo.engine.index_manager import IndexManager
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.knowledge import memory_file
 from codeinfo.knowledge.memory import (
@@ -38,7 +38,7 @@ _DAY = 86_400
 
 
 class Memories:
-    def __init__(self, keeper: Upkeep, history: History) -> None:
+    def __init__(self, keeper: IndexManager, history: History) -> None:
         self._keeper = keeper
         self._history = history
         self._from_git: tuple[str, tuple[Memory, ...]] | None = None

@@ -1,4 +1,4 @@
-"""Keeps one root's index fresh: finds what changed, takes the lock, builds, mends what is damaged, swaps builds."""
+"""Keeps the commit index of a root in step with its repository."""
 
 from __future__ import annotations
 
@@ -16,24 +16,54 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from codeinfo.config import Config
+from codeinfo.engine.history import MOST_INDEXED, History
 from codeinfo.errors import IndexDamaged
 from codeinfo.index.chunk import ChunkSettings
-from codeinfo.index.diff import Changes, compare
+from codeinfo.index.line import Changes, compare
 from codeinfo.model import Skip, SourceFile, Walk
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import IndexReport
 from codeinfo.ports import Embedder
+from codeinfo.search.commits import index_commits
 from codeinfo.settings import IndexSettings
+from codeinfo.sources.git import GitFailed
 from codeinfo.sources.walk import WalkSettings, walk, walked_again
-from codeinfo.store.faults import BuildDamaged, Replaced
+from codeinfo.store.commits import load_commits, save_commits
+from codeinfo.store.faults import BuildDamaged, Replaced, translated
 from codeinfo.store.layout import IndexFolder
 from codeinfo.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from codeinfo.engine.watch import Events
-    from codeinfo.index.build import Outcome
+    from codeinfo.index.line import Outcome
     from codeinfo.index.pool import ParsePool, Spares
     from codeinfo.search.commits import CommitIndex
+
+
+def refresh_commits(root: Path, folder: Path) -> str:
+    """Read what was committed since the last time; everything after a rebase, or where nothing was read yet.
+
+    Returns what went wrong, for the report; "" where nothing did.
+    """
+    history = History(root)
+    if not history.known:
+        return ""
+    try:
+        head = history.head()
+    except GitFailed:
+        return ""  # no commits yet
+    try:
+        before = load_commits(folder)
+        if before is not None and before.head == head:
+            return ""
+        if before is not None and (len(before.lengths) > 2 * MOST_INDEXED or not history.has_ancestor(before.head)):
+            before = None
+        index = index_commits(head, history.commits(before.head if before else ""), before)
+    except GitFailed as error:
+        return f"git could not read the history, so search does without the newest commits: {error.what}"
+    with translated(folder):
+        save_commits(folder, index)
+    return ""
 
 
 TOKENS_VERSION = 3  # raise when tokens.py, the field weights or packed references change what is stored
@@ -86,7 +116,7 @@ class _Task(NamedTuple):
     notes: list[str]
 
 
-class Upkeep:
+class IndexManager:
     """One root: its folder in the cache, its settings, its open store."""
 
     documents = False  # whether its files are documents to convert
@@ -263,15 +293,14 @@ class Upkeep:
         if changes.added or changes.suspects:
             pool.warm_up()
         # A search that finds nothing changed does not need these; otherwise they load while a parser starts.
-        from codeinfo.engine.commits import update_commits
-        from codeinfo.index.build import build
+        from codeinfo.index.line import build
 
         with pool:
             outcome = build(
                 self.root, store, changes, pool, self._embedder, documents=self.documents, progress=task.progress
             )
         store.finish(self._meta())
-        if problem := update_commits(self.root, self.folder.path):
+        if problem := refresh_commits(self.root, self.folder.path):
             task.notes.append(problem)
         if store is not self._store:
             self.folder.promote(store.folder)

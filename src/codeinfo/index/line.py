@@ -1,16 +1,16 @@
-"""THE index line: changes → read → parse → embed → store. Only what changed is done again."""
+"""What changed since the index was written: first by size and time, then, for those in doubt, by content."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from codeinfo.index.diff import Changes
 from codeinfo.index.pool import Parsed, ParsePool, ParseTask
 from codeinfo.languages import kind_of, language_of_text
 from codeinfo.model import PASSAGE, Chunk, FileKind, IndexedFile, ParsedFile, Skip, SourceFile, passage_text
@@ -18,6 +18,28 @@ from codeinfo.operations.base import Progress
 from codeinfo.ports import Embedder, Store
 from codeinfo.sources.read import Loaded, decode, load, unwanted
 from codeinfo.tokens import path_terms
+
+
+class Changes(Struct, frozen=True):
+    added: tuple[SourceFile, ...]
+    suspects: tuple[SourceFile, ...]  # size or time differ: the content decides
+    removed: tuple[str, ...]
+    unchanged: int
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.suspects or self.removed)
+
+
+def compare(known: AbstractSet[SourceFile], files: Sequence[SourceFile]) -> Changes:
+    """`known` are the files as they were when they were indexed."""
+    found = set(files)
+    before = {file.path for file in known - found}
+    doubtful = [file for file in files if file not in known]
+    added = tuple(file for file in doubtful if file.path not in before)
+    suspects = tuple(file for file in doubtful if file.path in before)
+    removed = before.difference(file.path for file in suspects)
+    return Changes(added, suspects, tuple(sorted(removed)), len(files) - len(doubtful))
+
 
 BATCH_CHUNKS = 8192  # one transaction and one segment: large enough that most trees are a single segment
 BATCH_SECONDS = 20.0  # a slow provider's work is committed at least this often

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codeinfo.config import Config
-from codeinfo.engine.parts import Parts
-from codeinfo.engine.upkeep import Fresh, Upkeep, healed, is_complete
+from codeinfo.engine.index_manager import Fresh, IndexManager, healed, is_complete
+from codeinfo.engine.models import Models
 from codeinfo.errors import Busy, IndexDamaged, NotFound, OutOfSpace, UsageError
 from codeinfo.index.pool import Spares
 from codeinfo.model import SearchResult
@@ -40,9 +40,8 @@ if TYPE_CHECKING:
     from codeinfo.engine.documents import DocumentOperations
     from codeinfo.engine.knowledge import KnowledgeOperations
     from codeinfo.engine.lasting import Lasting
-    from codeinfo.engine.reranking import Reranking
-    from codeinfo.engine.savings import Savings
-    from codeinfo.engine.searching import Opened
+    from codeinfo.engine.maintenance import Savings
+    from codeinfo.engine.search import Opened, Reranking
     from codeinfo.operations.clients import ProjectsRequest, ProjectsResult, VectorSearchRequest, VectorSearchResult
     from codeinfo.ports import Embedder
 
@@ -61,11 +60,11 @@ class Engine:
     def __init__(self, config: Config, *, lasting: bool = False) -> None:
         self.config = config
         self._lasting = _lasting(config) if lasting else None
-        self._parts = Parts(config)
+        self._parts = Models(config)
         self._spares = Spares()
         self._lock = threading.RLock()
-        self._upkeeps: dict[str, Upkeep] = {}
-        self._named: dict[str | Path, tuple[tuple[int, int] | None, Upkeep]] = {}  # as callers call them
+        self._upkeeps: dict[str, IndexManager] = {}
+        self._named: dict[str | Path, tuple[tuple[int, int] | None, IndexManager]] = {}  # as callers call them
         self._answers: AnswerOperations | None = None
         self._code: CodeOperations | None = None
         self._knowledge: KnowledgeOperations | None = None
@@ -97,7 +96,7 @@ class Engine:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def upkeep(self, path: str | Path) -> Upkeep:
+    def upkeep(self, path: str | Path) -> IndexManager:
         """The keeper of one root's index, made once."""
         known, identity = self._named.get(path), _identity(path)
         if known is not None and identity is not None and known[0] == identity:
@@ -108,12 +107,12 @@ class Engine:
         self._named[path] = identity, keeper
         return keeper
 
-    def _keeper(self, resolved: str) -> Upkeep:
+    def _keeper(self, resolved: str) -> IndexManager:
         with self._lock:
             if resolved not in self._upkeeps:
                 root = Path(resolved)
                 config = self.config.for_root(root)
-                self._upkeeps[resolved] = Upkeep(root, config, self._parts.embedder(), self._spares)
+                self._upkeeps[resolved] = IndexManager(root, config, self._parts.embedder(), self._spares)
             return self._upkeeps[resolved]
 
     def embedder(self) -> Embedder | None:
@@ -123,7 +122,7 @@ class Engine:
         """The second look at first results, or None where the user set none up."""
         if self.config.rerank.provider == "none":
             return None
-        from codeinfo.engine.reranking import Reranking
+        from codeinfo.engine.search import Reranking
 
         return Reranking(self.config.rerank, self._parts.reranker)
 
@@ -170,7 +169,7 @@ class Engine:
     @property
     def savings(self) -> Savings:
         """Tokens that answers spared their readers: loaded when first asked for."""
-        from codeinfo.engine.savings import Savings
+        from codeinfo.engine.maintenance import Savings
 
         with self._lock:
             if self._savings is None:
@@ -183,7 +182,7 @@ class Engine:
         keepers = [self.upkeep(path) for path in request.paths]
         return IndexResponse(tuple(self._refreshed(keeper, request.full, progress).report for keeper in keepers))
 
-    def _refreshed(self, keeper: Upkeep, full: bool, progress: ProgressSink | None) -> Fresh:
+    def _refreshed(self, keeper: IndexManager, full: bool, progress: ProgressSink | None) -> Fresh:
         if self._lasting is None:
             return keeper.refresh(full=full, expected=True, progress=progress)  # why else ask for it
         fresh = self._lasting.refresh(keeper, progress, full=full, wait=True)
@@ -213,37 +212,37 @@ class Engine:
         return self.knowledge.around(request, found) if request.context or request.purpose else found
 
     def _found(self, request: SearchRequest, opened: list[Opened]) -> SearchResult:
-        from codeinfo.engine.searching import search_roots
+        from codeinfo.engine.search import search_roots
 
         reranking = self.reranking()
         if reranking is None:
             return search_roots(request, opened)
-        from codeinfo.engine.reranking import rerank_close_call, with_candidates
+        from codeinfo.engine.search import rerank_close_call, with_candidates
 
         found = search_roots(with_candidates(request, reranking.settings), opened)
         return rerank_close_call(request, found, opened, reranking)
 
-    def _opened(self, keepers: list[Upkeep], refresh: bool, progress: ProgressSink | None) -> list[Opened]:
+    def _opened(self, keepers: list[IndexManager], refresh: bool, progress: ProgressSink | None) -> list[Opened]:
         return [(keeper, *self.searchable(keeper, refresh=refresh, progress=progress)) for keeper in keepers]
 
     def similar(self, request: SimilarRequest, progress: ProgressSink | None = None) -> SearchResult:
-        from codeinfo.engine.searching import similar_to
+        from codeinfo.engine.search import similar_to
 
         keeper = self.upkeep(request.path)
         return healed(lambda _: similar_to(request, (keeper, *self.searchable(keeper, progress=progress))))
 
     def vector_search(self, request: VectorSearchRequest) -> VectorSearchResult:
-        from codeinfo.engine.vectors import vector_search
+        from codeinfo.engine.search import vector_search
 
         return vector_search(self, request)
 
     def projects(self, request: ProjectsRequest) -> ProjectsResult:
-        from codeinfo.engine.vectors import projects
+        from codeinfo.engine.search import projects
 
         return projects(self)
 
     def searchable(
-        self, keeper: Upkeep, *, refresh: bool = True, progress: ProgressSink | None = None
+        self, keeper: IndexManager, *, refresh: bool = True, progress: ProgressSink | None = None
     ) -> tuple[SqliteStore, tuple[str, ...]]:
         """An index to search, brought up to date where possible, and what its answers must say about it."""
         notes: tuple[str, ...] = ()
@@ -268,15 +267,15 @@ class Engine:
         return StatusReport(tuple(_status(self.upkeep(path)) for path in request.paths))
 
     def why(self, request: WhyRequest) -> WhyReport:
-        from codeinfo.engine.inspect import why_path
+        from codeinfo.engine.maintenance import why_path
 
         return why_path(Path(request.path), self.upkeep)
 
     def clear(self, request: ClearRequest) -> ClearReport:
         return ClearReport(tuple(self._clear(self.upkeep(path)) for path in request.paths))
 
-    def _clear(self, keeper: Upkeep) -> Cleared:
-        from codeinfo.engine.inspect import bytes_under
+    def _clear(self, keeper: IndexManager) -> Cleared:
+        from codeinfo.engine.maintenance import bytes_under
 
         location, existed = keeper.folder.path, keeper.folder.path.exists()
         size = bytes_under(location)
@@ -286,7 +285,7 @@ class Engine:
         return Cleared(str(keeper.root), str(location), existed, size)
 
     def doctor(self, request: DoctorRequest) -> DoctorReport:
-        from codeinfo.engine.doctor import examine
+        from codeinfo.engine.maintenance import examine
 
         return examine(self.config, self._parts, [self.upkeep(path) for path in request.paths])
 
@@ -306,8 +305,8 @@ def _lasting(config: Config) -> Lasting:
     return Lasting(config.mcp.patience_s)
 
 
-def _status(keeper: Upkeep) -> IndexStatus:
-    from codeinfo.engine.inspect import bytes_under
+def _status(keeper: IndexManager) -> IndexStatus:
+    from codeinfo.engine.maintenance import bytes_under
 
     location = keeper.folder.path
     try:

@@ -26,7 +26,7 @@ from codeinfo.private_files import open_private, try_lock
 from codeinfo.store.ingest_queue import WAITING, IngestRow, IngestStore
 
 if TYPE_CHECKING:
-    from codeinfo.engine.facade import Engine
+    from codeinfo.engine.engine import Engine
 
 
 MOST_WAITING = 64
@@ -37,7 +37,7 @@ _CLOSE_S = 10.0  # a stopped run ends after the file at hand
 log = logging.getLogger(__name__)
 
 
-class Ingest:
+class IndexQueue:
     """The queue of one data folder. `changed` is called, in any thread, whenever something about a run changed."""
 
     def __init__(self, engine: Engine, changed: Callable[[], None] = lambda: None) -> None:
