@@ -42,7 +42,7 @@ LEVELS = (
 ALSO = {("shells", "__init__")}  # the version is kept there
 
 # Only the engine puts stores and providers together with the rest.
-LOADED_BY = {"store": {"engine"}, "providers": {"engine"}, "models": {"engine"}}
+LOADED_BY = {"store": {"engine", "serve"}, "providers": {"engine"}, "models": {"engine"}}
 
 HOMES = {
     "apsw": "store",
