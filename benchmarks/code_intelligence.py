@@ -37,7 +37,7 @@ from codeinfo.graph.model import Graph
 from codeinfo.graph.reach import components
 from codeinfo.model import Definition
 from codeinfo.operations.code import RefsRequest
-from codeinfo.store.code import code_facts
+from codeinfo.store.sqlite import code_facts
 
 # Language of ctags → (project, kinds that count: what other code can name).
 DEFINITIONS = {

@@ -7,12 +7,12 @@ import time
 from pathlib import Path
 
 import pytest
+from model_server import EMBEDDING_MODEL, ScriptedServer, Trouble
 
 from codeinfo import Config
 from codeinfo.engine.maintenance import examine
 from codeinfo.engine.models import Models
 from codeinfo.operations.search import Check, DoctorReport
-from codeinfo.providers.testserver import EMBEDDING_MODEL, ScriptedServer, Trouble
 from codeinfo.shells.mcp_check import server_check, with_server_checked
 
 

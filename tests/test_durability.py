@@ -19,8 +19,8 @@ import codeinfo.index.line as build_module
 from codeinfo.engine.index_manager import OTHER_MODEL, IndexManager
 from codeinfo.engine.search import search_roots
 from codeinfo.errors import Busy, ProviderError
+from codeinfo.models.scripted import ScriptedEmbedder
 from codeinfo.operations.search import SearchRequest
-from codeinfo.providers.scripted import ScriptedEmbedder
 from codeinfo.store.sqlite import SqliteStore
 
 

@@ -41,8 +41,8 @@ LEVELS = (
 )
 ALSO = {("shells", "__init__")}  # the version is kept there
 
-# Only the engine puts stores and providers together with the rest.
-LOADED_BY = {"store": {"engine", "serve"}, "providers": {"engine"}, "models": {"engine"}}
+# Only the engine puts stores and models together with the rest.
+LOADED_BY = {"store": {"engine", "serve"}, "models": {"engine"}}
 
 HOMES = {
     "apsw": "store",
@@ -62,14 +62,14 @@ HOMES = {
     "markdown_it": "shells",
     "nh3": "shells",
     "pygments": "shells",
-    "openai": "providers",
+    "openai": "models",
     "Stemmer": "tokens",
     "mammoth": "sources",
     "openpyxl": "sources",
     "pptx": "sources",
     "pypdfium2": "sources",
-    "onnxruntime": "providers",
-    "tokenizers": "providers",
+    "onnxruntime": "models",
+    "tokenizers": "models",
 }
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from model_server import ScriptedServer
 from starlette.testclient import TestClient
 from web_tools import ANSWER, client, index, make_project, script, token, wait_for
 
-from codeinfo.providers.testserver import ScriptedServer
 from codeinfo.store.ingest_queue import IngestStore
 
 TIMES = ("took_ms", "indexed_at", "generation", "bytes")

@@ -12,8 +12,8 @@ from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.engine.preparing import prepare
 from codeinfo.model import Hit
+from codeinfo.models.builtin import BuiltinEmbedder
 from codeinfo.operations.search import IndexRequest, SearchRequest
-from codeinfo.providers.builtin.embedder import BuiltinEmbedder
 
 FILES = 450  # more than are read between two looks
 

@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, NoReturn
 
 from msgspec.structs import replace
 
-from codeinfo.agent.budget import Budget, Metered
-from codeinfo.agent.conversation import history_messages, title_of, to_markdown
-from codeinfo.agent.extract import extract
-from codeinfo.agent.follow_up import searched_for
-from codeinfo.agent.gate import Gate
-from codeinfo.agent.loop import Means, Progress, Research, answer
-from codeinfo.agent.model import Model
-from codeinfo.agent.profiles import ALL_TOOLS, BUNDLED, Profile, list_agents, load_agent
+from codeinfo.answers.agents import ALL_TOOLS, BUNDLED, Profile, list_agents, load_agent
+from codeinfo.answers.conversation import history_messages, searched_for, title_of, to_markdown
+from codeinfo.answers.evidence import Gate, extract
+from codeinfo.answers.loop import Means, Progress, Research, answer
+from codeinfo.answers.model import Budget, Metered, Model
 from codeinfo.engine.lookup import CodeLookup, Lookup
 from codeinfo.engine.models import ChatModel, choose_chat_model, list_providers, unavailable
 from codeinfo.errors import CodeInfoError, ProviderError, UsageError
@@ -173,8 +170,8 @@ class AnswerOperations:
         raise UsageError("chat talks to people", next_step="Programs use `codeinfo ask --json --conversation ID`")
 
     def _means(self, llm: Llm, lookup: Lookup, agent: Profile | None) -> Means:
-        from codeinfo.providers.structured import structured
-        from codeinfo.providers.think import ThinkFilter
+        from codeinfo.models.chat import ThinkFilter
+        from codeinfo.models.structured import structured
 
         settings = self._config.answers
         budget = Budget(settings.max_tokens, settings.timeout_s)

@@ -26,7 +26,7 @@ from codeinfo.model import Hit
 from codeinfo.operations import code as requests
 from codeinfo.operations.base import Progress
 from codeinfo.ports import CodeFacts
-from codeinfo.store.code import code_facts
+from codeinfo.store.sqlite import code_facts
 
 if TYPE_CHECKING:
     from codeinfo.engine.engine import Engine

@@ -15,18 +15,22 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 
-from codeinfo.collections.addresses import Reach, host_of
-from codeinfo.collections.listing import (
+from codeinfo.collections.fetch import MAX_PACKED_BYTES, Reach, host_of, pack, unpack
+from codeinfo.collections.model import (
     CONTEXT_FILE,
+    MANIFEST,
+    Collection,
+    Kind,
+    Manifest,
     add_to_context,
+    is_archive,
     read_context,
+    read_manifest,
     read_user_list,
     remove_from_context,
+    safe_path,
     write_user_list,
 )
-from codeinfo.collections.manifest import MANIFEST, Manifest, read_manifest, safe_path
-from codeinfo.collections.model import Collection, Kind, is_archive
-from codeinfo.collections.package import MAX_PACKED_BYTES, pack, unpack
 from codeinfo.engine.documents import CollectionManager
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.model import Skip
@@ -57,7 +61,7 @@ def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, o
     The user's `own` collections may be on any host, and on this machine. Whatever else names an address (a project, a
     manifest, a redirect) reaches the public internet and the user's `private_hosts`.
     """
-    from codeinfo.collections.download import download
+    from codeinfo.collections.fetch import download
 
     hosts = {host.lower() for host in private_hosts}
     if own and collection.remote:

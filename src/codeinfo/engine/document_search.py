@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from codeinfo.collections.links import edges
+from codeinfo.collections.model import edges
 from codeinfo.collections.weights import DOCUMENTS
 from codeinfo.engine.documents import CollectionManager
 from codeinfo.engine.index_manager import IndexManager
@@ -42,8 +42,7 @@ from codeinfo.ports import ChunkRow, Embedder
 from codeinfo.search.joined import Joined, Part
 from codeinfo.search.line import SearchOptions, search
 from codeinfo.search.query import STOP_WORDS
-from codeinfo.store.code import code_facts
-from codeinfo.store.sqlite import SqliteStore
+from codeinfo.store.sqlite import SqliteStore, code_facts
 from codeinfo.tokens import terms, words
 
 if TYPE_CHECKING:

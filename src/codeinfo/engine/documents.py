@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from codeinfo.collections.manifest import MANIFEST, Manifest, read_manifest
-from codeinfo.collections.model import Collection, Kind, collection_of
+from codeinfo.collections.model import MANIFEST, Collection, Kind, Manifest, collection_of, read_manifest
 from codeinfo.config import Config
 from codeinfo.engine.collections import MAX_DOCUMENT_BYTES, CollectionList, fetch, fetched_tree
 from codeinfo.engine.index_manager import IndexManager, healed

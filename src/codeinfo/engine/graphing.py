@@ -25,8 +25,7 @@ from codeinfo.languages.tree import MOST_ABOVE, FileFacts, Tree, family, is_conf
 from codeinfo.model import Definition, Import
 from codeinfo.ports import CodeFacts, CodeFile
 from codeinfo.sources.ignore import excluded_folder
-from codeinfo.store.code import code_facts, read_beside, write_beside
-from codeinfo.store.sqlite import SqliteStore
+from codeinfo.store.sqlite import SqliteStore, code_facts, read_beside, write_beside
 
 CACHE_NAME = "graph.json"
 MAX_CONFIG_BYTES = 1_000_000  # a package.json beyond this is data

@@ -29,7 +29,7 @@ from codeinfo.settings import IndexSettings
 from codeinfo.sources.git import GitFailed
 from codeinfo.sources.walk import WalkSettings, walk, walked_again
 from codeinfo.store.commits import load_commits, save_commits
-from codeinfo.store.faults import BuildDamaged, Replaced, translated
+from codeinfo.store.database import BuildDamaged, Replaced, translated
 from codeinfo.store.layout import IndexFolder
 from codeinfo.store.sqlite import SqliteStore
 

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from codeinfo.agent.evidence import Item
-from codeinfo.agent.extract import spellings
-from codeinfo.agent.tools import ToolFunctions
+from codeinfo.answers.agents import ToolFunctions
+from codeinfo.answers.evidence import Item, spellings
 from codeinfo.engine.document_search import document_lines, headings, no_collection, opening, place_of
 from codeinfo.engine.documents import CollectionManager
 from codeinfo.engine.index_manager import IndexManager

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
-from codeinfo.agent.evidence import CHARS_PER_TOKEN
+from codeinfo.answers.evidence import CHARS_PER_TOKEN
 from codeinfo.config import Config
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.models import Models
@@ -102,7 +102,7 @@ def _python() -> Check:
 
 
 def _sqlite() -> Check:
-    from codeinfo.store.connections import library_version
+    from codeinfo.store.database import library_version
 
     return Check("sqlite", "ok", library_version())
 

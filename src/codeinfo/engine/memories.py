@@ -26,7 +26,7 @@ from codeinfo.knowledge.memory import (
 )
 from codeinfo.model import RelatedMemory
 from codeinfo.sources.git import GitFailed
-from codeinfo.store.code import read_beside, write_beside
+from codeinfo.store.sqlite import read_beside, write_beside
 
 if TYPE_CHECKING:
     from codeinfo.operations.knowledge import MemoryImported, MemoryList, MemoryListRequest, Remembered, RememberRequest

@@ -14,10 +14,9 @@ from codeinfo.errors import NotFound, ProviderError, UsageError
 from codeinfo.operations.answers import Provider, ProviderList
 
 if TYPE_CHECKING:
+    from codeinfo.models.discover import Server
+    from codeinfo.models.endpoints import CrossEncoderFolder, Key, Limits, RerankEndpoint
     from codeinfo.ports import Embedder, Llm, Reranker
-    from codeinfo.providers.discover import Server
-    from codeinfo.providers.endpoints import CrossEncoderFolder, Limits, RerankEndpoint
-    from codeinfo.providers.keys import Key
 
 
 class Models:
@@ -37,7 +36,7 @@ class Models:
         """The configured reranker; only for those who know that there is one."""
         with self._lock:
             if self._reranker is None:
-                from codeinfo.providers import make_reranker
+                from codeinfo.models import make_reranker
 
                 self._reranker = make_reranker(self._reranker_settings())
             return self._reranker
@@ -53,19 +52,18 @@ class Models:
         """The same for one look: an endpoint is asked once and given up after `seconds`."""
         if self._config.embedding.provider != "openai":
             return self.embedder()
-        from codeinfo.providers.endpoints import Limits
+        from codeinfo.models.endpoints import Limits
 
         return self._make_embedder(Limits(seconds, seconds, seconds, attempts=1))
 
     def _make_embedder(self, limits: Limits | None = None) -> Embedder:
         settings = self._config.embedding
         if settings.provider == "builtin":
-            from codeinfo.providers.builtin.embedder import BuiltinEmbedder
+            from codeinfo.models.builtin import BuiltinEmbedder
 
             return BuiltinEmbedder()
-        from codeinfo.providers import make_embedder
-        from codeinfo.providers.endpoints import EmbeddingEndpoint, Limits, ScriptedModel
-        from codeinfo.providers.keys import Key
+        from codeinfo.models import make_embedder
+        from codeinfo.models.endpoints import EmbeddingEndpoint, Key, Limits, ScriptedModel
 
         if settings.provider == "scripted":
             return make_embedder(ScriptedModel(settings.dimension or 256))
@@ -87,8 +85,7 @@ class Models:
         )
 
     def _reranker_settings(self) -> RerankEndpoint | CrossEncoderFolder:
-        from codeinfo.providers.endpoints import CrossEncoderFolder, Limits, RerankEndpoint
-        from codeinfo.providers.keys import key_from_environment
+        from codeinfo.models.endpoints import CrossEncoderFolder, Limits, RerankEndpoint, key_from_environment
 
         settings = self._config.rerank
         seconds = settings.timeout_ms / 1000
@@ -149,7 +146,7 @@ def choose_chat_model(config: Config, provider: str, model: str, seconds: float)
 
 
 def list_providers(config: Config) -> ProviderList:
-    from codeinfo.providers.discover import look
+    from codeinfo.models.discover import look
 
     servers: list[tuple[Server, bool]] = []
     if config.llm.base_url:
@@ -178,8 +175,8 @@ def unavailable(error: ProviderError) -> ProviderError:
 
 
 def _found(config: Config) -> tuple[Server, ...]:
-    from codeinfo.providers.discover import discover
-    from codeinfo.providers.endpoints import Discovery
+    from codeinfo.models.discover import discover
+    from codeinfo.models.endpoints import Discovery
 
     return discover(Discovery(enabled=config.llm.discover))
 
@@ -192,8 +189,8 @@ def _model_of(server: Server, config: Config, wish: str) -> str:
 
 
 def _llm(config: Config, base_url: str, model: str, seconds: float, key: Key | None) -> Llm:
-    from codeinfo.providers import make_llm
-    from codeinfo.providers.endpoints import ChatEndpoint
+    from codeinfo.models import make_llm
+    from codeinfo.models.endpoints import ChatEndpoint
 
     endpoint = ChatEndpoint(
         base_url, model, key, temperature=config.llm.temperature, limits=_limits(config, max(seconds, 1))
@@ -202,14 +199,14 @@ def _llm(config: Config, base_url: str, model: str, seconds: float, key: Key | N
 
 
 def _limits(config: Config, seconds: float) -> Limits:
-    from codeinfo.providers.endpoints import Limits
+    from codeinfo.models.endpoints import Limits
 
     silence = config.llm.timeout_s
     return Limits(read_seconds=min(silence, seconds), total_seconds=seconds, retry_seconds=min(60.0, seconds))
 
 
 def _key(config: Config) -> Key | None:
-    from codeinfo.providers.keys import key_from_environment, key_from_file
+    from codeinfo.models.endpoints import key_from_environment, key_from_file
 
     if name := config.llm.api_key_env:
         return key_from_environment(name, {name: config.secret(name)})

@@ -25,8 +25,7 @@ from codeinfo.model import FileKind
 from codeinfo.operations.knowledge import PatternHistory, PatternReport
 from codeinfo.ports import CodeFile
 from codeinfo.sources.git import GitFailed
-from codeinfo.store.code import code_facts, read_beside, write_beside
-from codeinfo.store.sqlite import SqliteStore
+from codeinfo.store.sqlite import SqliteStore, code_facts, read_beside, write_beside
 
 USES_NAME = "patterns.json"
 MOST_BLAMES = 100  # files dated in one run: git needs 40 ms for each in a history of 35,000 commits

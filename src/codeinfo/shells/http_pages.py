@@ -44,7 +44,7 @@ from codeinfo.shells.http_views import (
     turn_view,
 )
 from codeinfo.shells.mcp_schema import check_length, checked
-from codeinfo.shells.paper import counted
+from codeinfo.shells.terminal import counted
 
 PANEL_LINES = 120
 LISTED = 8  # entries of each part of the side panel
