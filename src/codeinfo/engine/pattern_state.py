@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from codeinfo.engine.hints import Hints, write_hints
 from codeinfo.engine.history import History
 from codeinfo.engine.index_manager import IndexManager
-from codeinfo.engine.uncollected import uncollected
 from codeinfo.index.queries import OwnPatterns
 from codeinfo.knowledge.detectors import BUILT_IN
 from codeinfo.knowledge.matching import Matcher
@@ -69,8 +68,7 @@ class PatternState:
         with self._lock:
             known = self._answer
             if known is None or (known.generation, known.day, known.history) != (generation, day, history):
-                with uncollected():
-                    known = self._answer = self._compute(store, generation, day, history, now)
+                known = self._answer = self._compute(store, generation, day, history, now)
                 self._with_history = None
             return known.report
 
