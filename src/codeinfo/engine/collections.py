@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from codeinfo.collections.fetch import MAX_PACKED_BYTES, Reach, host_of, pack, unpack
 from codeinfo.collections.model import (
@@ -32,15 +31,13 @@ from codeinfo.collections.model import (
     safe_path,
     write_user_list,
 )
+from codeinfo.engine.index_manager import IndexManager
 from codeinfo.errors import NotFound, UsageError
+from codeinfo.model import Skip
 from codeinfo.operations.documents import DocsPackRequest, DocsPackResponse
 from codeinfo.private_files import open_private, private_folder, replace_private, wait_for_lock, write_private
 from codeinfo.sources.documents.formats import document_language
 from codeinfo.sources.read import load
-from codeinfo.types import Skip
-
-if TYPE_CHECKING:
-    from codeinfo.engine.documents import CollectionManager
 
 MAX_DOCUMENT_BYTES = 50_000_000
 MAX_FETCHED_BYTES = 2_000_000_000
@@ -90,7 +87,7 @@ def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, o
 def _fetched_repository(
     collection: Collection, reach: Reach, *, own: bool
 ) -> AbstractContextManager[tuple[str, Iterable[tuple[str, bytes]]]]:
-    from codeinfo.sources.git_fetch import fetch_files
+    from codeinfo.sources.git import fetch_files
 
     pinned = ""
     if not own:
@@ -252,7 +249,7 @@ def _replace(path: Path, text: str) -> None:
     os.replace(temporary, path)
 
 
-def pack_folder(request: DocsPackRequest, keeper: CollectionManager) -> DocsPackResponse:
+def pack_folder(request: DocsPackRequest, keeper: IndexManager) -> DocsPackResponse:
     walked = keeper.walk()
     files, skipped = dict[str, bytes](), list(walked.skipped)
     for file in walked.files:

@@ -24,6 +24,7 @@ from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
 from codeinfo.errors import Busy, CodeInfoError, IndexDamaged, NotFound, OutOfSpace, UsageError
+from codeinfo.model import Dropped
 from codeinfo.operations.answers import (
     AnswerUsage,
     Citation,
@@ -37,7 +38,6 @@ from codeinfo.operations.answers import (
 )
 from codeinfo.private_files import open_private, private_folder, wait_for_lock
 from codeinfo.store.database import open_user_data, timestamp, transaction
-from codeinfo.types import Dropped
 
 LOCK_PATIENCE_S = 0.25  # a look at whether a run is going on holds its lock for a moment
 UNFINISHED = "the run did not finish"
