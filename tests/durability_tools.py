@@ -172,7 +172,7 @@ def failing_sync(project: Path, cache: Path) -> None:
         def xSync(self, flags: int) -> NoReturn:
             raise apsw.exception_for(apsw.SQLITE_IOERR_FSYNC)
 
-    def fsync(handle: int) -> NoReturn:
+    def fsync(fd: Any) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     sys.unraisablehook = lambda raised: None  # apsw prints what its VFS raises; a disk prints nothing

@@ -21,6 +21,13 @@ INITIALIZE = {
 }
 
 
+def text_of(content: object) -> str:
+    """The text of a part of a reply that is text."""
+    text = getattr(content, "text", None)
+    assert isinstance(text, str), content
+    return text
+
+
 def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "codeinfo", "mcp", *arguments]
 
@@ -65,7 +72,8 @@ class Lines:
 
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         reply = self.request("tools/call", {"name": tool, "arguments": arguments})
-        return reply.get("result", reply)
+        result: dict[str, Any] = reply.get("result", reply)
+        return result
 
 
 @contextmanager

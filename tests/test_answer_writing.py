@@ -35,7 +35,10 @@ def call(name: str, **arguments: Any) -> Reply:
 
 
 def test_tools_add_numbered_evidence() -> None:
-    replies = [call("read_file", path="src/x.py", start_line=7, end_line=7), "It is line 7 of src/x.py:7 [3]."]
+    replies: list[Reply | str] = [
+        call("read_file", path="src/x.py", start_line=7, end_line=7),
+        "It is line 7 of src/x.py:7 [3].",
+    ]
     world = World([FIVE[:2]], replies=replies)
     reply = world.ask()
     assert reply.citations[0].path == "src/x.py"

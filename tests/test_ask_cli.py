@@ -52,7 +52,7 @@ def engine_for(tree: Path, url: str, **settings: Any) -> Engine:
     return Engine(Config.load(flags, tree))
 
 
-def ask(tree: Path, url: str, heard: list[str] | None = None, **settings: Any) -> Answer:
+def ask(tree: Path, url: str, heard: Any = None, **settings: Any) -> Answer:
     with engine_for(tree, url, **settings) as engine:
         emit = heard.append if heard is not None else lambda text: None
         return engine.answers.ask(AskRequest(QUESTION, (str(tree),)), emit=emit)

@@ -191,6 +191,7 @@ def test_the_tool_answers_a_real_client(place: Path, tools: str) -> None:
         async with sdk_client(place, "--tools", tools, "--set", "llm.provider=none") as client:
             listed = {tool.name: tool for tool in (await client.list_tools()).tools}
             tool = listed["ask_documents"]
+            assert tool.annotations is not None
             assert tool.annotations.open_world_hint is True
             reply = await client.call_tool("ask_documents", {"question": FOAM, "collections": ["port"]})
             found = reply.structured_content

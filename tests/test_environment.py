@@ -169,7 +169,11 @@ def test_a_terminal_that_knows_only_ascii(project: Path) -> None:
 
 
 def closing(*descriptors: int) -> dict[str, Any]:
-    return {"preexec_fn": lambda: [os.close(descriptor) for descriptor in descriptors]}
+    def close_all() -> None:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+    return {"preexec_fn": close_all}
 
 
 def test_closed_standard_streams(project: Path) -> None:

@@ -17,6 +17,7 @@ import pytest
 from durability_tools import STEADY, cli, digest, index_folder, live_build, make_project, scene
 
 from codeinfo.store.rows import SCHEMA_VERSION
+from codeinfo.store.sqlite import SqliteStore
 
 
 @pytest.fixture
@@ -44,13 +45,17 @@ def truncated_by(path: Path, keep: Callable[[int], int]) -> None:
     os.truncate(path, keep(path.stat().st_size))
 
 
+def write(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+
+
 DAMAGE: dict[str, Callable[[Path], None]] = {
     "database emptied": lambda build: truncated_by(build / "index.db", lambda size: 0),
     "database cut in its header": lambda build: truncated_by(build / "index.db", lambda size: 50),
     "database cut after a page": lambda build: truncated_by(build / "index.db", lambda size: 4096),
     "database cut in half": lambda build: truncated_by(build / "index.db", lambda size: size // 2),
-    "database overwritten": lambda build: (build / "index.db").write_bytes(os.urandom(50_000)) and None,
-    "database a text": lambda build: (build / "index.db").write_text("hello") and None,
+    "database overwritten": lambda build: write(build / "index.db", os.urandom(50_000)),
+    "database a text": lambda build: write(build / "index.db", b"hello"),
     "vectors deleted": lambda build: only(build, "vectors-*").unlink(),
     "vectors cut": lambda build: truncated_by(only(build, "vectors-*"), lambda size: size - 4),
     "vectors emptied": lambda build: truncated_by(only(build, "vectors-*"), lambda size: 0),
@@ -137,7 +142,7 @@ def digest_of_copy(project: Path, tmp_path: Path) -> str:
     copy = tmp_path / "copy"
     shutil.copytree(index_folder(project).path, copy)
     name = (copy / "current").read_text()
-    store = tools.SqliteStore(copy / name)
+    store = SqliteStore(copy / name)
     try:
         return store.digest()
     finally:

@@ -12,6 +12,7 @@ import tarfile
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
@@ -31,7 +32,7 @@ def rankings(folder: Path) -> list[list[str]]:
     """The paths found for each query, best first."""
     corpus = folder / "corpus"
     with tarfile.open(GOLDEN / "corpus.tar.gz") as archive:
-        safely = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # as of Python 3.11.4
+        safely: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # as of Python 3.11.4
         archive.extractall(corpus, **safely)
     config = Config.load({"paths.cache_dir": str(folder / "cache")}, corpus, dict(os.environ))
     with Engine(config) as engine:

@@ -12,7 +12,7 @@ import pytest
 
 from codeinfo import Config, Engine
 from codeinfo.graph import resolve
-from codeinfo.graph.model import Edge, Graph, centrality, dumps, loads
+from codeinfo.graph.model import Edge, Graph, Links, centrality, dumps, loads
 from codeinfo.graph.reach import components, cycles, impact
 from codeinfo.languages.tree import FileFacts
 from codeinfo.operations.code import CyclesRequest, HotspotsRequest, ImpactRequest, ImportsRequest, MapRequest
@@ -83,7 +83,7 @@ def test_centrality_is_between_nought_and_one() -> None:
 
 def test_the_graph_survives_its_file_and_a_broken_one_is_refused() -> None:
     files = {path: FileFacts(number, path, "python", "code") for number, path in enumerate(("a", "b"))}
-    graph = Graph(3, files, {"a": resolve.Links((Edge("a", "b", 2, ("x",)),))})
+    graph = Graph(3, files, {"a": Links((Edge("a", "b", 2, ("x",)),))})
     assert loads(dumps(graph)) == graph
     assert loads(dumps(graph)[:-5]) is None
     assert loads(b'[1, 2, "no"]') is None

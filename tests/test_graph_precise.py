@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from graph_tools import Codebase
 
 # What real codebases do beyond the plain import, and what must not be taken for a file of theirs.
-CASES = {
+CASES: dict[str, Any] = {
     "a package from which nothing is used leads nowhere": (
         {
             "A.cs": "using Shop.Cart;\nusing Xunit.Abstractions;\nusing Alias = Shop.Cart.Item;\n"

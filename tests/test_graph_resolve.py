@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from graph_tools import Codebase
@@ -186,7 +187,7 @@ def test_imports_lead_where_they_should(name: str) -> None:
 
 
 # What is searched may be a part of a project: its files name each other from above. Root, sources, a file's links.
-PARTS = {
+PARTS: dict[str, Any] = {
     "python": (
         "/home/me/star/shop",
         {

@@ -211,7 +211,8 @@ def test_every_command_and_option_is_documented() -> None:
     for command in cli.list_commands(None):  # type: ignore[arg-type]
         assert f"### `codeinfo {command}" in page
     for name in operation_names():
-        words, group, found = name.split(), cli, None
+        words, found = name.split(), None
+        group: click.Group = cli
         while words:  # as typing it would: the longest name first, then group by group
             _, found, words = group.resolve_command(click.Context(group), words)
             group = found if isinstance(found, click.Group) else group

@@ -16,6 +16,7 @@ import anyio
 import pytest
 import uvicorn
 from mcp.client import Client
+from mcp_help import text_of
 from starlette.applications import Starlette
 from starlette.routing import Mount, Route
 from starlette.testclient import TestClient
@@ -117,7 +118,7 @@ VOLATILE |= {"id", "bytes", "location", "generation", "date", "confidence", "det
 VOLATILE |= {"ids", "markdown", "days", "saved", "source"}
 
 # The words after `codeinfo`, a ~ for a space within a word, and the same as a tool's arguments.
-SAME = (
+SAME: tuple[tuple[str, dict[str, Any]], ...] = (
     ("search parse_header", {"query": "parse_header"}),
     ("search parse_header -n 1 --explain", {"query": "parse_header", "limit": 1, "explain": True}),
     ("search header --purpose edit", {"query": "header", "purpose": "edit"}),
@@ -220,7 +221,7 @@ def test_command_line_tools_and_api_return_the_same(project: Path, capsys: pytes
             for words, arguments in SAME:
                 filled = [json.loads(_filled(json.dumps(arguments), own)) for own in ids]
                 reply = await client.call_tool(tool_name(words), filled[0])
-                assert not reply.is_error, f"{words}: {reply.content[0].text}"
+                assert not reply.is_error, f"{words}: {text_of(reply.content[0])}"
                 replies = [reply.structured_content]
                 for shell in ("command", "api"):
                     if shell == "api" and operation_of(words) in NOT_SERVED:

@@ -42,7 +42,12 @@ def test_a_lasting_engine_does_not_walk_while_nothing_changes(tmp_path: Path, mo
         walks = []
         keeper = engine.upkeep(tmp_path)
         walk = keeper.walk
-        monkeypatch.setattr(keeper, "walk", lambda: walks.append(1) or walk())
+
+        def counted_walk() -> object:
+            walks.append(1)
+            return walk()
+
+        monkeypatch.setattr(keeper, "walk", counted_walk)
         for _ in range(5):
             assert engine.search(request).hits
         assert not walks
@@ -146,9 +151,9 @@ def test_progress_is_told_and_cancelling_stops_the_work(large: Path) -> None:
         async with sdk_client(large) as client:
             with anyio.move_on_after(60) as scope:
 
-                async def tell(done: float, total: float | None, message: str | None) -> None:
-                    told.append((done, total))
-                    if done > 0:
+                async def tell(progress: float, total: float | None, message: str | None) -> None:
+                    told.append((progress, total))
+                    if progress > 0:
                         scope.cancel()
 
                 await client.call_tool("refresh_index", {}, progress_callback=tell)

@@ -10,7 +10,7 @@ import anyio
 import jsonschema
 import pytest
 from mcp.shared.exceptions import MCPError
-from mcp_help import Lines, lines, sdk_client
+from mcp_help import Lines, lines, sdk_client, text_of
 
 from codeinfo.operations import operation, operation_names
 from codeinfo.shells.mcp_budget import fitted, size
@@ -53,10 +53,11 @@ def test_the_default_set_is_small_typed_and_works(project: Path, mode: str) -> N
                 jsonschema.Draft202012Validator.check_schema(tool.input_schema)
                 jsonschema.Draft202012Validator.check_schema(tool.output_schema)
                 assert tool.description
+                assert tool.annotations is not None
                 assert tool.annotations.open_world_hint is False
             found = await client.call_tool("search_codebase", {"query": "parse_header"})
             assert not found.is_error
-            assert json.loads(found.content[0].text) == found.structured_content
+            assert json.loads(text_of(found.content[0])) == found.structured_content
             valid(tools["search_codebase"], found.structured_content)
             best = found.structured_content["results"][0]
             assert best["file"] == "headers.py:1-10"
@@ -65,9 +66,9 @@ def test_the_default_set_is_small_typed_and_works(project: Path, mode: str) -> N
             valid(tools["get_symbol_references"], used.structured_content)
             assert used.structured_content["usageCount"] == 3
             context = await client.read_resource("codebase://context")
-            assert "headers.py" in context.contents[0].text
+            assert "headers.py" in text_of(context.contents[0])
             prompt = await client.get_prompt("plan_change", {"change": "add retries"})
-            assert "add retries" in prompt.messages[0].content.text
+            assert "add retries" in text_of(prompt.messages[0].content)
 
     anyio.run(session)
 
@@ -77,14 +78,14 @@ def test_failures_say_what_to_do_next(project: Path) -> None:
         async with sdk_client(project, "--tools", "search,compat") as client:
             odd = await client.call_tool("search_codebase", {"query": "x", "limit": 0})
             assert odd.is_error
-            assert "1 to 100" in odd.content[0].text
+            assert "1 to 100" in text_of(odd.content[0])
             wrong = await client.call_tool("search_codebase", {"question": "x"})
             assert wrong.is_error
-            assert "query" in wrong.content[0].text
+            assert "query" in text_of(wrong.content[0])
             await client.call_tool("refresh_index", {})
             lost = await client.call_tool("search_codebase", {"query": "x", "project": "nowhere"})
             assert lost.is_error
-            assert str(project) in lost.content[0].text  # the known ones
+            assert str(project) in text_of(lost.content[0])  # the known ones
             for arguments, code in (({"query": " "}, -32602), ({"query": "x", "repository": "nowhere"}, 404)):
                 with pytest.raises(MCPError) as refused:
                     await client.call_tool("VectorSearch", arguments)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from team_tools import DAY, NOW, build_team, engine_of
@@ -110,7 +111,7 @@ def team(tmp_path: Path) -> Path:
     return build_team(tmp_path / "team")
 
 
-def report_of(engine: Engine, root: Path, **more: str) -> PatternReport:
+def report_of(engine: Engine, root: Path, **more: Any) -> PatternReport:
     return engine.knowledge.patterns(PatternsRequest(path=str(root), **more))
 
 

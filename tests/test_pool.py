@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -66,6 +67,7 @@ def test_results_equal_those_of_a_parse_in_this_process() -> None:
         results = {result.path: result for result in pool.run(todo)}
     assert results.keys() == {entry.path for entry in todo}
     for entry in todo:
+        assert isinstance(entry.text, str)
         parsed, references = parse_packed(entry.path, entry.text, entry.language, entry.kind, PATIENT)
         assert results[entry.path] == Parsed(entry.path, parsed, references)
 
@@ -104,7 +106,7 @@ def test_tasks_are_taken_only_as_fast_as_results() -> None:
         for _ in range(10):
             next(results)
         assert taken <= 10 + pool_module._QUEUED_FILES
-        results.close()
+        cast(Any, results).close()
         assert worker_pids(pool) == []
 
 
@@ -267,7 +269,7 @@ def test_a_worker_that_is_at_work_is_not_kept() -> None:
         results = pool.run([*files(40), task("slow.py", "x = [" + "(" * 400_000)])
         next(results)
         (pid,) = worker_pids(pool)
-        results.close()
+        cast(Any, results).close()
     assert_ends(pid)
     with ParsePool(PATIENT, spares=spares) as pool:
         assert {one.path for one in pool.run(files(3))} == {"0.py", "1.py", "2.py"}

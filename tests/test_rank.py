@@ -206,7 +206,8 @@ def test_files_that_the_text_names() -> None:
     paths = ["src/app.py", "app.py", "src/webapp.py"]
 
     def mentions(text: str) -> list[float]:
-        return boost.path_mentions(read_query(text), paths, boost.files_by_name(paths)).tolist()
+        found: list[float] = boost.path_mentions(read_query(text), paths, boost.files_by_name(paths)).tolist()
+        return found
 
     assert mentions("error in app.py of mine") == [1, 1, 0]
     assert mentions("see ./src/app.py.") == [1, 0.5, 0]

@@ -125,7 +125,8 @@ def test_a_report_has_a_title_that_counts_twice_and_loses_weight_slowly() -> Non
 )
 def test_questions_tasks_and_reports_are_told_apart(text: str, shape: Shape, scope: set[str]) -> None:
     query = read_query(text)
-    assert (query.shape, query.scope) == (shape, scope)
+    assert query.shape == shape
+    assert query.scope == scope
 
 
 def test_the_verb_that_opens_a_task_finds_no_file_of_that_name() -> None:

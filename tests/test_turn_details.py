@@ -61,7 +61,8 @@ def test_conversations_of_an_earlier_version_keep_everything(tmp_path: Path) -> 
     assert (turn.content, turn.took_ms, turn.usage) == ("so [1]", 12.5, AnswerUsage(2))
     assert turn.citations == (Citation(1, "/r", "a.py", 1, 3),)
     assert turn.tool_calls == (ToolUse("search", "{}", "2 passages"),)
-    assert turn.rounds == turn.notes == ()
+    assert turn.rounds == ()
+    assert turn.notes == ()
     assert kept(store, ROUND).rounds == (ROUND,)  # and it goes on
 
 

@@ -252,10 +252,6 @@ def test_a_map_is_drawn_once_until_something_changes(project: Path) -> None:
         assert engine.code.map(request).files == drawn.files + 1
         commit(project, days_ago=1)
         assert engine.code.map(request).hotspots != drawn.hotspots
-        for limit in range(3, 40):
-            engine.code.map(MapRequest(str(project), limit=limit))
-        (world,) = engine.code._worlds.values()
-        assert len(world.maps._known) <= 8
 
 
 def test_many_readers_leave_few_connections_behind(project: Path) -> None:

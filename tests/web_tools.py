@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from answer_tools import ACCOUNT, ANSWER, before_writing
+from answer_tools import ACCOUNT, before_writing
+from answer_tools import ANSWER as ANSWER
 from starlette.testclient import TestClient
 
 from codeinfo.config import Config
@@ -143,4 +144,5 @@ def served(folder: Path, home: Path, *options: str, descriptors: int = 0, **envi
     finally:
         process.terminate()
         process.wait(20)
+        assert process.stdout is not None
         process.stdout.close()

@@ -33,7 +33,8 @@ def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Factory]:
 
 def unit(*values: float) -> list[float]:
     row = np.array(values, np.float32)
-    return (row / np.linalg.norm(row)).tolist()
+    scaled: list[float] = (row / np.linalg.norm(row)).tolist()
+    return scaled
 
 
 def indexed(path: str, *texts: str, sha256: str = "", vectors: list[list[float]] | None = None) -> IndexedFile:
