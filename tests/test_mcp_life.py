@@ -239,7 +239,7 @@ def test_the_oldest_answers_are_forgotten_first() -> None:
 def test_savings_are_counted_by_day_and_tool(tmp_path: Path) -> None:
     from datetime import UTC, datetime
 
-    from codeinfo.engine.savings import Savings
+    from codeinfo.engine.maintenance import Savings
     from codeinfo.operations.clients import SavingsRequest
 
     day = [datetime(2026, 3, 1, 12, tzinfo=UTC)]

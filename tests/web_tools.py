@@ -16,7 +16,7 @@ from answer_tools import ACCOUNT, ANSWER, before_writing
 from starlette.testclient import TestClient
 
 from codeinfo.config import Config
-from codeinfo.providers.scripted import Reply, Request
+from codeinfo.models.scripted import Reply, Request
 from codeinfo.serve.auth import Access, Sessions, hosts_for
 from codeinfo.shells.http import make_app
 

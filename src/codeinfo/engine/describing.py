@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 
-from codeinfo.engine.upkeep import Upkeep
+from codeinfo.engine.index_manager import IndexManager
 from codeinfo.knowledge import metadata as facts
 from codeinfo.knowledge.style import is_style_file, style_rules
 from codeinfo.operations.knowledge import LanguageSize, MetadataReport, StyleReport
@@ -20,7 +20,7 @@ MOST_FILES = 500  # manifests of a monorepository; the shallow ones come first
 _PROJECT_NAME = re.compile(r"^\s*\"?name\"?\s*[=:]\s*\"([^\"\n]+)\"", re.MULTILINE)
 
 
-def metadata(keeper: Upkeep, store: SqliteStore) -> MetadataReport:
+def metadata(keeper: IndexManager, store: SqliteStore) -> MetadataReport:
     rows = store.manifest()
     texts = _texts(keeper, (path for path in rows if facts.is_manifest(path) or path == "Makefile"))
     declared, notes = facts.dependencies(texts)
@@ -39,13 +39,13 @@ def metadata(keeper: Upkeep, store: SqliteStore) -> MetadataReport:
     )
 
 
-def style(keeper: Upkeep, store: SqliteStore, query: str) -> StyleReport:
+def style(keeper: IndexManager, store: SqliteStore, query: str) -> StyleReport:
     rules, total = style_rules(_texts(keeper, filter(is_style_file, store.manifest())), query)
     more = total - len(rules)
     return StyleReport(rules, (f"{more} more rules were left out: name what they should be about",) if more > 0 else ())
 
 
-def _texts(keeper: Upkeep, paths: Iterable[str]) -> dict[str, str]:
+def _texts(keeper: IndexManager, paths: Iterable[str]) -> dict[str, str]:
     texts = {}
     for path in sorted(paths, key=lambda path: (path.count("/"), path))[:MOST_FILES]:
         try:

@@ -24,8 +24,7 @@ from codeinfo.languages import go
 from codeinfo.languages.tree import MOST_ABOVE, FileFacts, Tree, family, is_config
 from codeinfo.ports import CodeFacts, CodeFile
 from codeinfo.sources.rules import excluded_folder
-from codeinfo.store.code import code_facts, read_beside, write_beside
-from codeinfo.store.sqlite import SqliteStore
+from codeinfo.store.sqlite import SqliteStore, code_facts, read_beside, write_beside
 from codeinfo.types import Definition, Import
 
 CACHE_NAME = "graph.json"

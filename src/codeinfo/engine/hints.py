@@ -6,8 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from codeinfo.store.code import read_beside, version_beside, write_beside
-from codeinfo.store.sqlite import SqliteStore
+from codeinfo.store.sqlite import SqliteStore, read_beside, version_beside, write_beside
 
 NAME = "pattern-hints.json"
 

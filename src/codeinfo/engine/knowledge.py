@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from codeinfo.engine.hints import Hints, hints_version, read_hints
 from codeinfo.engine.history import History
+from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.memories import Memories
-from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import NotFound
 from codeinfo.knowledge.context import enriched
 from codeinfo.knowledge.memory import described
@@ -25,7 +25,7 @@ from codeinfo.store.sqlite import SqliteStore
 from codeinfo.types import Card, Hit, RelatedMemory, SearchResult
 
 if TYPE_CHECKING:
-    from codeinfo.engine.facade import Engine
+    from codeinfo.engine.engine import Engine
     from codeinfo.engine.pattern_state import PatternState
     from codeinfo.operations import knowledge as requests
 
@@ -38,7 +38,7 @@ TRENDS_UNKNOWN = "trends are not known yet: `codeinfo patterns` finds them, and 
 class _Project:
     """One root with what is known about it, each part made when first needed."""
 
-    def __init__(self, keeper: Upkeep) -> None:
+    def __init__(self, keeper: IndexManager) -> None:
         self.keeper = keeper
         self.history = History(keeper.root)
         self.memories = Memories(keeper, self.history)
@@ -220,7 +220,7 @@ def _key(hit: Hit) -> tuple[str, str, int]:
     return hit.root, hit.path, hit.chunk_id
 
 
-def _changed_since_index(keeper: Upkeep, store: SqliteStore) -> int:
+def _changed_since_index(keeper: IndexManager, store: SqliteStore) -> int:
     """Files that are not as the index has them. A time that differs is only a hint: the content decides."""
     _, changes = keeper.pending()
     if not changes:

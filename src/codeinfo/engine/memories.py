@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import asdict
 
 from codeinfo.engine.history import History
-from codeinfo.engine.upkeep import Upkeep
+from codeinfo.engine.index_manager import IndexManager
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.knowledge import memory_file
 from codeinfo.knowledge.memory import (
@@ -25,7 +25,7 @@ from codeinfo.knowledge.memory import (
     to_record,
 )
 from codeinfo.sources.git import GitFailed
-from codeinfo.store.code import read_beside, write_beside
+from codeinfo.store.sqlite import read_beside, write_beside
 from codeinfo.types import RelatedMemory
 
 if TYPE_CHECKING:  # a search brings related memories and needs none of these
@@ -37,7 +37,7 @@ _DAY = 86_400
 
 
 class Memories:
-    def __init__(self, keeper: Upkeep, history: History) -> None:
+    def __init__(self, keeper: IndexManager, history: History) -> None:
         self._keeper = keeper
         self._history = history
         self._from_git: tuple[str, tuple[Memory, ...]] | None = None

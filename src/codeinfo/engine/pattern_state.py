@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from codeinfo.engine.hints import Hints, write_hints
 from codeinfo.engine.history import History
+from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.uncollected import uncollected
-from codeinfo.engine.upkeep import Upkeep
 from codeinfo.index.queries import OwnPatterns
 from codeinfo.knowledge.detectors import BUILT_IN
 from codeinfo.knowledge.matching import Matcher
@@ -31,8 +31,7 @@ from codeinfo.knowledge.trends import (
 from codeinfo.operations.knowledge import PatternHistory, PatternReport
 from codeinfo.ports import CodeFile
 from codeinfo.sources.git import GitFailed
-from codeinfo.store.code import code_facts, read_beside, write_beside
-from codeinfo.store.sqlite import SqliteStore
+from codeinfo.store.sqlite import SqliteStore, code_facts, read_beside, write_beside
 from codeinfo.types import FileKind
 
 USES_NAME = "patterns.json"
@@ -57,7 +56,7 @@ class _Answer(Struct, frozen=True):
 
 
 class PatternState:
-    def __init__(self, keeper: Upkeep, history: History) -> None:
+    def __init__(self, keeper: IndexManager, history: History) -> None:
         self._keeper = keeper
         self._history = history
         runner = OwnPatterns()

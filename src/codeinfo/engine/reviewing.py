@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec.structs import replace
 
 from codeinfo.engine.history import History
+from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.memories import Memories
 from codeinfo.engine.pattern_state import PatternState
-from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.knowledge.review import Difference, against_the_grain, changed_symbols, difference, reviewers
 from codeinfo.languages import kind_of, language_of
@@ -23,7 +23,7 @@ from codeinfo.store.sqlite import SqliteStore
 from codeinfo.types import FileKind
 
 if TYPE_CHECKING:
-    from codeinfo.engine.facade import Engine
+    from codeinfo.engine.engine import Engine
 
 MAIN_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 MOST_FILES = 200  # compared line by line; a change of more is reviewed in parts
@@ -42,7 +42,7 @@ class Project(Protocol):
 
 
 def review(
-    engine: Engine, keeper: Upkeep, store: SqliteStore, project: Project, request: ReviewRequest, now: float
+    engine: Engine, keeper: IndexManager, store: SqliteStore, project: Project, request: ReviewRequest, now: float
 ) -> ReviewPacket:
     base = _base(project.history, request.base)
     notes: list[str] = []
@@ -89,7 +89,9 @@ def _base(history: History, wanted: str) -> str:
     return point if point and point != head else head
 
 
-def _changes(keeper: Upkeep, store: SqliteStore, history: History, base: str, notes: list[str]) -> list[Difference]:
+def _changes(
+    keeper: IndexManager, store: SqliteStore, history: History, base: str, notes: list[str]
+) -> list[Difference]:
     listed = store.manifest()
     changed = sorted(history.changed_from(base))
     if len(changed) > MOST_FILES:
@@ -105,7 +107,7 @@ def _changes(keeper: Upkeep, store: SqliteStore, history: History, base: str, no
     return found
 
 
-def _text(keeper: Upkeep, path: str) -> str | None:
+def _text(keeper: IndexManager, path: str) -> str | None:
     try:
         text = decode(read_regular(str(keeper.root), path, MAX_FILE_BYTES))
     except OSError:
@@ -113,7 +115,9 @@ def _text(keeper: Upkeep, path: str) -> str | None:
     return text.content if text else None
 
 
-def _symbols(engine: Engine, keeper: Upkeep, store: SqliteStore, changes: Sequence[Difference]) -> list[ChangedSymbol]:
+def _symbols(
+    engine: Engine, keeper: IndexManager, store: SqliteStore, changes: Sequence[Difference]
+) -> list[ChangedSymbol]:
     inside = {change.path for change in changes}
     found: list[ChangedSymbol] = []
     for change in changes:
@@ -124,7 +128,7 @@ def _symbols(engine: Engine, keeper: Upkeep, store: SqliteStore, changes: Sequen
     return sorted(found, key=lambda symbol: (-len(symbol.callers), -symbol.lines, symbol.place))
 
 
-def _callers(engine: Engine, keeper: Upkeep, path: str, name: str, inside: set[str]) -> tuple[str, ...]:
+def _callers(engine: Engine, keeper: IndexManager, path: str, name: str, inside: set[str]) -> tuple[str, ...]:
     request = RefsRequest(name=f"{path}::{name}", path=str(keeper.root), limit=200, refresh=False)
     try:
         report = engine.code.references(request)
@@ -134,7 +138,7 @@ def _callers(engine: Engine, keeper: Upkeep, path: str, name: str, inside: set[s
     return tuple(dict.fromkeys(outside))[:CALLERS_SHOWN]
 
 
-def _missing_tests(engine: Engine, keeper: Upkeep, changes: Sequence[Difference]) -> list[str]:
+def _missing_tests(engine: Engine, keeper: IndexManager, changes: Sequence[Difference]) -> list[str]:
     """Changed code that no test imports or is named after."""
     code = [
         change.path
@@ -146,7 +150,7 @@ def _missing_tests(engine: Engine, keeper: Upkeep, changes: Sequence[Difference]
 
 
 def _patterns(
-    keeper: Upkeep, store: SqliteStore, project: Project, changes: Sequence[Difference], now: float
+    keeper: IndexManager, store: SqliteStore, project: Project, changes: Sequence[Difference], now: float
 ) -> list[str]:
     state = project.patterns
     report = state.report(store, now)

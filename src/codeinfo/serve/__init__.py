@@ -1,1 +1,1 @@
-"""What only a server needs: calls that can be stopped, answers being written, access."""
+"""What only servers need: watching folders, refreshing in the background, the queue of index runs."""

@@ -17,13 +17,13 @@ import anyio
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from codeinfo.agent.conversation import title_of
+from codeinfo.answers.conversation import title_of
 from codeinfo.errors import Busy, CodeInfoError, NotFound
 from codeinfo.operations.answers import AgentRunRequest, Answer, AskRequest
 from codeinfo.serve.dispatch import Call
 
 if TYPE_CHECKING:
-    from codeinfo.agent.loop import Progress as Step
+    from codeinfo.answers.loop import Progress as Step
     from codeinfo.engine import Engine
 
 

@@ -24,7 +24,6 @@ from starlette.routing import Route
 from codeinfo import __version__
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.engine.ingest import Ingest
 from codeinfo.errors import UsageError
 from codeinfo.serve.auth import (
     CODE_PARAMETER,
@@ -38,6 +37,7 @@ from codeinfo.serve.auth import (
     kept_token,
     write_link_file,
 )
+from codeinfo.serve.index_queue import IndexQueue
 from codeinfo.serve.runs import Bell, Runs
 from codeinfo.serve.shutdown import DRAIN_S, answer_cancelled, check_threads, end_by_deadline
 from codeinfo.shells import http_contract, http_operations
@@ -111,7 +111,7 @@ def _state(config: Config, allowed: tuple[Path, ...]) -> State:
     here = Path.cwd().resolve()
     return State(
         engine=engine,
-        ingest=Ingest(engine, bell.ring),
+        ingest=IndexQueue(engine, bell.ring),
         runs=Runs(engine),
         logs=LogLines(),
         allowed=tuple(folder.resolve() for folder in allowed) or (here,),

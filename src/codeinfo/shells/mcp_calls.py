@@ -152,7 +152,7 @@ class Hub:
 
     def warm(self) -> None:
         """Import what the first call needs, while the client is still reading the list of tools."""
-        import codeinfo.engine.searching  # noqa: F401
+        import codeinfo.engine.search  # noqa: F401
 
         with self.engine() as engine:
             engine.embedder()

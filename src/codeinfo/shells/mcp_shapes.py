@@ -122,7 +122,7 @@ class CodebaseSearch(Struct, frozen=True):
 
 
 def search_codebase(result: SearchResult, values: dict[str, Any]) -> Reply:
-    from codeinfo.agent.evidence import estimated_tokens
+    from codeinfo.answers.evidence import estimated_tokens
     from codeinfo.shells.mcp_words import with_tools
 
     snippets = values.get("includeSnippets", True)

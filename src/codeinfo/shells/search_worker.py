@@ -60,7 +60,7 @@ def _serve(config: Config, incoming: BinaryIO, outgoing: BinaryIO) -> None:
     from codeinfo.config import use_one_blas_thread
 
     use_one_blas_thread()
-    import codeinfo.engine.searching  # noqa: F401  # before the first errand, which is waited for
+    import codeinfo.engine.search  # noqa: F401  # before the first errand, which is waited for
     from codeinfo.engine import Engine
 
     tools: dict[str, Tool] = {}
