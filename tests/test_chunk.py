@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.fields import COMMENT_WEIGHT, weighted_terms
-from codeinfo.index.grammars import GRAMMARS
 from codeinfo.index.parse import parse_file
+from codeinfo.languages import GRAMMARS
 from codeinfo.types import Chunk, FileKind, ParsedFile
 
 SETTINGS = ChunkSettings()

@@ -15,8 +15,8 @@ from codeinfo.engine.judging import Rows, judged, spoken
 from codeinfo.engine.world import IndexWorld
 from codeinfo.graph.model import Graph
 from codeinfo.graph.usage import Verdict
-from codeinfo.index.grammars import GRAMMARS
 from codeinfo.index.uses import unpacked
+from codeinfo.languages import GRAMMARS
 from codeinfo.languages.tree import FileFacts
 
 MIN_USES = 100  # fewer are judged while the question waits

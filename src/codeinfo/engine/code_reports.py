@@ -12,7 +12,7 @@ from codeinfo.errors import NotFound
 from codeinfo.graph.model import Graph
 from codeinfo.graph.reach import components, cycles, impact
 from codeinfo.graph.scopes import SymbolId
-from codeinfo.index.grammars import GRAMMARS
+from codeinfo.languages import GRAMMARS
 from codeinfo.operations import code as requests
 from codeinfo.operations.code import CodeEdge
 from codeinfo.ports import CodeFacts

@@ -13,7 +13,7 @@ from codeinfo.engine.world import IndexWorld
 from codeinfo.errors import UsageError
 from codeinfo.graph.scopes import TYPE_KINDS, SymbolId
 from codeinfo.graph.unit import Unit
-from codeinfo.index.grammars import GRAMMARS
+from codeinfo.languages import GRAMMARS
 from codeinfo.languages.tree import FileFacts
 from codeinfo.operations.code import SymbolInfo, Usage
 from codeinfo.tokens import identifier_terms, identifiers

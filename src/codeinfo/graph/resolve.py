@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from codeinfo.graph.facts import Edge, FileImports, Links, Loose
 from codeinfo.languages import go
-from codeinfo.languages.resolvers import IMPORTS, Imports
+from codeinfo.languages.model import ImportResolver, named
 from codeinfo.languages.tree import FileFacts, Outcome, Tree, nearest_all
 from codeinfo.types import Import
 
@@ -28,10 +28,10 @@ class Resolver:
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
-        self._languages: dict[Callable[[Tree], Imports], Imports] = {}
+        self._languages: dict[Callable[..., ImportResolver], ImportResolver] = {}
 
-    def _imports(self, language: str) -> Imports | None:
-        make = IMPORTS.get(language)
+    def _imports(self, language: str) -> ImportResolver | None:
+        make = named(language).imports.resolver
         if make is None:
             return None
         if make not in self._languages:

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import astuple
 
 from codeinfo.index.chunk import ChunkSettings
-from codeinfo.index.grammars import GRAMMARS, language, parser
 from codeinfo.index.protocol import EXPRESSIONS, HEADER, READY
 from codeinfo.index.spares import end
 from codeinfo.index.spawn import spawn_worker
+from codeinfo.index.syntax import language, parser
+from codeinfo.languages import GRAMMARS
 
 if TYPE_CHECKING:
     from tree_sitter import Query

@@ -32,12 +32,10 @@ from codeinfo.types import FileKind
 _FAMILIES = (python, ecmascript, go, rust, jvm, c_family, csharp, php, swift, scripting, functional, data)
 LANGUAGES: tuple[Language, ...] = tuple(language for one in _FAMILIES for language in one.LANGUAGES)
 BY_NAME.update({language.name: language for language in LANGUAGES})
-SYNTAXES: Mapping[str, Syntax] = {one.name: one.syntax for one in LANGUAGES if one.syntax is not None}
+GRAMMARS: Mapping[str, Syntax] = {one.name: one.syntax for one in LANGUAGES if one.syntax is not None}
 _BY_EXTENSION = {extension: language for language in LANGUAGES for extension in language.extensions}
 _BY_FILENAME = {filename: language for language in LANGUAGES for filename in language.filenames}
 _BY_INTERPRETER = {shebang: language for language in LANGUAGES for shebang in language.shebangs}
-
-_INTERPRETER = {shebang: language for language in LANGUAGES for shebang in language.shebangs}
 
 _INTERPRETER = r"#!\s*(?:\S*/)?(?:env\s+(?:-\S+\s+)*(?:\w+=\S*\s+)*)?(?:\S*/)?([A-Za-z][A-Za-z-]*)"
 
