@@ -31,7 +31,7 @@ from codeinfo.collections.model import (
     safe_path,
     write_user_list,
 )
-from codeinfo.engine.documents import CollectionManager
+from codeinfo.engine.index_manager import IndexManager
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.operations.documents import DocsPackRequest, DocsPackResponse
 from codeinfo.private_files import open_private, private_folder, replace_private, wait_for_lock, write_private
@@ -249,7 +249,7 @@ def _replace(path: Path, text: str) -> None:
     os.replace(temporary, path)
 
 
-def pack_folder(request: DocsPackRequest, keeper: CollectionManager) -> DocsPackResponse:
+def pack_folder(request: DocsPackRequest, keeper: IndexManager) -> DocsPackResponse:
     walked = keeper.walk()
     files, skipped = dict[str, bytes](), list(walked.skipped)
     for file in walked.files:

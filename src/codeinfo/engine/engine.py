@@ -74,8 +74,6 @@ class Engine:
     def close(self) -> None:
         if self._lasting is not None:
             self._lasting.close()
-        if self._code is not None:
-            self._code.close()
         with self._lock:
             if self._answers is not None:
                 self._answers.close()
@@ -143,7 +141,7 @@ class Engine:
 
         with self._lock:
             if self._code is None:
-                self._code = CodeOperations(self, lasting=self._lasting is not None)
+                self._code = CodeOperations(self)
             return self._code
 
     @property
