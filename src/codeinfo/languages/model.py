@@ -107,7 +107,7 @@ EXTERNAL = Outcome(status="external")
 UNRESOLVED = Outcome(status="unresolved")
 
 
-class ImportResolver(Protocol):
+class LanguageResolver(Protocol):
     def resolve(self, source: FileFacts, written: Import) -> Outcome: ...
 
     def visible(self, source: FileFacts) -> tuple[str, ...]:
@@ -128,7 +128,7 @@ class ImportRules(Struct, frozen=True, kw_only=True):
 
     read: Callable[[str, int], Iterator[Import]] | None = None  # (statement, its line)
     calls: str = ""
-    resolver: Callable[..., ImportResolver] | None = None  # takes a Tree
+    resolver: Callable[..., LanguageResolver] | None = None  # takes a Tree
     bound: Callable[[Import], tuple[str, ...]] = last_name
     by_use: bool = False  # an import names a package, or none is needed: which files are meant, only used names tell
     qualifier: Callable[[Import], str] | None = None  # the name that is written before all that a package offers
