@@ -9,20 +9,10 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from codeinfo.graph.model import Unit
-from codeinfo.languages import go
-from codeinfo.languages.tree import FileFacts, Outcome
+from codeinfo.languages.model import FileFacts, Outcome
 from codeinfo.ports import FileLines
 from codeinfo.types import Definition, Import, Reference
 
-TYPE_KINDS = frozenset("class interface struct enum trait protocol type object impl extension module".split())
-# Members are in scope by their bare name; elsewhere they need a receiver.
-IMPLICIT_SELF = frozenset({"java", "kotlin", "scala", "csharp", "cpp", "swift", "ruby"})
-# A bare name that neither a scope nor an import explains is a local variable or a built-in.
-EXPLICIT = frozenset({"python", "javascript", "typescript", "tsx", "go", "rust", "java", "php"})
-# Members of a type may be written in other files than the type itself.
-OPEN_TYPES = frozenset({"go", "rust", "csharp", "swift", "cpp", "ruby"})
-# A name that an import brings is written in it; elsewhere it may come from the package around, or in another spelling.
-SHOWING = EXPLICIT | {"kotlin", "csharp"}
 _MAX_BASES = 12
 
 
@@ -132,7 +122,7 @@ class Binder:
         files = [path for path in self._world.visible(unit.facts) if path in defining] if defining else []
         found = [symbol for path in files for symbol in self.top_level(path, name)]
         for written in unit.imports:
-            if written.names == ("*",) or (unit.facts.language == "csharp" and not written.names):
+            if written.names == ("*",) or (unit.facts.rules.names.imports_open and not written.names):
                 outcome = self._world.outcome(unit.facts, written)
                 for target in outcome.targets:
                     if not outcome.package or target.path in defining:
@@ -142,11 +132,11 @@ class Binder:
     def _in_scope(self, unit: Unit, scope: str, name: str) -> list[SymbolId | ModuleId]:
         inner = f"{scope}.{name}"
         owner = unit.by_qualified.get(scope)
-        is_type = owner is not None and owner.kind in TYPE_KINDS
-        if is_type and unit.facts.language in IMPLICIT_SELF:
+        is_type = owner is not None and owner.is_type
+        if is_type and unit.facts.rules.names.implicit_self:
             return list(self.member(SymbolId(unit.facts.path, scope), name))
-        # What a variable or a table of Lua holds is written behind its name.
-        is_held = owner.kind in {"variable", "constant"} if owner else unit.facts.language == "lua"
+        # What a variable or a table holds is written behind its name.
+        is_held = owner.kind in {"variable", "constant"} if owner else unit.facts.rules.names.tables
         if inner in unit.by_qualified and not is_type and not is_held:
             return [SymbolId(unit.facts.path, inner)]
         return []
@@ -166,7 +156,7 @@ class Binder:
 
     def _brought_as(self, unit: Unit, name: str) -> Sequence[Source]:
         """Where imports bring a name from. Where that can only be one that shows it, the others are not resolved."""
-        if unit.facts.language not in SHOWING:
+        if not unit.facts.rules.names.imports_show:
             return self._brought_into(unit).get(name, ())
         found = (pair for written in unit.by_shown.get(name, ()) for pair in self._sources(unit, written))
         return [source for brought, source in found if brought == name]
@@ -285,7 +275,7 @@ class Binder:
         inner = f"{owner.qualified}.{name}"
         if inner in unit.by_qualified:
             return [SymbolId(owner.path, inner)]
-        if unit.facts.language not in OPEN_TYPES:
+        if not unit.facts.rules.names.open_types:
             return []
         defining = self._world.defining(name)
         others = (self._world.unit(path) for path in self._world.visible(unit.facts) if path in defining)
@@ -333,19 +323,15 @@ class Binder:
             return found
         unit = self._world.unit(owner.paths[0])
         inner = Import(f"{owner.written}.{name}", 0)
-        if unit is None or unit.facts.language != "python" or owner.written.startswith("."):
+        if unit is None or not unit.facts.rules.names.dotted_modules or owner.written.startswith("."):
             return []
         targets = self._world.outcome(unit.facts, inner).targets
         return [ModuleId((targets[0].path,), inner.module)] if targets and not targets[0].names else []
 
 
-# Where local variables are known, so that one of the same name is told from the import.
-_ANY_NAME = frozenset({"python", "javascript", "typescript", "tsx", "go", "rust"})
-_TYPES = frozenset({"java", "kotlin", "scala", "php"})  # elsewhere only types, which no variable is called like
-_LAST = re.compile(r"[.\\:/]")
-
-
 class Foreign:
+    """Names that imports bind to something outside of the codebase: what stands behind their dot is none of its own."""
+
     def __init__(self, world: World) -> None:
         self._world = world
         self._names: dict[str, frozenset[str]] = {}
@@ -355,8 +341,8 @@ class Foreign:
         return not self._world.defining(name)
 
     def has(self, unit: Unit, name: str) -> bool:
-        language = unit.facts.language
-        if language not in _ANY_NAME and not (language in _TYPES and name[:1].isupper()):
+        outside = unit.facts.rules.names.outside
+        if not outside or (outside == "types" and not name[:1].isupper()):
             return False
         if unit.facts.path not in self._names:
             self._names[unit.facts.path] = self._bound(unit)
@@ -368,20 +354,8 @@ class Foreign:
         inside: set[str] = set()
         for written in unit.imports:
             is_external = self._world.outcome(unit.facts, written).status == "external"
-            (outside if is_external else inside).update(_names(written, unit.facts.language))
+            (outside if is_external else inside).update(unit.facts.rules.imports.bound(written))
         return frozenset(outside - inside - unit.by_qualified.keys())
-
-
-def _names(written: Import, language: str) -> tuple[str, ...]:
-    if language == "go":
-        return (go.local_name(written),)
-    if written.alias:
-        return (written.alias,)
-    if written.names:
-        return written.names
-    if language == "python":  # `import a.b` binds a
-        return (written.module.partition(".")[0],)
-    return (_LAST.split(written.module)[-1],)
 
 
 _CHAIN = re.compile(r"(?:[A-Z]\w*|__MODULE__)(?:\.[A-Z]\w*)*\.\Z")  # what stands before a name, up to its dot
@@ -391,7 +365,10 @@ _WORD = re.compile(r"\s*(\w+)")
 _MODULES = frozenset({"module", "protocol", "impl"})
 
 
-class ElixirNames:
+class ModuleNames:
+    """For languages in which every module is known by its whole name, which an alias, a nested module or `__MODULE__`
+    shortens; functions stand behind their module's name, or are the own or imported ones (Elixir)."""
+
     def __init__(self, world: World) -> None:
         self._world = world
         self._short: dict[str, Mapping[str, str]] = {}

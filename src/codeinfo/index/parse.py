@@ -10,15 +10,15 @@ from msgspec.structs import replace
 from codeinfo.index.chunk import SECTIONED, ChunkSettings, Span, syntax_spans, text_spans
 from codeinfo.index.fields import Layers, weighted_terms
 from codeinfo.index.references import pack_code, unpack_references
-from codeinfo.index.symbols import CALLABLE_KINDS, TYPE_KINDS, Symbol, imports_of, symbols_of
+from codeinfo.index.symbols import Symbol, imports_of, symbols_of
 from codeinfo.index.syntax import Source, parser, scan
 from codeinfo.languages import GRAMMARS
-from codeinfo.types import Chunk, FileKind, ParsedFile
+from codeinfo.types import Chunk, FileKind, ParsedFile, symbol_kind
 
 _MAX_BREADCRUMB = 200
 # Definitions whose names weigh more than their mere occurrence.
 _CONTAINERS = frozenset({"package", "namespace"})  # around everything: a chunk is named after what is inside
-_NAMED_KINDS = CALLABLE_KINDS | {"constant", "prototype"}
+_NAMED_KINDS = frozenset({"constant", "prototype"})
 
 
 def parse_file(
@@ -107,8 +107,12 @@ def _text_of(span: Span, source: Source) -> str:
 
 def _terms(span: Span, layers: Layers, inside: Sequence[Symbol], text: str) -> dict[str, float]:
     definitions = [symbol.definition for symbol in inside]
-    types = [definition.name for definition in definitions if definition.kind in TYPE_KINDS]
-    others = [definition.name for definition in definitions if definition.kind in _NAMED_KINDS]
+    types = [definition.name for definition in definitions if symbol_kind(definition.kind).is_container]
+    others = [
+        definition.name
+        for definition in definitions
+        if symbol_kind(definition.kind).is_callable or definition.kind in _NAMED_KINDS
+    ]
     if span.columns is not None:
         return weighted_terms(text)
     lines = slice(span.first - 1, span.last)

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codeinfo.ports import Snapshot, StoredSymbol
-from codeinfo.rank.boost import TYPE_KINDS
 from codeinfo.rank.keyword import Floats, Ints
 from codeinfo.rank.query import Query
-from codeinfo.types import Definition
+from codeinfo.types import Definition, symbol_kind
 
 MEANING_IN_FILE = 1.0  # a cosine's worth beside the relative keyword score when chunks of one file compete
 DEFINED_HERE = 3.0  # the chunk where a bare name is defined wins over any that uses it
@@ -54,7 +53,7 @@ def defined_rows(
 def _worth_of_definition(query: Query, definition: Definition) -> float:
     """Several constructors of one name in a chunk are worth no more than one; the type itself is worth the most."""
     worth = DEFINED_HERE if query.bare_name else NAMED_HERE
-    if definition.kind in TYPE_KINDS:
+    if symbol_kind(definition.kind).ranks_as_type:
         worth *= 1.5
     return worth if definition.name in query.names else worth / 2
 
