@@ -1,4 +1,8 @@
-"""What stands before a dot: a module, a type, or a variable whose type is written or plainly assigned."""
+"""What stands before a dot: a module, a type, or a variable whose type is written or plainly assigned.
+
+Local names and their types are read from the lines of a function. The expressions know no name, so that none is
+compiled for each variable: the name is looked for first, and they are tried before and behind it.
+"""
 
 from __future__ import annotations
 
@@ -181,6 +185,8 @@ def _first(pattern: re.Pattern[str], text: str) -> str:
     return match.group(1) if match else ""
 
 
+# --- local names: parameters, variables, keyword arguments ----------------------------------------------------------
+
 _SCAN_LINES = 400  # of a function: beyond that it is data
 _HEADER_LINES = 60
 _KEYWORD_ARGUMENT = re.compile(r"\s*(?::[^=\n]+)?=(?!=)")
@@ -194,7 +200,7 @@ _BEFORE_KEY = re.compile(r"[{,]\s*$")
 
 
 class Locals:
-    """Answers are kept: the same few names are asked for again and again in one function."""
+    """Which names belong to one function. Answers are cached: the same few names are asked for again and again."""
 
     def __init__(self) -> None:
         self._hidden: dict[tuple[int, str, str], bool] = {}
@@ -340,6 +346,8 @@ def _typed_lines(unit: Unit, function: Definition, name: str, lines: Lines) -> t
             types.append(written)
     return numbers, types
 
+
+# --- how a line gives a variable its type ---------------------------------------------------------------------------
 
 _KIND = r"['\"]?(?:(?:\w+\.)?(?:Optional|Awaitable)\[|&|\*|mut\s|dyn\s|const\s)*['\"]?([A-Z_a-z][\w.:]*)"
 _MADE = r"(?:await\s+|new\s+|&)?([A-Z_a-z][\w.:]*)\s*[({]"

@@ -1,4 +1,7 @@
-"""Definitions of a file, from the candidates its query found."""
+"""Definitions and imports of a file, from what its query found.
+
+Headers of definitions are short, so signature, bases and visibility are read from their text.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,6 @@ _CONSTANT_NAME = re.compile(r"_*[A-Z][A-Z0-9_]+")
 _ALWAYS_EXPORTED = frozenset({"package", "impl", "instance"})
 _MARKUP = re.compile(r"</?(?:summary|remarks|para|p|inheritdoc)\b[^>]*>")
 _MAX_DOC = 200
-_MAX_STATEMENT = 20_000  # characters; a longer "import" is data
 _MAX_ATTRIBUTES = 20  # lines of attributes between a comment and what it documents
 
 
@@ -259,6 +261,8 @@ def _first_words(comment: str) -> str:
     return ""
 
 
+# --- headers --------------------------------------------------------------------------------------------------------
+
 Header = tuple[int, tuple[int, int], int]  # start of the node, span of the name, end of the header
 
 MAX_SIGNATURE = 200
@@ -304,6 +308,8 @@ def is_exported(source: Source, header: Header, name: str, syntax: Syntax, outer
     before = source.text[max(line_start, name_start - _MAX_HEADER) : name_start]
     return syntax.exported(Declared(name, source.text[name_start:name_end], before, outer))
 
+
+# --- names as written: `Outer::inner<T>` is `inner` of `Outer` ------------------------------------------------------
 
 _BRACKETS = re.compile(r"<[^<>]*>|\[[^\[\]]*\]")
 _SEPARATOR = re.compile(r"::|\.|\\|->|:")
@@ -358,6 +364,9 @@ def _without_brackets(text: str) -> str:
 
 
 # --- imports -------------------------------------------------------------------------------------------------------
+
+
+_MAX_STATEMENT = 20_000  # characters; a longer "import" is data
 
 
 def imports_of(found: Scan, source: Source, code: Sequence[str], language: str) -> tuple[Import, ...]:
