@@ -253,7 +253,7 @@ def _index(response: search.IndexResponse, out: Output) -> None:
         out.line((report.root, "bold cyan"), f"  {how} {size} in {report.took_ms / 1000:.2f} s")
         counts = {name: getattr(report, name) for name in ("added", "changed", "renamed", "removed", "unchanged")}
         done = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-        out.line("  ", (done or "there is nothing here that can be indexed", "dim"))
+        out.line("  ", (done or "nothing here can be indexed", "dim"))
         out.line("  ", (f"vectors: {report.model_id}" if report.model_id else "keyword search only", "dim"))
         _skips(report, out)
         out.notes(report.notes)
@@ -262,7 +262,7 @@ def _index(response: search.IndexResponse, out: Output) -> None:
 def _skips(report: search.IndexReport, out: Output) -> None:
     grave = [skip for skip in report.skipped if skip.matters]
     if quiet := len(report.skipped) - len(grave):
-        out.line("  ", (f"{quiet} left out by rule; `codeinfo why PATH` says which", "dim"))
+        out.line("  ", (f"{quiet} excluded by a rule; `codeinfo why PATH` shows which", "dim"))
     for skip in grave[:SKIPS_SHOWN]:
         out.line("  ", ("skipped ", "yellow"), f"{skip.path}: {skip.detail or skip.rule}")
     if len(grave) > SKIPS_SHOWN:
@@ -365,15 +365,13 @@ def _install(report: InstallReport, out: Output) -> None:
     for note in report.notes:
         out.line(note)
     if any(change.action in ("added", "updated") for change in report.changes) and not report.dry_run:
-        out.line("Start these clients anew to use it.")
+        out.line("Restart these clients to use it.")
 
 
 @render.register
 def _savings(report: SavingsReport, out: Output) -> None:
     if not report.calls:
-        out.wrapped(
-            "No agent has called a tool in this time. `codeinfo install` gives CodeInfo to your agents.", hang=2
-        )
+        out.wrapped("No agent has called a tool in this time. `codeinfo install` adds CodeInfo to your agents.", hang=2)
         return
     for day in report.days:
         out.line((day.day, "bold"))

@@ -71,7 +71,7 @@ def render_trace(answer: answers.Answer, out: Output) -> None:
         out.line(("Tools", "bold"))
         out.table([(use.name, use.arguments, use.outcome) for use in answer.trace.tools])
     if answer.trace.faults:
-        out.line(("Citations that did not hold", "bold"))
+        out.line(("Citations that failed their check", "bold"))
         out.table([(f"[{one.number}]", one.action, f"{one.problem}: {one.claim}") for one in answer.trace.faults])
     out.line((f"evidence: about {answer.usage.evidence_tokens:,} tokens", "dim"))
 
@@ -200,7 +200,7 @@ def _sync(response: documents.SyncResponse, out: Output) -> None:
         plan = report.plan
         state = _size(report.documents, report.chunks)
         if report.dry_run:
-            state = "would change" if plan.added or plan.changed or plan.removed else "would stay as it is"
+            state = "would change" if plan.added or plan.changed or plan.removed else "would not change"
         out.line((report.name, "bold cyan"), f"  {state}  ", (report.collection, "dim"))
         counts = f"{len(plan.added)} added, {len(plan.changed)} changed, {len(plan.removed)} removed"
         out.line("  ", (f"{counts}, {plan.unchanged} unchanged", "dim"))

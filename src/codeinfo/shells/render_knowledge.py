@@ -145,7 +145,7 @@ def _review(packet: knowledge.ReviewPacket, out: Output) -> None:
     callers = [f"{caller}  uses {symbol.name}" for symbol in packet.symbols for caller in symbol.callers]
     section("Callers outside the change", callers, out)
     section("No test", packet.missing_tests, out)
-    section("Against the team's ways", packet.patterns, out)
+    section("Against the team's patterns", packet.patterns, out)
     memories(packet.memories, out)
     section(
         "Likely reviewers",
