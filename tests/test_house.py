@@ -24,19 +24,26 @@ MAX_LINES = 600
 # A room may import from rooms of a lower level, and from itself. Rooms of one level do not know each other, except
 # where ALSO says so.
 LEVELS = (
-    ("frozen", "kept"),
-    ("types", "errors"),
+    ("kept", "cache"),
+    ("model", "errors"),
     ("operations", "jsonable", "private_files", "settings", "ports", "tokens", "globs"),
     ("config", "languages"),
-    ("rank", "graph", "knowledge", "sources"),
-    ("search", "index", "store", "models", "collections"),
-    ("answers",),
+    ("sources",),
+    ("graph",),
+    ("search",),
+    ("knowledge",),
+    ("index", "store", "providers", "models", "collections"),
+    ("agent", "answers"),
     ("engine",),
-    ("serve", "evals"),
+    ("serve",),
+    ("evals",),
     ("shells",),
     ("__init__", "__main__"),
 )
-ALSO = {("shells", "__init__")}  # the version is kept there
+ALSO = {
+    ("shells", "__init__"),  # the version is kept there
+    ("graph", "index"),  # which languages have a grammar
+}
 
 # Only the engine puts stores and models together with the rest.
 LOADED_BY = {"store": {"engine", "serve"}, "models": {"engine"}}

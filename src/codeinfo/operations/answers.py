@@ -7,8 +7,8 @@ from typing import Annotated
 
 from msgspec import Struct, field
 
+from codeinfo.model import Distance, Dropped
 from codeinfo.operations.base import Arg, Operation, Opt
-from codeinfo.types import Distance, Dropped
 
 _PATHS = "Folders to ask about; the current one by default."
 PROVIDER = "The provider to ask, by a name from `codeinfo providers`; none quotes passages without a model."
