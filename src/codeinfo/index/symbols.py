@@ -12,7 +12,7 @@ from codeinfo.index.syntax import Candidate, Scan, Source
 from codeinfo.languages import GRAMMARS, named
 from codeinfo.languages.model import Declared, Syntax
 from codeinfo.languages.reading import grouped
-from codeinfo.types import Definition, Import
+from codeinfo.model import Definition, Import
 
 if TYPE_CHECKING:
     from tree_sitter import Node
