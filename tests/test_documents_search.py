@@ -13,13 +13,8 @@ from document_tools import add, ask, engine
 
 from codeinfo.engine import Engine
 from codeinfo.errors import NotFound, UsageError
-from codeinfo.operations.documents import (
-    DocsOutlineRequest,
-    DocsRelatedRequest,
-    DocsSearchRequest,
-    DocsSectionRequest,
-)
-from codeinfo.rank.joined import Joined, Part
+from codeinfo.operations.documents import DocsOutlineRequest, DocsRelatedRequest, DocsSearchRequest, DocsSectionRequest
+from codeinfo.search.joined import Joined, Part
 
 
 @pytest.fixture
@@ -231,6 +226,6 @@ def test_the_commands_work_as_documented(codeinfo: RunCli, place: Path) -> None:
         assert done.returncode == 0, (arguments, done.stderr)
         assert done.stdout
         if arguments == ("sync", "--dry-run"):
-            assert "would stay as it is" in done.stdout
+            assert "would not change" in done.stdout
     assert (place / "harbour-1.0.0.tar.gz").exists()
     assert codeinfo("docs", "search", "x", cwd=place).returncode == 2

@@ -14,6 +14,7 @@ from codeinfo.graph.scopes import SymbolId
 from codeinfo.graph.uses import references_to
 from codeinfo.languages import GRAMMARS
 from codeinfo.languages.model import FileFacts, family
+from codeinfo.model import Definition, Reference
 from codeinfo.operations.code import (
     DefinitionList,
     DefsRequest,
@@ -26,7 +27,6 @@ from codeinfo.operations.code import (
 )
 from codeinfo.ports import CodeFacts
 from codeinfo.tokens import identifier_terms, identifiers
-from codeinfo.types import Definition, Reference
 
 _MOST_CHECKED = 200  # files whose checksums one question computes, besides those it shows: some 20 ms
 _MOST_NAMED = 3  # files that a note names

@@ -17,9 +17,9 @@ from codeinfo.graph.model import Edge, FileImports, Graph, Links, Loose
 from codeinfo.graph.uses import UsedNames, dotted_names, unpack
 from codeinfo.languages.model import FileFacts, ImportRules, LanguageResolver, Outcome, family, last_name, named
 from codeinfo.languages.tree import MOST_ABOVE, Tree, is_config, nearest_all
+from codeinfo.model import Definition, Import
 from codeinfo.ports import CodeFacts, CodeFile
-from codeinfo.sources.rules import excluded_folder
-from codeinfo.types import Definition, Import
+from codeinfo.sources.ignore import excluded_folder
 
 _MAX_CONFIG_BYTES = 1_000_000  # a package.json beyond this is data
 _PACKAGE_KINDS = frozenset({"package", "namespace"})

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Unit
+from codeinfo.model import Definition, Import, Reference
 from codeinfo.ports import FileLines
-from codeinfo.types import Definition, Import, Reference
 
 _MAX_BASES = 12
 

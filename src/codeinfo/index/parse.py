@@ -7,13 +7,12 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from codeinfo.index.chunk import SECTIONED, ChunkSettings, Span, syntax_spans, text_spans
-from codeinfo.index.fields import Layers, weighted_terms
+from codeinfo.index.chunk import SECTIONED, ChunkSettings, Layers, Span, syntax_spans, text_spans, weighted_terms
 from codeinfo.index.references import pack_code, unpack_references
 from codeinfo.index.symbols import Symbol, imports_of, symbols_of
 from codeinfo.index.syntax import Source, parser, scan
 from codeinfo.languages import GRAMMARS
-from codeinfo.types import Chunk, FileKind, ParsedFile, symbol_kind
+from codeinfo.model import Chunk, FileKind, ParsedFile, symbol_kind
 
 _MAX_BREADCRUMB = 200
 # Definitions whose names weigh more than their mere occurrence.
@@ -37,7 +36,7 @@ def parse_packed(
     source = Source(text, grammar.hide(text) if grammar is not None and grammar.hide is not None else None)
     notes = _notes(source, settings)
     if language in SECTIONED:
-        from codeinfo.index.sections import section_parse
+        from codeinfo.index.documents import section_parse
 
         return replace(section_parse(source, language, settings), notes=notes), b""
     if grammar is None:

@@ -15,7 +15,7 @@ from codeinfo.index.syntax import Candidate, Scan, Source
 from codeinfo.languages import GRAMMARS, named
 from codeinfo.languages.model import Declared, Syntax
 from codeinfo.languages.reading import grouped
-from codeinfo.types import Definition, Import, symbol_kind
+from codeinfo.model import Definition, Import, symbol_kind
 
 if TYPE_CHECKING:
     from tree_sitter import Node

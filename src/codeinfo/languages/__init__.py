@@ -27,7 +27,7 @@ from codeinfo.languages import (
 from codeinfo.languages.model import BY_NAME, Language, Syntax
 from codeinfo.languages.model import family as family
 from codeinfo.languages.model import named as named
-from codeinfo.types import FileKind
+from codeinfo.model import FileKind
 
 _FAMILIES = (python, ecmascript, go, rust, jvm, c_family, csharp, php, swift, scripting, functional, data)
 LANGUAGES: tuple[Language, ...] = tuple(language for one in _FAMILIES for language in one.LANGUAGES)

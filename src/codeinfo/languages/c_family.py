@@ -28,7 +28,7 @@ from codeinfo.languages.model import (
 )
 from codeinfo.languages.reading import bases_behind_colon, type_first
 from codeinfo.languages.tree import Resolver, joined, nearest
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 # Headers of the C library and of POSIX: an own file of this name is meant only by a quoted include beside it.
 _STANDARD = frozenset(

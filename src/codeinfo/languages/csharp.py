@@ -18,7 +18,7 @@ from codeinfo.languages.model import (
     words,
 )
 from codeinfo.languages.reading import bases_behind_colon, dotted_import, type_first
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 
 def is_exported(declared: Declared) -> bool:

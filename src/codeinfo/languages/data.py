@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codeinfo.languages.model import Language, Markup, words
-from codeinfo.types import FileKind
+from codeinfo.model import FileKind
 
 _MARKDOWN = Markup(fence=r" {0,3}(`{3,}|~{3,})", is_markdown=True)
 

@@ -25,7 +25,7 @@ from codeinfo.languages.model import (
 )
 from codeinfo.languages.reading import COMMENT, QUOTED, bases_behind_words, grouped, items
 from codeinfo.languages.tree import Resolver, Tree, ancestors, joined, nearest
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 _FRAME = re.compile(r"\bfrom\b[^}]*$|^(?:import|export)\b(?:\s+type\b(?!\s*from))?")
 _FROM = re.compile(r"""\bfrom\s*["'`]([^"'`\n]+)["'`]""")

@@ -20,7 +20,7 @@ from codeinfo.languages.model import (
     words,
 )
 from codeinfo.languages.tree import Resolver
-from codeinfo.types import Definition, Import
+from codeinfo.model import Definition, Import
 
 
 class HaskellImports(Resolver):

@@ -22,7 +22,7 @@ from codeinfo.languages.model import (
 )
 from codeinfo.languages.reading import QUOTED
 from codeinfo.languages.tree import Resolver, Tree
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 _PARAMETER = re.compile(r"\s+\*?([A-Za-z_][\w.]*)\s*[,)]")
 MANIFEST = "go.mod"

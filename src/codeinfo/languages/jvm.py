@@ -19,7 +19,7 @@ from codeinfo.languages.model import (
 )
 from codeinfo.languages.reading import bases_behind_colon, bases_behind_words, dotted_import, not_private, type_first
 from codeinfo.languages.tree import Resolver, packages_of
-from codeinfo.types import Definition, Import
+from codeinfo.model import Definition, Import
 
 
 class JvmImports(Resolver):

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from msgspec import Struct, field
 
-from codeinfo.types import Definition, FileKind, Import
+from codeinfo.model import Definition, FileKind, Import
 
 WORD = r"[^\W\d]\w+"  # names of one letter are not worth a reference
 WORD_EDGE = re.compile(r"\b")

@@ -21,7 +21,7 @@ from codeinfo.languages.model import (
 )
 from codeinfo.languages.reading import bases_behind_words, grouped, items, not_private, plain, type_first
 from codeinfo.languages.tree import Tree, ancestors, joined
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 
 def read_import(statement: str, line: int) -> Iterator[Import]:

@@ -21,7 +21,7 @@ from codeinfo.languages.model import (
 )
 from codeinfo.languages.reading import DOTTED_NAME, FAR, grouped, items, without_brackets, without_underscore
 from codeinfo.languages.tree import Resolver, Tree, ancestors, joined
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 _HASH_COMMENT = re.compile(r"#[^\n]*")
 _WITH = re.compile(r"\bwith\s+([A-Z_a-z][\w.]*)\(.*\)\s+as\s+\Z")

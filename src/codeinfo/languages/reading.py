@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from codeinfo.languages.model import Declared
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 COMMENT = re.compile(r"//[^\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/")
 AS = re.compile(r"\s+as\s+|\s*=>\s*|\s+=\s+")

@@ -21,7 +21,7 @@ from codeinfo.languages.model import (
 )
 from codeinfo.languages.reading import AS, bases_behind_colon, items, marked_pub, plain
 from codeinfo.languages.tree import Resolver, Tree, ancestors
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 _ROOT_FILES = ("lib.rs", "main.rs", "mod.rs", "build.rs")
 _SECTION = re.compile(r"^\s*\[(\w[\w.-]*)\]", re.MULTILINE)

@@ -21,7 +21,7 @@ from codeinfo.languages.model import (
 )
 from codeinfo.languages.reading import marked_pub, without_underscore
 from codeinfo.languages.tree import Resolver, Tree, ancestors, joined, nearest
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 _ZIG_MODULE = re.compile(r'\baddModule\(\s*"([^"]+)"\s*,\s*\.\{[^}"]*root_source_file\s*=\s*b\.path\("([^"]+)"\)')
 _VARIABLE_PART = re.compile(r"^[\"']?(?:\$\{?[^/]*|\$\([^)]*\)|`[^`]*`)/")

@@ -18,7 +18,7 @@ from codeinfo.languages.model import (
 )
 from codeinfo.languages.reading import bases_behind_colon, dotted_import, not_private
 from codeinfo.languages.tree import Resolver, Tree, joined
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 _TARGET = re.compile(r'\.(?:\w+T|t)arget\(\s*name:\s*"([^"]+)",[^()]*?\bpath:\s*"([^"]+)"')
 _MANIFEST = "Package.swift"

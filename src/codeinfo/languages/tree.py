@@ -17,7 +17,7 @@ from codeinfo.languages.model import FileFacts as FileFacts
 from codeinfo.languages.model import Outcome as Outcome
 from codeinfo.languages.model import Target as Target
 from codeinfo.languages.model import family as family
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 Key = TypeVar("Key")
 

@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from codeinfo.config import Config
 from codeinfo.errors import NotFound
-from codeinfo.jsonable import dumps, written
+from codeinfo.jsonable import dumps, dumps_plain
 from codeinfo.kept import Kept
+from codeinfo.model import SearchResult
 from codeinfo.serve.dispatch import Call
 from codeinfo.shells.mcp_budget import fitted, most_chars
 from codeinfo.shells.mcp_tools import Tool
-from codeinfo.types import SearchResult
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
+
 
 Reply = dict[str, Any]
 Key = tuple[str, str, str]  # tool, project, arguments
@@ -52,7 +53,7 @@ class Asked(NamedTuple):
 def answered(tool: Tool, result: Any, values: Reply, project: str) -> Answered:
     whole = tool.shape(result, values)
     failed = isinstance(result, SearchResult) and result.quality.reranker_failed
-    return Answered(whole, written(whole), tuple(tool.files(result, project)), repeatable=not failed)
+    return Answered(whole, dumps_plain(whole), tuple(tool.files(result, project)), repeatable=not failed)
 
 
 class Recent:
@@ -128,7 +129,7 @@ class Hub:
         tokens = self._config.mcp.reply_tokens
         if asked.cursor or len(text) > most_chars(tokens):
             reply = fitted(reply, tokens, asked.cursor)
-            text = written(reply)
+            text = dumps_plain(reply)
         with self.engine() as engine:
             engine.savings.record(asked.tool.name, len(text), answer.files)
             new = asked.known is None and answer.repeatable
