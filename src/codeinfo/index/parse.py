@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from codeinfo.index.chunk import SECTIONED, ChunkSettings, Layers, Span, syntax_spans, text_spans, weighted_terms
+from codeinfo.index.chunk import ChunkSettings, Layers, Span, syntax_spans, text_spans, weighted_terms
 from codeinfo.index.references import pack_code, unpack_references
 from codeinfo.index.symbols import Symbol, imports_of, symbols_of
 from codeinfo.index.syntax import Source, parser, scan
-from codeinfo.languages import GRAMMARS
+from codeinfo.languages import GRAMMARS, named
 from codeinfo.model import Chunk, FileKind, ParsedFile, symbol_kind
 
 _MAX_BREADCRUMB = 200
@@ -35,7 +35,7 @@ def parse_packed(
     grammar = GRAMMARS.get(language) if syntax and len(text) <= settings.syntax_max_chars else None
     source = Source(text, grammar.hide(text) if grammar is not None and grammar.hide is not None else None)
     notes = _notes(source, settings)
-    if language in SECTIONED:
+    if named(language).markup is not None:
         from codeinfo.index.documents import section_parse
 
         return replace(section_parse(source, language, settings), notes=notes), b""
