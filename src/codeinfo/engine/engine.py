@@ -196,13 +196,13 @@ class Engine:
         return self._lasting.running(self.upkeep(path)) if self._lasting is not None else None
 
     def prepare(self, path: str | Path) -> None:
-        """Work out beforehand what searches of an index need, as it is now."""
-        from codeinfo.engine.preparing import prepare
+        """Load what searches of an index need, as it is now."""
+        from codeinfo.engine.search import warm_up
 
         keeper = self.upkeep(path)
         store = keeper.live_store()
-        for _ in prepare(keeper, store) if store is not None else ():
-            pass
+        if store is not None:
+            warm_up(keeper, store)
 
     def search(self, request: SearchRequest, progress: ProgressSink | None = None) -> SearchResult:
         keepers = list(dict.fromkeys(map(self.upkeep, request.paths)))  # a folder may be named twice

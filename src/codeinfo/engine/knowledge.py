@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from codeinfo.engine.hints import Hints, hints_version, read_hints
-from codeinfo.engine.history import History
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.memories import Memories
 from codeinfo.errors import NotFound
 from codeinfo.knowledge.context import enriched
+from codeinfo.knowledge.history import History
 from codeinfo.knowledge.memory import described
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import SearchRequest

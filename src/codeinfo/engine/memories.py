@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict
 
-from codeinfo.engine.history import History
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.knowledge import memory_file
+from codeinfo.knowledge.history import History
 from codeinfo.knowledge.memory import (
     Memory,
     described,

@@ -12,10 +12,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from codeinfo.engine.hints import Hints, write_hints
-from codeinfo.engine.history import History
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.index.queries import OwnPatterns
 from codeinfo.knowledge.detectors import BUILT_IN
+from codeinfo.knowledge.history import History
 from codeinfo.knowledge.matching import Matcher
 from codeinfo.knowledge.own_patterns import own_detectors
 from codeinfo.knowledge.patterns import Dated, FileUses, analyse, file_hint, pattern_key

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
-from codeinfo.engine.history import History
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.memories import Memories
 from codeinfo.engine.pattern_state import PatternState
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
+from codeinfo.knowledge.history import History
 from codeinfo.knowledge.review import Difference, against_the_grain, changed_symbols, difference, reviewers
 from codeinfo.languages import kind_of, language_of
 from codeinfo.operations.code import RefsRequest
