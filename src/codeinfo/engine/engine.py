@@ -12,7 +12,8 @@ from codeinfo.config import Config
 from codeinfo.engine.index_manager import Fresh, IndexManager, healed, is_complete
 from codeinfo.engine.models import Models
 from codeinfo.errors import Busy, IndexDamaged, NotFound, OutOfSpace, UsageError
-from codeinfo.index.spares import Spares
+from codeinfo.index.pool import Spares
+from codeinfo.model import SearchResult
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import (
     Cleared,
@@ -32,7 +33,6 @@ from codeinfo.operations.search import (
 )
 from codeinfo.sources.walk import resolved_root
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.types import SearchResult
 
 if TYPE_CHECKING:
     from codeinfo.engine.answers import AnswerOperations
