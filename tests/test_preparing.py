@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+
 import pytest
+
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.engine import search as engine_search
-from codeinfo.operations.search import IndexRequest
-from codeinfo.operations.search import SearchRequest
 from codeinfo.model import Hit
-
+from codeinfo.operations.search import IndexRequest, SearchRequest
 
 
 @pytest.fixture

@@ -8,21 +8,15 @@ import subprocess
 import time
 from pathlib import Path
 from typing import Any
+
 import pytest
-from secret_corpus import CONTAINERS
-from secret_corpus import KINDS
-from secret_corpus import SHAPES
-from secret_corpus import Case
-from secret_corpus import cases
-from secret_corpus import draw
-from secret_corpus import leaked
+from secret_corpus import CONTAINERS, KINDS, SHAPES, Case, cases, draw, leaked
+
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.documents import document_parse
 from codeinfo.knowledge.history import History
-from codeinfo.sources.read import decode
 from codeinfo.sources.masking import mask
-
-
+from codeinfo.sources.read import decode
 
 SEED = 20261115
 LEAST_MASKED = 0.99

@@ -4,49 +4,31 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+
 from msgspec import Struct
+
 from codeinfo.engine.index_manager import IndexManager
-from codeinfo.engine.maintenance import project_of
-from codeinfo.engine.maintenance import resolved
+from codeinfo.engine.maintenance import project_of, resolved
 from codeinfo.errors import NotFound
-from codeinfo.graph.calls import ReadBudget
-from codeinfo.graph.calls import call_graph
-from codeinfo.graph.calls import near_callers
+from codeinfo.graph.calls import ReadBudget, call_graph, near_callers
 from codeinfo.graph.code_index import CodeIndex
-from codeinfo.graph.model import Relations
-from codeinfo.graph.model import dumps
-from codeinfo.graph.model import loads
-from codeinfo.graph.model import relations
+from codeinfo.graph.model import Relations, dumps, loads, relations
 from codeinfo.graph.names import NameResolver
-from codeinfo.graph.reach import cycle_report
-from codeinfo.graph.reach import hotspots
-from codeinfo.graph.reach import impact_report
-from codeinfo.graph.reach import module_imports
-from codeinfo.graph.reach import unused_exports
-from codeinfo.graph.references import find_definitions
-from codeinfo.graph.references import find_references
-from codeinfo.graph.references import list_symbols
+from codeinfo.graph.reach import cycle_report, hotspots, impact_report, module_imports, unused_exports
+from codeinfo.graph.references import find_definitions, find_references, list_symbols
 from codeinfo.graph.resolve import refresh_graph
 from codeinfo.graph.survey import code_map
-from codeinfo.knowledge.context import MOST_LISTED
-from codeinfo.knowledge.context import FileContext
-from codeinfo.knowledge.context import file_context
+from codeinfo.knowledge.context import MOST_LISTED, FileContext, file_context
 from codeinfo.knowledge.history import History
+from codeinfo.model import FileKind, Hit
 from codeinfo.operations import code as requests
 from codeinfo.operations.base import Progress
 from codeinfo.ports import CodeFacts
-from codeinfo.store.sqlite import SqliteStore
-from codeinfo.store.sqlite import code_facts
-from codeinfo.store.sqlite import read_beside
-from codeinfo.store.sqlite import write_beside
-from codeinfo.model import FileKind
-from codeinfo.model import Hit
+from codeinfo.store.sqlite import SqliteStore, code_facts, read_beside, write_beside
 
 if TYPE_CHECKING:
     from codeinfo.engine.engine import Engine

@@ -6,49 +6,37 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
-from typing import NamedTuple
-from typing import TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
 from msgspec import Struct
 from msgspec.structs import replace
+
 from codeinfo.config import Config
 from codeinfo.errors import IndexDamaged
 from codeinfo.index.chunk import ChunkSettings
-from codeinfo.index.line import Changes
-from codeinfo.index.line import compare
-from codeinfo.knowledge.history import MOST_INDEXED
-from codeinfo.knowledge.history import History
+from codeinfo.index.line import Changes, compare
+from codeinfo.knowledge.history import MOST_INDEXED, History
+from codeinfo.model import Skip, SourceFile, Walk
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import IndexReport
 from codeinfo.ports import Embedder
-from codeinfo.search.commits import Commit
+from codeinfo.search.commits import Commit, index_commits
 from codeinfo.settings import IndexSettings
 from codeinfo.sources.git import GitFailed
-from codeinfo.sources.walk import WalkSettings
-from codeinfo.sources.walk import walk
-from codeinfo.sources.walk import walked_again
-from codeinfo.store.commits import load_commits
-from codeinfo.store.commits import save_commits
-from codeinfo.store.database import BuildDamaged
-from codeinfo.store.database import Replaced
-from codeinfo.store.database import translated
+from codeinfo.sources.walk import WalkSettings, walk, walked_again
+from codeinfo.store.commits import load_commits, save_commits
+from codeinfo.store.database import BuildDamaged, Replaced, translated
 from codeinfo.store.layout import IndexFolder
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.model import Skip
-from codeinfo.model import SourceFile
-from codeinfo.model import Walk
-from codeinfo.search.commits import index_commits
 
 if TYPE_CHECKING:
     from codeinfo.engine.watch import Events
     from codeinfo.index.line import Outcome
-    from codeinfo.index.pool import ParsePool
-    from codeinfo.index.pool import Spares
+    from codeinfo.index.pool import ParsePool, Spares
     from codeinfo.search.commits import CommitIndex
 
 

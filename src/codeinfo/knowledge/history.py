@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+
 from codeinfo.knowledge import memory
-from codeinfo.knowledge.trends import WINDOW_DAYS
-from codeinfo.knowledge.trends import BlameLine
-from codeinfo.knowledge.trends import last_changes
-from codeinfo.knowledge.trends import read_blame
+from codeinfo.knowledge.trends import WINDOW_DAYS, BlameLine, last_changes, read_blame
 from codeinfo.sources import git
-from codeinfo.search.commits import Commit
 from codeinfo.sources.masking import mask
-
-
 
 MOST_COMMITS = 20_000  # read at most: a history of a hundred commits a day still fits
 MOST_INDEXED = 10_000  # commits whose messages are searched: some years of a busy project
