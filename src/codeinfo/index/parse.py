@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from codeinfo.graph.uses import all_references, unpack
 from codeinfo.index import grammars
 from codeinfo.index.chunk import SECTIONED, ChunkSettings, Layers, Span, syntax_spans, text_spans, weighted_terms
 from codeinfo.index.imports import imports_of
 from codeinfo.index.macros import hide_macros
-from codeinfo.index.references import pack_code, unpack_references
+from codeinfo.index.references import pack_code
 from codeinfo.index.symbols import CALLABLE_KINDS, TYPE_KINDS, Symbol, symbols_of
 from codeinfo.index.syntax import Source, scan
 from codeinfo.model import Chunk, FileKind, ParsedFile
@@ -27,7 +28,7 @@ def parse_file(
 ) -> ParsedFile:
     """Everything a file has; without `syntax` it is cut as plain text."""
     parsed, references = parse_packed(path, text, language, kind, settings, syntax=syntax)
-    return replace(parsed, references=unpack_references(references))
+    return replace(parsed, references=tuple(all_references(unpack(references))))
 
 
 def parse_packed(
