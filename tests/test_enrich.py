@@ -10,7 +10,7 @@ from msgspec import Struct
 from team_tools import build_team, engine_of
 
 from codeinfo.engine.calling import Effort, near_callers
-from codeinfo.engine.knowledge import TRENDS_UNKNOWN
+from codeinfo.engine.project_knowledge import TRENDS_UNKNOWN
 from codeinfo.knowledge.context import context, file_context, path_role, role
 from codeinfo.operations.knowledge import PatternsRequest
 from codeinfo.operations.search import SearchRequest

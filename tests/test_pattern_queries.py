@@ -12,8 +12,8 @@ from team_tools import build_team, engine_of
 from codeinfo.errors import UsageError
 from codeinfo.index import queries
 from codeinfo.index.queries import OwnPatterns, query_lines
+from codeinfo.knowledge.detectors import project_detectors
 from codeinfo.knowledge.matching import Matcher
-from codeinfo.knowledge.own_patterns import own_detectors
 from codeinfo.operations.knowledge import PatternsRequest
 
 STORE_CALLS = """
@@ -83,12 +83,12 @@ def test_the_line_of_a_use_is_that_of_its_capture() -> None:
 )
 def test_a_wrong_query_is_refused_with_its_place(syntax: OwnPatterns, query: str, language: str, says: str) -> None:
     with pytest.raises(UsageError, match=says) as refused:
-        own_detectors([table(query, language)], syntax)
+        project_detectors([table(query, language)], syntax)
     assert refused.value.what.startswith("pattern 1 of .codeinfo.toml, query: ")
 
 
 def test_a_query_speaks_of_one_language(syntax: OwnPatterns) -> None:
-    matcher = Matcher(own_detectors([table("(call_expression) @use", "typescript")], syntax), syntax)
+    matcher = Matcher(project_detectors([table("(call_expression) @use", "typescript")], syntax), syntax)
     assert matcher.uses("run()\n", "typescript", "a.ts") == [(0, 1)]
     assert matcher.uses("run()\n", "javascript", "a.js") == []
     assert matcher.knows("typescript")
@@ -98,7 +98,7 @@ def test_a_query_speaks_of_one_language(syntax: OwnPatterns) -> None:
 def test_a_query_that_does_not_end_is_stopped(syntax: OwnPatterns, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queries, "FILE_SECONDS", 1.0)
     endless = '((identifier) @use (#match? @use "^(a+)+$"))'
-    matcher = Matcher(own_detectors([table(endless)], syntax), syntax)
+    matcher = Matcher(project_detectors([table(endless)], syntax), syntax)
     started = time.monotonic()
     assert matcher.uses("a" * 60 + "b = 1\n", "python", "a.py") == []
     assert time.monotonic() - started < 30
@@ -110,7 +110,7 @@ def test_a_query_that_does_not_end_is_stopped(syntax: OwnPatterns, monkeypatch: 
 
 def test_all_files_together_have_a_limit(syntax: OwnPatterns, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queries, "ALL_SECONDS", 0.0)
-    matcher = Matcher(own_detectors([table("(identifier) @use")], syntax), syntax)
+    matcher = Matcher(project_detectors([table("(identifier) @use")], syntax), syntax)
     matcher.begin()
     assert matcher.uses("a = 1\n", "python", "a.py") == []
     assert matcher.gave_up
@@ -128,7 +128,7 @@ def regex_table(regex: str, *paths: str) -> dict[str, object]:
     [(r"class \w+Repository", [1]), (r"(a|b)+\(", [2]), (r"([ab])\1", [2]), (r"x(?!y)", [3]), ("print", [3])],
 )
 def test_an_expression_finds_lines_of_code(syntax: OwnPatterns, expression: str, lines: list[int]) -> None:
-    matcher = Matcher(own_detectors([regex_table(expression)], syntax), syntax)
+    matcher = Matcher(project_detectors([regex_table(expression)], syntax), syntax)
     text = "class BookRepository:  # print\n    aabb(xy)\n    print(x, 'ee')\n    'print'\n"
     assert matcher.uses(text, "python", "a.py") == [(0, line) for line in lines]
 
@@ -136,7 +136,7 @@ def test_an_expression_finds_lines_of_code(syntax: OwnPatterns, expression: str,
 @pytest.mark.parametrize(("expression", "says"), [("(", "unterminated"), ("a" * 1001, "longer than 1000")])
 def test_a_wrong_expression_is_refused(syntax: OwnPatterns, expression: str, says: str) -> None:
     with pytest.raises(UsageError, match=f"^pattern 1 of .codeinfo.toml, regex: .*{says}"):
-        own_detectors([regex_table(expression)], syntax)
+        project_detectors([regex_table(expression)], syntax)
 
 
 @pytest.mark.parametrize("expression", ["(a+)+b", "a?" * 45 + "a" * 45 + "b", "(a|aa)+$"])
@@ -144,7 +144,7 @@ def test_an_expression_that_does_not_end_is_stopped(
     syntax: OwnPatterns, expression: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(queries, "FILE_SECONDS", 1.0)
-    matcher = Matcher(own_detectors([regex_table(expression)], syntax), syntax)
+    matcher = Matcher(project_detectors([regex_table(expression)], syntax), syntax)
     started = time.monotonic()
     assert matcher.uses("a" * 60 + "c = 1\n", "python", "a.py") == []
     assert time.monotonic() - started < 20
@@ -152,8 +152,8 @@ def test_an_expression_that_does_not_end_is_stopped(
 
 
 def test_paths_are_globs(syntax: OwnPatterns) -> None:
-    matcher = Matcher(own_detectors([regex_table("x", "shop/*", "deep/**")], syntax), syntax)
+    matcher = Matcher(project_detectors([regex_table("x", "shop/*", "deep/**")], syntax), syntax)
     for path, found in (("shop/a.py", True), ("shop/b/a.py", False), ("deep/b/c/a.py", True), ("a.py", False)):
         assert bool(matcher.uses("x = 1\n", "python", path)) is found, path
     with pytest.raises(UsageError, match=r"pattern 1 of \.codeinfo\.toml, paths: 65 globs are too many"):
-        own_detectors([regex_table("x", *["a/*"] * 65)], syntax)
+        project_detectors([regex_table("x", *["a/*"] * 65)], syntax)

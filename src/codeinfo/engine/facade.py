@@ -153,7 +153,7 @@ class Engine:
 
         with self._lock:
             if self._knowledge is None:
-                self._knowledge = KnowledgeOperations(self)
+                self._knowledge = KnowledgeOperations(self.upkeep, self._searchable_store, self.code)
             return self._knowledge
 
     @property
@@ -240,6 +240,9 @@ class Engine:
         from codeinfo.engine.vectors import projects
 
         return projects(self)
+
+    def _searchable_store(self, keeper: Upkeep, progress: ProgressSink | None) -> SqliteStore:
+        return self.searchable(keeper, progress=progress)[0]
 
     def searchable(
         self, keeper: Upkeep, *, refresh: bool = True, progress: ProgressSink | None = None

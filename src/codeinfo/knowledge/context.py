@@ -129,7 +129,7 @@ def _words(part: str) -> list[str]:
     return [word for token in identifiers(name) for word in split_identifier(token)]
 
 
-def enriched(
+def add_context(
     hits: Sequence[Hit],
     files: Mapping[str, FileContext],
     hints: Mapping[str, tuple[str, str]],

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from codeinfo.operations.knowledge import StyleRule
+from codeinfo.operations.knowledge import StyleReport, StyleRule
 from codeinfo.tokens import terms
 
 
@@ -182,8 +182,8 @@ def is_style_file(path: str) -> bool:
     return _TOOL_FILES.fullmatch(name) is not None or _DOCUMENT.fullmatch(name) is not None
 
 
-def style_rules(texts: Mapping[str, str], query: str = "") -> tuple[tuple[StyleRule, ...], int]:
-    """The rules in some files by path, shallow ones first, and how many there were before the cap."""
+def style_report(texts: Mapping[str, str], query: str = "") -> StyleReport:
+    """The rules in some files by path, shallow ones first; those with words of the query where there is one."""
     rules: list[StyleRule] = []
     for path in sorted(texts, key=lambda path: (path.count("/"), path)):
         name = path.rpartition("/")[2]
@@ -195,7 +195,9 @@ def style_rules(texts: Mapping[str, str], query: str = "") -> tuple[tuple[StyleR
     wanted = set(terms(query))
     if wanted:
         rules = [rule for rule in rules if wanted & set(terms(f"{rule.rule} {rule.origin}"))]
-    return tuple(rules[:MOST_RULES]), len(rules)
+    more = len(rules) - MOST_RULES
+    notes = (f"{more} more rules were left out: name what they should be about",) if more > 0 else ()
+    return StyleReport(tuple(rules[:MOST_RULES]), notes)
 
 
 def _tool_rules(tool: _Tool, path: str, text: str) -> Iterator[StyleRule]:
