@@ -24,11 +24,13 @@ from pathlib import Path
 from msgspec import Struct
 
 from codeinfo import Config, Engine
-from codeinfo.agent.evidence import estimated_tokens
+from codeinfo.answers.evidence import estimated_tokens
+from codeinfo.models.scripted import Reply, Request
 from codeinfo.operations.answers import Answer, AskRequest
-from codeinfo.providers.scripted import Reply, Request
-from codeinfo.providers.testserver import ScriptedServer
 from codeinfo.rank.words import STOP_WORDS
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+from model_server import ScriptedServer
 
 PER_TREE = (17, 17, 16)
 SETTINGS = {"llm.discover": "false"}

@@ -36,7 +36,7 @@ from codeinfo.engine.graphing import Graphs
 from codeinfo.graph.model import Graph
 from codeinfo.graph.reach import components
 from codeinfo.operations.code import RefsRequest
-from codeinfo.store.code import code_facts
+from codeinfo.store.sqlite import code_facts
 from codeinfo.types import Definition
 
 # Language of ctags → (project, kinds that count: what other code can name).

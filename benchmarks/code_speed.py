@@ -34,7 +34,7 @@ from codeinfo.index.uses import UsedNames
 from codeinfo.operations.code import CyclesRequest, RefsRequest
 from codeinfo.operations.knowledge import PatternsRequest
 from codeinfo.operations.search import SearchRequest
-from codeinfo.store.code import code_facts
+from codeinfo.store.sqlite import code_facts
 
 MIXED = ("vitest", "jackson-databind", "tokio", "aiohttp")  # 5,000 files in the languages that detectors speak
 QUERIES = ("open a connection", "parse header", "write result to file", "error handling", "load settings", "run tests")

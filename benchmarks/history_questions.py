@@ -32,13 +32,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 from trees import COLUMNS
 
-from codeinfo.evals.commits import Commit, is_code, read_commits, reason_to_leave_out
-from codeinfo.evals.from_git import spread
+from codeinfo.evals.from_git import Commit, is_code, read_commits, reason_to_leave_out, spread
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_file
 from codeinfo.index.symbols import CALLABLE_KINDS
+from codeinfo.languages import language_of
 from codeinfo.sources import git
-from codeinfo.sources.languages import language_of
 from codeinfo.types import FileKind
 
 LOOKED_AT = 3000  # commits, newest first

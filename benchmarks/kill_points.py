@@ -31,7 +31,7 @@ from typing import Any
 import apsw
 from msgspec import Struct
 
-import codeinfo.index.build  # both imported before the first fork, so that a kill hits the run and not its imports
+import codeinfo.index.line  # both imported before the first fork, so that a kill hits the run and not its imports
 import codeinfo.store.check
 from codeinfo.config import Config
 from codeinfo.engine import Engine
@@ -106,7 +106,7 @@ def killed_run(root: Path, cache: Path, flags: dict[str, Any], kill_at: int, log
     calls.install()
     log_commits(log)
     ready.send("ready")
-    codeinfo.index.build.BATCH_CHUNKS = codeinfo.index.build.EMBED_CHUNKS = BATCH_CHUNKS
+    codeinfo.index.line.BATCH_CHUNKS = codeinfo.index.line.EMBED_CHUNKS = BATCH_CHUNKS
     index(root, cache, flags)
     ready.send(calls.count)
 

@@ -91,8 +91,8 @@ def serve(project: Path) -> None:
     import uvicorn
 
     from codeinfo.config import Config
+    from codeinfo.serve.auth import TOKEN_HEADER, Access, hosts_for
     from codeinfo.shells.http import make_app
-    from codeinfo.shells.http_safety import TOKEN_HEADER, Access, hosts_for
 
     os.chdir(project)
     listener = socket.create_server(("127.0.0.1", 0))

@@ -36,10 +36,8 @@ from trees import commit_at, lay_out, lay_out_missing, read_pins
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.evals import datasets
-from codeinfo.evals.compare import METRIC, compare
 from codeinfo.evals.datasets import Dataset, Query
-from codeinfo.evals.gates import judge
-from codeinfo.evals.metrics import Answer, score, summarise
+from codeinfo.evals.metrics import METRIC, Answer, compare, judge, score, summarise
 from codeinfo.evals.report import aligned, formatted, scores_of
 from codeinfo.evals.run import read_results, run
 from codeinfo.operations.evaluation import Comparison, Score, Summary, Verdict

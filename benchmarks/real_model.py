@@ -21,11 +21,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from codeinfo.errors import ProviderError
+from codeinfo.models import make_llm
+from codeinfo.models.discover import look
+from codeinfo.models.endpoints import ChatEndpoint, Limits
+from codeinfo.models.structured import structured
 from codeinfo.ports import Llm, Message
-from codeinfo.providers import make_llm
-from codeinfo.providers.discover import look
-from codeinfo.providers.endpoints import ChatEndpoint, Limits
-from codeinfo.providers.structured import structured
 
 START_SECONDS = 120
 QUESTION = "What is a hash table? Answer in one sentence."

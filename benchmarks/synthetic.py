@@ -11,8 +11,8 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from codeinfo.providers.builtin.embedder import MODEL
-from codeinfo.providers.builtin.encoder import read_safetensors
+from codeinfo.models.builtin import MODEL
+from codeinfo.models.encoder import read_safetensors
 
 VOCABULARY = 6000
 COMPOUND = 0.5  # of the identifiers, made of two words

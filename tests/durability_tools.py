@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from codeinfo.config import Config
-from codeinfo.engine.upkeep import Upkeep
+from codeinfo.engine.index_manager import IndexManager
 from codeinfo.ports import Embedder
 from codeinfo.shells.cli import run
 from codeinfo.store.layout import IndexFolder
@@ -72,9 +72,9 @@ def digest(project: Path) -> str:
         store.close()
 
 
-def keeper(project: Path, embedder: Embedder | None, **flags: Any) -> Upkeep:
+def keeper(project: Path, embedder: Embedder | None, **flags: Any) -> IndexManager:
     settings = {key.replace("__", "."): value for key, value in flags.items()}
-    return Upkeep(project.resolve(), Config.load(settings, project), embedder)
+    return IndexManager(project.resolve(), Config.load(settings, project), embedder)
 
 
 def shown_texts_are_true(project: Path, hits: Sequence[dict[str, Any]]) -> bool:

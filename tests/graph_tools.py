@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from codeinfo.engine.graphing import facts_of, used_names
-from codeinfo.graph.facts import FileFacts, FileImports
+from codeinfo.graph.facts import FileImports
 from codeinfo.graph.resolve import Resolver
-from codeinfo.graph.tree import Tree
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_packed
+from codeinfo.languages.tree import FileFacts, Tree
 from codeinfo.ports import CodeFile
 from codeinfo.sources.rules import excluded_folder
 from codeinfo.types import FileKind

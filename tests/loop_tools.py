@@ -6,16 +6,14 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from codeinfo.agent.budget import Budget, Metered
-from codeinfo.agent.evidence import Item
-from codeinfo.agent.gate import Gate
-from codeinfo.agent.loop import Means, answer
-from codeinfo.agent.model import Model
-from codeinfo.agent.tools import ToolFunctions
+from codeinfo.answers.agents import ToolFunctions
+from codeinfo.answers.evidence import Gate, Item
+from codeinfo.answers.loop import Means, answer
+from codeinfo.answers.model import Budget, Metered, Model
 from codeinfo.errors import NotFound
-from codeinfo.providers.scripted import Reply, Request, ScriptedLlm
-from codeinfo.providers.structured import structured
-from codeinfo.providers.think import ThinkFilter
+from codeinfo.models.chat import ThinkFilter
+from codeinfo.models.scripted import Reply, Request, ScriptedLlm
+from codeinfo.models.structured import structured
 from codeinfo.rank.policy import PolicySettings
 from codeinfo.settings import AnswerSettings
 from codeinfo.types import Distance, Hit, Intent, Quality, SearchResult

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from codeinfo.agent.profiles import BUNDLED, list_agents, load_agent
+from codeinfo.answers.agents import BUNDLED, list_agents, load_agent
 from codeinfo.errors import NotFound, UsageError
 
 

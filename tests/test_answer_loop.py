@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from loop_tools import FIVE, World, hit, interrupt
 
-from codeinfo.agent.grade import BATCH
-from codeinfo.agent.loop import UNJUDGED, Research
-from codeinfo.providers.scripted import Reply, Request, ScriptedLlm
+from codeinfo.answers.loop import BATCH, UNJUDGED, Research
+from codeinfo.models.scripted import Reply, Request, ScriptedLlm
 
 # --- grading and rounds -------------------------------------------------------------------------------------------
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from loop_tools import FIVE, World, hit, interrupt
 
-from codeinfo.agent.evidence import Item, fence, shown
-from codeinfo.agent.loop import Research
-from codeinfo.agent.model import filled
-from codeinfo.agent.stats import stats_block, strip_stats
+from codeinfo.answers.evidence import Item, fence, shown
+from codeinfo.answers.loop import Research
+from codeinfo.answers.model import filled
+from codeinfo.answers.write import stats_block, strip_stats
 from codeinfo.errors import ProviderError
+from codeinfo.models.scripted import Reply, ScriptedLlm
 from codeinfo.operations.answers import AnswerUsage
 from codeinfo.ports import Message, ToolCall
-from codeinfo.providers.scripted import Reply, ScriptedLlm
 
 # --- tools --------------------------------------------------------------------------------------------------------
 

@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 from answer_tools import ACCOUNT, ANSWER, before_writing
+from model_server import ScriptedServer, Trouble, endless_tool_calls
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.errors import ProviderError, UsageError
+from codeinfo.models.scripted import Reply, Request
 from codeinfo.operations.answers import AgentRunRequest, Answer, AskRequest, ConversationRequest, ConversationsRequest
 from codeinfo.ports import ToolCall
-from codeinfo.providers.scripted import Reply, Request
-from codeinfo.providers.testserver import ScriptedServer, Trouble, endless_tool_calls
 
 CODE = (
     ACCOUNT
@@ -291,7 +291,7 @@ def test_chat_on_a_terminal_says_how_to_leave(tree: Path) -> None:
             shown += part
     os.close(leader)
     assert process.wait(20) == 0
-    assert shown.count(b"Ctrl-D ends the talk") == 2
+    assert shown.count(b"Ctrl-D ends the conversation") == 2
 
 
 def test_conversations_from_the_command_line(plain: Any, tree: Path) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from codeinfo.models.builtin import MODEL, BuiltinEmbedder
+from codeinfo.models.encoder import WordIds, read_safetensors
 from codeinfo.ports import Embedder
-from codeinfo.providers.builtin.embedder import MODEL, BuiltinEmbedder
-from codeinfo.providers.builtin.encoder import WordIds, read_safetensors
 
 CHUNKS = {
     "pool": "class ConnectionPool:\n    def acquire(self): return self._free.pop() if self._free else connect()",

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from codeinfo.agent.cite import CitationChecker
-from codeinfo.agent.evidence import Item
+from codeinfo.answers.cite import CitationChecker
+from codeinfo.answers.evidence import Item
 
 SESSION = """class Session:
     def close(self):

@@ -14,8 +14,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from codeinfo.agent.conversation import history_messages, title_of, to_markdown
-from codeinfo.agent.stats import stats_block
+from codeinfo.answers.conversation import history_messages, title_of, to_markdown
+from codeinfo.answers.write import stats_block
 from codeinfo.errors import Busy, IndexDamaged, IndexTooNew, NotFound, UsageError
 from codeinfo.operations.answers import AnswerUsage, Citation, ToolUse
 from codeinfo.store.conversations import UNFINISHED, ConversationStore

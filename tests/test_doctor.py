@@ -7,12 +7,12 @@ import time
 from pathlib import Path
 
 import pytest
+from model_server import EMBEDDING_MODEL, ScriptedServer, Trouble
 
 from codeinfo import Config
-from codeinfo.engine.doctor import examine
-from codeinfo.engine.parts import Parts
+from codeinfo.engine.maintenance import examine
+from codeinfo.engine.models import Models
 from codeinfo.operations.search import Check, DoctorReport
-from codeinfo.providers.testserver import EMBEDDING_MODEL, ScriptedServer, Trouble
 from codeinfo.shells.mcp_check import server_check, with_server_checked
 
 
@@ -24,7 +24,7 @@ def embedding_check(server: ScriptedServer, cache: Path, seconds: float) -> Chec
         "embedding.model": EMBEDDING_MODEL,
     }
     config = Config.load(flags)
-    (check,) = [one for one in examine(config, Parts(config), (), seconds).checks if one.name == "embedding"]
+    (check,) = [one for one in examine(config, Models(config), (), seconds).checks if one.name == "embedding"]
     return check
 
 

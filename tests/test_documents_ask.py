@@ -13,15 +13,15 @@ from answer_tools import before_writing
 from conftest import RunCli
 from document_tools import add
 from mcp_help import sdk_client
+from model_server import ScriptedServer
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.errors import NotFound
+from codeinfo.models.scripted import Reply, Request
 from codeinfo.operations.answers import Answer, ConversationRequest, ConversationsRequest
 from codeinfo.operations.documents import DocsAskRequest
 from codeinfo.ports import ToolCall
-from codeinfo.providers.scripted import Reply, Request
-from codeinfo.providers.testserver import ScriptedServer
 
 FOAM = "who keeps the key to the foam cabinet"
 NO_MODEL = {"llm.provider": "none", "llm.discover": "false"}

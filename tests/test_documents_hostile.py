@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from document_tools import FIXTURES, add, ask, engine
 
-from codeinfo.collections.manifest import read_manifest, safe_path
-from codeinfo.collections.package import pack, unpack
+from codeinfo.collections.fetch import pack, unpack
+from codeinfo.collections.model import read_manifest, safe_path
 from codeinfo.errors import UsageError
 from codeinfo.index import pool, protocol
 from codeinfo.index.chunk import ChunkSettings

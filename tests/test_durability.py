@@ -15,12 +15,12 @@ import pytest
 from conftest import REPOSITORY
 from durability_tools import STEADY, cli, digest, index_folder, keeper, live_build, make_project, scene
 
-import codeinfo.index.build as build_module
-from codeinfo.engine.searching import search_roots
-from codeinfo.engine.upkeep import OTHER_MODEL, Upkeep
+import codeinfo.index.line as build_module
+from codeinfo.engine.index_manager import OTHER_MODEL, IndexManager
+from codeinfo.engine.search import search_roots
 from codeinfo.errors import Busy, ProviderError
+from codeinfo.models.scripted import ScriptedEmbedder
 from codeinfo.operations.search import SearchRequest
-from codeinfo.providers.scripted import ScriptedEmbedder
 from codeinfo.store.sqlite import SqliteStore
 
 
@@ -46,13 +46,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return make_project(tmp_path / "project")
 
 
-def refreshed(project: Path, embedder: ScriptedEmbedder, **flags: Any) -> Upkeep:
+def refreshed(project: Path, embedder: ScriptedEmbedder, **flags: Any) -> IndexManager:
     one = keeper(project, embedder, **flags)
     one.refresh()
     return one
 
 
-def first_hit(one: Upkeep, store: SqliteStore | None = None) -> str:
+def first_hit(one: IndexManager, store: SqliteStore | None = None) -> str:
     opened = store or one.live_store()
     assert opened is not None
     return search_roots(SearchRequest(STEADY), [(one, opened, ())]).hits[0].path

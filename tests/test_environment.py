@@ -17,7 +17,7 @@ import pytest
 from durability_tools import make_project
 
 from codeinfo.errors import CodeInfoError, environment_error
-from codeinfo.shells.http_safety import kept_token
+from codeinfo.serve.auth import kept_token
 
 NO_USER = 54_321  # an id that no user has
 STARTS = "clone,clone3,fork,vfork"

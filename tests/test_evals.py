@@ -12,11 +12,9 @@ import pytest
 
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.evals import datasets, report, run
-from codeinfo.evals.chart import Point, chart
-from codeinfo.evals.compare import compare
 from codeinfo.evals.datasets import Dataset, Query, Target
-from codeinfo.evals.gates import judge, parse_gates
-from codeinfo.evals.metrics import Answer, Found, percentile, score, summarise
+from codeinfo.evals.metrics import Answer, Found, compare, judge, parse_gates, percentile, score, summarise
+from codeinfo.evals.report import Point, chart
 from codeinfo.operations.evaluation import Score
 
 SECOND = 1 / math.log2(3)  # what a hit at rank 2 is worth

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import RunCli
 
-from codeinfo.agent.follow_up import MOST_CARRIED, points_back, searched_for
+from codeinfo.answers.conversation import MOST_CARRIED, points_back, searched_for
 
 FILES = {
     "session.py": '''class Session:

@@ -12,10 +12,11 @@ import pytest
 
 from codeinfo import Config, Engine
 from codeinfo.engine import graphing
-from codeinfo.graph.facts import Edge, FileFacts
+from codeinfo.graph.facts import Edge
 from codeinfo.graph.model import Graph, dumps, loads
 from codeinfo.graph.rank import centrality
 from codeinfo.graph.reach import components, cycles, impact
+from codeinfo.languages.tree import FileFacts
 from codeinfo.operations.code import CyclesRequest, HotspotsRequest, ImpactRequest, ImportsRequest, MapRequest
 
 SOURCES = {

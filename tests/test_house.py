@@ -26,19 +26,19 @@ LEVELS = (
     ("frozen", "kept"),
     ("types", "errors"),
     ("operations", "jsonable", "private_files", "settings", "ports", "tokens", "globs"),
-    ("config",),
+    ("config", "languages"),
     ("rank", "graph", "knowledge", "sources"),
-    ("search", "index", "store", "providers", "collections"),
-    ("agent",),
+    ("search", "index", "store", "models", "collections"),
+    ("answers",),
     ("engine",),
-    ("evals",),
+    ("serve", "evals"),
     ("shells",),
     ("__init__", "__main__"),
 )
 ALSO = {("shells", "__init__")}  # the version is kept there
 
-# Only the engine puts stores and providers together with the rest.
-LOADED_BY = {"store": {"engine"}, "providers": {"engine"}}
+# Only the engine puts stores and models together with the rest.
+LOADED_BY = {"store": {"engine", "serve"}, "models": {"engine"}}
 
 HOMES = {
     "apsw": "store",
@@ -58,14 +58,14 @@ HOMES = {
     "markdown_it": "shells",
     "nh3": "shells",
     "pygments": "shells",
-    "openai": "providers",
+    "openai": "models",
     "Stemmer": "tokens",
     "mammoth": "sources",
     "openpyxl": "sources",
     "pptx": "sources",
     "pypdfium2": "sources",
-    "onnxruntime": "providers",
-    "tokenizers": "providers",
+    "onnxruntime": "models",
+    "tokenizers": "models",
 }
 
 

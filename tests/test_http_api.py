@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from model_server import ScriptedServer
 from starlette.testclient import TestClient
 from web_tools import ANSWER, client, index, make_project, script, token, wait_for
 
-from codeinfo.providers.testserver import ScriptedServer
 from codeinfo.store.ingest_queue import IngestStore
 
 TIMES = ("took_ms", "indexed_at", "generation", "bytes")
@@ -241,8 +241,8 @@ import sys, os, time
 from pathlib import Path
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.engine.ingest import Ingest
-ingest = Ingest(Engine(Config.load(), lasting=True))
+from codeinfo.serve.index_queue import IndexQueue
+ingest = IndexQueue(Engine(Config.load(), lasting=True))
 ingest.start()
 run = ingest.add(Path({str(large)!r}))
 while not ((told := ingest.run(run.id)).progress and told.progress.done > 20):

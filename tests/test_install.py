@@ -11,9 +11,8 @@ import pytest
 
 from codeinfo.config import Config, user_folders
 from codeinfo.operations.clients import InstallRequest, UninstallRequest
-from codeinfo.shells.install import jsonc
-from codeinfo.shells.install.clients import CLIENTS, Client, Places
-from codeinfo.shells.install.run import install, uninstall
+from codeinfo.shells import install_edit
+from codeinfo.shells.install import CLIENTS, Client, Places, install, uninstall
 
 COMMAND = "/opt/codeinfo/bin/codeinfo"
 
@@ -74,7 +73,7 @@ GOLDEN = """{
 
 @pytest.fixture(autouse=True)
 def program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codeinfo.shells.install.run._program", lambda: [COMMAND])
+    monkeypatch.setattr("codeinfo.shells.install._program", lambda: [COMMAND])
     monkeypatch.setattr("shutil.which", lambda name: None)
 
 
@@ -97,11 +96,11 @@ def servers(client: Client, text: str) -> dict[str, object]:
     if client.format == "toml":
         found: dict[str, object] = tomllib.loads(text)[client.key]
         return found
-    top = jsonc.read(text)
+    top = install_edit.read(text)
     assert top is not None
     section = top.member(client.key)
     assert section is not None
-    read: dict[str, object] = jsonc.value_of(text, section)
+    read: dict[str, object] = install_edit.value_of(text, section)
     return read
 
 

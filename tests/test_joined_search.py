@@ -11,7 +11,7 @@ import pytest
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.engine.searching import CHARS_PER_TOKEN
+from codeinfo.engine.search import CHARS_PER_TOKEN
 from codeinfo.operations.search import IndexRequest, SearchRequest
 from codeinfo.rank.joined import Part, joined
 from codeinfo.search import SearchOptions, search

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codeinfo.sources.languages import LANGUAGES, kind_of, language_of, language_of_text
+from codeinfo.languages import LANGUAGES, kind_of, language_of, language_of_text
 from codeinfo.types import FileKind
 
 GRAMMARS = (

@@ -22,12 +22,12 @@ from starlette.testclient import TestClient
 
 from codeinfo.config import Config
 from codeinfo.operations import operation, operation_names
+from codeinfo.serve.auth import Access
 from codeinfo.shells import cli
 from codeinfo.shells.http import make_app
 from codeinfo.shells.http_operations import NOT_SERVED
-from codeinfo.shells.http_safety import Access
 from codeinfo.shells.mcp import http_service
-from codeinfo.shells.mcp_tools import chosen_tools
+from codeinfo.shells.mcp_catalog import chosen_tools
 
 
 @contextmanager

@@ -185,8 +185,9 @@ def test_threads_share_one_refresh(tmp_path: Path) -> None:
 
 
 def test_an_idle_server_lets_go_and_takes_up_again(tmp_path: Path) -> None:
-    from codeinfo.shells.mcp_calls import Call, Hub
-    from codeinfo.shells.mcp_tools import chosen_tools
+    from codeinfo.serve.dispatch import Call
+    from codeinfo.shells.mcp_calls import Hub
+    from codeinfo.shells.mcp_catalog import chosen_tools
 
     (tmp_path / "a.py").write_text("def alpha():\n    return 0\n")
     hub = Hub(Config.load({"mcp.idle_s": 1}))
@@ -202,8 +203,9 @@ def test_an_idle_server_lets_go_and_takes_up_again(tmp_path: Path) -> None:
 
 
 def test_an_answer_is_remembered_while_the_project_stays_as_it_is(tmp_path: Path) -> None:
-    from codeinfo.shells.mcp_calls import Call, Hub
-    from codeinfo.shells.mcp_tools import chosen_tools
+    from codeinfo.serve.dispatch import Call
+    from codeinfo.shells.mcp_calls import Hub
+    from codeinfo.shells.mcp_catalog import chosen_tools
 
     (tmp_path / "a.py").write_text("def alpha():\n    return 'ä ✓'\n")
     hub = Hub(Config.load())
@@ -237,7 +239,7 @@ def test_the_oldest_answers_are_forgotten_first() -> None:
 def test_savings_are_counted_by_day_and_tool(tmp_path: Path) -> None:
     from datetime import UTC, datetime
 
-    from codeinfo.engine.savings import Savings
+    from codeinfo.engine.maintenance import Savings
     from codeinfo.operations.clients import SavingsRequest
 
     day = [datetime(2026, 3, 1, 12, tzinfo=UTC)]
@@ -264,8 +266,9 @@ def test_cancelling_hangs_up_on_a_silent_model(tmp_path: Path) -> None:
     import threading
 
     from codeinfo.operations.answers import ConversationsRequest
-    from codeinfo.shells.mcp_calls import Call, Hub
-    from codeinfo.shells.mcp_tools import chosen_tools
+    from codeinfo.serve.dispatch import Call
+    from codeinfo.shells.mcp_calls import Hub
+    from codeinfo.shells.mcp_catalog import chosen_tools
 
     (tmp_path / "a.py").write_text("def alpha():\n    return 0\n")
     silent = socket.create_server(("127.0.0.1", 0))

@@ -14,7 +14,7 @@ from mcp_help import Lines, lines, sdk_client
 
 from codeinfo.operations import operation, operation_names
 from codeinfo.shells.mcp_budget import fitted, size
-from codeinfo.shells.mcp_tools import SETS, chosen_tools
+from codeinfo.shells.mcp_catalog import SETS, chosen_tools
 
 CODE = '''"""Headers."""
 

@@ -9,20 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from model_server import CHAT_MODEL, EMBEDDING_MODEL, ScriptedServer, Trouble
 
 from codeinfo.errors import ProviderError, UsageError
+from codeinfo.models.chat import OpenAIChat, ThinkFilter, strip_think
+from codeinfo.models.discover import discover, list_models, look
+from codeinfo.models.endpoints import ChatEndpoint, Discovery, Key, Limits, key_from_environment, key_from_file, redact
+from codeinfo.models.http import Kind, parse_target
+from codeinfo.models.scripted import Reply
+from codeinfo.models.structured import json_objects, problems
 from codeinfo.ports import Message, ToolCall
-from codeinfo.providers.discover import discover, list_models, look
-from codeinfo.providers.endpoints import ChatEndpoint, Discovery, Limits
-from codeinfo.providers.faults import Kind
-from codeinfo.providers.keys import Key, key_from_environment, key_from_file, redact
-from codeinfo.providers.openai_chat import OpenAIChat
-from codeinfo.providers.schema import problems
-from codeinfo.providers.scripted import Reply
-from codeinfo.providers.structured import json_objects
-from codeinfo.providers.testserver import CHAT_MODEL, EMBEDDING_MODEL, ScriptedServer, Trouble
-from codeinfo.providers.think import ThinkFilter, strip_think
-from codeinfo.providers.wire import parse_target
 
 ASK = [Message("user", "hi")]
 QUICK = Limits(connect_seconds=1, read_seconds=1, total_seconds=2)

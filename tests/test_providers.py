@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from model_server import CHAT_MODEL, EMBEDDING_MODEL, ScriptedServer, Trouble, endless_tool_calls
 
 from codeinfo.errors import ProviderError
+from codeinfo.models import make_embedder, make_llm
+from codeinfo.models.chat import OpenAIChat
+from codeinfo.models.embeddings import known_prefixes
+from codeinfo.models.endpoints import ChatEndpoint, EmbeddingEndpoint, Limits
+from codeinfo.models.scripted import Reply
+from codeinfo.models.structured import structured
 from codeinfo.ports import Delta, Message
-from codeinfo.providers import make_embedder, make_llm
-from codeinfo.providers.endpoints import ChatEndpoint, EmbeddingEndpoint, Limits
-from codeinfo.providers.openai_chat import OpenAIChat
-from codeinfo.providers.openai_embeddings import known_prefixes
-from codeinfo.providers.scripted import Reply
-from codeinfo.providers.structured import structured
-from codeinfo.providers.testserver import CHAT_MODEL, EMBEDDING_MODEL, ScriptedServer, Trouble, endless_tool_calls
 
 ASK = [Message("user", "one two three four five six")]
 # Silence is cut short only where a test is about silence: a busy machine may be slow to answer.

@@ -15,8 +15,8 @@ import pytest
 
 from codeinfo.config import table
 from codeinfo.shells.cli import cli
-from codeinfo.shells.install.clients import CLIENTS
-from codeinfo.shells.mcp_tools import SETS, chosen_tools
+from codeinfo.shells.install import CLIENTS
+from codeinfo.shells.mcp_catalog import SETS, chosen_tools
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 README = (REPOSITORY / "README.md").read_text()

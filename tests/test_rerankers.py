@@ -9,14 +9,13 @@ import time
 from pathlib import Path
 
 import pytest
+from model_server import RERANK_MODEL, ScriptedServer, Trouble
 from rerank_tools import make_cross_encoder
 
 from codeinfo.errors import ProviderError, UsageError
-from codeinfo.providers import make_reranker
-from codeinfo.providers.endpoints import CrossEncoderFolder, Limits, RerankEndpoint
-from codeinfo.providers.keys import Key
-from codeinfo.providers.relevance import sigmoid
-from codeinfo.providers.testserver import RERANK_MODEL, ScriptedServer, Trouble
+from codeinfo.models import make_reranker
+from codeinfo.models.endpoints import CrossEncoderFolder, Key, Limits, RerankEndpoint
+from codeinfo.models.rerank import sigmoid
 
 QUICK = Limits(connect_seconds=1, read_seconds=1, total_seconds=1, retry_seconds=1, backoff_seconds=0.01)
 TEXTS = ["tides", "tides and harbours", "neither"]

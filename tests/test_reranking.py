@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 from conftest import RunCli
+from model_server import RERANK_MODEL, ScriptedServer, Trouble
 from rerank_tools import make_cross_encoder
 
 from codeinfo import Config, Engine, SearchRequest, SearchResult
-from codeinfo.engine.reranking import CLEAR, FEW
+from codeinfo.engine.search import CLEAR, FEW
+from codeinfo.models.rerank import sigmoid
 from codeinfo.operations.search import DoctorRequest
-from codeinfo.providers.relevance import sigmoid
-from codeinfo.providers.testserver import RERANK_MODEL, ScriptedServer, Trouble
 
 # Stop words mean nothing to the search and count for the scripted reranker, so that the two of them disagree.
 QUERY = "where are the settings of a harbour"

@@ -12,12 +12,12 @@ import pytest
 from conftest import RunCli
 from document_tools import add
 from mcp_help import sdk_client
+from model_server import RERANK_MODEL, ScriptedServer, Trouble
 from web_tools import client, index
 
 from codeinfo import Config, Engine
 from codeinfo.engine.document_search import NO_RERANKER
 from codeinfo.operations.documents import DocsSearchRequest, DocsSearchResponse, DocumentSearch
-from codeinfo.providers.testserver import RERANK_MODEL, ScriptedServer, Trouble
 
 # Words that mean nothing to the search and count for the scripted reranker.
 QUERY = "where are the tides of a harbour"

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.engine.searching import CHARS_PER_TOKEN
+from codeinfo.engine.search import CHARS_PER_TOKEN
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.globs import match_globs
 from codeinfo.operations.search import SearchRequest, SimilarRequest

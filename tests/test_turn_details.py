@@ -9,9 +9,7 @@ import apsw
 import pytest
 
 from codeinfo.operations.answers import AnswerUsage, Citation, GradedItem, Round, ToolUse, Turn
-from codeinfo.store.conversation_rows import MIGRATIONS
-from codeinfo.store.conversations import ConversationStore
-from codeinfo.store.turn_rows import MALFORMED, MOST_DETAIL_CHARS
+from codeinfo.store.conversations import MALFORMED, MIGRATIONS, MOST_DETAIL_CHARS, ConversationStore
 from codeinfo.types import Distance, Dropped
 
 ITEM = GradedItem("a.py", 1, 5, 0.9, Distance(0.4), "/r", "def a():\n    return 1")

@@ -7,7 +7,7 @@ import gc
 import pytest
 
 from codeinfo.engine.uncollected import uncollected
-from codeinfo.graph.typed import copied_name, field_type, written_type
+from codeinfo.graph.receivers import copied_name, field_type, written_type
 from codeinfo.ports import FileLines
 
 

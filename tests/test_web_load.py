@@ -28,8 +28,8 @@ from codeinfo.engine import Engine
 from codeinfo.operations.base import MAX_TEXT_CHARS
 from codeinfo.operations.code import MapRequest, RefsRequest
 from codeinfo.operations.search import SearchRequest
+from codeinfo.serve.auth import ONLY_ONCE
 from codeinfo.shells.http_connections import HEADER_SECONDS, MOST_CONNECTIONS, OWN_DESCRIPTORS, LoopWatch
-from codeinfo.shells.http_safety import ONLY_ONCE
 
 DESCRIPTORS = 320
 IDLE = 450

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import apsw
 import pytest
+from model_server import ScriptedServer, Trouble
 from msgspec import Struct
 from web_tools import SLOW, Address, commit, first_search, make_project, script, served
-
-from codeinfo.providers.testserver import ScriptedServer, Trouble
 
 CHROMIUM = Path("/usr/bin/chromium")
 if not CHROMIUM.exists():

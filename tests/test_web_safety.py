@@ -17,9 +17,17 @@ from web_tools import HOST, PORT, TOKEN, client, index, served, token
 
 from codeinfo.errors import UsageError
 from codeinfo.operations import operation, operation_names
-from codeinfo.shells.http_safety import CSP, MAX_BODY_BYTES, given_token, hosts_for, kept_token
-from codeinfo.shells.http_sessions import SESSION_SECONDS, Sessions, set_cookie
-from codeinfo.shells.http_text import code_lines, markdown_html
+from codeinfo.serve.auth import (
+    CSP,
+    MAX_BODY_BYTES,
+    SESSION_SECONDS,
+    Sessions,
+    given_token,
+    hosts_for,
+    kept_token,
+    set_cookie,
+)
+from codeinfo.shells.http_views import code_lines, markdown_html
 
 
 @pytest.fixture

@@ -11,10 +11,22 @@ from web_tools import client, index, make_project
 from codeinfo.operations.answers import Citation, GradedItem, Round, ToolUse, Turn
 from codeinfo.operations.code import CodeMap, MapArea, MapFile
 from codeinfo.operations.knowledge import PatternHistory
-from codeinfo.shells.http_charts import HEIGHT, WIDTH, ChartView, decay_chart, trend_chart
-from codeinfo.shells.http_html import _environment
-from codeinfo.shells.http_text import citation_link, markdown_html, sentence_html
-from codeinfo.shells.http_views import area_name, files_of, picture_of, shown_citations, turn_view
+from codeinfo.shells.http_pages import _environment
+from codeinfo.shells.http_views import (
+    HEIGHT,
+    WIDTH,
+    ChartView,
+    area_name,
+    citation_link,
+    decay_chart,
+    files_of,
+    markdown_html,
+    picture_of,
+    sentence_html,
+    shown_citations,
+    trend_chart,
+    turn_view,
+)
 from codeinfo.types import Distance
 
 

@@ -16,10 +16,9 @@ from answer_tools import ACCOUNT, ANSWER, before_writing
 from starlette.testclient import TestClient
 
 from codeinfo.config import Config
-from codeinfo.providers.scripted import Reply, Request
+from codeinfo.models.scripted import Reply, Request
+from codeinfo.serve.auth import Access, Sessions, hosts_for
 from codeinfo.shells.http import make_app
-from codeinfo.shells.http_safety import Access, hosts_for
-from codeinfo.shells.http_sessions import Sessions
 
 PORT = 5010
 SLOW = "slowly"

@@ -23,7 +23,7 @@ from tables import Table
 
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_packed
-from codeinfo.sources.languages import language_of_text
+from codeinfo.languages import language_of_text
 from codeinfo.tokens import terms, words
 from codeinfo.types import FileKind
 

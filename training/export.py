@@ -1,6 +1,6 @@
 """A trained table → the file that ships: safetensors with vocabulary, id and licence in one.
 
-python training/export.py TABLE.npz src/codeinfo/providers/builtin/model.safetensors --id NAME
+python training/export.py TABLE.npz src/codeinfo/models/model.safetensors --id NAME
 """
 
 from __future__ import annotations

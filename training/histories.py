@@ -33,7 +33,7 @@ from names import excluded
 from overlap import numbers, shares, tree_shingles
 from prepare import COPIED_RECORD, first_sentence
 
-from codeinfo.providers.builtin.encoder import WordIds, read_safetensors
+from codeinfo.models.encoder import WordIds, read_safetensors
 from codeinfo.tokens import identifiers
 
 HERE = Path(__file__).parent

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from codeinfo.providers.builtin.encoder import Encoder, read_safetensors
+from codeinfo.models.encoder import Encoder, read_safetensors
 
 Floats = NDArray[np.float32]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import fields
 
-from codeinfo.agent import grade, loop
+from codeinfo.answers import loop
 from codeinfo.errors import Busy, ProviderError, UsageError
 from codeinfo.operations.answers import Answer, Conversation, ConversationsRequest, Turn
 from codeinfo.settings import AnswerSettings
@@ -45,7 +45,7 @@ def test_fields_that_clients_read() -> None:
 
 
 def test_the_numbers_of_the_loop() -> None:
-    assert (loop.ENOUGH, loop.PROMISING, grade.UNGRADED_UP_TO) == (0.7, 0.3, 2)
+    assert (loop.ENOUGH, loop.PROMISING, loop.UNGRADED_UP_TO) == (0.7, 0.3, 2)
     assert AnswerSettings().rounds == 3
 
 

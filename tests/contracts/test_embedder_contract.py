@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager, contextmanager
 
 import numpy as np
 import pytest
+from model_server import EMBEDDING_MODEL, ScriptedServer
 
+from codeinfo.models import make_embedder
+from codeinfo.models.builtin import BuiltinEmbedder
+from codeinfo.models.endpoints import EmbeddingEndpoint, ScriptedModel
 from codeinfo.ports import Embedder
-from codeinfo.providers import make_embedder
-from codeinfo.providers.builtin.embedder import BuiltinEmbedder
-from codeinfo.providers.endpoints import EmbeddingEndpoint, ScriptedModel
-from codeinfo.providers.testserver import EMBEDDING_MODEL, ScriptedServer
 
 TEXTS = [
     "def parse_header(line): return line.split(':')",

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 import pytest
+from model_server import ScriptedServer
 
 from codeinfo.errors import ProviderError
+from codeinfo.models import make_llm
+from codeinfo.models.endpoints import ChatEndpoint, Limits
+from codeinfo.models.scripted import Reply, Script, ScriptedLlm
+from codeinfo.models.structured import structured
 from codeinfo.ports import Delta, Llm, Message, ToolCall, ToolSpec
-from codeinfo.providers import make_llm
-from codeinfo.providers.endpoints import ChatEndpoint, Limits
-from codeinfo.providers.scripted import Reply, Script, ScriptedLlm
-from codeinfo.providers.structured import structured
-from codeinfo.providers.testserver import ScriptedServer
 
 MakeLlm = Callable[[Script], AbstractContextManager[Llm]]
 ASK = [Message("system", "Be brief."), Message("user", "What is it?")]

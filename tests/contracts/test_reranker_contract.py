@@ -8,13 +8,13 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
+from model_server import RERANK_MODEL, ScriptedServer
 from rerank_tools import make_cross_encoder
 
+from codeinfo.models import make_reranker
+from codeinfo.models.endpoints import CrossEncoderFolder, RerankEndpoint
+from codeinfo.models.scripted import ScriptedReranker
 from codeinfo.ports import Reranker
-from codeinfo.providers import make_reranker
-from codeinfo.providers.endpoints import CrossEncoderFolder, RerankEndpoint
-from codeinfo.providers.scripted import ScriptedReranker
-from codeinfo.providers.testserver import RERANK_MODEL, ScriptedServer
 
 QUERY = "retry a failed request"
 TEXTS = [

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 from msgspec import Struct
 
 from codeinfo.errors import UsageError
 from codeinfo.globs import check_globs
+from codeinfo.types import Import
 
 _ARCHIVES = (".tar.gz", ".tgz")
 _WEB = ("https://", "http://")
@@ -106,3 +111,247 @@ def _stem(url: str) -> str:
     for ending in (*_ARCHIVES, ".git", ".json", ".md"):
         last = last.removesuffix(ending)
     return last or "documents"
+
+
+CONTEXT_FILE = "context.json"
+_MEND_FILE = "Mend the file or remove it"
+
+
+def read_user_list(text: str, where: str) -> list[Collection]:
+    entries = _object(text, where).get("collections", [])
+    try:
+        return [
+            Collection(
+                name=str(entry["name"]),
+                kind=Kind(entry["kind"]),
+                url=str(entry["url"]),
+                files=tuple(map(str, entry.get("files", ()))),
+                ref=str(entry.get("ref", "")),
+                globs=tuple(map(str, entry.get("globs", ()))),
+            )
+            for entry in entries
+        ]
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{where} has an entry that is no collection: {error}", next_step=_MEND_FILE) from error
+
+
+def write_user_list(collections: Iterable[Collection]) -> str:
+    entries = []
+    for item in collections:
+        entry: dict[str, Any] = {"id": item.id, "name": item.name, "kind": item.kind.value, "url": item.url}
+        more = {"files": list(item.files), "ref": item.ref, "globs": list(item.globs)}
+        entries.append(entry | {key: value for key, value in more.items() if value})
+    return json.dumps({"collections": entries}, indent=2, ensure_ascii=False) + "\n"
+
+
+def read_context(text: str, folder: str) -> tuple[list[Collection], list[str]]:
+    """The collections of a project, and why some that it names are not taken."""
+    where = os.path.join(folder, CONTEXT_FILE)
+    named = _object(text, where).get("collections", {})
+    if not isinstance(named, Mapping):
+        raise UsageError(f'"collections" in {where} is no object', next_step=_MEND_FILE)
+    found, notes = list[Collection](), list[str]()
+    for alias, entry in named.items():
+        url = entry.get("url") if isinstance(entry, Mapping) else None
+        if not isinstance(url, str) or not url:
+            raise UsageError(f"collection {alias!r} in {where} has no url", next_step=_MEND_FILE)
+        try:
+            collection = _in_project(str(alias), url, str(entry.get("ref", "")), folder)
+        except UsageError as error:
+            notes.append(f"{CONTEXT_FILE}: {alias} is not taken: {error.what}")
+        else:
+            found.append(collection)
+    return found, notes
+
+
+def _in_project(alias: str, url: str, ref: str, folder: str) -> Collection:
+    plain = url.removeprefix("pkg:").removeprefix("file:")
+    collection = collection_of([plain], name=alias, ref=ref, base=folder)
+    if not collection.remote:
+        if collection.kind is Kind.GIT:  # a repository may point to others outside, by links and alternates
+            raise UsageError(f"{url} is a repository of this machine: add it yourself with `codeinfo docs add`")
+        inside = os.path.realpath(collection.url)
+        if inside != os.path.realpath(folder) and not inside.startswith(os.path.realpath(folder) + os.sep):
+            raise UsageError(f"{url} lies outside of the project: add it yourself with `codeinfo docs add`")
+    return Collection(
+        collection.name, collection.kind, collection.url, collection.files, collection.ref, origin="project"
+    )
+
+
+def add_to_context(text: str, folder: str, alias: str, url: str, ref: str) -> str:
+    """The project's file with one more collection; whatever else it holds stays."""
+    content = _object(text or "{}", os.path.join(folder, CONTEXT_FILE))
+    named = dict(content.get("collections") or {})
+    named[alias] = {"url": url} | ({"ref": ref} if ref else {})
+    return json.dumps({**content, "collections": named}, indent=2, ensure_ascii=False) + "\n"
+
+
+def remove_from_context(text: str, folder: str, alias: str) -> str:
+    content = _object(text, os.path.join(folder, CONTEXT_FILE))
+    kept = {name: entry for name, entry in content["collections"].items() if name != alias}
+    return json.dumps({**content, "collections": kept}, indent=2, ensure_ascii=False) + "\n"
+
+
+def _object(text: str, where: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{where} is not valid JSON: {error}", next_step=_MEND_FILE) from error
+    if not isinstance(value, dict):
+        raise UsageError(f"{where} is no JSON object", next_step=_MEND_FILE)
+    return value
+
+
+MANIFEST = "manifest.json"
+MAX_FILES = 50_000
+_HASH = re.compile(r"(?:sha256:)?([0-9a-f]{64})", re.IGNORECASE)
+_MEND_MANIFEST = "Mend the manifest; docs/documents.md describes it"
+
+
+class PackageFile(Struct, frozen=True):
+    path: str
+    url: str = ""  # "" for a file of the package itself
+    sha256: str = ""  # "" where the manifest gives none
+
+
+class Manifest(Struct, frozen=True):
+    name: str
+    version: str
+    description: str = ""
+    base_url: str = ""
+    globs: tuple[str, ...] = ()
+    files: tuple[PackageFile, ...] = ()
+
+
+def read_manifest(text: str) -> Manifest:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"the manifest is not valid JSON: {error}", next_step=_MEND_MANIFEST) from error
+    if not isinstance(value, dict):
+        raise _bad("it is no JSON object")
+    name, version, sources = value.get("name"), value.get("version"), value.get("sources")
+    if not isinstance(name, str) or not name or not isinstance(version, str) or not version:
+        raise _bad("name and version must be texts")
+    if not isinstance(sources, dict) or ("glob" in sources) == ("files" in sources):
+        raise _bad('sources must have either "glob" or "files"')
+    base_url = _text(value, "baseUrl")
+    if base_url and urlsplit(base_url).scheme not in ("https", "http"):
+        raise _bad("baseUrl must be an address of the web")
+    return Manifest(
+        name=name,
+        version=version,
+        description=_text(value, "description"),
+        base_url=base_url,
+        globs=_globs(sources["glob"]) if "glob" in sources else (),
+        files=_package_files(sources["files"], base_url) if "files" in sources else (),
+    )
+
+
+def write_manifest(manifest: Manifest) -> str:
+    files = [{"path": file.path, "hash": f"sha256:{file.sha256}"} for file in manifest.files]
+    value: dict[str, Any] = {"name": manifest.name, "version": manifest.version}
+    if manifest.description:
+        value["description"] = manifest.description
+    return json.dumps(value | {"sources": {"files": files}}, indent=2, ensure_ascii=False) + "\n"
+
+
+def safe_path(path: str) -> str:
+    """The path, once it is certain that it stays below whatever it is joined to."""
+    parts = path.replace("\\", "/").split("/")
+    if not path or path.startswith(("/", "\\")) or ":" in parts[0] or ".." in parts or "\0" in path:
+        raise _bad(f"{path!r} leaves the package")
+    return "/".join(part for part in parts if part not in ("", "."))
+
+
+def _globs(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+        raise _bad('"glob" must be a list of texts')
+    check_globs(value, "the manifest is not valid")
+    return tuple(value)
+
+
+def _package_files(value: Any, base_url: str) -> tuple[PackageFile, ...]:
+    if not isinstance(value, list) or len(value) > MAX_FILES:
+        raise _bad(f'"files" must be a list of at most {MAX_FILES:,}')
+    files = [_package_file(entry, base_url) for entry in value]
+    if len({file.path for file in files}) != len(files):
+        raise _bad("a path is listed twice")
+    return tuple(files)
+
+
+def _package_file(entry: Any, base_url: str) -> PackageFile:
+    if isinstance(entry, str):
+        entry = {"path": entry}
+    if not isinstance(entry, dict):
+        raise _bad("a file must be a path or an object")
+    given = _text(entry, "hash")
+    digest = _HASH.fullmatch(given) if given else None
+    if given and digest is None:
+        raise _bad(f"{given!r} is no SHA-256")
+    sha256 = digest.group(1).lower() if digest else ""
+    url = _text(entry, "url")
+    if url:
+        full = urljoin(base_url, url)
+        parts = urlsplit(full)
+        if parts.scheme not in ("https", "http"):
+            raise _bad(f"{url!r} is no address of the web")
+        path = _text(entry, "path") or f"{parts.netloc}{parts.path}".rstrip("/").replace(":", "_")
+        return PackageFile(safe_path(path), full, sha256)
+    return PackageFile(safe_path(_text(entry, "path")), "", sha256)
+
+
+def _text(value: dict[str, Any], key: str) -> str:
+    found = value.get(key, "")
+    if not isinstance(found, str):
+        raise _bad(f"{key} must be a text")
+    return found
+
+
+def _bad(reason: str) -> UsageError:
+    return UsageError(f"the manifest is not valid: {reason}", next_step=_MEND_MANIFEST)
+
+
+_IMPLIED = ("", ".md", ".mdx", ".html", "/index.md", "/README.md", "/index.html")
+
+
+class LinkMap:
+    """Finds the document that a link means; `paths` are all documents of the collection."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._paths = frozenset(paths)
+        self._by_name: dict[str, list[str]] = {}
+        for path in sorted(self._paths):
+            self._by_name.setdefault(_name_key(path), []).append(path)
+
+    def target(self, source: str, link: Import) -> str | None:
+        """Relative to the document, then to the collection; a wiki link by its name wherever the page lies."""
+        if link.alias == "wiki":
+            found = self._by_name.get(_name_key(link.module + ".md"), [])
+            near = [path for path in found if posixpath.dirname(path) == posixpath.dirname(source)]
+            return next(iter(near or found), None)
+        written = link.module.strip()
+        folder = "" if written.startswith("/") else posixpath.dirname(source)
+        for base in dict.fromkeys((folder, "")):
+            plain = posixpath.normpath(posixpath.join(base, written.lstrip("/")))
+            for ending in _IMPLIED:
+                if plain + ending in self._paths:
+                    return plain + ending
+        return None
+
+
+def edges(links: Mapping[str, Iterable[Import]]) -> set[tuple[str, str]]:
+    """(from, to) for every link between two documents of the collection."""
+    known = LinkMap(links)
+    return {
+        (path, target)
+        for path, written in links.items()
+        for link in written
+        if (target := known.target(path, link)) is not None and target != path
+    }
+
+
+def _name_key(path: str) -> str:
+    name = path.rpartition("/")[2]
+    stem = name[: name.rfind(".")] if "." in name[1:] else name
+    return stem.lower().replace(" ", "-").replace("_", "-")

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from codeinfo.engine.facade import Engine
+from codeinfo.engine.engine import Engine
 
 __all__ = ["Engine"]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from codeinfo.engine.graphing import resolved_with
-from codeinfo.graph.facts import FileFacts
 from codeinfo.graph.model import Graph
 from codeinfo.graph.resolve import BY_NAME
-from codeinfo.graph.tree import family, is_config
+from codeinfo.languages.tree import FileFacts, family, is_config
 
 Visible = Callable[[FileFacts], Iterable[str]]  # the files whose names a file may use without an import
 

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 from codeinfo.engine.affected import Visible, affected
 from codeinfo.engine.judging import Rows, judged, spoken
 from codeinfo.engine.world import IndexWorld
-from codeinfo.graph.facts import FileFacts
 from codeinfo.graph.model import Graph
 from codeinfo.graph.usage import Verdict
 from codeinfo.index.grammars import GRAMMARS
 from codeinfo.index.uses import unpacked
+from codeinfo.languages.tree import FileFacts
 
 MIN_USES = 100  # fewer are judged while the question waits
 MOST_USES = 600_000  # in all names together: some seven megabytes, and a quarter of a minute of work

@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 from msgspec.structs import replace
 
-from codeinfo.agent.budget import Budget, Metered
-from codeinfo.agent.conversation import history_messages, title_of, to_markdown
-from codeinfo.agent.extract import extract
-from codeinfo.agent.follow_up import searched_for
-from codeinfo.agent.gate import Gate
-from codeinfo.agent.loop import Means, Progress, Research, answer
-from codeinfo.agent.model import Model
-from codeinfo.agent.profiles import ALL_TOOLS, BUNDLED, Profile, list_agents, load_agent
+from codeinfo.answers.agents import ALL_TOOLS, BUNDLED, Profile, list_agents, load_agent
+from codeinfo.answers.conversation import history_messages, searched_for, title_of, to_markdown
+from codeinfo.answers.evidence import Gate, extract
+from codeinfo.answers.loop import Means, Progress, Research, answer
+from codeinfo.answers.model import Budget, Metered, Model
 from codeinfo.engine.lookup import CodeLookup, Lookup
-from codeinfo.engine.models import Chosen, choose, list_providers, unavailable
+from codeinfo.engine.models import ChatModel, choose_chat_model, list_providers, unavailable
 from codeinfo.errors import CodeInfoError, ProviderError, UsageError
 from codeinfo.operations.answers import (
     AgentList,
@@ -49,7 +46,7 @@ from codeinfo.rank.policy import PolicySettings
 from codeinfo.store.conversations import ConversationStore
 
 if TYPE_CHECKING:
-    from codeinfo.engine.facade import Engine, ProgressSink
+    from codeinfo.engine.engine import Engine, ProgressSink
     from codeinfo.ports import Llm, Message
 
 Emit = Callable[[str], None]
@@ -100,7 +97,7 @@ class AnswerOperations:
             raise UsageError("the question is empty", next_step="Ask something")
         known = self._conversation_for(request.conversation, agent)
         try:
-            chosen = choose(
+            chosen = choose_chat_model(
                 self._config,
                 request.provider or (agent.provider if agent else ""),
                 request.model or (agent.model if agent else ""),
@@ -139,7 +136,7 @@ class AnswerOperations:
     ) -> Lookup:
         if isinstance(request, AskRequest):
             return CodeLookup(self._engine, request.paths, self._config.answers.items, progress, left_out)
-        from codeinfo.engine.document_lookup import DocumentLookup
+        from codeinfo.engine.lookup import DocumentLookup
 
         return DocumentLookup(self._engine, request, self._config.answers.items, progress)
 
@@ -147,7 +144,7 @@ class AnswerOperations:
         self,
         question: str,
         lookup: Lookup,
-        chosen: Chosen,
+        chosen: ChatModel,
         earlier: Sequence[Turn],
         agent: Profile | None,
         show: Emit,
@@ -172,8 +169,8 @@ class AnswerOperations:
         raise UsageError("chat talks to people", next_step="Programs use `codeinfo ask --json --conversation ID`")
 
     def _means(self, llm: Llm, lookup: Lookup, agent: Profile | None) -> Means:
-        from codeinfo.providers.structured import structured
-        from codeinfo.providers.think import ThinkFilter
+        from codeinfo.models.chat import ThinkFilter
+        from codeinfo.models.structured import structured
 
         settings = self._config.answers
         budget = Budget(settings.max_tokens, settings.timeout_s)
@@ -186,7 +183,7 @@ class AnswerOperations:
             allowed_tools=agent.tools if agent else ALL_TOOLS,
         )
 
-    def _extracted(self, question: str, lookup: Lookup, chosen: Chosen, history: Sequence[Message]) -> Answer:
+    def _extracted(self, question: str, lookup: Lookup, chosen: ChatModel, history: Sequence[Message]) -> Answer:
         budget = Budget(self._config.answers.max_tokens, self._config.answers.timeout_s)
         query = searched_for(question, [message.content for message in history if message.role == "user"])
         found = lookup.search(query)
@@ -223,7 +220,7 @@ class AnswerOperations:
         return known
 
     def _new_conversation(
-        self, request: AskRequest | DocsAskRequest, chosen: Chosen, model_id: str, source: str, agent: Profile | None
+        self, request: AskRequest | DocsAskRequest, chosen: ChatModel, model_id: str, source: str, agent: Profile | None
     ) -> str:
         paths = request.paths if isinstance(request, AskRequest) else (request.path,)
         return self.store.create(

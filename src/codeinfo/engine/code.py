@@ -15,7 +15,7 @@ from msgspec import Struct
 from codeinfo.engine import code_reports as reports
 from codeinfo.engine.calling import Surroundings, surroundings
 from codeinfo.engine.graphing import Graphs, Relations
-from codeinfo.engine.inspect import project_of, resolved
+from codeinfo.engine.maintenance import project_of, resolved
 from codeinfo.engine.reading_ahead import CommonNames, ReadingAhead
 from codeinfo.engine.uncollected import uncollected
 from codeinfo.engine.world import Contents, IndexWorld
@@ -25,12 +25,12 @@ from codeinfo.graph.resolve import Resolver
 from codeinfo.operations import code as requests
 from codeinfo.operations.base import Progress
 from codeinfo.ports import CodeFacts
-from codeinfo.store.code import code_facts
+from codeinfo.store.sqlite import code_facts
 from codeinfo.types import Hit
 
 if TYPE_CHECKING:
-    from codeinfo.engine.facade import Engine
-    from codeinfo.engine.upkeep import Upkeep
+    from codeinfo.engine.engine import Engine
+    from codeinfo.engine.index_manager import IndexManager
     from codeinfo.store.sqlite import SqliteStore
 
 FileRequest = requests.SymbolsRequest | requests.ImportsRequest | requests.ImpactRequest
@@ -114,7 +114,7 @@ class CodeOperations:
             inside = absolute.is_relative_to(opened.root)
             yield opened, absolute.relative_to(opened.root).as_posix() if inside else request.path
 
-    def relations(self, keeper: Upkeep, paths: Sequence[str]) -> dict[str, Relations]:
+    def relations(self, keeper: IndexManager, paths: Sequence[str]) -> dict[str, Relations]:
         """How files hang together with others, from the index as it is."""
         store = keeper.live_store() if paths else None
         return dict(self._graphs.relations(store, keeper.root, paths)) if store is not None else {}

@@ -1,21 +1,24 @@
-"""Operations on collections of documents, composed into the engine as `documents`."""
+"""Keeps one collection's index fresh: the same upkeep as for code, over documents and by content."""
 
 from __future__ import annotations
 
+import json
+import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from codeinfo.collections.model import Collection, Kind, collection_of
-from codeinfo.engine.collecting import CollectionUpkeep
-from codeinfo.engine.fetching import fetch
-from codeinfo.engine.shelf import Shelf
-from codeinfo.engine.upkeep import healed
+from codeinfo.collections.model import MANIFEST, Collection, Kind, Manifest, collection_of, read_manifest
+from codeinfo.config import Config
+from codeinfo.engine.collections import MAX_DOCUMENT_BYTES, CollectionList, fetch, fetched_tree
+from codeinfo.engine.index_manager import IndexManager, healed
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
+from codeinfo.globs import match_globs
+from codeinfo.index.line import Changes
 from codeinfo.operations.base import Progress
 from codeinfo.operations.documents import (
     CollectionInfo,
@@ -41,10 +44,161 @@ from codeinfo.operations.documents import (
     SyncReport,
     SyncResponse,
 )
-from codeinfo.types import Skip
+from codeinfo.ports import Embedder
+from codeinfo.sources.documents.formats import document_language, missing_library
+from codeinfo.sources.read import load
+from codeinfo.sources.walk import WalkSettings, check_root, walk
+from codeinfo.store.layout import IndexFolder
+from codeinfo.store.sqlite import SqliteStore
+from codeinfo.types import ManifestRow, Skip, SourceFile, Walk
 
 if TYPE_CHECKING:
-    from codeinfo.engine.facade import Engine
+    from codeinfo.engine.engine import Engine
+
+
+CONVERTERS_VERSION = 1  # raise when a converter gives other text: indexes are then built anew
+
+
+class CollectionManager(IndexManager):
+    """`thorough` compares contents, so that a change is found that left size and time as they were."""
+
+    documents = True
+
+    def __init__(self, collection: Collection, home: Path, config: Config, embedder: Embedder | None) -> None:
+        super().__init__(Path(collection.url), config, embedder)
+        self.collection = collection
+        self.home = home
+        self.folder = IndexFolder(config.paths.cache_dir / "documents", Path(collection.slug))
+        self.thorough = False
+
+    def recipe(self) -> str:
+        return json.dumps([CONVERTERS_VERSION, *json.loads(super().recipe())])
+
+    # --- what belongs to it ---
+
+    def walk(self) -> Walk:
+        self.root = self._place()
+        if self.collection.kind is Kind.FILES:
+            return _listed_files(self.root, self.collection.files)
+        walked = walk(self.root, WalkSettings(max_file_bytes=MAX_DOCUMENT_BYTES, documents=True))
+        if self.collection.kind is Kind.PACKAGE:
+            walked = _of_package(self.root, walked, {} if self.thorough else self._known())
+        return _chosen(walked, self.collection.globs, "glob", "the collection's patterns leave it out")
+
+    def _known(self) -> Mapping[str, ManifestRow]:
+        store = self.live_store()
+        return store.manifest() if store is not None else {}
+
+    def _place(self) -> Path:
+        if not self.collection.fetched:
+            return check_root(Path(self.collection.url))
+        tree = fetched_tree(self.home)
+        if tree is None:
+            raise NotFound(
+                f"{self.collection.name} was never fetched",
+                next_step=f"Run `codeinfo docs sync {self.collection.name}`",
+            )
+        return tree
+
+    # --- by content ---
+
+    def changes(self, store: SqliteStore, walked: Walk) -> Changes:
+        found = super().changes(store, walked)
+        if not self.thorough:
+            return found
+        doubtful = {file.path for file in (*found.added, *found.suspects)}
+        alike = [file for file in walked.files if file.path not in doubtful]
+        hashes = store.hashes([file.path for file in alike])
+        edited = [file for file in alike if self._sha256(file) != hashes[file.path]]
+        return Changes(found.added, (*found.suspects, *edited), found.removed, found.unchanged - len(edited))
+
+    def plan(self) -> SyncPlan:
+        """What a sync would do now."""
+        self.thorough = True
+        walked, changes = self.pending()
+        if changes is None:
+            return SyncPlan(added=tuple(file.path for file in walked.files))
+        manifest = self._known()
+        changed = tuple(f.path for f in changes.suspects if self._sha256(f) != manifest[f.path].sha256)
+        same = changes.unchanged + len(changes.suspects) - len(changed)
+        return SyncPlan(tuple(file.path for file in changes.added), changed, changes.removed, same)
+
+    def _sha256(self, file: SourceFile) -> str:
+        loaded = load(self.root, file)
+        return "" if isinstance(loaded, Skip) else loaded.sha256
+
+
+def _listed_files(root: Path, files: tuple[str, ...]) -> Walk:
+    found, skipped = list[SourceFile](), list[Skip]()
+    for full in files:
+        path = os.path.relpath(full, root).replace(os.sep, "/")
+        try:
+            status = os.lstat(full)
+        except OSError as error:
+            skipped.append(Skip(path, "missing", error.strerror or "", matters=True))
+            continue
+        command = missing_library(path)
+        if not document_language(path):
+            skipped.append(Skip(path, "not-a-document", "of no format that documents have", matters=True))
+        elif status.st_size > MAX_DOCUMENT_BYTES:
+            skipped.append(Skip(path, "too-large", f"{status.st_size:,} bytes", matters=True))
+        elif command:
+            skipped.append(Skip(path, "needs-library", f"to read it, install what is missing: {command}", matters=True))
+        else:
+            found.append(SourceFile(path, status.st_size, status.st_mtime_ns))
+    return Walk(tuple(found), tuple(skipped))
+
+
+def read_package(root: Path) -> Manifest:
+    try:
+        return read_manifest((root / MANIFEST).read_text("utf-8-sig"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise CodeInfoError(f"{root / MANIFEST} cannot be read: {error}") from error
+
+
+def _of_package(root: Path, walked: Walk, known: Mapping[str, ManifestRow]) -> Walk:
+    """What the manifest selects. A listed file whose content is not what its hash says is left out, and that is said;
+    `known` spares reading those that look as they did when they were indexed."""
+    manifest = read_package(root)
+    if manifest.globs:
+        return _chosen(walked, manifest.globs, "manifest", "the package's manifest does not select it")
+    listed = {file.path: file for file in manifest.files}
+    files, skipped = list[SourceFile](), list[Skip](walked.skipped)
+    for file in walked.files:
+        if file.path not in listed:
+            skipped.append(Skip(file.path, "manifest", "the package's manifest does not list it"))
+        elif wrong := _wrong_hash(root, file, listed[file.path].sha256, known.get(file.path)):
+            skipped.append(Skip(file.path, "hash-mismatch", wrong, matters=True))
+        else:
+            files.append(file)
+    present = {file.path for file in walked.files} | {skip.path for skip in walked.skipped}
+    for path, wanted in listed.items():
+        if path not in present:
+            where = "a folder's package holds no addresses: add the manifest's own" if wanted.url else "not there"
+            skipped.append(Skip(path, "missing", f"the manifest lists it; {where}", matters=True))
+    return Walk(tuple(files), tuple(skipped))
+
+
+def _wrong_hash(root: Path, file: SourceFile, wanted: str, known: ManifestRow | None) -> str:
+    if not wanted:
+        return ""
+    if known is not None and (known.size, known.mtime_ns, known.sha256) == (file.size, file.mtime_ns, wanted):
+        return ""
+    loaded = load(root, file)
+    if isinstance(loaded, Skip):
+        return loaded.detail
+    found = loaded.sha256
+    return "" if found == wanted else f"its content has {found[:12]}…, the manifest says {wanted[:12]}…"
+
+
+def _chosen(walked: Walk, globs: tuple[str, ...], rule: str, reason: str) -> Walk:
+    if not globs:
+        return walked
+    fitting = match_globs([file.path for file in walked.files], globs)
+    kept = tuple(file for file, fits in zip(walked.files, fitting, strict=True) if fits)
+    left = (Skip(file.path, rule, reason) for file, fits in zip(walked.files, fitting, strict=True) if not fits)
+    return Walk(kept, (*walked.skipped, *left))
+
 
 ProgressSink = Callable[[Progress], None]
 
@@ -54,9 +208,9 @@ class DocumentOperations:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self.shelf = Shelf(engine.config.paths.data_dir)
+        self.shelf = CollectionList(engine.config.paths.data_dir)
         self._lock = threading.RLock()
-        self._keepers: dict[str, CollectionUpkeep] = {}
+        self._keepers: dict[str, CollectionManager] = {}
 
     def close(self) -> None:
         with self._lock:
@@ -64,7 +218,7 @@ class DocumentOperations:
                 keeper.close()
             self._keepers.clear()
 
-    def keeper(self, collection: Collection) -> CollectionUpkeep:
+    def keeper(self, collection: Collection) -> CollectionManager:
         """The keeper of one collection's index, made once."""
         with self._lock:
             known = self._keepers.get(collection.slug)
@@ -74,7 +228,7 @@ class DocumentOperations:
                 home = self.shelf.folder / collection.slug
                 # Its own place decides about settings, not the project one happens to be in: one recipe, one index.
                 config = self._engine.config.for_root(home if collection.fetched else Path(collection.url))
-                known = CollectionUpkeep(collection, home, config, self._engine.embedder())
+                known = CollectionManager(collection, home, config, self._engine.embedder())
                 self._keepers[collection.slug] = known
             return known
 
@@ -175,7 +329,7 @@ class DocumentOperations:
     def _remove(self, collection: Collection, project: Path) -> RemovedCollection:
         import shutil
 
-        from codeinfo.engine.inspect import bytes_under
+        from codeinfo.engine.maintenance import bytes_under
 
         keeper = self.keeper(collection)
         size = sum(bytes_under(folder) for folder in (keeper.folder.path, keeper.home) if folder.exists())
@@ -190,7 +344,7 @@ class DocumentOperations:
 
     def pack(self, request: DocsPackRequest) -> DocsPackResponse:
         """A folder's documents as one file that anyone can add, with hashes of all of them."""
-        from codeinfo.engine.packing import pack_folder
+        from codeinfo.engine.collections import pack_folder
 
         source = collection_of([request.source], globs=request.globs)
         if source.kind not in (Kind.FOLDER, Kind.PACKAGE) or source.fetched:
@@ -210,27 +364,27 @@ class DocumentOperations:
         )
         return replace(response, notes=(*notes, *response.notes))
 
-    def chosen(self, project: str, names: tuple[str, ...]) -> tuple[tuple[CollectionUpkeep, ...], tuple[str, ...]]:
+    def chosen(self, project: str, names: tuple[str, ...]) -> tuple[tuple[CollectionManager, ...], tuple[str, ...]]:
         """The collections of these names, all unless named, and what must be said about their list."""
         found, notes = self.shelf.named(Path(project), names)
         return tuple(self.keeper(item) for item in found), tuple(notes)
 
     def outline(self, request: DocsOutlineRequest) -> DocsOutlineResponse:
-        from codeinfo.engine.document_reading import outline
+        from codeinfo.engine.document_search import outline
 
         return outline(*self._opened(request.path, request.collection), request)
 
     def section(self, request: DocsSectionRequest) -> DocsSectionResponse:
-        from codeinfo.engine.document_reading import section
+        from codeinfo.engine.document_search import section
 
         return section(*self._opened(request.path, request.collection), request)
 
     def related(self, request: DocsRelatedRequest) -> DocsRelatedResponse:
-        from codeinfo.engine.document_reading import related
+        from codeinfo.engine.document_search import related
 
         return related(*self._opened(request.path, request.collection), request)
 
-    def _opened(self, project: str, name: str) -> tuple[CollectionUpkeep, tuple[str, ...]]:
+    def _opened(self, project: str, name: str) -> tuple[CollectionManager, tuple[str, ...]]:
         """A collection brought up to date, and what must be said about it."""
         (collection,), _ = self.shelf.named(Path(project), (name,))
         keeper = self.keeper(collection)

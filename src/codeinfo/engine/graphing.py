@@ -16,16 +16,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from codeinfo.engine.uncollected import uncollected
-from codeinfo.graph.facts import FileFacts, FileImports, Links
-from codeinfo.graph.languages import golang
+from codeinfo.graph.facts import FileImports, Links
 from codeinfo.graph.model import Graph, dumps, loads
 from codeinfo.graph.resolve import BY_NAME, Resolver
-from codeinfo.graph.tree import MOST_ABOVE, Tree, family, is_config
 from codeinfo.index.uses import UsedNames, dotted_names, unpacked
+from codeinfo.languages import go
+from codeinfo.languages.tree import MOST_ABOVE, FileFacts, Tree, family, is_config
 from codeinfo.ports import CodeFacts, CodeFile
 from codeinfo.sources.rules import excluded_folder
-from codeinfo.store.code import code_facts, read_beside, write_beside
-from codeinfo.store.sqlite import SqliteStore
+from codeinfo.store.sqlite import SqliteStore, code_facts, read_beside, write_beside
 from codeinfo.types import Definition, Import
 
 CACHE_NAME = "graph.json"
@@ -134,8 +133,8 @@ def _offer_the_same(before: Mapping[str, FileFacts], now: Mapping[str, FileFacts
 
 def _tree(files: Mapping[str, FileFacts], root: Path) -> Tree:
     configs = {path: _config(root, path) for path in files if is_config(path)}
-    if golang.MANIFEST not in configs and any(file.language == "go" for file in files.values()):
-        configs[golang.MANIFEST] = _go_module_above(root)
+    if go.MANIFEST not in configs and any(file.language == "go" for file in files.values()):
+        configs[go.MANIFEST] = _go_module_above(root)
     scripts = any(resolved_with(file.language) == "ecmascript" for file in files.values())
     above = configs_above(root) if scripts else {}
     return Tree(files.values(), configs, str(root), above, lambda path: excluded_folder(path) is not None)
@@ -161,7 +160,7 @@ def _around(root: Path) -> list[Path]:
 def _go_module_above(root: Path) -> str:
     """A manifest as the root would have it if it were a module of its own, where it is a part of one."""
     for folder in _around(root):
-        if name := golang.module_name(_config(folder, golang.MANIFEST)):
+        if name := go.module_name(_config(folder, go.MANIFEST)):
             return f"module {name}/{root.relative_to(folder).as_posix()}"
     return ""
 
@@ -264,7 +263,7 @@ def used_names(file: FileImports, packed: bytes) -> Mapping[str, int]:
     """The names that tell which files are needed: in Elixir those of modules, which are written in full."""
     if file.facts.language == "elixir":
         return dotted_names(unpacked(packed))
-    packages = {golang.local_name(written) for written in file.imports} if file.facts.language == "go" else ()
+    packages = {go.local_name(written) for written in file.imports} if file.facts.language == "go" else ()
     return UsedNames(packed, {written.line for written in file.imports}, packages)
 
 

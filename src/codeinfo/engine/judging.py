@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codeinfo.engine.world import IndexWorld
-from codeinfo.graph.facts import FileFacts
 from codeinfo.graph.scopes import SymbolId
-from codeinfo.graph.tree import family
 from codeinfo.graph.unit import Unit
 from codeinfo.graph.usage import Verdict
 from codeinfo.index.uses import references_to
+from codeinfo.languages.tree import FileFacts, family
 from codeinfo.types import Reference
 
 Column = NDArray[np.int32]

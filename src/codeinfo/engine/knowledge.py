@@ -12,9 +12,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from codeinfo.engine.code import CodeOperations
+from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.project_knowledge import ProjectKnowledge
 from codeinfo.engine.review import review_change
-from codeinfo.engine.upkeep import Upkeep
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.knowledge.card import Evidence, decide
 from codeinfo.knowledge.context import add_context
@@ -50,8 +50,8 @@ class KnowledgeOperations:
 
     def __init__(
         self,
-        open_index: Callable[[str | Path], Upkeep],
-        refresh: Callable[[Upkeep, ProgressSink | None], SqliteStore],
+        open_index: Callable[[str | Path], IndexManager],
+        refresh: Callable[[IndexManager, ProgressSink | None], SqliteStore],
         code: CodeOperations,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -241,7 +241,7 @@ def _key(hit: Hit) -> tuple[str, str, int]:
     return hit.root, hit.path, hit.chunk_id
 
 
-def _changed_since_index(index: Upkeep, store: SqliteStore) -> int:
+def _changed_since_index(index: IndexManager, store: SqliteStore) -> int:
     """Files that are not as the index has them. A time that differs is only a hint: the content decides."""
     _, changes = index.pending()
     if not changes:

@@ -8,7 +8,7 @@ import threading
 import time
 from contextlib import closing
 
-from codeinfo.engine.upkeep import Fresh, ProgressSink, Since, Upkeep
+from codeinfo.engine.index_manager import Fresh, IndexManager, ProgressSink, Since
 from codeinfo.engine.watch import Watch
 from codeinfo.errors import Busy
 from codeinfo.operations.base import Progress
@@ -31,7 +31,7 @@ class Lasting:
         self._roots: dict[int, _Root] = {}
 
     def refresh(
-        self, keeper: Upkeep, progress: ProgressSink | None, *, full: bool = False, wait: bool = False
+        self, keeper: IndexManager, progress: ProgressSink | None, *, full: bool = False, wait: bool = False
     ) -> Fresh | None:
         """What a refresh did, or None where nothing changed since the last. With `wait` it is done in any case and to
         its end; without, Busy tells that it goes on behind the caller's back."""
@@ -51,7 +51,7 @@ class Lasting:
                 return job.outcome()
             # It looked at the files before this call did, or another call has stopped it: once more.
 
-    def mark(self, keeper: Upkeep) -> object | None:
+    def mark(self, keeper: IndexManager) -> object | None:
         """The same object as long as nothing has changed below the root; None where that cannot be told."""
         root = self._root(keeper)
         with root.lock:
@@ -59,7 +59,7 @@ class Lasting:
             settled = job is not None and job.done.is_set() and job.succeeded
             return job if settled and root.watch.is_clean() else None
 
-    def running(self, keeper: Upkeep) -> Progress | None:
+    def running(self, keeper: IndexManager) -> Progress | None:
         """How far the refresh is that goes on now."""
         job = self._root(keeper).job
         return None if job is None or job.done.is_set() else job.latest
@@ -75,7 +75,7 @@ class Lasting:
         for root in roots:
             root.watch.close()
 
-    def _root(self, keeper: Upkeep) -> _Root:
+    def _root(self, keeper: IndexManager) -> _Root:
         with self._lock:
             return self._roots.setdefault(id(keeper), _Root(keeper))
 
@@ -100,7 +100,7 @@ class Lasting:
 
 
 class _Root:
-    def __init__(self, keeper: Upkeep) -> None:
+    def __init__(self, keeper: IndexManager) -> None:
         self.keeper = keeper  # also keeps its identity from being given to another
         self.lock = threading.Lock()
         self.watch = Watch(keeper.root)
@@ -111,7 +111,7 @@ class _Job:
     """One refresh in a thread of its own, for all who wait for it. After one that looked at everything it looks at what
     has changed since, where that is known."""
 
-    def __init__(self, keeper: Upkeep, watch: Watch, full: bool, before: _Job | None) -> None:
+    def __init__(self, keeper: IndexManager, watch: Watch, full: bool, before: _Job | None) -> None:
         self.keeper = keeper
         self.full = full
         self.before = before._fresh.seen if before is not None and before._fresh is not None else None

@@ -1,29 +1,121 @@
-"""Which chat model answers: the configured endpoint, or one that is found on this machine, or none."""
+"""Providers, made once from the configuration, when something first needs them."""
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from codeinfo.errors import NotFound, ProviderError
+from codeinfo.config import Config
+from codeinfo.errors import NotFound, ProviderError, UsageError
 from codeinfo.operations.answers import Provider, ProviderList
 
 if TYPE_CHECKING:
-    from codeinfo.config import Config
-    from codeinfo.ports import Llm
-    from codeinfo.providers.discover import Server
-    from codeinfo.providers.endpoints import Limits
-    from codeinfo.providers.keys import Key
+    from codeinfo.models.discover import Server
+    from codeinfo.models.endpoints import CrossEncoderFolder, Key, Limits, RerankEndpoint
+    from codeinfo.ports import Embedder, Llm, Reranker
+
+
+class Models:
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._lock = threading.Lock()
+        self._embedder: Embedder | None = None
+        self._reranker: Reranker | None = None
+
+    def close(self) -> None:
+        with self._lock:
+            reranker, self._reranker = self._reranker, None
+        if reranker is not None:
+            reranker.close()
+
+    def reranker(self) -> Reranker:
+        """The configured reranker; only for those who know that there is one."""
+        with self._lock:
+            if self._reranker is None:
+                from codeinfo.models import make_reranker
+
+                self._reranker = make_reranker(self._reranker_settings())
+            return self._reranker
+
+    def embedder(self) -> Embedder | None:
+        """The configured embedder, or None where the user chose keyword search only."""
+        with self._lock:
+            if self._embedder is None and self._config.embedding.provider != "none":
+                self._embedder = self._make_embedder()
+            return self._embedder
+
+    def impatient_embedder(self, seconds: float) -> Embedder | None:
+        """The same for one look: an endpoint is asked once and given up after `seconds`."""
+        if self._config.embedding.provider != "openai":
+            return self.embedder()
+        from codeinfo.models.endpoints import Limits
+
+        return self._make_embedder(Limits(seconds, seconds, seconds, attempts=1))
+
+    def _make_embedder(self, limits: Limits | None = None) -> Embedder:
+        settings = self._config.embedding
+        if settings.provider == "builtin":
+            from codeinfo.models.builtin import BuiltinEmbedder
+
+            return BuiltinEmbedder()
+        from codeinfo.models import make_embedder
+        from codeinfo.models.endpoints import EmbeddingEndpoint, Key, Limits, ScriptedModel
+
+        if settings.provider == "scripted":
+            return make_embedder(ScriptedModel(settings.dimension or 256))
+        if not settings.model:
+            raise UsageError(
+                "no embedding model is named",
+                next_step="Set embedding.model (CODEINFO_EMBEDDING_MODEL) to one it serves",
+            )
+        secret = self._config.secret(settings.api_key_env)
+        return make_embedder(
+            EmbeddingEndpoint(
+                base_url=settings.base_url,
+                model=settings.model,
+                key=Key(secret, settings.api_key_env) if secret else None,
+                dimension=settings.dimension,
+                batch_count=settings.batch,
+                limits=limits or Limits(read_seconds=settings.timeout_s),
+            )
+        )
+
+    def _reranker_settings(self) -> RerankEndpoint | CrossEncoderFolder:
+        from codeinfo.models.endpoints import CrossEncoderFolder, Limits, RerankEndpoint, key_from_environment
+
+        settings = self._config.rerank
+        seconds = settings.timeout_ms / 1000
+        if settings.provider == "local":
+            if not settings.model_path:
+                raise UsageError(
+                    "no folder of a reranking model is named",
+                    next_step="Set rerank.model_path (CODEINFO_RERANK_MODEL_PATH) to one",
+                )
+            return CrossEncoderFolder(Path(settings.model_path).expanduser(), seconds)
+        if not settings.base_url:
+            raise UsageError(
+                "no reranking endpoint is named",
+                next_step="Set rerank.base_url (CODEINFO_RERANK_BASE_URL) to its address",
+            )
+        name = settings.api_key_env
+        return RerankEndpoint(
+            base_url=settings.base_url,
+            model=settings.model,
+            key=key_from_environment(name, {name: self._config.secret(name)}) if name else None,
+            limits=Limits(seconds, seconds, seconds, retry_seconds=seconds, backoff_seconds=seconds / 10),
+        )
+
 
 CONFIGURED = "configured"
 NONE = "none"
 NOBODY = "no chat model is set up and none was found on this machine, so the best passages are quoted instead"
 
 
-class Chosen(Struct, frozen=True):
+class ChatModel(Struct, frozen=True):
     """`llm` is None where no model is to be asked; `note` says why, unless that was the wish."""
 
     provider: str
@@ -31,16 +123,18 @@ class Chosen(Struct, frozen=True):
     note: str = ""
 
 
-def choose(config: Config, provider: str, model: str, seconds: float) -> Chosen:
+def choose_chat_model(config: Config, provider: str, model: str, seconds: float) -> ChatModel:
     """`provider` and `model` are the caller's wishes and may be empty; `seconds` bounds one request."""
     if provider == NONE or (not provider and config.llm.provider == NONE):
-        return Chosen(NONE, None)
+        return ChatModel(NONE, None)
     if config.llm.base_url and provider in ("", CONFIGURED):
-        return Chosen(CONFIGURED, _llm(config, config.llm.base_url, model or config.llm.model, seconds, _key(config)))
+        return ChatModel(
+            CONFIGURED, _llm(config, config.llm.base_url, model or config.llm.model, seconds, _key(config))
+        )
     servers = _found(config)
     for server in servers:
         if server.state == "ok" and provider in ("", server.name) and (wanted := _model_of(server, config, model)):
-            return Chosen(server.name, _llm(config, server.base_url, wanted, seconds, None))
+            return ChatModel(server.name, _llm(config, server.base_url, wanted, seconds, None))
     if provider:
         known = ", ".join(server.name for server in servers if server.state == "ok") or "none"
         raise NotFound(
@@ -48,11 +142,11 @@ def choose(config: Config, provider: str, model: str, seconds: float) -> Chosen:
         )
     if model:
         raise NotFound(f"no server offers a model {model!r}", next_step="`codeinfo providers` lists them")
-    return Chosen(NONE, None, NOBODY)
+    return ChatModel(NONE, None, NOBODY)
 
 
 def list_providers(config: Config) -> ProviderList:
-    from codeinfo.providers.discover import look
+    from codeinfo.models.discover import look
 
     servers: list[tuple[Server, bool]] = []
     if config.llm.base_url:
@@ -81,8 +175,8 @@ def unavailable(error: ProviderError) -> ProviderError:
 
 
 def _found(config: Config) -> tuple[Server, ...]:
-    from codeinfo.providers.discover import discover
-    from codeinfo.providers.endpoints import Discovery
+    from codeinfo.models.discover import discover
+    from codeinfo.models.endpoints import Discovery
 
     return discover(Discovery(enabled=config.llm.discover))
 
@@ -95,8 +189,8 @@ def _model_of(server: Server, config: Config, wish: str) -> str:
 
 
 def _llm(config: Config, base_url: str, model: str, seconds: float, key: Key | None) -> Llm:
-    from codeinfo.providers import make_llm
-    from codeinfo.providers.endpoints import ChatEndpoint
+    from codeinfo.models import make_llm
+    from codeinfo.models.endpoints import ChatEndpoint
 
     endpoint = ChatEndpoint(
         base_url, model, key, temperature=config.llm.temperature, limits=_limits(config, max(seconds, 1))
@@ -105,14 +199,14 @@ def _llm(config: Config, base_url: str, model: str, seconds: float, key: Key | N
 
 
 def _limits(config: Config, seconds: float) -> Limits:
-    from codeinfo.providers.endpoints import Limits
+    from codeinfo.models.endpoints import Limits
 
     silence = config.llm.timeout_s
     return Limits(read_seconds=min(silence, seconds), total_seconds=seconds, retry_seconds=min(60.0, seconds))
 
 
 def _key(config: Config) -> Key | None:
-    from codeinfo.providers.keys import key_from_environment, key_from_file
+    from codeinfo.models.endpoints import key_from_environment, key_from_file
 
     if name := config.llm.api_key_env:
         return key_from_environment(name, {name: config.secret(name)})

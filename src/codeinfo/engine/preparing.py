@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator
 
 import numpy as np
 
-from codeinfo.engine.upkeep import Upkeep
+from codeinfo.engine.index_manager import IndexManager
 from codeinfo.ports import Snapshot, reads_words
 from codeinfo.rank.query import read_query
 from codeinfo.search import SearchOptions, factors_of, gather, weights_for
@@ -17,7 +17,7 @@ MOST_FILES = 20_000  # beyond, most are never met, and what is remembered of the
 _AT_ONCE = 200  # files between two looks at whether to go on
 
 
-def prepare(keeper: Upkeep, store: SqliteStore) -> Generator[None, None, None]:
+def prepare(keeper: IndexManager, store: SqliteStore) -> Generator[None, None, None]:
     """Search once, then read every path as a search would; pauses now and then, for the caller to stop."""
     embedder = keeper.embedder
     query = read_query("search")

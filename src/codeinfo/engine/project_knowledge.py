@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from codeinfo.engine.history import History
-from codeinfo.engine.upkeep import Upkeep
+from codeinfo.engine.index_manager import IndexManager
 from codeinfo.errors import UsageError
 from codeinfo.index.queries import OwnPatterns
 from codeinfo.knowledge.detectors import Detector, built_in_detectors, project_detectors
@@ -31,14 +31,13 @@ from codeinfo.knowledge.patterns import (
     uses_by_detector,
 )
 from codeinfo.knowledge.trends import DECLINING_DAYS, WINDOW_DAYS, BlameLine, LineDates
+from codeinfo.languages import language_of
 from codeinfo.operations.knowledge import PatternReport
 from codeinfo.ports import CodeFile
 from codeinfo.sources.files import read_regular
 from codeinfo.sources.git import GitFailed
-from codeinfo.sources.languages import language_of
 from codeinfo.sources.read import decode
-from codeinfo.store.code import code_facts, read_beside, version_beside, write_beside
-from codeinfo.store.sqlite import SqliteStore
+from codeinfo.store.sqlite import SqliteStore, code_facts, read_beside, version_beside, write_beside
 from codeinfo.types import FileKind, RelatedMemory
 
 GIT_MEMORIES_NAME = "git-memories.json"
@@ -55,7 +54,7 @@ _DAY = 86_400
 class ProjectKnowledge:
     """One root with what is known about it, each part made when first needed."""
 
-    def __init__(self, index: Upkeep) -> None:
+    def __init__(self, index: IndexManager) -> None:
         self.index = index
         self.root = index.root
         self.history = History(index.root)

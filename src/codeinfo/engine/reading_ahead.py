@@ -14,8 +14,7 @@ from codeinfo.engine.world import Contents, IndexWorld
 from codeinfo.graph.model import Graph
 from codeinfo.graph.resolve import Resolver
 from codeinfo.ports import CodeFacts
-from codeinfo.store.code import read_beside, write_beside
-from codeinfo.store.sqlite import SqliteStore
+from codeinfo.store.sqlite import SqliteStore, read_beside, write_beside
 
 _QUIET_S = 1.0  # the first questions of a process, and those after an edit, come together
 _SLICE_S = 0.003  # a question waits no longer than this for the slice at hand

@@ -11,10 +11,10 @@ from msgspec import Struct
 from codeinfo.engine.judging import UNKNOWN, Column, judged_uses, spoken, uses_by_line
 from codeinfo.engine.world import IndexWorld
 from codeinfo.errors import UsageError
-from codeinfo.graph.facts import FileFacts
 from codeinfo.graph.scopes import TYPE_KINDS, SymbolId
 from codeinfo.graph.unit import Unit
 from codeinfo.index.grammars import GRAMMARS
+from codeinfo.languages.tree import FileFacts
 from codeinfo.operations.code import SymbolInfo, Usage
 from codeinfo.tokens import identifier_terms, identifiers
 from codeinfo.types import Definition, Reference

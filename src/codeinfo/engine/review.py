@@ -11,10 +11,10 @@ from codeinfo.engine.history import History
 from codeinfo.engine.project_knowledge import ProjectKnowledge
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.knowledge.review import Difference, against_the_grain, changed_symbols, compare, reviewers
+from codeinfo.languages import kind_of, language_of
 from codeinfo.operations.code import RefsRequest
 from codeinfo.operations.knowledge import ChangedSymbol, Reviewer, ReviewPacket, ReviewRequest
 from codeinfo.sources.git import GitFailed
-from codeinfo.sources.languages import kind_of, language_of
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.types import FileKind
 

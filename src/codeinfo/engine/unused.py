@@ -7,9 +7,9 @@ from collections import Counter
 
 from codeinfo.engine.referencing import symbol_info
 from codeinfo.engine.world import IndexWorld
-from codeinfo.graph.facts import FileFacts
 from codeinfo.index.grammars import GRAMMARS
 from codeinfo.index.uses import UsedNames
+from codeinfo.languages.tree import FileFacts
 from codeinfo.operations.code import UnusedReport, UnusedRequest, UnusedSymbol
 from codeinfo.types import Definition
 

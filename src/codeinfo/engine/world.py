@@ -6,13 +6,13 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from codeinfo.graph.facts import FileFacts, Outcome
 from codeinfo.graph.model import Graph
 from codeinfo.graph.resolve import Resolver
 from codeinfo.graph.unit import Unit
 from codeinfo.graph.usage import Judge
 from codeinfo.index.uses import unpacked
 from codeinfo.kept import Kept
+from codeinfo.languages.tree import FileFacts, Outcome
 from codeinfo.operations.code import CodeMap
 from codeinfo.ports import CodeFacts, FileLines
 from codeinfo.types import Import

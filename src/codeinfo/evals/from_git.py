@@ -7,9 +7,10 @@ one commit to the next, so that only what changed between them is indexed again.
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,18 +18,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from codeinfo.errors import NotFound, UsageError
-from codeinfo.evals.commits import Commit, read_commits, reason_to_leave_out
 from codeinfo.evals.datasets import Dataset, Query, Target
 from codeinfo.evals.metrics import Answer
 from codeinfo.evals.run import CODE_FILES, Run, ask, bring_up_to_date, summed
-from codeinfo.evals.snapshot import Layout
+from codeinfo.languages import kind_of, language_of
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import ClearRequest
 from codeinfo.sources import git
-from codeinfo.sources.languages import language_of
+from codeinfo.types import FileKind
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
+
 
 Item = TypeVar("Item")
 
@@ -118,3 +119,194 @@ def spread(items: Sequence[Item], count: int) -> list[Item]:
     if len(items) <= count:
         return list(items)
     return [items[place * len(items) // count] for place in range(count)]
+
+
+MOST_FILES = 10  # a commit that changes more is a sweep, and no ten results could name them all
+FEWEST_WORDS = 3  # "fix tests" says nothing to search for
+LOG_TIMEOUT_S = 120.0  # thousands of commits of a large repository, with the files they changed
+
+_BOT = re.compile(
+    r"\[bot\]|\bbot\b|bot@|-bot|dependabot|renovate|greenkeeper|github-actions|pre-commit-ci|weblate|transifex|crowdin",
+    re.IGNORECASE,
+)
+# Subjects that tell of housekeeping and name no code, however the commit went about it.
+_CHORE = re.compile(
+    r"(?:merge|revert|bump|release|prepare|version|update dependenc|fixup!|squash!|amend!|wip\b|v?\d+\.\d+)"
+    r"|(?:chore|build|ci|docs?|style|tests?|release)(?:\([^)]*\))?!?:"
+    r"|(?:(?:add|fix|update|improve|more|move|remove)\w* )?(?:an? |some |the |unit |missing )*tests?\b"
+    r"|.*\b(?:typos?|spelling|whitespace|lint\w*|flake8|pep ?8|changelog|readme|copyright|licen[cs]e|docstrings?"
+    r"|docs?|documentation|comments?|(?:start|next|new|set) version)\b",
+    re.IGNORECASE,
+)
+# "(#123)", "(fixes #123, #124)", ", closes GH-7": numbers that the tree does not know, with the words before them.
+_NUMBER = r"(?:(?:[\w.-]+/[\w.-]+)?#|gh-)\d+"
+_LEADING = r"(?:fix(?:e[sd])?|close[sd]?|resolve[sd]?|refs?|see|issue|bug|pr)[: ]*"
+_NUMBERS = re.compile(
+    rf"\s*[(\[](?:{_LEADING})?{_NUMBER}(?:[ ,;&]+(?:and )?(?:{_LEADING})?{_NUMBER})*[)\]]"
+    rf"|[ ,.;:–-]*\b{_LEADING}{_NUMBER}\.?$"
+    rf"|(?:^|\s+)\[?{_NUMBER}\]?(?:[:,]?(?=\s|$))?",
+    re.IGNORECASE,
+)
+_FIELDS = "%x01%H%x02%P%x02%an <%ae>%x02%ct%x02%s%x02%b%x02"
+
+
+class Commit(Struct, frozen=True):
+    sha: str
+    parent: str  # "" of the first commit
+    author: str
+    time: int  # of the commit, in seconds since 1970
+    subject: str  # without issue numbers
+    body: str
+    changed: int  # files, of every kind
+    added: tuple[str, ...]  # code files that it brought
+    files: tuple[str, ...]  # code files that it changed and that were there before
+
+
+def read_commits(path: Path, count: int, revision: str = "HEAD") -> Iterator[Commit]:
+    """The newest `count` commits up to the revision, without merges: their changes are those of other commits."""
+    arguments = ("log", "--no-merges", f"--max-count={count}", f"--format={_FIELDS}", "--name-status", "--no-renames")
+    log = os.fsdecode(git.run(path, [*arguments, "-z", "--end-of-options", revision], timeout=LOG_TIMEOUT_S))
+    for record in log.split("\x01")[1:]:
+        facts = record.split("\x02", 6)
+        if len(facts) == 7:  # a message may hold any character, these separators as well
+            yield _commit(*facts)
+
+
+def _commit(sha: str, parents: str, author: str, time: str, subject: str, body: str, changes: str) -> Commit:
+    changed = list(_changed(changes))
+    code = [(status, path) for status, path in changed if is_code(path)]
+    return Commit(
+        sha=sha,
+        parent=parents.split(" ")[0],
+        author=author,
+        time=int(time),
+        subject=without_numbers(subject),
+        body=body.strip(),
+        changed=len(changed),
+        added=tuple(path for status, path in code if status == "A"),
+        files=tuple(path for status, path in code if status != "A"),
+    )
+
+
+def _changed(listing: str) -> Iterator[tuple[str, str]]:
+    """(status, path) pairs of `--name-status -z`; git sets the list off with line breaks."""
+    parts = [part for part in listing.strip("\n\x00").split("\x00") if part]
+    for status, path in zip(parts[::2], parts[1::2], strict=False):
+        yield status.strip("\n"), path
+
+
+def without_numbers(subject: str) -> str:
+    return _NUMBERS.sub("", subject).strip(" ,;–-")
+
+
+def reason_to_leave_out(commit: Commit, most_files: int = MOST_FILES) -> str:
+    """The rule by which a commit makes no question, "" for none."""
+    if not commit.parent:
+        return "first commit"
+    if _BOT.search(commit.author):
+        return "bot"
+    if _CHORE.match(commit.subject):
+        return "chore"
+    if len(commit.subject.split()) < FEWEST_WORDS:
+        return "too short"
+    if commit.changed > most_files:
+        return "too many files"
+    return "" if commit.files else "no code file that was there before"
+
+
+def is_code(path: str) -> bool:
+    return kind_of(path, language_of(path)) is FileKind.CODE
+
+
+LARGEST = 1_000_000  # bytes; what is larger is not indexed anyway
+BATCH_BYTES = 16_000_000  # read at once
+BATCH_BLOBS = 500  # keeps the command line short
+_PLAIN_MODES = ("100644", "100755", "100664")  # neither links, which could lead out of the folder, nor submodules
+
+
+class Blob(Struct, frozen=True):
+    sha: str
+    size: int
+
+
+class Layout:
+    """The folder, and which blob each of its files holds."""
+
+    def __init__(self, repository: Path, folder: Path) -> None:
+        self._repository = repository
+        self._folder = folder
+        self._present: dict[str, str] = {}
+        self._missing: set[str] = set()
+
+    @property
+    def missing_blobs(self) -> int:
+        """How many blobs of the trees laid out so far the repository does not have."""
+        return len(self._missing)
+
+    def move_to(self, commit: str) -> None:
+        """Make the folder hold the commit's tree."""
+        wanted, missing = _tree(self._repository, commit)
+        self._missing |= missing
+        for path in self._present.keys() - wanted.keys():
+            (self._folder / path).unlink()
+        differing = {path: blob for path, blob in wanted.items() if self._present.get(path) != blob.sha}
+        for path, content in _contents(self._repository, differing):
+            target = self._folder / path
+            _make_room(self._folder, target)
+            target.write_bytes(content)
+        self._present = {path: blob.sha for path, blob in wanted.items()}
+
+
+def _make_room(folder: Path, target: Path) -> None:
+    """The folders above `target`; one of them may have been a file in the tree before, which is gone by now."""
+    if target.is_dir():  # a folder that lost its last file, where a file is to be
+        for place, _, _ in os.walk(target, topdown=False):
+            os.rmdir(place)
+    target.parent.mkdir(parents=True, exist_ok=True)
+
+
+def _tree(repository: Path, commit: str) -> tuple[dict[str, Blob], set[str]]:
+    """Every plain file of a commit that is small enough and has an honest path, and the blobs that are not there."""
+    files: dict[str, Blob] = {}
+    missing: set[str] = set()
+    listing = git.run(repository, ["ls-tree", "-r", "-l", "-z", "--full-tree", commit])
+    for entry in listing.split(b"\x00"):
+        if not entry:
+            continue
+        facts, _, name = entry.partition(b"\t")
+        mode, _, sha, size = facts.decode().split()
+        path = os.fsdecode(name)
+        if mode not in _PLAIN_MODES or not _is_honest(path):
+            continue
+        if not size.isdigit():  # "BAD" or "-"
+            missing.add(sha)
+        elif int(size) <= LARGEST:
+            files[path] = Blob(sha, int(size))
+    return files, missing
+
+
+def _is_honest(path: str) -> bool:
+    """A tree may be forged: no path leads out of the folder or pretends to be git's own."""
+    return all(part not in ("", ".", "..") and part.lower() != ".git" for part in path.split("/"))
+
+
+def _contents(repository: Path, files: dict[str, Blob]) -> Iterator[tuple[str, bytes]]:
+    for batch in _batches(files):
+        output = git.run(repository, ["show", *(blob.sha for _, blob in batch)])
+        start = 0
+        for path, blob in batch:  # one after the other, with nothing in between: their sizes tell them apart
+            yield path, output[start : start + blob.size]
+            start += blob.size
+
+
+def _batches(files: dict[str, Blob]) -> Iterator[list[tuple[str, Blob]]]:
+    batch: list[tuple[str, Blob]] = []
+    size = 0
+    for path, blob in files.items():
+        if batch and (size + blob.size > BATCH_BYTES or len(batch) == BATCH_BLOBS):
+            yield batch
+            batch, size = [], 0
+        batch.append((path, blob))
+        size += blob.size
+    if batch:
+        yield batch

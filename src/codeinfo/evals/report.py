@@ -1,13 +1,103 @@
-"""From answers to a report: figures for all queries and by language, category and repository, and tables of them."""
+"""The evaluation, from a request to a report: read questions → ask the engine → score → compare → judge → write."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from codeinfo.evals.compare import compare
+from msgspec import Struct
+
+from codeinfo.errors import UsageError
+from codeinfo.evals import datasets, run
 from codeinfo.evals.datasets import Dataset, Query
-from codeinfo.evals.metrics import Answer, score, summarise
-from codeinfo.operations.evaluation import Change, Comparison, Group, Outcome, Score, Summary
+from codeinfo.evals.metrics import (
+    Answer,
+    compare,
+    judge,
+    parse_gates,
+    score,
+    summarise,
+)
+from codeinfo.operations.base import Progress
+from codeinfo.operations.evaluation import Change, Comparison, EvalReport, EvalRequest, Group, Outcome, Score, Summary
+
+if TYPE_CHECKING:
+    from codeinfo.engine import Engine
+    from codeinfo.evals.datasets import Dataset
+    from codeinfo.evals.from_git import History
+    from codeinfo.evals.run import Run
+
+
+ProgressSink = Callable[[Progress], None]
+
+
+def evaluate(engine: Engine, request: EvalRequest, progress: ProgressSink | None = None) -> EvalReport:
+    named_gates = parse_gates(request.gates)
+    older = _older_runs(request.compare)
+    dataset, done, notes = _answered(engine, request, progress)
+    answers = {answer.id: answer for answer in done.answers}
+    scores = scores_of(dataset, answers)
+    summary = summarise(list(scores.values()))
+    result = EvalReport(
+        dataset=dataset.name,
+        groups=groups_of(dataset, scores),
+        outcomes=outcomes_of(dataset, answers, scores),
+        comparisons=comparisons_of(dataset, scores, older),
+        verdicts=judge(named_gates or dataset.gates, summary),
+        files=done.files,
+        chunks=done.chunks,
+        index_ms=done.index_ms,
+        model_id=done.model_id,
+        notes=notes,
+    )
+    if request.out:
+        run.write_results(Path(request.out), done.answers)
+    if request.chart:
+        _write_chart(Path(request.chart), dataset, answers, older)
+    return result
+
+
+def _answered(
+    engine: Engine, request: EvalRequest, progress: ProgressSink | None
+) -> tuple[Dataset, Run, tuple[str, ...]]:
+    if request.from_git:
+        from codeinfo.evals.from_git import evaluate_history
+
+        path = Path(request.dataset or ".")
+        dataset, done, history = evaluate_history(engine, path, request.commits, whole=request.whole, progress=progress)
+        return dataset, done, tuple(_notes(history))
+    if not request.dataset or not request.trees:
+        raise UsageError(
+            "a dataset and its trees are needed", next_step="Name them, as in `codeinfo eval DATASET --trees DIR`."
+        )
+    dataset = datasets.load(Path(request.dataset))
+    if request.repos:
+        dataset = dataset.of_repositories(request.repos)
+    return dataset, run.run(engine, dataset, Path(request.trees), whole=request.whole, progress=progress), ()
+
+
+def _notes(history: History) -> Iterator[str]:
+    left_out = ", ".join(f"{count} {rule}" for rule, count in sorted(history.left_out.items()))
+    yield f"asked about {len(history.commits)} of {history.looked_at} commits; left out: {left_out or 'none'}"
+    if history.missing_blobs:
+        yield f"blobs that the repository lacks, whose files were not indexed: {history.missing_blobs}"
+
+
+def _older_runs(files: tuple[str, ...]) -> dict[str, dict[str, Answer]]:
+    """Read before anything is asked, so that a wrong name costs no time."""
+    return {Path(file).stem: run.read_results(Path(file)) for file in files}
+
+
+def _write_chart(
+    path: Path, dataset: Dataset, answers: Mapping[str, Answer], older: Mapping[str, Mapping[str, Answer]]
+) -> None:
+    runs = {"codeinfo": answers, **older}
+    points = [Point(name, summarise(list(scores_of(dataset, found).values()))) for name, found in runs.items()]
+    path.write_text(chart(dataset.name, points), encoding="utf-8")
+
 
 Row = tuple[str, ...]
 
@@ -116,3 +206,125 @@ def misses_table(outcomes: Sequence[Outcome]) -> list[Row]:
         for outcome in outcomes
         if not outcome.score.recall10
     ]
+
+
+WIDTH, HEIGHT = 860, 410
+PANEL_WIDTH, PANEL_HEIGHT = 330, 240
+LEFT, GAP, TOP = 70, 90, 96
+LABEL_ROOM = 150  # pixels that a name and its figure need
+QUALITY_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2)
+
+# Plain rules rather than variables, which viewers other than browsers do not know. Disc and ring tell runs apart
+# without colour.
+STYLE = """
+  text { font: 13px system-ui, -apple-system, 'Segoe UI', sans-serif; fill: #1f2430; }
+  .title { font-size: 17px; font-weight: 600; } .soft { font-size: 12px; fill: #5b6472; }
+  .ground { fill: #ffffff; } .grid { stroke: #d8dde5; } .axis { stroke: #5b6472; }
+  .own { fill: #0b6bcb; } .other { fill: none; stroke: #8a5a00; stroke-width: 2.5; }
+  @media (prefers-color-scheme: dark) {
+    text { fill: #e8ebf0; } .soft { fill: #a3adbb; } .ground { fill: #12161d; } .grid { stroke: #343b47; }
+    .axis { stroke: #a3adbb; } .own { fill: #6cb6ff; } .other { stroke: #e3b341; }
+  }
+"""
+
+
+class Point(Struct, frozen=True):
+    name: str
+    summary: Summary
+
+
+class Scale(Struct, frozen=True):
+    """From values to pixels; `log` where a cost spans orders of magnitude."""
+
+    low: float
+    high: float
+    start: float
+    length: float
+    log: bool = False
+
+    def at(self, value: float) -> float:
+        low, high, value = (math.log10(v) if self.log else v for v in (self.low, self.high, value))
+        return self.start + self.length * (value - low) / (high - low)
+
+
+def chart(title: str, points: Sequence[Point]) -> str:
+    """Two panels that share the axis of quality: latency on the left, tokens on the right. The first point is ours."""
+    low, high, step = _quality_range([point.summary.ndcg10 for point in points])
+    quality = Scale(low, high, TOP + PANEL_HEIGHT, -PANEL_HEIGHT)
+    parts = [
+        f'<rect class="ground" width="{WIDTH}" height="{HEIGHT}" rx="8"/>',
+        _text(LEFT, 34, f"Search quality against cost: {title}", "title"),
+        _text(LEFT, 56, f"{points[0].summary.n} queries. Up and to the left is better.", "soft"),
+    ]
+    panels: list[tuple[str, Callable[[Summary], float | None]]] = [
+        ("median latency, ms (log scale)", lambda summary: summary.p50_ms),
+        ("tokens in the first ten results (log scale)", lambda summary: summary.tokens),
+    ]
+    for place, (label, cost) in enumerate(panels):
+        left = LEFT + place * (PANEL_WIDTH + GAP)
+        parts += _panel(left, label, quality, step, [(point, cost(point.summary)) for point in points])
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img"'
+    label = escape(f"Quality against latency and tokens: {title}", quote=True)
+    return "\n".join([f'{head} aria-label="{label}">', f"<style>{STYLE}</style>", *parts, "</svg>", ""])
+
+
+def _panel(
+    left: float, label: str, quality: Scale, step: float, costs: Sequence[tuple[Point, float | None]]
+) -> list[str]:
+    right, bottom = left + PANEL_WIDTH, TOP + PANEL_HEIGHT
+    parts = []
+    for tick in range(round(quality.low / step), round(quality.high / step) + 1):
+        y = quality.at(tick * step)
+        parts.append(_line(left, y, right, y, "grid"))
+        parts.append(_text(left - 8, y + 4, f"{tick * step:.2f}", "soft", "end"))
+    known = [(number, point, cost) for number, (point, cost) in enumerate(costs) if cost]
+    scale = _cost_scale([cost for _, _, cost in known], left)
+    for value in _ticks(scale):
+        parts.append(_line(scale.at(value), TOP, scale.at(value), bottom, "grid"))
+        parts.append(_text(scale.at(value), bottom + 18, f"{value:,.10g}", "soft", "middle"))
+    parts.append(_line(left, bottom, right, bottom, "axis"))
+    parts.append(_text(left, TOP - 10, "ndcg10", "soft", "middle"))
+    parts.append(_text((left + right) / 2, bottom + 42, label, "soft", "middle"))
+    if not known:
+        parts.append(_text((left + right) / 2, TOP + PANEL_HEIGHT / 2, "not measured", "soft", "middle"))
+    parts += [
+        _mark(scale.at(cost), quality.at(point.summary.ndcg10), number, point, right) for number, point, cost in known
+    ]
+    return parts
+
+
+def _mark(x: float, y: float, number: int, point: Point, right: float) -> str:
+    """A disc for ours, a ring for the others, with the name on the side that has room."""
+    kind = "other" if number else "own"
+    anchor, shift = ("end", -12) if x > right - LABEL_ROOM else ("start", 12)
+    label = _text(x + shift, y - 8, f"{point.name} {point.summary.ndcg10:.3f}", "", anchor)
+    return f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{5 if number else 7}"/>' + label
+
+
+def _quality_range(values: Sequence[float]) -> tuple[float, float, float]:
+    """Bounds on whole steps, a little wider than the values, with five steps or so between."""
+    spread = max(max(values) - min(values), 0.03)
+    step = next((step for step in QUALITY_STEPS if spread / step <= 5), QUALITY_STEPS[-1])
+    low = max(0.0, (math.floor(min(values) / step) - 1) * step)
+    high = (math.floor(max(values) / step) + 2) * step
+    return low, high, step
+
+
+def _cost_scale(costs: Sequence[float], left: float) -> Scale:
+    low, high = (min(costs), max(costs)) if costs else (1.0, 10.0)
+    return Scale(low / 2.5, high * 2.5, left, PANEL_WIDTH, log=True)
+
+
+def _ticks(scale: Scale) -> list[float]:
+    """1, 2 and 5 times each power of ten within the scale."""
+    powers = range(math.floor(math.log10(scale.low)), math.ceil(math.log10(scale.high)) + 1)
+    values = (digit * 10.0**power for power in powers for digit in (1, 2, 5))
+    return [value for value in values if scale.low <= value <= scale.high]
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+    return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
+
+
+def _text(x: float, y: float, text: str, kind: str, anchor: str = "start") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{escape(text)}</text>'

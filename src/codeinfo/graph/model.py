@@ -10,8 +10,9 @@ from functools import cached_property
 from msgspec import Struct
 from msgspec.structs import fields
 
-from codeinfo.graph.facts import Edge, FileFacts, Links, Loose
+from codeinfo.graph.facts import Edge, Links, Loose
 from codeinfo.graph.rank import centrality
+from codeinfo.languages.tree import FileFacts
 
 _TEST_MARK = re.compile(r"^tests?_|_?(?:tests?|specs?|it)$")
 

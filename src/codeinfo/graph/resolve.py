@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from codeinfo.graph.facts import Edge, FileFacts, FileImports, Links, Loose, Outcome
-from codeinfo.graph.languages import IMPORTS, Imports, golang
-from codeinfo.graph.tree import Tree, nearest_all
+from codeinfo.graph.facts import Edge, FileImports, Links, Loose
+from codeinfo.languages import go
+from codeinfo.languages.resolvers import IMPORTS, Imports
+from codeinfo.languages.tree import FileFacts, Outcome, Tree, nearest_all
 from codeinfo.types import Import
 
 Uses = Callable[[FileImports], Mapping[str, int]]  # the names a file uses, each with the first line that has it
@@ -70,7 +71,7 @@ class Resolver:
         edges = [Edge(source.path, target.path, written.line, target.names) for target in outcome.targets]
         if not outcome.package:
             return edges
-        meant = names.of_package(golang.local_name(written)) if source.language == "go" else names.open
+        meant = names.of_package(go.local_name(written)) if source.language == "go" else names.open
         taken = self._taken(source, [edge.target for edge in edges], meant)
         needed = [edge._replace(names=taken[edge.target]) for edge in edges if edge.target in taken]
         # Go allows an unused import for its effects only; elsewhere one that no name follows from needs no file.

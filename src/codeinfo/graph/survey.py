@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from codeinfo.graph.facts import FileFacts
 from codeinfo.graph.model import Graph
 from codeinfo.graph.reach import components
+from codeinfo.languages.tree import FileFacts
 
 _STARTS = re.compile(r"^(?:__main__|main|index|app|application|server|cli|cmd|manage|wsgi|asgi|program|lib|mod|root)$")
 

@@ -11,11 +11,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from codeinfo.graph.elixir import ElixirNames
-from codeinfo.graph.foreign import Foreign
-from codeinfo.graph.locals import Locals
-from codeinfo.graph.receivers import Meaning, Receivers, links_of
-from codeinfo.graph.scopes import EXPLICIT, IMPLICIT_SELF, Binder, ModuleId, SymbolId, World
+from codeinfo.graph.receivers import Locals, Meaning, Receivers, links_of
+from codeinfo.graph.scopes import EXPLICIT, IMPLICIT_SELF, Binder, ElixirNames, Foreign, ModuleId, SymbolId, World
 from codeinfo.graph.unit import Unit
 from codeinfo.ports import FileLines
 from codeinfo.types import Definition, Reference

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import fields
 
-from codeinfo.index.source import Source
+from codeinfo.index.syntax import Source
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -16,7 +16,7 @@ from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.fields import weighted_terms
 from codeinfo.index.passages import CRUMB, PASSAGE
 from codeinfo.index.sections import SECTIONED, section_parse
-from codeinfo.index.source import Source
+from codeinfo.index.syntax import Source
 from codeinfo.sources import secrets
 from codeinfo.sources.documents.formats import convert, document_language, format_of
 from codeinfo.sources.documents.limits import MAX_TEXT_CHARS, Refused

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from codeinfo.index.scan import Scan
-from codeinfo.index.source import Source
+from codeinfo.index.syntax import Scan, Source
 from codeinfo.tokens import NAME_MARK, TYPE_MARK, identifier_terms, identifiers
 
 CODE_WEIGHT = 1.0  # strings count as code: messages and keys are what people search for

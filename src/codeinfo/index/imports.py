@@ -12,8 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from codeinfo.index.scan import Scan
-from codeinfo.index.source import Source
+from codeinfo.index.syntax import Scan, Source
 from codeinfo.types import Import
 
 _MAX_STATEMENT = 20_000  # characters; a longer "import" is data

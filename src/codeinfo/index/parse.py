@@ -13,9 +13,8 @@ from codeinfo.index.fields import Layers, weighted_terms
 from codeinfo.index.imports import imports_of
 from codeinfo.index.macros import hide_macros
 from codeinfo.index.references import pack_code, unpack_references
-from codeinfo.index.scan import scan
-from codeinfo.index.source import Source
 from codeinfo.index.symbols import CALLABLE_KINDS, TYPE_KINDS, Symbol, symbols_of
+from codeinfo.index.syntax import Source, scan
 from codeinfo.types import Chunk, FileKind, ParsedFile
 
 _MAX_BREADCRUMB = 200

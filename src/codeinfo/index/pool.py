@@ -379,7 +379,7 @@ def _rebuilt(job: _Job, value: tuple[Any, ...]) -> Parsed:
 def _last_resort(job: _Job, settings: ChunkSettings) -> Parsed:
     """Lines only, of a bounded part of the text, in this process."""
     from codeinfo.index.parse import text_parse
-    from codeinfo.index.source import Source
+    from codeinfo.index.syntax import Source
 
     assert isinstance(job.task.text, str)
     parsed = text_parse(Source(job.task.text[:_LAST_RESORT_CHARS]), settings)

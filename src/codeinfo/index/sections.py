@@ -13,7 +13,7 @@ from typing import NamedTuple
 from codeinfo.index.chunk import SECTIONED as SECTIONED
 from codeinfo.index.chunk import ChunkSettings, Span
 from codeinfo.index.fields import weighted_terms
-from codeinfo.index.source import Source
+from codeinfo.index.syntax import Source
 from codeinfo.types import Chunk, Definition, ParsedFile
 
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+|$)")

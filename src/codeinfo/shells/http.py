@@ -24,8 +24,22 @@ from starlette.routing import Route
 from codeinfo import __version__
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.engine.ingest import Ingest
 from codeinfo.errors import UsageError
+from codeinfo.serve.auth import (
+    CODE_PARAMETER,
+    LOOPBACK,
+    Access,
+    App,
+    Guard,
+    Sessions,
+    given_token,
+    hosts_for,
+    kept_token,
+    write_link_file,
+)
+from codeinfo.serve.index_queue import IndexQueue
+from codeinfo.serve.runs import Bell, Runs
+from codeinfo.serve.shutdown import DRAIN_S, answer_cancelled, check_threads, end_by_deadline
 from codeinfo.shells import http_contract, http_operations
 from codeinfo.shells.http_chat import chat_router
 from codeinfo.shells.http_connections import (
@@ -37,17 +51,11 @@ from codeinfo.shells.http_connections import (
     report_quietly,
 )
 from codeinfo.shells.http_errors import add_handlers
-from codeinfo.shells.http_events import Bell
-from codeinfo.shells.http_html import add_unknown_page
 from codeinfo.shells.http_ingest import ingest_router
-from codeinfo.shells.http_pages import pages_router
-from codeinfo.shells.http_runs import Runs
-from codeinfo.shells.http_safety import LOOPBACK, Access, App, Guard, given_token, hosts_for, kept_token
-from codeinfo.shells.http_sessions import CODE_PARAMETER, Sessions, write_link_file
+from codeinfo.shells.http_pages import add_unknown_page, pages_router
 from codeinfo.shells.http_state import LogLines, State
 from codeinfo.shells.mcp import http_service
-from codeinfo.shells.mcp_tools import chosen_tools
-from codeinfo.shells.shutdown import DRAIN_S, answer_cancelled, check_threads, end_by_deadline
+from codeinfo.shells.mcp_catalog import chosen_tools
 
 STATIC = Path(__file__).parent / "web" / "static"
 MCP_SETS = ("search", "edit", "answers", "agents", "docs")
@@ -103,7 +111,7 @@ def _state(config: Config, allowed: tuple[Path, ...]) -> State:
     here = Path.cwd().resolve()
     return State(
         engine=engine,
-        ingest=Ingest(engine, bell.ring),
+        ingest=IndexQueue(engine, bell.ring),
         runs=Runs(engine),
         logs=LogLines(),
         allowed=tuple(folder.resolve() for folder in allowed) or (here,),

@@ -13,10 +13,10 @@ from sse_starlette import EventSourceResponse
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.jsonable import dumps, jsonable
 from codeinfo.operations import answers as requests
+from codeinfo.serve.runs import AnswerRun
 from codeinfo.shells.http_contract import Endpoint, add_events, add_get
 from codeinfo.shells.http_errors import json_response
 from codeinfo.shells.http_operations import add_post
-from codeinfo.shells.http_runs import AnswerRun
 from codeinfo.shells.http_state import State, json_body, state_of
 from codeinfo.shells.mcp_schema import Input, checked
 

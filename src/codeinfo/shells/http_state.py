@@ -17,14 +17,15 @@ from msgspec import Struct, field
 
 from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError
 from codeinfo.operations.clients import Project, ProjectsRequest
+from codeinfo.serve.dispatch import Call
+from codeinfo.serve.runs import Bell
 from codeinfo.shells.http_connections import LoopWatch
-from codeinfo.shells.http_events import Bell
-from codeinfo.shells.mcp_calls import Call
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
-    from codeinfo.engine.ingest import Ingest
-    from codeinfo.shells.http_runs import Runs
+    from codeinfo.serve.index_queue import IndexQueue
+    from codeinfo.serve.runs import Runs
+
 
 THREADS = 8  # requests worked on at once
 MOST_WAITING = 256  # requests that may wait for a thread
@@ -60,7 +61,7 @@ class State(Struct):
     """`allowed` are the folders below which projects may be added."""
 
     engine: Engine
-    ingest: Ingest
+    ingest: IndexQueue
     runs: Runs
     logs: LogLines
     allowed: tuple[Path, ...]

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from html import escape
 from typing import Any
+from urllib.parse import urlencode
 
+import nh3
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from markupsafe import Markup
 from msgspec import Struct
 
+from codeinfo.knowledge.memory import HALF_LIFE_DAYS, STALE_BELOW
 from codeinfo.operations.answers import Citation, GradedItem, Turn
 from codeinfo.operations.code import CodeMap, MapArea, MapFile
+from codeinfo.operations.knowledge import PatternHistory
 from codeinfo.rank.policy import PolicyItem, PolicySettings, apply_policy, numeric
-from codeinfo.shells.paper import counted
+from codeinfo.shells.terminal import counted
 
 _NO_CUT = 10**9
 
@@ -295,3 +306,194 @@ def _field(name: str, schema: Mapping[str, Any], required: bool) -> FieldView:
     return FieldView(
         name, schema.get("type", ""), schema.get("description", ""), required, tuple(schema.get("enum", ()))
     )
+
+
+WIDTH, HEIGHT, MARGIN = 132, 34, 3  # pixels
+_CURVE_POINTS = 24
+_LEAST_HALF_LIVES = 2.5  # shown of a decay: enough to see it bend and become stale
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+class ChartView(Struct, frozen=True):
+    """`title` tells what the picture shows to those who do not see it; `caption` stands beside it."""
+
+    line: str
+    area: str
+    dot: tuple[float, float]
+    title: str
+    caption: str = ""
+    level: float | None = None  # height of a line across
+
+
+def trend_chart(history: PatternHistory) -> ChartView:
+    """Lines by the month they were written in, this month at the right. Each chart has its own scale."""
+    counts = history.lines
+    most, months = max(counts), _months(history)
+    points = [(at / (len(counts) - 1), count / most if most else 0.0) for at, count in enumerate(counts)]
+    told = ", ".join(f"{month} {count}" for month, count in zip(months, counts, strict=True) if count)
+    rest = [f"{history.older} older"] if history.older else []
+    rest += [f"{history.undated} not dated yet"] if history.undated else []
+    title = f"Lines in use by the month they were written, {months[0]} to {months[-1]}: {told or 'none'}"
+    caption = ", ".join((f"{counted(sum(counts), 'line')} since {months[0]}", *rest))
+    return ChartView(*_drawn(points), _place(points[-1]), "; ".join((title, *rest)), caption)
+
+
+def decay_chart(kind: str, confidence: float) -> ChartView:
+    """How much a memory counts from the day it was written on, with a dot where it stands today."""
+    half_life = HALF_LIFE_DAYS.get(kind)
+    percent = f"{100 * confidence:.0f} %"
+    if half_life is None:
+        flat = [(0.0, 1.0), (1.0, 1.0)]
+        return ChartView(*_drawn(flat), _place(flat[-1]), f"Counts {percent} and does not fade")
+    age = -math.log2(max(confidence, 1e-4))  # in half-lives
+    shown = max(_LEAST_HALF_LIVES, 1.15 * age)
+    curve = [(at / _CURVE_POINTS, math.pow(2.0, -shown * at / _CURVE_POINTS)) for at in range(_CURVE_POINTS + 1)]
+    title = f"Counts {percent} today; halves in {half_life:.0f} days, stale below {100 * STALE_BELOW:.0f} %"
+    level = _place((0.0, STALE_BELOW))[1]
+    return ChartView(*_drawn(curve), _place((age / shown, confidence)), title, level=level)
+
+
+def _months(history: PatternHistory) -> list[str]:
+    year, _, month = history.since.partition("-")
+    first = 12 * int(year) + int(month) - 1
+    return [f"{_MONTHS[number % 12]} {number // 12}" for number in range(first, first + len(history.lines))]
+
+
+def _place(point: tuple[float, float]) -> tuple[float, float]:
+    """A point of the unit square, up being more, in the picture."""
+    across, up = WIDTH - 2 * MARGIN, HEIGHT - 2 * MARGIN
+    return round(MARGIN + point[0] * across, 1), round(HEIGHT - MARGIN - point[1] * up, 1)
+
+
+def _drawn(points: Sequence[tuple[float, float]]) -> tuple[str, str]:
+    """The line through the points, and the area below it."""
+    placed = [_place(point) for point in points]
+    line = "M" + " L".join(f"{x:g} {y:g}" for x, y in placed)
+    floor = HEIGHT - MARGIN
+    return line, f"{line} L{placed[-1][0]:g} {floor} L{placed[0][0]:g} {floor} Z"
+
+
+COLOURED_CHARS = 30_000  # a longer text is shown plain: colouring is for reading
+COLOURED_LINE = 2_000
+_PLAIN_WORD = re.compile(r"[a-z]+(?=$|[\s,;]|:(?!/))")
+_TICKED = re.compile(r"`([^`]+)`")
+_CITED = re.compile(r"\[(\d{1,3})(: unverified)?\]")
+_TAGS = frozenset(
+    "a blockquote br code del em h1 h2 h3 h4 h5 h6 hr li ol p pre span strong table tbody td th thead tr ul".split()
+)
+_CLASSED = {"class"}
+_ATTRIBUTES = {"a": {"href", "title", "class", "hx-get", "hx-target"}} | dict.fromkeys(
+    ("span", "pre", "code"), _CLASSED
+)
+
+
+# --- code ----------------------------------------------------------------------------------------------------------
+
+
+def code_lines(text: str, path: str) -> list[Markup]:
+    """Each line as HTML, coloured where a lexer knows the file."""
+    if len(text) > COLOURED_CHARS or any(len(line) > COLOURED_LINE for line in text.split("\n")):
+        return [Markup(escape(line)) for line in text.split("\n")]
+    from pygments import highlight
+
+    lexer, formatter = _lexer(path.rpartition("/")[2]), _formatter()
+    lines = highlight(text, lexer, formatter).split("\n")[: text.count("\n") + 1]
+    return [Markup(line) for line in lines]  # the formatter escapes
+
+
+@lru_cache(maxsize=256)
+def _lexer(name: str) -> Any:
+    from pygments.lexers import TextLexer, get_lexer_for_filename
+    from pygments.util import ClassNotFound
+
+    try:
+        return get_lexer_for_filename(name, stripnl=False, ensurenl=False)
+    except ClassNotFound:
+        return TextLexer(stripnl=False, ensurenl=False)
+
+
+@lru_cache(maxsize=1)
+def _formatter() -> Any:
+    from pygments.formatters import HtmlFormatter
+
+    return HtmlFormatter(nowrap=True)
+
+
+# --- messages ------------------------------------------------------------------------------------------------------
+
+
+def sentence_html(text: str) -> Markup:
+    """A message as people read it: a capital first, unless it begins with a name, and code for what is in backticks."""
+    word = _PLAIN_WORD.match(text)
+    told = text[0].upper() + text[1:] if word else text
+    return Markup(_TICKED.sub(r"<code>\1</code>", escape(told)))
+
+
+# --- Markdown ------------------------------------------------------------------------------------------------------
+
+
+def markdown_html(text: str, link: Callable[[int], str] = lambda number: "") -> Markup:
+    """Markdown as clean HTML. `link` gives the address that opens a citation's lines, "" for an unknown number."""
+    parser = _parser()
+    tokens = parser.parse(text)
+    for token in tokens:
+        if token.children:
+            token.children = [part for child in token.children for part in _with_citations(child, link)]
+    html = parser.renderer.render(tokens, parser.options, {})
+    return Markup(
+        nh3.clean(
+            html,
+            tags=set(_TAGS),
+            attributes={tag: set(names) for tag, names in _ATTRIBUTES.items()},
+            url_schemes={"http", "https"},
+            link_rel="noopener noreferrer nofollow",
+        )
+    )
+
+
+@lru_cache(maxsize=1)
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False, "highlight": _fenced}).enable("table").enable("strikethrough")
+    return parser.disable("image")
+
+
+def _fenced(code: str, language: str, _: str) -> str:
+    lines = code_lines(code.rstrip("\n"), f"x.{_EXTENSIONS.get(language.lower(), language or 'txt')}")
+    return f'<pre class="code"><code>{chr(10).join(lines)}</code></pre>'
+
+
+_EXTENSIONS = {"python": "py", "javascript": "js", "typescript": "ts", "rust": "rs", "markdown": "md", "bash": "sh"}
+
+
+def _with_citations(token: Token, link: Callable[[int], str]) -> Sequence[Token]:
+    """Text with `[3]` becomes text, a link, text; other links lead to http(s) or nowhere."""
+    if token.type == "link_open" and not str(token.attrGet("href")).startswith(("http://", "https://")):
+        token.attrs.pop("href")  # what a model writes leads out, never to our own addresses
+    if token.type != "text" or not _CITED.search(token.content):
+        return (token,)
+    parts: list[Token] = []
+    at = 0
+    for found in _CITED.finditer(token.content):
+        address = link(int(found[1]))
+        if not address and not found[2]:
+            continue
+        parts.append(Token("text", "", 0, content=token.content[at : found.start()]))
+        opens = f'<a class="cite" href="{escape(address)}" hx-get="{escape(address)}" hx-target="#panel">{found[1]}</a>'
+        html = opens if address else f"[{found[1]}]"  # an answer that was stopped has no list of what it cites
+        if found[2]:
+            html += '<span class="unverified">unverified</span>'
+        parts.append(Token("html_inline", "", 0, content=html))
+        at = found.end()
+    return (*parts, Token("text", "", 0, content=token.content[at:]))
+
+
+def lines_address(root: str, path: str, start: int, end: int, symbol: str = "") -> str:
+    query = {"project": root, "path": path, "start": start, "end": end} | ({"symbol": symbol} if symbol else {})
+    return f"/panel?{urlencode(query)}"
+
+
+def citation_link(citations: Sequence[Citation]) -> Callable[[int], str]:
+    known = {
+        one.number: lines_address(one.root, one.path, one.start_line, one.end_line, one.symbol) for one in citations
+    }
+    return lambda number: known.get(number, "")

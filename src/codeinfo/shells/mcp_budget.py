@@ -31,7 +31,7 @@ def fitted(reply: Reply, tokens: int, cursor: str = "") -> Reply:
 
 
 def most_chars(tokens: int) -> int:
-    from codeinfo.agent.evidence import CHARS_PER_TOKEN  # behind the handshake
+    from codeinfo.answers.evidence import CHARS_PER_TOKEN  # behind the handshake
 
     return tokens * CHARS_PER_TOKEN
 

@@ -16,14 +16,13 @@ from codeinfo.config import Config
 from codeinfo.errors import NotFound
 from codeinfo.jsonable import dumps, written
 from codeinfo.kept import Kept
-from codeinfo.operations.base import Progress
+from codeinfo.serve.dispatch import Call
 from codeinfo.shells.mcp_budget import fitted, most_chars
 from codeinfo.shells.mcp_tools import Tool
 from codeinfo.types import SearchResult
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
-    from codeinfo.ports import Delta, Llm
 
 Reply = dict[str, Any]
 Key = tuple[str, str, str]  # tool, project, arguments
@@ -48,60 +47,6 @@ class Asked(NamedTuple):
     key: Key | None
     mark: object | None
     known: Answered | None
-
-
-class Call:
-    """One call in a worker thread. Long work tells it how far it is, and is stopped there once it is cancelled."""
-
-    def __init__(self) -> None:
-        self.latest: Progress | None = None
-        self._cancelled = threading.Event()
-        self._stream: Any = None
-
-    def progress(self, progress: Progress) -> None:
-        self.check()
-        self.latest = progress
-
-    def check(self, step: object = None) -> None:
-        """Also takes the words and steps of an answer, which it has no use for."""
-        if self._cancelled.is_set():
-            raise KeyboardInterrupt
-
-    def cancel(self) -> None:
-        """From any thread: the next check raises, and a model that is being waited for is hung up on."""
-        self._cancelled.set()
-        close = getattr(self._stream, "close", None)
-        if close is not None:
-            close()
-
-    def stoppable(self, llm: Llm) -> Llm:
-        return _Stoppable(llm, self)
-
-    def follow(self, stream: Iterator[Delta]) -> Iterator[Delta]:
-        self._stream = stream
-        self.check()  # after the stream is known: a cancellation in between closes it or is seen here
-        try:
-            for delta in stream:
-                self.check()
-                yield delta
-        finally:
-            self._stream = None
-            self.check()
-
-
-class _Stoppable:
-    """A chat model whose replies end when the call does, also before their first word."""
-
-    def __init__(self, llm: Llm, call: Call) -> None:
-        self._llm = llm
-        self._call = call
-
-    @property
-    def model_id(self) -> str:
-        return self._llm.model_id
-
-    def stream(self, messages: Any, **options: Any) -> Iterator[Delta]:
-        return self._call.follow(self._llm.stream(messages, **options))
 
 
 def answered(tool: Tool, result: Any, values: Reply, project: str) -> Answered:
@@ -207,7 +152,7 @@ class Hub:
 
     def warm(self) -> None:
         """Import what the first call needs, while the client is still reading the list of tools."""
-        import codeinfo.engine.searching  # noqa: F401
+        import codeinfo.engine.search  # noqa: F401
 
         with self.engine() as engine:
             engine.embedder()

@@ -12,7 +12,7 @@ from codeinfo.errors import CodeInfoError
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
     from codeinfo.operations.code import CodeMap
-    from codeinfo.shells.mcp_calls import Call
+    from codeinfo.serve.dispatch import Call
 
 CONTEXT_URI = "codebase://context"
 LISTED = 10  # entries of each part

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from codeinfo.jsonable import PLAIN, jsonable
+from codeinfo.operations.documents import DocsSearchResponse, DocumentHit
 
 if TYPE_CHECKING:
+    from codeinfo.operations.answers import AgentList, AgentRun, Answer
     from codeinfo.operations.code import ReferenceReport
     from codeinfo.operations.knowledge import MemoryList
     from codeinfo.operations.search import IndexResponse, StatusReport
     from codeinfo.types import Card, Hit, RelatedMemory, SearchResult
+
 
 Reply = dict[str, Any]
 
@@ -119,7 +122,7 @@ class CodebaseSearch(Struct, frozen=True):
 
 
 def search_codebase(result: SearchResult, values: dict[str, Any]) -> Reply:
-    from codeinfo.agent.evidence import estimated_tokens
+    from codeinfo.answers.evidence import estimated_tokens
     from codeinfo.shells.mcp_words import with_tools
 
     snippets = values.get("includeSnippets", True)
@@ -312,4 +315,94 @@ def reingested(response: IndexResponse, values: dict[str, Any]) -> Reply:
         None,
     )
     reply: Reply = jsonable(done)
+    return reply
+
+
+class Segment(Struct, frozen=True):
+    type: str
+    text: str
+
+
+class AnswerOnly(Struct, frozen=True):
+    conversationId: str
+    modelId: str
+    segments: tuple[Segment, ...]
+
+
+def answer_only(answer: Answer, values: dict[str, Any]) -> Reply:
+    return shaped(AnswerOnly(answer.conversation_id, answer.model_id, (Segment("answer", answer.text),)))
+
+
+class DocumentSource(Struct, frozen=True):
+    """`number` is the [n] of the answer; `section` is a page, sheet, slide or heading; `opens` is where to read it."""
+
+    number: int
+    collection: str
+    document: str
+    opens: str
+    section: str | None = None
+    problem: str | None = None  # why the claim it stands for is not verified
+
+
+class DocumentAnswer(Struct, frozen=True):
+    """`confidence` is high, medium or low."""
+
+    answer: str
+    sources: tuple[DocumentSource, ...]
+    confidence: str
+    conversationId: str
+    modelId: str
+    note: str | None = None
+
+
+def document_answer(answer: Answer, values: dict[str, Any]) -> Reply:
+    sources = tuple(
+        DocumentSource(
+            one.number, one.collection, one.path, one.opens, section=one.section or None, problem=one.problem or None
+        )
+        for one in answer.citations
+    )
+    note = "; ".join(answer.notes) or None
+    found = DocumentAnswer(answer.text, sources, answer.confidence, answer.conversation_id, answer.model_id, note=note)
+    return shaped(found)
+
+
+class AgentAnswer(Struct, frozen=True):
+    agentName: str
+    conversationId: str
+    modelId: str
+    segments: tuple[Segment, ...]
+
+
+def agent_answer(run: AgentRun, values: dict[str, Any]) -> Reply:
+    segment = Segment("answer", run.answers[-1].text)
+    return shaped(AgentAnswer(run.agent, run.conversation_id, run.model_id, (segment,)))
+
+
+class ListedAgent(Struct, frozen=True):
+    name: str
+    description: str
+    disabled: bool
+
+
+class ListedAgents(Struct, frozen=True):
+    agents: tuple[ListedAgent, ...]
+
+
+def listed_agents(found: AgentList, values: dict[str, Any]) -> Reply:
+    return shaped(ListedAgents(tuple(ListedAgent(a.name, a.description, bool(a.problem)) for a in found.agents)))
+
+
+# --- documents -----------------------------------------------------------------------------------------------------
+
+
+class DocumentResults(Struct, frozen=True):
+    results: tuple[DocumentHit, ...]
+    notes: tuple[str, ...]
+    rerankerStatus: str
+
+
+def document_results(response: DocsSearchResponse, values: dict[str, Any]) -> Reply:
+    (found,) = response.searches  # one query, one search
+    reply: Reply = jsonable(DocumentResults(found.results, response.notes, found.reranker_status))
     return reply

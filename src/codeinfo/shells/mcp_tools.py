@@ -4,30 +4,17 @@ operations table, with the request's fields as arguments and the result's fields
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from codeinfo.errors import UsageError
 from codeinfo.jsonable import jsonable
-from codeinfo.operations import OPERATIONS, Operation, operation, operation_names
+from codeinfo.operations import OPERATIONS, Operation, operation
 from codeinfo.shells.mcp_schema import Input, Schema, checked, input_schema, inputs_of, output_schema
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
-    from codeinfo.shells.mcp_calls import Call
-
-SETS = {
-    "search": "find code and see who uses it; small, and the default",
-    "edit": "what to know before a change: patterns, memories, style, impact, review",
-    "docs": "collections of documents",
-    "answers": "questions answered by a model, with checked citations",
-    "agents": "agents that ship or are your own",
-    "compat": "VectorSearch, the Ast tools and their like, as clients of other servers know them",
-    "all": "these, and every other operation under its own name",
-}
-DEFAULT_SETS = ("search",)
+    from codeinfo.serve.dispatch import Call
 
 Values = dict[str, Any]
 PROJECT = Input("project", "The project: its folder, or the name of an indexed one. The working folder unless given.")
@@ -125,50 +112,12 @@ def direct(
     )
 
 
-# --- which tools ---------------------------------------------------------------------------------------------------
-
-
-# Which table holds which sets: a server of the default set does not pay for the rest in its handshake.
-_TABLES = {
-    "tools": ("search",),
-    "tools_edit": ("edit",),
-    "tools_answers": ("docs", "answers", "agents"),
-    "tools_compat": ("docs", "compat"),
-}
-
-
-def chosen_tools(names: Iterable[str]) -> tuple[Tool, ...]:
-    """The tools of the sets or single names asked for."""
-    wanted = tuple(name.strip() for name in names if name.strip()) or DEFAULT_SETS
-    found: dict[str, Tool] = {}
-    for name in wanted:
-        if name == "all":
-            found |= _every_tool()
-        elif name in SETS:
-            tables = (table for table, sets in _TABLES.items() if name in sets)
-            found |= {key: tool for key, tool in _listed(tables).items() if name in tool.sets}
-        elif tool := _every_tool().get(name):
-            found[name] = tool
-        else:
-            raise UsageError(
-                f"no set of tools is called {name}", next_step=f"Sets: {', '.join(SETS)}; or a tool's name"
-            )
-    return tuple(found.values())
-
-
-def _listed(tables: Iterable[str]) -> dict[str, Tool]:
-    modules = (import_module(f"codeinfo.shells.tables.{table}") for table in tables)
-    return {tool.name: tool for module in modules for tool in module.TOOLS}
-
-
-def _every_tool() -> dict[str, Tool]:
-    listed = _listed(_TABLES)
-    return listed | {tool.name: tool for tool in _plain_tools() if tool.name not in listed}
-
-
-def _plain_tools() -> Iterable[Tool]:
-    operations = (operation(name) for name in operation_names() if name not in ("eval", "eval answers"))
-    return (plain_tool(one) for one in operations if one.group != "local")
+def placed(request: type, folder: str, project: str) -> Values:
+    """The field that names the folder, filled in; nothing where no project is given."""
+    if not project or not folder:
+        return {}
+    many = next(item.kind for item in inputs_of(request) if item.name == folder).startswith("tuple")
+    return {folder: (project,) if many else project}
 
 
 def plain_tool(one: Operation) -> Tool:
@@ -186,14 +135,6 @@ def plain_tool(one: Operation) -> Tool:
         project=PROJECT if folder else None,
         open_world=one.group == "answers" or one.name in ("docs add", "docs sync"),
     )
-
-
-def placed(request: type, folder: str, project: str) -> Values:
-    """The field that names the folder, filled in; nothing where no project is given."""
-    if not project or not folder:
-        return {}
-    many = next(item.kind for item in inputs_of(request) if item.name == folder).startswith("tuple")
-    return {folder: (project,) if many else project}
 
 
 def _folder_field(request: type) -> str:

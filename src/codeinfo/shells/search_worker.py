@@ -16,8 +16,10 @@ import signal
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from codeinfo.shells.mcp_calls import Answered, Call, answered
-from codeinfo.shells.mcp_tools import Tool, chosen_tools
+from codeinfo.serve.dispatch import Call
+from codeinfo.shells.mcp_calls import Answered, answered
+from codeinfo.shells.mcp_catalog import chosen_tools
+from codeinfo.shells.mcp_tools import Tool
 
 if TYPE_CHECKING:
     from codeinfo.config import Config
@@ -58,7 +60,7 @@ def _serve(config: Config, incoming: BinaryIO, outgoing: BinaryIO) -> None:
     from codeinfo.config import use_one_blas_thread
 
     use_one_blas_thread()
-    import codeinfo.engine.searching  # noqa: F401  # before the first errand, which is waited for
+    import codeinfo.engine.search  # noqa: F401  # before the first errand, which is waited for
     from codeinfo.engine import Engine
 
     tools: dict[str, Tool] = {}

@@ -8,10 +8,10 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from codeinfo.languages import kind_of, language_of
 from codeinfo.sources import secrets
 from codeinfo.sources.files import NotRegular, TooLarge, read_regular
 from codeinfo.sources.ignore import overrides_above
-from codeinfo.sources.languages import kind_of, language_of
 from codeinfo.types import FileKind, Skip, SourceFile, Text
 
 MAX_READ_BYTES = 64_000_000  # a guard for files that grew after the walk, which has the real limit

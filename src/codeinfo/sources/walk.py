@@ -22,9 +22,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from codeinfo.errors import RootRefused, UsageError
+from codeinfo.languages import kind_of, language_of, language_of_text
 from codeinfo.sources import listing, rules
 from codeinfo.sources.ignore import Match, Overrides, brings_back_secret
-from codeinfo.sources.languages import kind_of, language_of, language_of_text
 from codeinfo.types import FileKind, Skip, SourceFile, Walk
 
 

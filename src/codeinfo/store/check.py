@@ -10,12 +10,10 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from codeinfo.store.connections import load_meta
-from codeinfo.store.faults import ODD, Damage
-from codeinfo.store.rows import check_symbols, chunk_checksum
-from codeinfo.store.schema import TABLES
-from codeinfo.store.segments import decode_posting, rows_checksum
-from codeinfo.store.snapshot import Arrays, SqliteSnapshot, check_vectors, map_vectors
+from codeinfo.store.database import ODD, Damage, load_meta
+from codeinfo.store.rows import TABLES, check_symbols, chunk_checksum
+from codeinfo.store.segments import check_vectors, decode_posting, map_vectors, rows_checksum
+from codeinfo.store.snapshot import Arrays, SqliteSnapshot
 from codeinfo.types import FileKind
 
 _TERMS_AT_ONCE = 500

@@ -10,24 +10,34 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import math
 import os
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 
 from codeinfo.errors import Busy, CodeInfoError, IndexDamaged, IndexTooNew, NotFound, OutOfSpace, UsageError
 from codeinfo.jsonable import jsonable
-from codeinfo.operations.answers import Conversation, ConversationMatch, ConversationPage, Round, Turn
+from codeinfo.operations.answers import (
+    AnswerUsage,
+    Citation,
+    Conversation,
+    ConversationMatch,
+    ConversationPage,
+    GradedItem,
+    Round,
+    ToolUse,
+    Turn,
+)
 from codeinfo.private_files import open_private, private_folder, touch_private, wait_for_lock
-from codeinfo.store.connections import transaction
-from codeinfo.store.conversation_rows import COLUMNS, MIGRATIONS, conversation_of, excerpt_around
-from codeinfo.store.turn_rows import turn_of, within_bounds
+from codeinfo.store.database import transaction
+from codeinfo.types import Distance, Dropped
 
 BUSY_MS = 10_000
 LOCK_PATIENCE_S = 0.25  # a look at whether a run is going on holds its lock for a moment
@@ -352,3 +362,238 @@ def _cursor_parts(cursor: str) -> list[str]:
     except ValueError:
         raise UsageError("the cursor is not one that a list gave", next_step="Begin without a cursor") from None
     return [stamp, identity]
+
+
+# In the order they were added; a name never changes once it was released.
+MIGRATIONS: dict[str, str] = {
+    "conversations and turns": """
+        CREATE TABLE conversations(
+            id TEXT PRIMARY KEY,
+            title TEXT NOT NULL,
+            provider TEXT NOT NULL,
+            model TEXT NOT NULL,
+            source TEXT NOT NULL,
+            created_at TEXT NOT NULL,
+            last_message_at TEXT NOT NULL,
+            agent_name TEXT NOT NULL,
+            archived_at TEXT,
+            paths TEXT NOT NULL
+        );
+        CREATE INDEX conversations_by_time ON conversations(last_message_at, id);
+        CREATE TABLE turns(
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            conversation_id TEXT NOT NULL REFERENCES conversations(id) ON DELETE CASCADE,
+            role TEXT NOT NULL,
+            content TEXT NOT NULL,
+            status TEXT NOT NULL,
+            created_at TEXT NOT NULL,
+            provider TEXT NOT NULL,
+            model TEXT NOT NULL,
+            tool_calls TEXT,
+            citations TEXT,
+            usage TEXT,
+            took_ms REAL,
+            error TEXT NOT NULL
+        );
+        CREATE INDEX turns_by_conversation ON turns(conversation_id, id);
+    """,
+    "searches and notes of turns": """
+        ALTER TABLE turns ADD COLUMN rounds TEXT;
+        ALTER TABLE turns ADD COLUMN notes TEXT;
+    """,
+}
+
+COLUMNS = "id, title, provider, model, source, created_at, last_message_at, agent_name, archived_at, paths"
+EXCERPT = 80  # characters around a found word
+
+
+def conversation_of(row: tuple[Any, ...], *, turns: int, running: bool) -> Conversation:
+    identity, title, provider, model, source, created, last, agent, archived, paths = row
+    return Conversation(
+        id=identity,
+        title=title,
+        provider=provider,
+        model=model,
+        source=source,
+        created_at=created,
+        last_message_at=last,
+        agent_name=agent,
+        archived_at=archived,
+        turns=turns,
+        running=running,
+        paths=tuple(json.loads(paths)),
+    )
+
+
+def excerpt_around(words: Sequence[str], title: str, turns: Sequence[Turn]) -> str:
+    """The surroundings of the first word that a turn has, else the title."""
+    for turn in turns:
+        folded = turn.content.casefold()
+        for word in words:
+            at = folded.find(word.casefold())
+            if at >= 0:
+                start, end = max(0, at - EXCERPT), at + len(word) + EXCERPT
+                shown = " ".join(turn.content[start:end].split())
+                return f"{'…' if start else ''}{shown}{'…' if end < len(turn.content) else ''}"
+    return title
+
+
+MOST_DETAIL_CHARS = 200_000  # of the searches or the tool calls of one turn
+MALFORMED = "malformed entry"
+_SHOWN_CHARS = 200  # of an entry that cannot be read
+_UNREADABLE = (TypeError, ValueError, KeyError, AttributeError)
+
+Value = TypeVar("Value")
+
+
+def within_bounds(entries: list[dict[str, Any]]) -> str:
+    """The details as JSON; without previews where they are too long, and without passages where they still are."""
+    for field, empty in (("", None), ("preview", ""), ("items", []), ("dropped", [])):
+        for entry in entries if field else ():
+            for part in (entry, *entry.get("items", ())):
+                if field in part:
+                    part[field] = empty
+        text = json.dumps(entries, ensure_ascii=False)
+        if len(text) <= MOST_DETAIL_CHARS:
+            return text
+    return "[]"
+
+
+def turn_of(row: tuple[Any, ...]) -> Turn:
+    number, conversation, role, content, status, created, model, provider, *details, rounds, notes = row
+    tools, citations, usage, took, error = details
+    searches, unread = _read(rounds, _round)
+    calls, odd_calls = _read(tools, _tool_use)
+    return Turn(
+        id=number,
+        conversation_id=conversation,
+        role=role,
+        content=content,
+        status=status,
+        created_at=created,
+        model=model,
+        provider=provider,
+        tool_calls=(*calls, *map(_unreadable, (*odd_calls, *unread))),
+        citations=_read(citations, _citation)[0],
+        usage=_usage(usage),
+        took_ms=took,
+        error=error,
+        rounds=searches,
+        notes=_read(notes, _text)[0],
+    )
+
+
+def _read(stored: str | None, build: Callable[[Any], Value]) -> tuple[tuple[Value, ...], tuple[object, ...]]:
+    """The entries of a stored list, and those that are not what they should be."""
+    try:
+        entries = json.loads(stored or "[]")
+    except ValueError:
+        return (), (stored,)
+    if not isinstance(entries, list):
+        return (), (entries,)
+    good, odd = [], []
+    for entry in entries:
+        try:
+            good.append(build(entry))
+        except _UNREADABLE:
+            odd.append(entry)
+    return tuple(good), tuple(odd)
+
+
+def _unreadable(entry: object) -> ToolUse:
+    return ToolUse("unknown", str(entry)[:_SHOWN_CHARS], MALFORMED, failed=True)
+
+
+def _usage(stored: str | None) -> AnswerUsage | None:
+    with suppress(*_UNREADABLE):
+        told = json.loads(stored or "null")
+        if told is not None and all(isinstance(value, int) for value in told.values()):
+            return AnswerUsage(**told)
+    return None
+
+
+def _round(stored: Any) -> Round:
+    items, odd = _entries(stored["items"], _item)
+    dropped, odd_drops = _entries(stored["dropped"], _dropped)
+    lost = odd + odd_drops
+    return Round(
+        query=_text(stored["query"]),
+        items=items,
+        dropped=dropped,
+        average=_number(stored.get("average")),
+        verdict=_text(stored["verdict"])
+        + (f", {lost} {MALFORMED if lost == 1 else 'malformed entries'}" if lost else ""),
+        score_source=_text(stored.get("score_source", "")),
+    )
+
+
+def _entries(stored: Any, build: Callable[[Any], Value]) -> tuple[tuple[Value, ...], int]:
+    good: list[Value] = []
+    for entry in stored:
+        with suppress(*_UNREADABLE):
+            good.append(build(entry))
+    return tuple(good), len(stored) - len(good)
+
+
+def _item(stored: Any) -> GradedItem:
+    return GradedItem(
+        *_place(stored),
+        score=_number(stored.get("score")),
+        distance=_distance(stored.get("distance")),
+        root=_text(stored.get("root", "")),
+        preview=_text(stored.get("preview", "")),
+    )
+
+
+def _dropped(stored: Any) -> Dropped:
+    return Dropped(*_place(stored), _text(stored["rule"]), _text(stored.get("detail", "")))
+
+
+def _tool_use(stored: Any) -> ToolUse:
+    items, _ = _entries(stored.get("items", []), _item)
+    name, arguments, outcome = (_text(stored[key]) for key in ("name", "arguments", "outcome"))
+    return ToolUse(name, arguments, outcome, bool(stored.get("failed")), items)
+
+
+def _citation(stored: Any) -> Citation:
+    path, start, end = _place(stored)
+    return Citation(
+        number=_line(stored["number"]),
+        root=_text(stored["root"]),
+        path=path,
+        start_line=start,
+        end_line=end,
+        symbol=_text(stored.get("symbol", "")),
+        distance=_distance(stored.get("distance")),
+        problem=_text(stored.get("problem", "")),
+        section=_text(stored.get("section", "")),
+        collection=_text(stored.get("collection", "")),
+        opens=_text(stored.get("opens", "")),
+    )
+
+
+def _place(stored: Any) -> tuple[str, int, int]:
+    return _text(stored["path"]), _line(stored["start_line"]), _line(stored["end_line"])
+
+
+def _distance(stored: Any) -> Distance | None:
+    value = _number(stored["value"]) if stored is not None else None
+    return None if value is None else Distance(value, _text(stored["metric"]))
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
+
+
+def _line(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(value)
+    return value
+
+
+def _number(value: Any) -> float | None:
+    if value is not None and (not isinstance(value, int | float) or not math.isfinite(value)):
+        raise TypeError(value)
+    return value

@@ -17,8 +17,7 @@ import apsw
 from msgspec import Struct
 
 from codeinfo.private_files import private_folder, touch_private
-from codeinfo.store.connections import transaction
-from codeinfo.store.faults import translated
+from codeinfo.store.database import transaction, translated
 
 BUSY_MS = 5000
 KEPT = 200  # finished runs that are remembered

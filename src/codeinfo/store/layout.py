@@ -23,8 +23,8 @@ from pathlib import Path
 
 from codeinfo.errors import Busy, IndexTooNew
 from codeinfo.private_files import open_private, private_folder, replace_private, try_lock
-from codeinfo.store.faults import translated
-from codeinfo.store.schema import SCHEMA_VERSION
+from codeinfo.store.database import translated
+from codeinfo.store.rows import SCHEMA_VERSION
 
 _BUILD_NAME = re.compile(r"v(\d+)-[0-9a-f]{16}\Z")
 

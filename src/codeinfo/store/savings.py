@@ -9,7 +9,7 @@ from typing import NamedTuple
 import apsw
 
 from codeinfo.private_files import private_folder, touch_private
-from codeinfo.store.faults import translated
+from codeinfo.store.database import translated
 
 BUSY_MS = 5000
 _TABLE = """CREATE TABLE IF NOT EXISTS savings(

@@ -7,7 +7,6 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
-from zlib import crc32
 
 import apsw
 import numpy as np
@@ -15,9 +14,16 @@ from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from codeinfo.ports import ChunkRow, Made, Posting, StoredSymbol
-from codeinfo.store.faults import BuildDamaged, Damage, VectorsGone, check_vector_file
+from codeinfo.store.database import BuildDamaged, Damage
 from codeinfo.store.rows import chunk_checksum, definition_from_row
-from codeinfo.store.segments import decode_posting, joined_posting, live_row_map, moved_posting, rows_checksum
+from codeinfo.store.segments import (
+    decode_posting,
+    joined_posting,
+    live_row_map,
+    map_vectors,
+    moved_posting,
+    rows_checksum,
+)
 
 _AT_ONCE = 500  # chunks read by one statement
 _MANY_ROWS = 50_000  # vectors that are worth a second thread
@@ -92,23 +98,6 @@ def load_arrays(db: apsw.Connection, folder: Path, generation: int, complete: bo
         row_length=np.concatenate(lengths) if lengths else np.zeros(0, np.float32),
         segments=tuple(segments),
     )
-
-
-def map_vectors(path: Path, rows: int, dimension: int) -> NDArray[np.float32]:
-    """A vector file as an array on the page cache; a file of the wrong size is damage, never read past its end."""
-    if not rows:
-        return np.zeros((0, dimension), np.float32)
-    check_vector_file(path, rows * dimension * 4)
-    try:
-        # A plain view: numpy's class for mapped files does in Python what every look at a row does.
-        return np.memmap(path, np.float32, "r", shape=(rows, dimension)).view(np.ndarray)
-    except FileNotFoundError as error:
-        raise VectorsGone(f"{path.name} is gone") from error
-
-
-def check_vectors(block: NDArray[np.float32], name: str, checksum: int) -> None:
-    if crc32(block.data.cast("B")) != checksum:
-        raise Damage(f"{name} fails its checksum")
 
 
 def vectors_of_file(db: apsw.Connection, folder: Path, file_id: int) -> NDArray[np.float32] | None:

@@ -1,0 +1,262 @@
+"""What a model may do while it answers: look further, read-only, within the indexed roots.
+
+The functions come from the engine, which knows the roots; this module describes them, checks arguments, keeps count and
+turns what they find into numbered evidence.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, field
+
+from codeinfo.answers.evidence import Evidence, Gate, Item, shown
+from codeinfo.config import parse_toml
+from codeinfo.errors import CodeInfoError, NotFound, UsageError
+from codeinfo.operations.answers import Agent, AgentCommand, ToolUse
+from codeinfo.ports import ToolCall, ToolSpec
+from codeinfo.types import SearchResult
+
+Search = Callable[[str], SearchResult]
+_SHOWN_ARGUMENTS = 200  # characters of a call's arguments that the trace keeps
+
+SPECS = {
+    "search": ToolSpec(
+        "search",
+        "Search the indexed files by meaning and by words. Gives the best passages as numbered sources.",
+        {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]},
+    ),
+    "read_file": ToolSpec(
+        "read_file",
+        "Read lines of an indexed file, by the path that a source shows. Gives them as a numbered source.",
+        {
+            "type": "object",
+            "properties": {
+                "path": {"type": "string"},
+                "start_line": {"type": "integer", "minimum": 1},
+                "end_line": {"type": "integer", "minimum": 1},
+            },
+            "required": ["path", "start_line", "end_line"],
+        },
+    ),
+    "outline": ToolSpec(
+        "outline",
+        "List the definitions of an indexed file with their lines.",
+        {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
+    ),
+    "references": ToolSpec(
+        "references",
+        "List where a name is used in the indexed files.",
+        {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+    ),
+    "decision_card": ToolSpec(
+        "decision_card",
+        "Say what is known about a planned change (callers, patterns, memories) and whether it is enough to begin.",
+        {"type": "object", "properties": {"change": {"type": "string"}}, "required": ["change"]},
+    ),
+}
+
+
+class ToolFunctions(Struct, frozen=True):
+    """What the engine offers. The last two are None where it has no such knowledge."""
+
+    search: Search
+    read_file: Callable[[str, int, int], Item]
+    outline: Callable[[str], str]
+    references: Callable[[str], str] | None = None
+    decision_card: Callable[[str], str] | None = None
+
+    def specs(self, allowed: Sequence[str]) -> tuple[ToolSpec, ...]:
+        return tuple(SPECS[name] for name in allowed if getattr(self, name) is not None)
+
+
+class Toolbox(Struct):
+    """The tools of one run, with its evidence and what was called so far."""
+
+    functions: ToolFunctions
+    evidence: Evidence
+    gate: Gate
+    allowed: tuple[str, ...]
+    limit: int
+    uses: list[ToolUse] = field(default_factory=list)
+
+    @property
+    def open(self) -> bool:
+        return len(self.uses) < self.limit
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return self.functions.specs(self.allowed) if self.open else ()
+
+    def perform(self, call: ToolCall) -> str:
+        """What to tell the model. A call that fails is told too: it may do better next time."""
+        asked = call.arguments[:_SHOWN_ARGUMENTS]
+        if any(use.name == call.name and use.arguments == asked and not use.failed for use in self.uses):
+            self.uses.append(ToolUse(call.name, asked, "asked before", failed=True))
+            return "You made this call before; its result is above."
+        try:
+            reply, outcome, items = self._perform(call)
+        except CodeInfoError as error:
+            self.uses.append(ToolUse(call.name, asked, error.what, failed=True))
+            return f"error: {error.what}"
+        self.uses.append(ToolUse(call.name, asked, outcome, items=tuple(item.graded() for item in items)))
+        return reply
+
+    def _perform(self, call: ToolCall) -> tuple[str, str, Sequence[Item]]:
+        if call.name not in {spec.name for spec in self.specs()}:
+            raise UsageError(f"there is no tool {call.name!r}")
+        values = arguments_of(call)
+        match call.name:
+            case "search":
+                return self._search(str(values["query"]))
+            case "read_file":
+                item = self.functions.read_file(str(values["path"]), int(values["start_line"]), int(values["end_line"]))
+                numbered = self.evidence.show((item,))
+                return shown(numbered), item.place, numbered
+            case _:
+                (argument,) = values.values()
+                text = getattr(self.functions, call.name)(str(argument))
+                cut = text[: self.gate.policy.chunk_max_chars]
+                return cut, f"{cut.count(chr(10)) + 1} lines", ()
+
+    def _search(self, query: str) -> tuple[str, str, Sequence[Item]]:
+        admitted = self.gate.admit(self.functions.search(query))
+        numbered = self.evidence.show(admitted.items)
+        outcome = f"{len(numbered)} passages, {len(admitted.dropped)} dropped by the relevance policy"
+        return shown(numbered) or "Nothing relevant was found.", outcome, numbered
+
+
+def arguments_of(call: ToolCall) -> dict[str, Any]:
+    """The arguments of a call, checked against what the tool takes."""
+    try:
+        values = json.loads(call.arguments or "{}")
+    except ValueError:
+        values = None
+    if not isinstance(values, dict):
+        raise UsageError(f"the arguments of {call.name} are not a JSON object")
+    properties = SPECS[call.name].parameters["properties"]
+    missing = [name for name in SPECS[call.name].parameters["required"] if values.get(name) in (None, "")]
+    if missing:
+        raise UsageError(f"{call.name} needs {', '.join(missing)}")
+    for name, rule in properties.items():
+        if rule["type"] == "integer" and (not isinstance(values[name], int) or values[name] < 1):
+            raise UsageError(f"{name} must be a whole number from 1")
+    return {name: values[name] for name in properties}
+
+
+BUNDLED = Path(__file__).parent / "agents"
+ALL_TOOLS = ("search", "read_file", "outline", "references")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
+_LARGEST_FILE = 100_000  # characters of a prompt or a command
+_KEYS = ("provider", "model", "tools")
+
+
+class Command(Struct, frozen=True):
+    name: str
+    description: str
+    steps: tuple[str, ...]
+
+    def instructions(self, instruction: str) -> tuple[str, ...]:
+        """The steps with the instruction filled in; a step without a place for it stands alone."""
+        if not instruction and any("{instruction}" in step for step in self.steps):
+            raise UsageError(f"command {self.name} needs an instruction", next_step="Say what it is to be about")
+        return tuple(step.replace("{instruction}", instruction) for step in self.steps)
+
+
+class Profile(Struct, frozen=True):
+    name: str
+    description: str
+    system_prompt: str
+    location: Path
+    provider: str = ""
+    model: str = ""
+    tools: tuple[str, ...] = ALL_TOOLS
+    commands: tuple[Command, ...] = ()
+
+    def command(self, name: str) -> Command:
+        for command in self.commands:
+            if command.name == name:
+                return command
+        known = ", ".join(command.name for command in self.commands) or "none"
+        raise NotFound(f"agent {self.name} has no command {name!r}", next_step=f"It has: {known}")
+
+
+def list_agents(folders: Sequence[Path]) -> tuple[Agent, ...]:
+    """Every agent of the folders; one in an earlier folder hides its namesake in a later one. A broken one says why."""
+    places: dict[str, Path] = {}
+    for folder in folders:
+        for place in sorted(folder.iterdir()) if folder.is_dir() else ():
+            if place.is_dir() and _NAME.match(place.name):
+                places.setdefault(place.name, place)
+    return tuple(_listed(place) for _, place in sorted(places.items()))
+
+
+def load_agent(name: str, folders: Sequence[Path]) -> Profile:
+    if _NAME.match(name):
+        for folder in folders:
+            if (folder / name).is_dir():
+                return _load(folder / name)
+    known = ", ".join(agent.name for agent in list_agents(folders))
+    raise NotFound(f"there is no agent {name!r}", next_step=f"There are: {known}")
+
+
+def _listed(place: Path) -> Agent:
+    try:
+        profile = _load(place)
+    except CodeInfoError as error:
+        return Agent(place.name, "", str(place), problem=error.what)
+    commands = tuple(AgentCommand(one.name, one.description, len(one.steps)) for one in profile.commands)
+    return Agent(profile.name, profile.description, str(place), profile.tools, commands, profile.model)
+
+
+def _load(place: Path) -> Profile:
+    config = parse_toml(_read(place / "config.toml", required=False), place / "config.toml")
+    if unknown := sorted(set(config) - set(_KEYS)):
+        raise UsageError(f"{place / 'config.toml'} has {', '.join(unknown)}", next_step=f"It takes {', '.join(_KEYS)}")
+    tools = tuple(config.get("tools", ALL_TOOLS))
+    if wrong := [tool for tool in tools if tool not in SPECS]:
+        raise UsageError(
+            f"{place / 'config.toml'} names unknown tools: {wrong}", next_step=f"There are {', '.join(SPECS)}"
+        )
+    description = _read(place / "description.md", required=False).strip().split("\n\n")[0]
+    return Profile(
+        name=place.name,
+        description=" ".join(line for line in description.split("\n") if not line.startswith("#")).strip(),
+        system_prompt=_read(place / "system_prompt.txt").strip(),
+        location=place,
+        provider=str(config.get("provider", "")),
+        model=str(config.get("model", "")),
+        tools=tools,
+        commands=tuple(_command(path) for path in sorted((place / "commands").glob("*.json"))),
+    )
+
+
+def _command(path: Path) -> Command:
+    try:
+        value = json.loads(_read(path))
+        steps = tuple(value["steps"])
+        well_formed = steps and all(isinstance(step, str) and step.strip() for step in steps)
+        description = str(value.get("description", ""))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        well_formed = False
+    if not well_formed:
+        raise UsageError(f"{path} is no command", next_step='Write it as {"description": "…", "steps": ["…"]}')
+    return Command(path.stem, description, steps)
+
+
+def _read(path: Path, *, required: bool = True) -> str:
+    try:
+        with path.open(encoding="utf-8") as source:
+            text = source.read(_LARGEST_FILE + 1)
+    except FileNotFoundError:
+        if required:
+            raise UsageError(f"{path} is missing", next_step="An agent needs it") from None
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}", next_step="Mend the file") from error
+    if len(text) > _LARGEST_FILE:
+        raise UsageError(f"{path} is longer than {_LARGEST_FILE:,} characters", next_step="Shorten it")
+    return text

@@ -1,0 +1,283 @@
+"""What an answer stands on: numbered passages, each an item of its own, and how they are shown to a model."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from codeinfo.operations.answers import Answer, AnswerUsage, Citation, GradedItem
+from codeinfo.rank.focus import Finder, focus
+from codeinfo.rank.policy import PolicyItem, PolicyResult, PolicySettings, apply_policy
+from codeinfo.rank.words import EXPANSIONS
+from codeinfo.tokens import stem, terms
+from codeinfo.types import Distance, Dropped, FileKind, Hit, Quality, SearchResult
+
+PREVIEW_LINES, PREVIEW_CHARS = 6, 400  # of a passage, for those who look at what was found
+CHARS_PER_TOKEN = 4  # a rule of thumb for English and code, used only where no endpoint counts
+
+
+def estimated_tokens(text: str) -> int:
+    return -(-len(text) // CHARS_PER_TOKEN)
+
+
+class Item(Struct, frozen=True):
+    """One passage. `number` is what the answer cites; `score` is its grade, None where it was not graded."""
+
+    number: int
+    root: str
+    path: str
+    start_line: int
+    end_line: int
+    text: str
+    symbol: str = ""
+    distance: Distance | None = None
+    score: float | None = None
+    section: str = ""  # of a document: its page, sheet, slide or heading
+
+    @property
+    def place(self) -> str:
+        lines = f"{self.path}:{self.start_line}-{self.end_line}"
+        return f"{lines} ({self.section})" if self.section else lines
+
+    def graded(self) -> GradedItem:
+        preview = "\n".join(self.text.split("\n", PREVIEW_LINES)[:PREVIEW_LINES])[:PREVIEW_CHARS]
+        return GradedItem(
+            self.path, self.start_line, self.end_line, self.score, self.distance, root=self.root, preview=preview
+        )
+
+    def citation(self, problem: str = "") -> Citation:
+        return Citation(
+            number=self.number,
+            root=self.root,
+            path=self.path,
+            start_line=self.start_line,
+            end_line=self.end_line,
+            symbol=self.symbol,
+            distance=self.distance,
+            problem=problem,
+            section=self.section,
+        )
+
+
+class Evidence(Struct):
+    """The passages of one run: `kept` while the search goes on, `items` by number once the model is shown them."""
+
+    kept: list[Item] = field(default_factory=list)
+    items: dict[int, Item] = field(default_factory=dict)
+    _seen: set[tuple[str, str, int, int]] = field(default_factory=set)
+
+    def fresh(self, found: Iterable[Item]) -> tuple[Item, ...]:
+        """Those that no earlier search brought."""
+        new = tuple(item for item in found if _key(item) not in self._seen)
+        self._seen.update(map(_key, new))
+        return new
+
+    def show(self, found: Iterable[Item]) -> tuple[Item, ...]:
+        """Number the passages that go to the model. One that it has seen keeps its number."""
+        numbers = {_key(item): item.number for item in self.items.values()}
+        shown_now = []
+        for item in found:
+            number = numbers.setdefault(_key(item), len(self.items) + 1)
+            self.items.setdefault(number, replace(item, number=number))
+            shown_now.append(self.items[number])
+        return tuple(dict.fromkeys(shown_now))
+
+
+def _key(item: Item) -> tuple[str, str, int, int]:
+    return item.root, item.path, item.start_line, item.end_line
+
+
+def payload(
+    evidence: Evidence, settings: PolicySettings, max_chars: int
+) -> tuple[tuple[Item, ...], tuple[Dropped, ...]]:
+    """What the answer is written from: the kept passages of all rounds, best first, under the policy's other rules once
+    more, since two rounds may bring three chunks of a file or more characters than one payload may have."""
+    best = sorted(evidence.kept, key=lambda item: -(1.0 if item.score is None else item.score))
+    entries = [
+        PolicyItem(item.root, item.path, None, item.text, item.distance.value if item.distance else None, item)
+        for item in best
+    ]
+    limits = replace(settings, cutoff_disabled=True, max_chars=min(settings.max_chars, max_chars))
+    result = apply_policy(entries, limits)
+    return tuple(kept.payload for kept in result.kept), dropped_by(result)
+
+
+def dropped_by(result: PolicyResult) -> tuple[Dropped, ...]:
+    return tuple(
+        Dropped(drop.item.rel_path, drop.item.payload.start_line, drop.item.payload.end_line, drop.rule, drop.detail)
+        for drop in result.dropped
+    )
+
+
+def shown(items: Sequence[Item]) -> str:
+    """The passages as data: each between marks that its own text cannot forge, with its number and source."""
+    mark = fence(item.text for item in items)
+    blocks = [f"<<<source {item.number} {item.place} {mark}>>>\n{item.text}\n<<<end {mark}>>>" for item in items]
+    return "\n\n".join(blocks)
+
+
+def fence(texts: Iterable[str]) -> str:
+    """A word made of all the texts, which therefore none of them can contain on purpose."""
+    digest = hashlib.sha256()
+    for text in texts:
+        digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
+    return digest.hexdigest()[:12]
+
+
+ALWAYS = 3  # passages that the floor leaves alone: with fewer there would be nothing to grade
+
+Weigh = Callable[[str], Mapping[str, float]]  # a query's words by rarity
+
+
+class Admitted(Struct, frozen=True):
+    items: tuple[Item, ...]  # not yet numbered
+    dropped: tuple[Dropped, ...]
+    score_source: str
+
+
+class Gate(Struct, frozen=True):
+    policy: PolicySettings
+    weigh: Weigh
+    least_score: float
+    passage_chars: int
+
+    def relevant(self, found: SearchResult) -> Admitted:
+        """What the relevance policy lets through, whole."""
+        result = self._apply_policy(found)
+        items = tuple(item_of(kept.payload, kept.text) for kept in result.kept)
+        return Admitted(items, dropped_by(result), result.score_source)
+
+    def admit(self, found: SearchResult) -> Admitted:
+        """What goes to a model: relevant, not far below the best, cut to what matches."""
+        result = self._apply_policy(found)
+        best = max((kept.payload.score for kept in result.kept), default=0.0)
+        floor = self.least_score * best
+        finder = finder_of(self.weigh(found.query))
+        items, dropped = list[Item](), list(dropped_by(result))
+        for place, kept in enumerate(result.kept):
+            if place >= ALWAYS and kept.payload.score < floor:
+                dropped.append(_too_low(kept.payload, best))
+                continue
+            item = item_of(kept.payload, kept.text)
+            items.append(focused(item, finder, self.passage_chars) if items else item)
+        return Admitted(tuple(items), tuple(dropped), result.score_source)
+
+    def _apply_policy(self, found: SearchResult) -> PolicyResult:
+        return apply_policy(map(_policy_item, found.hits), self.policy)
+
+
+def finder_of(weights: Mapping[str, float]) -> Finder:
+    return Finder({stem(word): weight for word, weight in weights.items()})
+
+
+def focused(item: Item, finder: Finder, chars: int) -> Item:
+    """The lines of a passage that match best; all of them where they fit."""
+    shown = focus(item.text, finder, chars)
+    # A part of a table repeats its header above its own lines, so the text may have more lines than the passage.
+    start, end = (min(item.end_line, item.start_line + offset) for offset in (shown.first, shown.last))
+    return replace(item, start_line=start, end_line=end, text=shown.text)
+
+
+def item_of(hit: Hit, text: str) -> Item:
+    """A hit as a passage, not yet numbered, with as much of its text as it may have."""
+    last = min(hit.end_line, hit.text_line + text.count("\n"))  # a cut text cites only the lines it has
+    section = hit.breadcrumb if hit.kind is FileKind.DOCS else ""
+    return Item(0, hit.root, hit.path, hit.text_line, last, text, hit.symbol, hit.distance, section=section)
+
+
+def _too_low(hit: Hit, best: float) -> Dropped:
+    return Dropped(hit.path, hit.start_line, hit.end_line, "least_score", f"{hit.score / best:.2f} of the best score")
+
+
+def _policy_item(hit: Hit) -> PolicyItem:
+    distance = hit.distance.value if hit.distance is not None else None
+    return PolicyItem(hit.root, hit.path, hit.chunk_id, hit.text, distance, hit)
+
+
+PASSAGES = 3  # quoted in an answer
+PASSAGE_CHARS = 900  # of each, the lines that answer best
+JUDGED = 3  # best results that the question's words are looked for in
+
+# Chosen on trees of the benchmark that are not those of the table in docs/answers.md: their own questions against those
+# of other projects, many of which both answer. On 14 trees the sum refuses 0.7 % of the first and 72 % of the second;
+# the words alone, at their best threshold, 3.6 % and 69 %.
+NAME_WEIGHT = 0.7  # of words in the name of a file or definition, beside those in its text
+LEAST_SUPPORT = 0.7  # of words and confidence together
+
+EXTRACTIVE = "No language model was asked. These passages fit the question best:"
+
+
+class Support(Struct, frozen=True):
+    """How well the best results bear the question out; `absent` are words that none of them has, rare ones first."""
+
+    value: float
+    absent: tuple[str, ...]
+
+    def enough(self, quality: Quality) -> bool:
+        return self.value + quality.confidence >= LEAST_SUPPORT
+
+
+def extract(question: str, found: SearchResult, items: Sequence[Item], weights: Mapping[str, float]) -> Answer:
+    """`items` are what of the found may be shown; `weights` are the question's words by rarity."""
+    support = support_of([item_of(hit, hit.text) for hit in found.hits[:JUDGED]], weights)
+    if not items or not support.enough(found.quality):
+        return _abstained(question, items, support, found.quality)
+    finder = finder_of(weights)
+    chosen = Evidence().show(focused(item, finder, PASSAGE_CHARS) for item in items[:PASSAGES])
+    return Answer(
+        question=question,
+        text=f"{EXTRACTIVE}\n\n{quoted(chosen)}",
+        kind="extractive",
+        status="ok",
+        citations=tuple(item.citation() for item in chosen),
+        usage=AnswerUsage(evidence_tokens=estimated_tokens("".join(item.text for item in chosen))),
+    )
+
+
+def spellings(word: str) -> frozenset[str]:
+    """The index terms that count as this word: its own, and those that programmers use for it."""
+    return frozenset((stem(word), *(stem(other) for other in EXPANSIONS.get(word, ()))))
+
+
+def support_of(items: Sequence[Item], weights: Mapping[str, float]) -> Support:
+    whole = sum(weights.values())
+    if not whole:
+        return Support(0.0, ())
+    in_text = [_words_in(f"{item.path} {item.symbol} {item.text}", weights) for item in items]
+    in_name = [_words_in(f"{item.path.rpartition('/')[2]} {item.symbol}", weights) for item in items]
+    value = (_largest(in_text, weights) + NAME_WEIGHT * _largest(in_name, weights)) / whole
+    absent = sorted(weights.keys() - set().union(*in_text), key=lambda word: -weights[word])
+    return Support(value, tuple(absent))
+
+
+def _words_in(text: str, words: Mapping[str, float]) -> set[str]:
+    has = set(terms(text))
+    return {word for word in words if spellings(word) & has}
+
+
+def _largest(found: Sequence[set[str]], weights: Mapping[str, float]) -> float:
+    return max((sum(weights[word] for word in one) for one in found), default=0.0)
+
+
+def quoted(items: Sequence[Item]) -> str:
+    """Passages as Markdown, each with its number and place. The fence is longer than any in the text."""
+    blocks = []
+    for item in items:
+        fence = "```"
+        while fence in item.text:
+            fence += "`"
+        blocks.append(f"[{item.number}] {item.place}\n{fence}\n{item.text}\n{fence}")
+    return "\n\n".join(blocks)
+
+
+def _abstained(question: str, items: Sequence[Item], support: Support, quality: Quality) -> Answer:
+    text = "The indexed files do not seem to answer this"
+    text += f": {'; '.join(quality.reasons)}." if quality.reasons else "."
+    if support.absent:
+        text += f" Not found where the rest is: {', '.join(support.absent[:5])}."
+    if items:
+        text += "\n\nThe nearest places:\n" + "\n".join(f"- {item.place}" for item in items[:PASSAGES])
+    return Answer(question, text, "extractive", "abstained", missing=support.absent[:5] or (question,))

@@ -1,0 +1,328 @@
+"""THE answer line: question → search → grade → (refine or rewrite → search)* → write → check."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from codeinfo.answers.agents import Toolbox, ToolFunctions
+from codeinfo.answers.conversation import searched_for
+from codeinfo.answers.evidence import Evidence, Gate, Item, estimated_tokens, fence, finder_of, focused, payload, quoted
+from codeinfo.answers.model import Budget, Model, Spent, filled
+from codeinfo.answers.write import Emit, Written, write
+from codeinfo.operations.answers import Answer, Round, ToolUse, Trace
+from codeinfo.ports import Message
+from codeinfo.rank.focus import Finder
+from codeinfo.settings import AnswerSettings
+
+ENOUGH = 0.7  # average grade from which the answer is written
+PROMISING = 0.3  # from here on what was found is kept and added to; below, the query was wrong
+QUERY_TOKENS = 200  # a query and a sentence
+PROMPT_TOKENS = 600  # rules and question around the evidence, about
+LEAST_EVIDENCE_TOKENS = 200  # less room than this is no room for an answer
+UNJUDGED = "not graded"  # a round that broke off after its search
+
+_QUERY_SCHEMA = {
+    "type": "object",
+    "properties": {"query": {"type": "string", "minLength": 2}, "missing": {"type": "string"}},
+    "required": ["query", "missing"],
+}
+
+
+class Means(Struct, frozen=True):
+    """What the loop works with; the engine puts it together."""
+
+    model: Model
+    budget: Budget
+    tools: ToolFunctions
+    gate: Gate
+    settings: AnswerSettings
+    allowed_tools: tuple[str, ...]
+
+
+class Progress(Struct, frozen=True):
+    """What the loop is doing, for whoever waits."""
+
+    stage: str  # "search", "grade", "write"
+    detail: str
+
+
+class Research(Struct):
+    """What the rounds leave behind, filled as they go: whoever holds it knows what was done when a run breaks off."""
+
+    evidence: Evidence = field(default_factory=Evidence)
+    rounds: list[Round] = field(default_factory=list)
+    tools: list[ToolUse] = field(default_factory=list)  # what the model called while it wrote
+    missing: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    limits: list[str] = field(default_factory=list)  # those that were hit: the answer is partial
+
+    @property
+    def enough(self) -> bool:
+        return bool(self.rounds) and self.rounds[-1].verdict == "answer"
+
+    @property
+    def gaps(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(item for item in self.missing if item))
+
+
+def answer(
+    question: str,
+    means: Means,
+    *,
+    history: Sequence[Message] = (),
+    system: str = "",
+    briefing: str = "",
+    emit: Emit = lambda text: None,
+    progress: Callable[[Progress], None] = lambda step: None,
+    found: Research | None = None,
+) -> Answer:
+    """The answer to a question. Provider failures before its first word are raised; everything later is in it.
+
+    `briefing` is what is known beforehand, shown to the model as data beside the sources. `found` is the caller's,
+    empty at first.
+    """
+    found = found or Research()
+    try:
+        query = standalone(question, history, means)
+        for number in range(1, means.settings.rounds + 1):
+            progress(Progress("search", query))
+            admitted = means.gate.admit(means.tools.search(query))
+            items = found.evidence.fresh(admitted.items)
+            shown = tuple(item.graded() for item in items)
+            found.rounds.append(Round(query, shown, admitted.dropped, None, UNJUDGED, admitted.score_source))
+            progress(Progress("grade", f"{len(items)} passages"))
+            graded = grade(question, items, means.model, means.gate.weigh(question))
+            kept = [item for item in graded if item.score != 0]
+            found.evidence.kept += kept
+            average, verdict = judge(graded, kept, number, means.settings.rounds)
+            if any(item.score is None for item in graded) and len(graded) > UNGRADED_UP_TO:
+                found.notes.append("the model could not grade every passage: those are used as they are")
+            shown = tuple(item.graded() for item in graded)
+            found.rounds[-1] = replace(found.rounds[-1], items=shown, average=average, verdict=verdict)
+            if verdict not in ("refine", "rewrite"):
+                break
+            _check_reserve(found.evidence, means)
+            query = next_query(question, verdict, found, means)
+    except Spent as limit:
+        found.limits.append(f"the search ended early: {limit}")
+
+    sources = _payload(found, means)
+    calls = means.settings.tool_calls
+    toolbox = Toolbox(means.tools, found.evidence, means.gate, means.allowed_tools, calls, found.tools)
+    if not sources:
+        return _abstained(question, found, means)
+    progress(Progress("write", f"{len(sources)} source{'s' * (len(sources) != 1)}"))
+    written = write(
+        question,
+        found.evidence.show(sources),
+        means.model,
+        toolbox,
+        system=system,
+        briefing=briefing,
+        history=history,
+        thin=not found.enough,
+        reply_tokens=means.settings.reply_tokens,
+        emit=emit,
+    )
+    return _finished(question, written, found, means, emit)
+
+
+# --- steps ---------------------------------------------------------------------------------------------------------
+
+
+def standalone(question: str, history: Sequence[Message], means: Means) -> str:
+    """What to search for: the question itself, or what it means after the turns before it."""
+    if not history:
+        return question
+    told = "\n".join(f"{message.role}: {message.content[:600]}" for message in history[-4:])
+    schema = {"type": "object", "properties": {"query": {"type": "string", "minLength": 2}}, "required": ["query"]}
+    reply = means.model.json(
+        filled("standalone", history=told, question=json.dumps(question)), schema, max_tokens=QUERY_TOKENS
+    )
+    if reply:
+        return str(reply["query"])
+    return searched_for(question, [message.content for message in history if message.role == "user"])
+
+
+def judge(graded: Sequence[Item], kept: Sequence[Item], number: int, rounds: int) -> tuple[float | None, str]:
+    """The average grade of what is kept, and what to do."""
+    if 0 < len(graded) <= UNGRADED_UP_TO:
+        return None, "answer"
+    scores = [item.score for item in kept if item.score is not None]
+    if kept and not scores:
+        return None, "answer"
+    average = sum(scores) / len(scores) if scores else 0.0
+    if average >= ENOUGH:
+        return average, "answer"
+    if number > 1 and not graded:
+        return average, "nothing new was found"
+    wish = "refine" if average >= PROMISING else "rewrite"
+    return average, wish if number < rounds else f"{wish}, but {rounds} rounds are the limit"
+
+
+def next_query(question: str, verdict: str, found: Research, means: Means) -> str:
+    state = "helps, but is not enough" if verdict == "refine" else "does not help"
+    wish = "look for what is missing" if verdict == "refine" else "say it in quite other words"
+    last = found.rounds[-1].items
+    reply = means.model.json(
+        filled(
+            "query",
+            state=state,
+            wish=wish,
+            question=json.dumps(question),
+            queries=json.dumps([entry.query for entry in found.rounds]),
+            found="\n".join(f"- {item.path}:{item.start_line}-{item.end_line} ({item.score})" for item in last) or "-",
+        ),
+        _QUERY_SCHEMA,
+        max_tokens=QUERY_TOKENS,
+    )
+    if reply is None:
+        found.notes.append("the model could not write another query: the question was searched for once more")
+        return question
+    found.missing.append(str(reply["missing"]).strip())
+    return str(reply["query"])
+
+
+def _check_reserve(evidence: Evidence, means: Means) -> None:
+    """Searching on must leave enough tokens for the answer itself."""
+    chars = min(means.gate.policy.max_chars, sum(len(item.text) for item in evidence.kept))
+    means.budget.check(PROMPT_TOKENS + estimated_tokens("x" * chars) + means.settings.reply_tokens + QUERY_TOKENS)
+
+
+def _payload(found: Research, means: Means) -> tuple[Item, ...]:
+    room = means.budget.tokens_left - means.settings.reply_tokens - PROMPT_TOKENS
+    if room < LEAST_EVIDENCE_TOKENS:
+        found.limits.append("no tokens are left for an answer")
+        return ()
+    items, dropped = payload(found.evidence, means.gate.policy, 4 * room)
+    if dropped and found.rounds:
+        last = found.rounds[-1]
+        found.rounds[-1] = replace(last, dropped=(*last.dropped, *dropped))
+    return items
+
+
+# --- results -------------------------------------------------------------------------------------------------------
+
+
+def _abstained(question: str, found: Research, means: Means) -> Answer:
+    sought = ", ".join(f'"{entry.query}"' for entry in found.rounds) or f'"{question}"'
+    text = f"The indexed files do not answer this, as far as could be found. Searched for: {sought}."
+    if found.gaps:
+        text += f"\n\nMissing: {found.gaps[-1]}"
+    return Answer(
+        question=question,
+        text=text,
+        kind="generated",
+        status="abstained",
+        missing=found.gaps or (question,),
+        notes=(*found.notes, *found.limits),
+        model_id=means.model.llm.model_id,
+        usage=means.budget.usage(),
+        took_ms=means.budget.elapsed_ms,
+        trace=Trace(tuple(found.rounds)),
+    )
+
+
+def _finished(question: str, written: Written, found: Research, means: Means, emit: Emit) -> Answer:
+    text, gaps = written.text, found.gaps or ("passages that answer the question",)
+    if not text:
+        text = quoted(tuple(found.evidence.items.values()))
+        emit(text)
+    if not found.enough:
+        closing = written.checker.check(f"\n\nThe evidence is thin. Missing: {gaps[-1]}")
+        text += closing
+        emit(closing)
+    citations = written.checker.citations()
+    notes = [*found.notes, *found.limits, *written.notes]
+    if written.text and not citations:
+        notes.append("the answer cites no source: nothing in it is verified")
+    if not written.text:
+        notes.append("the model wrote no answer: these are the passages it was shown")
+        citations = tuple(item.citation() for item in found.evidence.items.values())
+    sources = "".join(item.text for item in found.evidence.items.values())
+    return Answer(
+        question=question,
+        text=text.strip(),
+        kind="generated" if written.text else "extractive",
+        status="partial" if found.limits or written.notes or not written.text else "ok",
+        citations=citations,
+        missing=() if found.enough else gaps,
+        notes=tuple(dict.fromkeys(notes)),
+        model_id=means.model.llm.model_id,
+        usage=means.budget.usage(estimated_tokens(sources)),
+        took_ms=means.budget.elapsed_ms,
+        trace=Trace(tuple(found.rounds), tuple(found.tools), tuple(written.checker.faults)),
+    )
+
+
+UNGRADED_UP_TO = 2  # so few are not worth a call
+BATCH = 8  # passages a call: small models lose count of more
+GRADED_CHARS = 600  # of each passage, the lines that match: enough to tell what it is about
+REPLY_TOKENS = 400  # a batch of grades has about 150
+
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "grades": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "passage": {"type": "integer"},
+                    "score": {"type": "number", "minimum": 0, "maximum": 1},
+                },
+                "required": ["passage", "score"],
+            },
+        }
+    },
+    "required": ["grades"],
+}
+
+
+def grade(question: str, items: Sequence[Item], model: Model, weights: Mapping[str, float]) -> tuple[Item, ...]:
+    """The same items, each with its score. A batch that the model could not grade keeps `score=None`.
+
+    `weights` are the question's words by rarity: they choose the lines that are shown.
+    """
+    if len(items) <= UNGRADED_UP_TO:
+        return tuple(items)
+    finder = finder_of(weights)
+    return tuple(graded for batch in batches(items) for graded in _grade_batch(question, batch, model, finder))
+
+
+def batches(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    for start in range(0, len(items), BATCH):
+        yield items[start : start + BATCH]
+
+
+def _grade_batch(question: str, items: Sequence[Item], model: Model, finder: Finder) -> list[Item]:
+    wanted = list(range(1, len(items) + 1))
+
+    def complete(reply: dict[str, Any]) -> Sequence[str]:
+        found = sorted(entry["passage"] for entry in reply["grades"])
+        return () if found == wanted else (f"there must be one grade for each of the passages {wanted}",)
+
+    reply = model.json(
+        filled("grade", question=json.dumps(question), passages=_shown(items, finder), count=str(len(items))),
+        _SCHEMA,
+        complete,
+        max_tokens=REPLY_TOKENS,
+    )
+    if reply is None:
+        return list(items)
+    scores = {entry["passage"]: float(entry["score"]) for entry in reply["grades"]}
+    return [replace(item, score=scores[number]) for number, item in enumerate(items, 1)]
+
+
+def _shown(items: Sequence[Item], finder: Finder) -> str:
+    parts = [focused(item, finder, GRADED_CHARS) for item in items]
+    mark = fence(part.text for part in parts)
+    return "\n\n".join(
+        f"<<<passage {number} {part.place} {mark}>>>\n{part.text}\n<<<end {mark}>>>"
+        for number, part in enumerate(parts, 1)
+    )

@@ -1,0 +1,277 @@
+"""Documents that are not here yet: archives, addresses and repositories become a folder in the user's data.
+
+<data>/collections/<slug>/
+    current          the name of the live tree, replaced atomically
+    tree-<hash>/     the documents; the hash is that of what was fetched
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from pathlib import Path
+
+from codeinfo.collections.fetch import MAX_PACKED_BYTES, Reach, host_of, pack, unpack
+from codeinfo.collections.model import (
+    CONTEXT_FILE,
+    MANIFEST,
+    Collection,
+    Kind,
+    Manifest,
+    add_to_context,
+    is_archive,
+    read_context,
+    read_manifest,
+    read_user_list,
+    remove_from_context,
+    safe_path,
+    write_user_list,
+)
+from codeinfo.engine.documents import CollectionManager
+from codeinfo.errors import NotFound, UsageError
+from codeinfo.operations.documents import DocsPackRequest, DocsPackResponse
+from codeinfo.private_files import open_private, private_folder, replace_private, wait_for_lock, write_private
+from codeinfo.sources.documents.formats import document_language
+from codeinfo.sources.read import load
+from codeinfo.types import Skip
+
+MAX_DOCUMENT_BYTES = 50_000_000
+MAX_FETCHED_BYTES = 2_000_000_000
+
+Download = Callable[[str, int], bytes]  # address, most bytes → content
+
+
+def fetched_tree(home: Path) -> Path | None:
+    """The live tree of a collection, or None before its first sync."""
+    try:
+        name = (home / "current").read_text("ascii").strip()
+    except (FileNotFoundError, UnicodeDecodeError):
+        return None
+    tree = home / name
+    return tree if name.startswith("tree-") and "/" not in name and tree.is_dir() else None
+
+
+def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, own: bool) -> Path:
+    """Bring the newest documents here. What was here before stays until the new ones are complete.
+
+    The user's `own` collections may be on any host, and on this machine. Whatever else names an address (a project, a
+    manifest, a redirect) reaches the public internet and the user's `private_hosts`.
+    """
+    from codeinfo.collections.fetch import download
+
+    hosts = {host.lower() for host in private_hosts}
+    if own and collection.remote:
+        hosts.add(host_of(collection.url).name.lower())
+    reach = Reach(frozenset(hosts))
+    if collection.kind is Kind.GIT:
+        with _fetched_repository(collection, reach, own=own) as (revision, files):
+            return _store(home, revision, files)
+    get = partial(download, reach=reach)
+    if collection.remote and not is_archive(collection.url):
+        text = get(collection.url, MAX_DOCUMENT_BYTES)
+        contents = _listed(read_manifest(text.decode("utf-8", "replace")), collection.url, get)
+    else:
+        data = get(collection.url, MAX_PACKED_BYTES) if collection.remote else _read_archive(Path(collection.url))
+        contents = unpack(data)
+        text = contents[MANIFEST]
+        _add_remote_files(read_manifest(text.decode("utf-8", "replace")), contents, get)
+    contents[MANIFEST] = text
+    parts = b"".join(hashlib.sha256(path.encode() + contents[path]).digest() for path in sorted(contents))
+    return _store(home, hashlib.sha256(parts).hexdigest(), contents.items())
+
+
+def _fetched_repository(
+    collection: Collection, reach: Reach, *, own: bool
+) -> AbstractContextManager[tuple[str, Iterable[tuple[str, bytes]]]]:
+    from codeinfo.sources.git_fetch import fetch_files
+
+    pinned = ""
+    if not own:
+        host = host_of(collection.url)
+        addresses = (f"[{address}]" if ":" in address else address for address in reach.resolve(host))
+        pinned = f"{host.name}:{host.port}:{','.join(addresses)}"
+    wanted = (lambda path: bool(document_language(path)), MAX_DOCUMENT_BYTES)
+    return fetch_files(collection.url, collection.ref, *wanted, local=own, pinned=pinned)
+
+
+def _read_archive(path: Path) -> bytes:
+    if path.stat().st_size > MAX_PACKED_BYTES:
+        raise UsageError(f"{path} has more than {MAX_PACKED_BYTES:,} bytes")
+    return path.read_bytes()
+
+
+def _listed(manifest: Manifest, url: str, get: Download) -> dict[str, bytes]:
+    """The files that a manifest on the web lists, each from its own address or beside the manifest."""
+    from urllib.parse import quote, urljoin
+
+    if manifest.globs:
+        raise UsageError("a manifest on the web cannot use globs", next_step="List files, or publish a tar.gz")
+    base = manifest.base_url or url
+    return {file.path: get(file.url or urljoin(base, quote(file.path)), MAX_DOCUMENT_BYTES) for file in manifest.files}
+
+
+def _add_remote_files(manifest: Manifest, contents: dict[str, bytes], get: Download) -> None:
+    for file in manifest.files:
+        if file.url:
+            contents[file.path] = get(file.url, MAX_DOCUMENT_BYTES)
+
+
+def _store(home: Path, revision: str, files: Iterable[tuple[str, bytes]]) -> Path:
+    """Written beside the live tree, then made the live one; others are removed."""
+    tree = home / f"tree-{revision[:16]}"
+    if not tree.exists():
+        partial = home / f".partial-{os.getpid()}"
+        shutil.rmtree(partial, ignore_errors=True)
+        private_folder(partial, home.parent)
+        total = 0
+        for path, content in files:
+            total += len(content)
+            if total > MAX_FETCHED_BYTES:
+                raise UsageError(f"the collection has more than {MAX_FETCHED_BYTES:,} bytes")
+            target = partial / safe_path(path)
+            write_private(private_folder(target.parent, partial) / target.name, content)
+        partial.rename(tree)
+    replace_private(home / "current", tree.name.encode("ascii"))
+    for old in (*home.glob("tree-*"), *home.glob(".partial-*")):
+        if old != tree:
+            shutil.rmtree(old, ignore_errors=True)
+    return tree
+
+
+_MAX_LIST_BYTES = 5_000_000
+
+
+class CollectionList:
+    def __init__(self, data_dir: Path) -> None:
+        self.folder = data_dir / "collections"
+        self._list = data_dir / "collections.json"
+
+    def all(self, project: Path) -> tuple[list[Collection], list[str]]:
+        """The project's collections first, then the user's; a name belongs to whoever comes first."""
+        found, notes = self._of_project(project)
+        taken = {item.id for item in found}
+        return [*found, *(item for item in self._own() if item.id not in taken)], notes
+
+    def named(self, project: Path, names: tuple[str, ...]) -> tuple[list[Collection], list[str]]:
+        """Those with these names or ids; all of them where none is named."""
+        known, notes = self.all(project)
+        if not names:
+            return known, notes
+        chosen = []
+        for name in dict.fromkeys(names):
+            match = next((item for item in known if name in (item.id, item.name)), None)
+            if match is None:
+                listed = ", ".join(item.name for item in known) or "none yet"
+                raise NotFound(f"there is no collection {name!r}", next_step=f"Known are: {listed}")
+            chosen.append(match)
+        return chosen, notes
+
+    def lists(self, collection: Collection) -> bool:
+        """Whether the user's own list has it, whoever else names it."""
+        return any(item.id == collection.id for item in self._own())
+
+    def add(self, collection: Collection) -> None:
+        with self._changing() as write:
+            known = self._own()
+            clash = next((i for i in known if i.name == collection.name and i.id != collection.id), None)
+            if clash is not None:
+                raise UsageError(f"{collection.name!r} names {clash.url} already", next_step="Give it another name")
+            write([*(item for item in known if item.id != collection.id), collection])
+
+    def add_to_project(self, collection: Collection, project: Path, written: str) -> None:
+        """`written` is the source as typed, so that the file means the same for everyone who clones the project."""
+        path = project / CONTEXT_FILE
+        text = _read(path)
+        _replace(path, add_to_context(text, str(project), collection.name, written, collection.ref))
+
+    def remove(self, collection: Collection, project: Path) -> None:
+        if collection.origin == "project":
+            path = self._context_of(project)
+            if path is not None:
+                _replace(path, remove_from_context(_read(path), str(path.parent), collection.name))
+            return
+        with self._changing() as write:
+            write([item for item in self._own() if item.id != collection.id])
+
+    def _own(self) -> list[Collection]:
+        text = _read(self._list)
+        return read_user_list(text, str(self._list)) if text else []
+
+    def _of_project(self, project: Path) -> tuple[list[Collection], list[str]]:
+        path = self._context_of(project)
+        return read_context(_read(path), str(path.parent)) if path is not None else ([], [])
+
+    def _context_of(self, project: Path) -> Path | None:
+        """The nearest one from the folder upwards, not past the top of its repository."""
+        folder = Path(os.path.abspath(project))
+        for place in (folder, *folder.parents):
+            if os.path.isfile(place / CONTEXT_FILE):
+                return place / CONTEXT_FILE
+            if os.path.exists(place / ".git"):
+                break
+        return None
+
+    @contextmanager
+    def _changing(self) -> Iterator[Callable[[list[Collection]], None]]:
+        """Reading and writing the user's list as one step, also beside other processes."""
+        private_folder(self._list.parent)
+        lock = self._list.with_suffix(".lock")
+        handle = open_private(lock, os.O_RDWR)
+        try:
+            wait_for_lock(handle, lock)
+            yield lambda collections: replace_private(self._list, write_user_list(collections).encode())
+        finally:
+            os.close(handle)
+
+
+def _read(path: Path) -> str:
+    try:
+        if path.stat().st_size > _MAX_LIST_BYTES:
+            raise UsageError(f"{path} is far too large", next_step="Mend the file or remove it")
+        return path.read_text("utf-8-sig")
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {error}", next_step="Mend the file or remove it") from error
+
+
+def _replace(path: Path, text: str) -> None:
+    """A reader sees the old content or the new, also after a crash."""
+    temporary = path.with_name(f".{path.name}-{os.getpid()}")
+    with open(temporary, "w", encoding="utf-8") as sink:
+        sink.write(text)
+        sink.flush()
+        os.fsync(sink.fileno())
+    os.replace(temporary, path)
+
+
+def pack_folder(request: DocsPackRequest, keeper: CollectionManager) -> DocsPackResponse:
+    walked = keeper.walk()
+    files, skipped = dict[str, bytes](), list(walked.skipped)
+    for file in walked.files:
+        loaded = load(keeper.root, file)
+        if isinstance(loaded, Skip):
+            skipped.append(loaded)
+        else:
+            files[file.path] = loaded.data
+    if not files:
+        raise UsageError(f"{request.source} has no documents", next_step="Name a folder that holds some")
+    name = request.name or keeper.root.name
+    data, manifest = pack(name, request.version, request.description, files)
+    target = Path(request.out or f"{name}-{request.version}.tar.gz")
+    temporary = target.with_name(f".{target.name}-{os.getpid()}")
+    temporary.write_bytes(data)
+    os.replace(temporary, target)
+    return DocsPackResponse(
+        file=str(target),
+        name=manifest.name,
+        version=manifest.version,
+        documents=len(manifest.files),
+        bytes=len(data),
+        sha256=hashlib.sha256(data).hexdigest(),
+        skipped=tuple(skip for skip in skipped if skip.matters),
+    )

@@ -1,0 +1,254 @@
+"""Questions about one path or one index folder that no search asks."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+from codeinfo.answers.evidence import CHARS_PER_TOKEN
+from codeinfo.config import Config
+from codeinfo.engine.index_manager import IndexManager
+from codeinfo.engine.models import Models
+from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound
+from codeinfo.operations.clients import DaySavings, SavingsReport, SavingsRequest, ToolSavings
+from codeinfo.operations.search import Check, DoctorReport, WhyReport
+from codeinfo.private_files import private_folder
+from codeinfo.sources.walk import why
+from codeinfo.store.savings import SavingsStore, Tally
+from codeinfo.types import ManifestRow
+
+
+def bytes_under(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def why_path(path: Path, upkeep: Callable[[Path], IndexManager]) -> WhyReport:
+    """Asked from the current folder's point of view when the path lies below it, else from its project's."""
+    target = Path.cwd() / path
+    if not os.path.lexists(target):
+        raise NotFound(f"{path} does not exist", next_step="Name a file or folder that does")
+    keeper = upkeep(project_of(target))
+    relative = target.relative_to(keeper.root) if target.is_relative_to(keeper.root) else Path(path)
+    decision = why(keeper.root, str(relative), keeper.walk_settings())
+    known = _manifest(keeper).get(relative.as_posix())
+    return WhyReport(
+        path=relative.as_posix(),
+        root=str(keeper.root),
+        included=decision.included,
+        rule=decision.rule,
+        detail=f"{decision.detail} ({decision.source})" if decision.source else decision.detail,
+        language=known.language if known else "",
+        kind=known.kind.value if known else "",
+        chunks=known.chunk_count if known else 0,
+    )
+
+
+def project_of(target: Path) -> Path:
+    """The folder whose index a path belongs to: the current one when the path lies below it, else its repository."""
+    here = Path.cwd().resolve()
+    nearest = resolved(target if os.path.isdir(target) else target.parent)
+    if nearest.is_relative_to(here):
+        return here
+    for folder in (nearest, *nearest.parents):
+        if os.path.exists(folder / ".git"):
+            return folder
+    return nearest
+
+
+def resolved(path: Path) -> Path:
+    """Without links and dots. A path that no file can have, too long or with a NUL, is one that is not there."""
+    try:
+        return path.resolve()
+    except (OSError, ValueError) as error:
+        raise NotFound(f"{path} does not exist", next_step="Name a file that does") from error
+
+
+def _manifest(keeper: IndexManager) -> Mapping[str, ManifestRow]:
+    try:
+        store = keeper.live_store()
+        return store.manifest() if store is not None else {}
+    except IndexDamaged:
+        return {}
+
+
+PROBE_S = 5.0  # an embedding endpoint that needs longer for a few words is worth a complaint
+
+
+def examine(config: Config, parts: Models, keepers: Sequence[IndexManager], probe_s: float = PROBE_S) -> DoctorReport:
+    """All checks, those that wait for something side by side. Reading an index takes as long as the index is large."""
+    waiting = [
+        partial(_embedder, config, parts, probe_s),
+        partial(_reranker, config, parts),
+        *(partial(_index, keeper) for keeper in keepers),
+    ]
+    with ThreadPoolExecutor(len(waiting)) as pool:
+        answers = [pool.submit(check) for check in waiting]
+        checks = [_python(), _sqlite(), _grammars(), _folder(config), _git()]
+        return DoctorReport((*checks, *(answer.result() for answer in answers)))
+
+
+def _python() -> Check:
+    version = ".".join(map(str, sys.version_info[:3]))
+    return Check("python", "ok", f"{version} on {sys.platform}")
+
+
+def _sqlite() -> Check:
+    from codeinfo.store.database import library_version
+
+    return Check("sqlite", "ok", library_version())
+
+
+def _grammars() -> Check:
+    from codeinfo.index.chunk import ChunkSettings
+    from codeinfo.index.parse import parse_file
+    from codeinfo.types import FileKind
+
+    try:
+        parsed = parse_file("check.py", "def check():\n    pass\n", "python", FileKind.CODE, ChunkSettings())
+    except (ImportError, OSError) as error:
+        return Check("grammars", "fail", str(error), "Install CodeInfo again: pip install --force-reinstall codeinfo")
+    if [definition.name for definition in parsed.definitions] != ["check"]:
+        return Check("grammars", "fail", "a sample was not parsed", "Report this with `codeinfo doctor --json`")
+    return Check("grammars", "ok", "syntax trees work")
+
+
+def _folder(config: Config) -> Check:
+    folder = config.paths.cache_dir
+    try:
+        private_folder(folder)
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(b"x")
+    except OSError as error:
+        return Check("cache", "fail", f"{folder}: {error.strerror}", "Set CODEINFO_CACHE_DIR to a folder you can write")
+    free = shutil.disk_usage(folder).free
+    state = "ok" if free > 200_000_000 else "warn"
+    return Check("cache", state, f"{folder}, {free // 1_000_000:,} MB free", "" if state == "ok" else "Free some space")
+
+
+def _git() -> Check:
+    found = shutil.which("git")
+    if found is None:
+        return Check("git", "warn", "not found", "Install git: without it ignore rules are read by CodeInfo itself")
+    return Check("git", "ok", found)
+
+
+def _embedder(config: Config, parts: Models, seconds: float) -> Check:
+    provider = config.embedding.provider
+    return _tried("embedding", provider, lambda: _embedding_detail(provider, parts, seconds))
+
+
+def _embedding_detail(provider: str, parts: Models, seconds: float) -> str:
+    embedder = parts.impatient_embedder(seconds)
+    if embedder is None:
+        return "keyword search only"
+    length = len(embedder.embed_query("a connection pool"))
+    return f"{provider}: {embedder.model_id}, {length} dimensions"
+
+
+def _reranker(config: Config, parts: Models) -> Check:
+    """Asked as a search asks, within the same time; a search does without one that fails, so that is no failure."""
+    settings = config.rerank
+    if settings.provider == "none":
+        return Check("reranking", "ok", "off")
+    from codeinfo.engine.search import Reranking
+
+    found = Reranking(settings, parts.reranker).assess("a connection pool", ["class ConnectionPool: ..."])
+    return Check("reranking", "ok" if found.scores else "warn", f"{settings.provider}: {found.status}", found.next_step)
+
+
+def _index(keeper: IndexManager) -> Check:
+    def look() -> str:
+        store = keeper.live_store()
+        if store is None:
+            return f"{keeper.root}: not indexed yet"
+        store.verify()
+        counts = store.counts()
+        return f"{keeper.root}: {counts.files:,} files, {counts.chunks:,} chunks, every checksum right"
+
+    return _tried("index", str(keeper.root), look)
+
+
+def _tried(name: str, subject: str, look: Callable[[], str]) -> Check:
+    try:
+        return Check(name, "ok", look())
+    except CodeInfoError as error:
+        return Check(name, "fail", f"{subject}: {error.what}", error.next_step)
+    except OSError as error:
+        return Check(name, "fail", f"{subject}: {os.strerror(error.errno or 0)}", "Run `codeinfo doctor --debug`")
+
+
+WRITE_AFTER_S = 2.0  # counts are written together: a commit a call would cost more than the call
+
+log = logging.getLogger(__name__)
+Now = Callable[[], datetime]
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Savings:
+    def __init__(self, folder: Path, now: Now = _utc_now) -> None:
+        self._store = SavingsStore(folder)
+        self._now = now
+        self._lock = threading.Lock()
+        self._waiting: dict[tuple[str, str], Tally] = {}
+        self._timer: threading.Timer | None = None
+
+    def record(self, tool: str, returned_chars: int, files: Iterable[str]) -> None:
+        """Count one call. `files` are those a reader would have had to open for the same."""
+        size = sum(_size(path) for path in set(files))
+        key = (self._now().date().isoformat(), tool)
+        one = Tally(1, returned_chars // CHARS_PER_TOKEN, size // CHARS_PER_TOKEN)
+        with self._lock:
+            self._waiting[key] = self._waiting.get(key, Tally()).plus(one)
+            if self._timer is None:
+                self._timer = threading.Timer(WRITE_AFTER_S, self._write)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def report(self, request: SavingsRequest) -> SavingsReport:
+        first = (self._now() - timedelta(days=request.days - 1)).date().isoformat()
+        days: dict[str, list[ToolSavings]] = {}
+        total = Tally()
+        for day, tool, tally in self._store.since(first):
+            days.setdefault(day, []).append(ToolSavings(tool, *tally, _saved(tally)))
+            total = total.plus(tally)
+        listed = tuple(DaySavings(day, tuple(tools)) for day, tools in days.items())
+        return SavingsReport(listed, total.calls, total.returned, total.files, _saved(total))
+
+    def close(self) -> None:
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+        self._write()
+
+    def _write(self) -> None:
+        with self._lock:
+            waiting, self._waiting, self._timer = self._waiting, {}, None
+        if not waiting:
+            return
+        try:
+            self._store.add(waiting)
+        except CodeInfoError as error:  # a count is not worth an answer
+            log.warning("savings were not counted: %s", error)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def _saved(tally: Tally) -> int:
+    return max(tally.files - tally.returned, 0)

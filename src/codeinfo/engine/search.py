@@ -1,0 +1,439 @@
+"""From a search request to the search line: filters, several roots, one result."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from codeinfo.engine.index_manager import IndexManager, is_complete
+from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound, ProviderError, UsageError
+from codeinfo.globs import match_globs
+from codeinfo.operations.clients import (
+    Project,
+    ProjectsResult,
+    VectorFile,
+    VectorMatch,
+    VectorSearchRequest,
+    VectorSearchResult,
+)
+from codeinfo.operations.search import SearchRequest, SimilarRequest
+from codeinfo.ports import Embedder, Reranker, Snapshot
+from codeinfo.rank.joined import Joined, Part, joined
+from codeinfo.rank.meaning import squared_l2
+from codeinfo.rank.policy import PolicyItem, PolicySettings, apply_policy, best_distance
+from codeinfo.search import EXPLAINED_DROPS, SMALLEST_EXCERPT, SearchOptions, search
+from codeinfo.settings import RerankSettings, RetrievalSettings
+from codeinfo.store.layout import indexed_roots
+from codeinfo.store.sqlite import SqliteStore
+from codeinfo.tokens import terms
+from codeinfo.types import Dropped, Hit, Intent, SearchResult, Signal
+
+if TYPE_CHECKING:
+    from codeinfo.engine.engine import Engine
+
+
+CHARS_PER_TOKEN = 4  # of source code, on average
+MAX_LINE_DIGITS = 9  # no file has more lines, and no database column holds any number
+
+Opened = tuple[IndexManager, SqliteStore, tuple[str, ...]]
+
+
+def search_roots(request: SearchRequest, opened: Sequence[Opened]) -> SearchResult:
+    """All roots as one index: a word's rarity is that in all of them, so a root with no answer takes no place."""
+    if not request.query.strip():
+        raise UsageError("the query is empty", next_step="Say what to look for")
+    if not opened:
+        raise UsageError("no folder to search", next_step="Name one")
+    with ExitStack() as open_views:
+        views = [open_views.enter_context(store.snapshot()) for _, store, _ in opened]
+        keepers = [keeper for keeper, _, _ in opened]
+        view = views[0] if len(views) == 1 else _joined(keepers, views)
+        options = SearchOptions(
+            root=str(keepers[0].root),
+            roots=view.roots if isinstance(view, Joined) else (),
+            limit=request.limit,
+            intent=Intent(request.intent) if request.intent else None,
+            # The name of one of several projects tells them apart; what all of them are called says nothing.
+            project_words=frozenset.intersection(*(frozenset(terms(keeper.root.name)) for keeper in keepers)),
+            allowed=_allowed(request, views, keepers),
+            symbol_kinds=frozenset(request.symbol_kinds),
+            full_text=request.full_text,
+            max_chars=CHARS_PER_TOKEN * request.max_tokens,
+            explain=request.explain,
+            fusion=keepers[0].config.search.fusion,
+            per_file=keepers[0].config.search.results_per_file,
+            commits=[(str(keeper.root), commits) for keeper in keepers if (commits := keeper.commits())],
+        )
+        embedder = keepers[0].embedder if all(keeper.embedder for keeper in keepers) else None
+        found = search(request.query, view, embedder, options)
+        said = [note for _, _, notes in opened for note in notes]
+        notes = tuple(dict.fromkeys((*said, *_without_vectors(keepers), *_remarks(request, view))))
+    if request.snippets and not notes:
+        return found
+    hits = found.hits if request.snippets else tuple(replace(hit, text="") for hit in found.hits)
+    return replace(found, hits=hits, notes=(*found.notes, *notes))
+
+
+def _joined(keepers: Sequence[IndexManager], views: Sequence[Snapshot]) -> Joined:
+    return joined([Part(str(keeper.root), view) for keeper, view in zip(keepers, views, strict=True)])
+
+
+def _allowed(
+    request: SearchRequest, views: Sequence[Snapshot], keepers: Sequence[IndexManager]
+) -> NDArray[np.bool_] | None:
+    """What the filters let through, each root's files by their own paths and history."""
+    by_root = [allowed_files(request, view, keeper) for view, keeper in zip(views, keepers, strict=True)]
+    filters = [allowed for allowed in by_root if allowed is not None]
+    return np.concatenate(filters) if filters else None
+
+
+def _without_vectors(keepers: Sequence[IndexManager]) -> list[str]:
+    """Vectors of different models cannot be compared: one such root turns the vector channel off for all."""
+    missing = [str(keeper.root) for keeper in keepers if not keeper.embedder]
+    if not missing or len(missing) == len(keepers):
+        return []  # with the same model, or without any, which each root says for itself
+    return [
+        f"words alone decided about all {len(keepers)} folders, since {' and '.join(missing)} has vectors of another "
+        "embedding model: `codeinfo index` builds it anew"
+    ]
+
+
+def _remarks(request: SearchRequest, view: Snapshot) -> list[str]:
+    remarks = []
+    if not view.complete:
+        remarks.append("the index is still being built: these results come from a part of it")
+    known = set(view.languages)
+    if not known and view.complete:
+        return [*remarks, "no file is indexed here: is this the right folder?"]
+    for language in request.languages:
+        if language.lower() not in known:
+            remarks.append(f"no file here is {language}; there are: {', '.join(sorted(known))}")
+    if request.max_tokens and CHARS_PER_TOKEN * request.max_tokens < SMALLEST_EXCERPT:
+        remarks.append(f"{request.max_tokens} tokens are too few to show anything: allow more")
+    return remarks
+
+
+def similar_to(request: SimilarRequest, opened: Opened) -> SearchResult:
+    """What resembles the chunk at a place, by its words and its meaning; the file itself is left out."""
+    keeper, store, notes = opened
+    path, _, line = request.place.rpartition(":")
+    if not path or not line.isdecimal() or len(line) > MAX_LINE_DIGITS:
+        raise UsageError(f"{request.place} is not a place", next_step="Write it as FILE:LINE, as in src/app.py:42")
+    with store.snapshot() as view:
+        if path not in view.paths:
+            raise NotFound(f"{path} is not in the index of {keeper.root}", next_step=f"Ask `codeinfo why {path}`")
+        file = view.paths.index(path)
+        row = view.row_at(file, int(line))
+        if row is None:
+            raise NotFound(f"{path} has no chunk at line {line}", next_step="Name a line that is not blank")
+        chunk = view.chunks([row])[0]
+        allowed = np.ones(len(view.paths), bool)
+        allowed[file] = False
+        root = str(keeper.root)
+        options = SearchOptions(root=root, limit=request.limit, allowed=allowed, explain=request.explain, per_file=1)
+        found = search(f"{chunk.symbol}\n{chunk.text}", view, keeper.embedder, options)
+    where = f"similar to {path}:{chunk.start_line}-{chunk.end_line}"
+    return replace(found, query=where, notes=(*found.notes, *notes))
+
+
+def allowed_files(request: SearchRequest, view: Snapshot, keeper: IndexManager) -> NDArray[np.bool_] | None:
+    """Which files the filters let through, or None when there is no filter."""
+    tests: list[NDArray[np.bool_]] = []
+    if request.languages:
+        wanted = frozenset(language.lower() for language in request.languages)
+        tests.append(view.derived(("languages", wanted), lambda: _among(view.languages, wanted)))
+    if request.kinds:
+        kinds = frozenset(request.kinds)
+        tests.append(view.derived(("kinds", kinds), lambda: _among(view.kinds, kinds)))
+    if request.globs:
+        tests.append(np.array(match_globs(view.paths, request.globs), bool))
+    if request.changed_since:
+        from codeinfo.sources.git import changed_since
+
+        changed = changed_since(keeper.root, request.changed_since)
+        tests.append(_among(view.paths, changed))
+    return np.logical_and.reduce(tests) if tests else None
+
+
+def _among(values: Sequence[str], wanted: Collection[str]) -> NDArray[np.bool_]:
+    return np.array([value in wanted for value in values], bool)
+
+
+OFF = "off"
+COMPARED = 3  # a call is close when the scores of this many first results are
+CLEAR = "not needed: the first result is clear"
+NOTHING = "not needed: nothing was found"
+FEW = f"not needed: fewer than {COMPARED} results"
+
+
+class Relevance(Struct, frozen=True):
+    """One score per text, in the order of the texts, or none and a status that says why."""
+
+    status: str
+    scores: tuple[float, ...] = ()
+    next_step: str = ""  # after a failure
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a result must say about a failure."""
+        return (f"the results are not reranked ({self.status}). {self.next_step}",) if self.next_step else ()
+
+
+class Reranking(Struct, frozen=True):
+    """The user's reranker, made when it is first needed, and the bounds it works within."""
+
+    settings: RerankSettings
+    make_reranker: Callable[[], Reranker]
+
+    def assess(self, query: str, texts: Sequence[str]) -> Relevance:
+        """Asks the reranker within the time of the settings; a failure is a status, never an error."""
+        if not texts:
+            return Relevance(NOTHING)
+        milliseconds = self.settings.timeout_ms
+        try:
+            reranker = self.make_reranker()
+            scores = _score_within(milliseconds, reranker, query, texts)
+        except CodeInfoError as error:
+            late = error.code == "RERANK_TIMEOUT"
+            status = f"timed out after {milliseconds} ms" if late else f"failed: {error.what}"
+            return Relevance(status, next_step=error.next_step or "`codeinfo doctor` looks at the reranker")
+        return Relevance(f"applied: {reranker.model_id}", tuple(scores))
+
+
+def with_candidates(request: SearchRequest, settings: RerankSettings) -> SearchRequest:
+    """The request for as many results as are reranked: what is shown is chosen afterwards."""
+    return replace(request, limit=max(request.limit, settings.candidates))
+
+
+def rerank_close_call(
+    request: SearchRequest, found: SearchResult, opened: Sequence[Opened], reranking: Reranking
+) -> SearchResult:
+    """The result cut to the request's limit, with the first results by relevance where their scores are close."""
+    started = time.perf_counter()
+    settings = reranking.settings
+    first = found.hits[: settings.candidates]
+    if len(first) < COMPARED:
+        relevance = Relevance(FEW)
+    elif round(first[0].score - first[COMPARED - 1].score, 4) > settings.closeness:
+        relevance = Relevance(CLEAR)
+    else:
+        relevance = reranking.assess(found.query, _chunk_texts(first, opened))
+    hits = (*_by_relevance(first, relevance.scores, request.explain), *found.hits[len(first) :])
+    return replace(
+        found,
+        hits=hits[: request.limit],
+        dropped=_dropped(hits[request.limit :], found.dropped) if request.explain else found.dropped,
+        quality=replace(found.quality, reranker_status=relevance.status),
+        notes=(*found.notes, *relevance.notes),
+        took_ms=round(found.took_ms + 1000 * (time.perf_counter() - started), 2),
+    )
+
+
+def best_first(scores: Sequence[float]) -> list[int]:
+    """The positions by falling score; equal scores keep their order."""
+    return sorted(range(len(scores)), key=lambda position: -scores[position])
+
+
+def _score_within(milliseconds: int, reranker: Reranker, query: str, texts: Sequence[str]) -> list[float]:
+    """In a thread, since looking up a host and loading a model know no deadline. A model that takes longer to load is
+    there for the next search."""
+    answer: Future[list[float]] = Future()
+
+    def work() -> None:
+        try:
+            answer.set_result(reranker.score(query, texts))
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=work, name="rerank", daemon=True).start()
+    try:
+        return answer.result(milliseconds / 1000)
+    except TimeoutError:
+        raise ProviderError(
+            f"{reranker.model_id} did not answer within {milliseconds} ms",
+            next_step="Allow more in rerank.timeout_ms, or use a smaller model",
+            code="RERANK_TIMEOUT",
+        ) from None
+
+
+def _by_relevance(hits: Sequence[Hit], scores: Sequence[float], explain: bool) -> Sequence[Hit]:
+    """Each place keeps its score, so that a list falls from its first result to its last however long it is; the
+    signal says what the reranker gave and what that changed."""
+    if not scores:
+        return hits
+    moved = []
+    for place, position in enumerate(best_first(scores)):
+        hit, score = hits[position], hits[place].score
+        signal = Signal("rerank", round(scores[position], 4), round(score - hit.score, 4))
+        moved.append(replace(hit, score=score, signals=(*hit.signals, signal) if explain else hit.signals))
+    return moved
+
+
+def _dropped(hits: Sequence[Hit], dropped: tuple[Dropped, ...]) -> tuple[Dropped, ...]:
+    own = [Dropped(hit.path, hit.start_line, hit.end_line, "limit", f"score {hit.score:.3f}") for hit in hits]
+    return (*own, *dropped)[:EXPLAINED_DROPS]
+
+
+def _chunk_texts(hits: Sequence[Hit], opened: Sequence[Opened]) -> list[str]:
+    """Whole chunks, of which hits show a part. Where an index has changed since the search, the part has to do."""
+    texts = [hit.text for hit in hits]
+    for keeper, store, _ in opened:
+        own = [position for position, hit in enumerate(hits) if hit.root == str(keeper.root)]
+        if own:
+            with store.snapshot() as view:
+                for position in own:
+                    texts[position] = _chunk_text(hits[position], view) or texts[position]
+    return texts
+
+
+def _chunk_text(hit: Hit, view: Snapshot) -> str:
+    if hit.path not in view.paths:
+        return ""
+    file = view.paths.index(hit.path)
+    near = view.row_at(file, hit.start_line)
+    if near is None:
+        return ""
+    first, count = int(view.file_first[file]), int(view.file_rows[file])
+    # Neighbours may share a line, so the chunk is the one found there or one beside it.
+    rows = range(max(first, near - 1), min(first + count, near + 2))
+    return next((chunk.text for chunk in view.chunks(rows) if chunk.chunk_id == hit.chunk_id), "")
+
+
+CANDIDATES = 60  # rows looked at before the policy: it drops some, and a list is short only when there is no more
+MAX_LIMIT = 20
+
+log = logging.getLogger(__name__)
+
+
+def policy_settings(retrieval: RetrievalSettings) -> PolicySettings:
+    return PolicySettings(
+        distance_cutoff=retrieval.distance_cutoff,
+        cutoff_disabled=retrieval.cutoff_disabled,
+        fallback_chunks=retrieval.fallback_chunks,
+        chunk_max_chars=retrieval.chunk_max_chars,
+        max_chars=retrieval.max_chars,
+    )
+
+
+def vector_search(engine: Engine, request: VectorSearchRequest) -> VectorSearchResult:
+    if not request.query.strip():
+        raise UsageError("query is required", next_step="Say what to look for")
+    embedder = engine.embedder()
+    if embedder is None:
+        raise ProviderError(
+            "no embedding model is set up",
+            next_step="Set embedding.provider, or use `codeinfo search`, which needs none",
+            code="EMBEDDING_MODEL_MISSING",
+        )
+    limit = min(max(request.limit, 1), MAX_LIMIT)
+    items: list[PolicyItem] = []
+    for keeper in _chosen(engine, request.repository):
+        items += _closest(keeper, request.query, embedder)
+    items.sort(key=lambda item: item.distance if item.distance is not None else float("inf"))
+    settled = apply_policy(items[:CANDIDATES], policy_settings(engine.config.retrieval))
+    log.info("vector search: score source %s, %d with a distance", settled.score_source, settled.with_distance)
+    kept = settled.kept[:limit]
+    matches = tuple(_match(item, embedder.model_id) for item in kept)
+    return VectorSearchResult(matches, embedder.model_id if matches else None, _files(kept, embedder.model_id))
+
+
+def projects(engine: Engine) -> ProjectsResult:
+    return ProjectsResult(tuple(_project(engine, root) for root in indexed_roots(engine.config.paths.cache_dir)))
+
+
+def _project(engine: Engine, root: Path) -> Project:
+    try:
+        keeper = engine.upkeep(root)
+        store = keeper.live_store()
+    except CodeInfoError as error:
+        state = "damaged" if isinstance(error, IndexDamaged) else "gone"
+        return Project(root.name, str(root), 0, 0, "", "", state)
+    if store is None:
+        return Project(root.name, str(root), 0, 0, "", "", "building")
+    meta, counts = store.meta(), store.counts()
+    state = "ready" if is_complete(store) else "building"
+    model, when = meta.get("model_id", ""), meta.get("indexed_at", "")
+    return Project(root.name, str(root), counts.files, counts.chunks, model, when, state)
+
+
+def _chosen(engine: Engine, repository: str) -> list[IndexManager]:
+    roots = [root for root in indexed_roots(engine.config.paths.cache_dir) if root.is_dir()]
+    if not roots:
+        raise UsageError("nothing is indexed yet", next_step="Run `codeinfo index` in a project", code="NOT_INGESTED")
+    if not repository:
+        return [engine.upkeep(root) for root in roots]
+    found = [root for root in roots if repository in (root.name, str(root))]
+    if not found:
+        known = ", ".join(sorted(root.name for root in roots))
+        raise NotFound(f"no repository {repository} is indexed", next_step=f"Known: {known}", code="REPO_NOT_FOUND")
+    return [engine.upkeep(root) for root in found]
+
+
+def _closest(keeper: IndexManager, query: str, embedder: Embedder) -> list[PolicyItem]:
+    store = keeper.live_store()
+    if store is None:
+        return []
+    if store.meta().get("model_id", embedder.model_id) != embedder.model_id:
+        raise UsageError(
+            f"{keeper.root} was indexed with another model than {embedder.model_id}",
+            next_step="Run `codeinfo index` there",
+            code="DIMENSION_MISMATCH",
+        )
+    with store.snapshot() as view:
+        cosines = view.cosines(embedder.embed_query(query))
+        if cosines is None:
+            return []
+        rows = np.argsort(-cosines, kind="stable")[:CANDIDATES].tolist()
+        chunks = view.chunks(rows)
+    return [
+        PolicyItem(
+            repo=keeper.root.name,
+            rel_path=chunk.path,
+            chunk_id=f"{keeper.folder.path.name}:{chunk.chunk_id}",
+            text=chunk.text,
+            distance=round(squared_l2(float(cosines[row])), 4),
+            payload=str(keeper.root / chunk.path),
+        )
+        for row, chunk in zip(rows, chunks, strict=True)
+    ]
+
+
+def _match(item: PolicyItem, model_id: str) -> VectorMatch:
+    return VectorMatch(
+        repo=item.repo,
+        relPath=item.rel_path,
+        containerPath=item.payload,
+        hostPath=item.payload,
+        score=item.distance,
+        chunk=item.text,
+        chunkId=str(item.chunk_id),
+        modelId=model_id,
+        lineCount=item.text.count("\n") + 1 if item.text else None,
+    )
+
+
+def _files(items: Sequence[PolicyItem], model_id: str) -> tuple[VectorFile, ...]:
+    by_path: dict[str, list[PolicyItem]] = {}
+    for item in items:
+        by_path.setdefault(item.payload, []).append(item)
+    return tuple(_file(path, own, model_id) for path, own in sorted(by_path.items()))
+
+
+def _file(path: str, items: list[PolicyItem], model_id: str) -> VectorFile:
+    return VectorFile(path, best_distance(items), len(items), _line_count(items), items[0].repo, model_id)
+
+
+def _line_count(items: Iterable[PolicyItem]) -> int | None:
+    counts = [item.text.count("\n") + 1 for item in items if item.text]
+    return sum(counts) if counts else None

@@ -1,0 +1,121 @@
+"""The text of one file, with its lines and the way from a parser's byte offsets back to them."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from itertools import accumulate
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from msgspec import Struct, field
+
+from codeinfo.index import grammars
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+
+_ASTRAL = re.compile("[\U00010000-\U0010ffff\ud800-\udfff]")
+
+
+class Source:
+    """Offsets are characters of `text`; a parser sees `data`, where each character takes `unit_bytes` bytes.
+
+    ASCII text is given to the parser as it is. Other text goes as UTF-16, with characters beyond its first plane
+    replaced, so that an offset is found by a division instead of a table.
+    """
+
+    __slots__ = ("_starts", "data", "encoding", "lines", "text", "unit_bytes")
+
+    def __init__(self, text: str, seen: str | None = None) -> None:
+        """`seen` is what the parser is given instead, when that differs; its offsets are the same."""
+        self.text = text
+        self.lines = text.split("\n")
+        self._starts = list(accumulate((len(line) + 1 for line in self.lines), initial=0))
+        seen = text if seen is None else seen
+        self.encoding: Literal["utf8", "utf16le"]
+        if text.isascii():
+            self.data, self.unit_bytes, self.encoding = seen.encode("ascii"), 1, "utf8"
+        else:
+            plain = _ASTRAL.sub("\ufffd", seen)
+            self.data, self.unit_bytes, self.encoding = plain.encode("utf-16-le"), 2, "utf16le"
+
+    def line_of(self, offset: int) -> int:
+        return bisect_right(self._starts, offset)
+
+    def line_of_byte(self, offset: int) -> int:
+        return bisect_right(self._starts, offset // self.unit_bytes)
+
+    def line_start(self, line: int) -> int:
+        return self._starts[line - 1]
+
+    def size(self, first: int, last: int) -> int:
+        """Characters of the lines `first` to `last`, both included."""
+        return self._starts[last] - self._starts[first - 1]
+
+    def between(self, first: int, last: int) -> str:
+        return self.text[self._starts[first - 1] : self._starts[last] - 1]
+
+    def node_text(self, node: Node) -> str:
+        return self.text[node.start_byte // self.unit_bytes : node.end_byte // self.unit_bytes]
+
+
+Spans = list[tuple[int, int]]  # character offsets, end excluded
+
+# Captures that describe a definition; any other capture beside them names its kind.
+_PARTS = frozenset({"name", "declarator", "scope", "base", "keyword"})
+
+
+class Candidate(NamedTuple):
+    """A node that may define something; sorts by position, the enclosing and the more specific first."""
+
+    start: int
+    minus_end: int
+    pattern: int
+    kind: str
+    node: Node
+    captures: dict[str, list[Node]]
+
+
+class Scan(Struct):
+    comments: Spans = field(default_factory=list)
+    docs: Spans = field(default_factory=list)  # documentation written as a string
+    strings: Spans = field(default_factory=list)
+    imports: Spans = field(default_factory=list)
+    exports: Spans = field(default_factory=list)
+    candidates: list[Candidate] = field(default_factory=list)
+    has_errors: bool = False  # the grammar could not read all of it
+
+
+def scan(root: Node, language: str, source: Source) -> Scan:
+    from tree_sitter import QueryCursor
+
+    found = Scan(has_errors=root.has_error)
+    unit = source.unit_bytes
+    definers = grammars.GRAMMARS[language].definers
+    plain = {
+        "comment": found.comments,
+        "doc": found.docs,
+        "string": found.strings,
+        "import": found.imports,
+        "exports": found.exports,
+    }
+    for pattern, captures in QueryCursor(grammars.query(language)).matches(root):
+        kind = ""
+        if "keyword" in captures:
+            kind = definers.get(source.node_text(captures["keyword"][0]), "")
+            if not kind:
+                continue
+        if "name" not in captures and "declarator" not in captures:
+            for role, nodes in captures.items():
+                spans = plain.get(role)
+                if spans is not None:
+                    spans.extend((node.start_byte // unit, node.end_byte // unit) for node in nodes)
+            continue
+        for role, nodes in captures.items():
+            if role not in _PARTS:
+                node = nodes[0]
+                start, end = node.start_byte // unit, node.end_byte // unit
+                found.candidates.append(Candidate(start, -end, pattern, kind or role, node, captures))
+    found.candidates.sort(key=lambda candidate: candidate[:3])
+    return found

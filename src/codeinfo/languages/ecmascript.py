@@ -1,0 +1,232 @@
+"""JavaScript and TypeScript: extensions, index files, tsconfig paths, package.json names, exports and imports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from codeinfo.languages.tree import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target, Tree, ancestors, joined, nearest
+from codeinfo.types import Import
+
+_EXTENSIONS = (".ts", ".tsx", ".d.ts", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs", ".json", ".vue", ".svelte")
+# TypeScript is imported by the name of what it compiles to.
+_WRITTEN_AS = {".js": (".ts", ".tsx", ".d.ts", ".jsx"), ".jsx": (".tsx",), ".mjs": (".mts",), ".cjs": (".cts",)}
+_BUILT, _SOURCES = ("dist", "lib", "build", "out", "esm", "cjs", "es"), ("src", "source", "lib")
+_CONDITIONS = ("source", "import", "module", "default", "require", "node", "browser", "development", "types")
+
+
+class EcmascriptImports:
+    """A part of a package is read as the configurations above it see it: their paths start there."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._prefix, self._tree = tree.from_top()
+        self._packages: dict[str, list[str]] = {}  # name → folders
+        for path in self._tree.configs:
+            folder, _, file = path.rpartition("/")
+            name = self._tree.config(path).get("name") if file == "package.json" else None
+            if isinstance(name, str) and name:
+                self._packages.setdefault(name, []).append(folder)
+        self._aliases = _tsconfigs(self._tree)
+        self._memo: dict[tuple[str, str], str | None] = {}
+
+    def visible(self, source: FileFacts) -> tuple[str, ...]:
+        return ()
+
+    def resolve(self, source: FileFacts, written: Import) -> Outcome:
+        module = written.module.partition("?")[0].partition("!")[0]
+        folder = (self._prefix + source.folder).rstrip("/")
+        key = (folder, module)
+        if key not in self._memo:
+            self._memo[key] = self._look(folder, module)
+        path = self._memo[key]
+        if path:
+            return Outcome((Target(path.removeprefix(self._prefix), written.names),))
+        return UNRESOLVED if self._is_own(folder, module) and self._is_code(module) else EXTERNAL
+
+    def _is_own(self, folder: str, module: str) -> bool:
+        """Whether a file of this codebase should be meant; what lies above its root is not in it."""
+        if module.startswith("."):
+            path = joined(folder, module)
+            inside = path is not None and f"{path}/".startswith(self._prefix)
+            return inside and not self._tree.left_out(str(path).removeprefix(self._prefix))
+        if self._prefix or self._tree.left_out(self._package_of(module)[1]):
+            return False
+        return module.startswith("#") or self._package_of(module)[0] in self._packages
+
+    def _is_code(self, module: str) -> bool:
+        """Styles and pictures are no part of the graph, so their absence says nothing."""
+        last = module.rpartition("/")[2]
+        return not last.endswith((".css", ".scss", ".svg", ".png", ".jpg", ".wasm", ".less", ".txt", ".md", ".mdx"))
+
+    def _look(self, folder: str, module: str) -> str | None:
+        if module in (".", "..") or module.startswith(("./", "../")):
+            return self._file(joined(folder, module))
+        if module.startswith("/"):
+            return self._file(module.lstrip("/"))
+        for candidate in self._aliased(folder, module):
+            if found := self._file(candidate):
+                return found
+        return self._own_import(folder, module) if module.startswith("#") else self._workspace(folder, module)
+
+    def _file(self, base: str | None) -> str | None:
+        """The file that a path without certainty about its ending means."""
+        if base is None:
+            return None
+        if base in self._tree and base:
+            return base
+        for ending, replacements in _WRITTEN_AS.items():
+            if base.endswith(ending):
+                for replacement in replacements:
+                    if (path := base.removesuffix(ending) + replacement) in self._tree:
+                        return path
+        for extension in _EXTENSIONS if base else ():
+            if base + extension in self._tree:
+                return base + extension
+        if base not in self._tree.folders:
+            return None
+        prefix = f"{base}/" if base else ""
+        if f"{prefix}package.json" in self._tree.configs and (main := self._entry(base, ".")):
+            return main
+        return next((path for e in _EXTENSIONS if (path := f"{prefix}index{e}") in self._tree), None)
+
+    # --- aliases ---
+
+    def _aliased(self, folder: str, module: str) -> Iterator[str | None]:
+        for above in ancestors(folder):
+            for base, patterns in self._aliases.get(above, ()):
+                for pattern, targets in patterns:
+                    middle = _matched(pattern, module)
+                    if middle is not None:
+                        yield from (joined(base, target.replace("*", middle, 1)) for target in targets)
+
+    def _own_import(self, folder: str, module: str) -> str | None:
+        for above in ancestors(folder):
+            manifest = f"{above}/package.json".lstrip("/")
+            if manifest in self._tree.configs:
+                table = self._tree.config(manifest).get("imports")
+                return self._mapped(above, table, module) if isinstance(table, dict) else None
+        return None
+
+    # --- packages of this codebase ---
+
+    def _package_of(self, module: str) -> tuple[str, str]:
+        parts = module.split("/")
+        length = 2 if module.startswith("@") else 1
+        return "/".join(parts[:length]), "/".join(parts[length:])
+
+    def _workspace(self, folder: str, module: str) -> str | None:
+        name, inside = self._package_of(module)
+        homes = self._packages.get(name)
+        if not homes:
+            return None
+        home = homes[0] if len(homes) == 1 else nearest(homes, folder)
+        if home is None:
+            return None
+        return self._entry(home, f"./{inside}" if inside else ".")
+
+    def _entry(self, home: str, subpath: str) -> str | None:
+        manifest = self._tree.config(f"{home}/package.json".lstrip("/"))
+        exports = manifest.get("exports")
+        if isinstance(exports, dict) and any(key.startswith(".") for key in exports):
+            if found := self._mapped(home, exports, subpath):
+                return found
+        elif exports and subpath == "." and (found := self._first(home, exports, "")):
+            return found
+        if subpath != ".":
+            return self._built(home, subpath) or self._file(joined(home, f"src/{subpath}"))
+        for key in ("source", "module", "main", "types"):
+            if isinstance(manifest.get(key), str) and (found := self._built(home, manifest[key])):
+                return found
+        prefix = f"{home}/" if home else ""
+        bases = (f"{prefix}src/index", f"{prefix}index", f"{prefix}lib/index")
+        return next((path for base in bases for e in _EXTENSIONS if (path := base + e) in self._tree), None)
+
+    def _mapped(self, home: str, table: dict[str, Any], subpath: str) -> str | None:
+        for pattern, value in sorted(table.items(), key=lambda pair: -len(pair[0])):
+            middle = _matched(pattern, subpath)
+            if middle is not None and (found := self._first(home, value, middle)):
+                return found
+        return None
+
+    def _first(self, home: str, value: Any, middle: str) -> str | None:
+        """The first condition that leads to a file."""
+        if isinstance(value, str):
+            return self._built(home, value.replace("*", middle)) if value.startswith("./") else None
+        choices: list[Any] = []
+        if isinstance(value, list):
+            choices = value
+        elif isinstance(value, dict):
+            choices = [value[key] for key in (*_CONDITIONS, *value) if key in value]
+        return next((found for choice in choices if (found := self._first(home, choice, middle))), None)
+
+    def _built(self, home: str, target: str) -> str | None:
+        """What a manifest names, or the source that it is built from."""
+        path = joined(home, target)
+        if path is None:
+            return None
+        if (exact := self._file(path)) and exact != f"{home}/package.json":
+            return exact
+        inside = path.removeprefix(f"{home}/" if home else "").split("/")
+        if inside[0] in _BUILT:
+            stem = "/".join(inside[1:])
+            for ending in (".d.ts", ".d.mts", ".d.cts", ".mjs", ".cjs", ".js"):
+                stem = stem.removesuffix(ending)
+            for source in _SOURCES:
+                if found := self._file(joined(home, f"{source}/{stem}")):
+                    return found
+        return None
+
+
+def _matched(pattern: str, module: str) -> str | None:
+    """What stands for the `*`, or None when the pattern does not fit."""
+    before, star, after = pattern.partition("*")
+    if not star:
+        return "" if module == pattern else None
+    if module.startswith(before) and module.endswith(after) and len(module) >= len(before) + len(after):
+        return module[len(before) : len(module) - len(after)]
+    return None
+
+
+Patterns = list[tuple[str, list[str]]]
+
+
+def _tsconfigs(tree: Tree) -> dict[str, list[tuple[str, Patterns]]]:
+    """Folder of a tsconfig → (folder that targets start from, patterns)."""
+    found: dict[str, list[tuple[str, Patterns]]] = {}
+    for path in sorted(tree.configs):
+        name = path.rpartition("/")[2]
+        if not name.startswith(("tsconfig", "jsconfig")):
+            continue
+        home = path.rpartition("/")[0]
+        for where, options in _chain(tree, path):
+            base_url = options.get("baseUrl")
+            base = joined(where, base_url) if isinstance(base_url, str) else where
+            table = options.get("paths")
+            patterns = [
+                (pattern, [target for target in targets if isinstance(target, str)])
+                for pattern, targets in (table.items() if isinstance(table, dict) else ())
+                if isinstance(targets, list)
+            ]
+            if isinstance(base_url, str):
+                patterns.append(("*", ["*"]))
+            if patterns and base is not None:
+                found.setdefault(home, []).append((base, sorted(patterns, key=lambda pair: -len(pair[0]))))
+    return found
+
+
+def _chain(tree: Tree, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The compiler options of a tsconfig and of those it extends, nearest first."""
+    waiting, seen = [path], set[str]()
+    while waiting:
+        current = waiting.pop(0)
+        if current in seen or current not in tree.configs:
+            continue
+        seen.add(current)
+        folder, read = current.rpartition("/")[0], tree.config(current)
+        options = read.get("compilerOptions")
+        if isinstance(options, dict):
+            yield folder, options
+        extended = read.get("extends", [])
+        for other in extended if isinstance(extended, list) else [extended]:
+            if isinstance(other, str) and (target := joined(folder, other)) is not None:
+                waiting += [target, f"{target}.json", f"{target}/tsconfig.json"]

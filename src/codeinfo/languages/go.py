@@ -1,0 +1,51 @@
+"""Go: an import names a folder below the path of a module in `go.mod`; a folder is a package."""
+
+from __future__ import annotations
+
+import re
+
+from codeinfo.languages.tree import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target, Tree
+from codeinfo.types import Import
+
+MANIFEST = "go.mod"
+_VERSION, _NOT_IN_NAMES = re.compile(r"v\d+"), re.compile(r"^go[-.]|[-.]go$|\.v\d+$")
+_MODULE = re.compile(r'^module\s+"?([^\s"]+)', re.MULTILINE)
+
+
+def module_name(manifest: str) -> str:
+    found = _MODULE.search(manifest)
+    return found[1] if found else ""
+
+
+def local_name(written: Import) -> str:
+    """What the importing file calls the package, as custom has it: the last part of its path that is no version."""
+    parts = [part for part in written.module.split("/") if not _VERSION.fullmatch(part)]
+    return written.alias or _NOT_IN_NAMES.sub("", parts[-1] if parts else written.module)
+
+
+class GoImports:
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._modules = [
+            (name, path.rpartition("/")[0])
+            for path, text in tree.configs.items()
+            if path.rpartition("/")[2] == MANIFEST and (name := module_name(text))
+        ]
+        self._modules.sort(key=lambda module: -len(module[0]))
+
+    def resolve(self, source: FileFacts, written: Import) -> Outcome:
+        for module, root in self._modules:
+            if written.module != module and not written.module.startswith(module + "/"):
+                continue
+            folder = "/".join(filter(None, (root, written.module[len(module) :].strip("/"))))
+            files = self._package(folder)
+            return Outcome(tuple(map(Target, files)), package=True) if files else UNRESOLVED
+        return EXTERNAL
+
+    def visible(self, source: FileFacts) -> tuple[str, ...]:
+        beside = self._package(source.folder, tests=source.path.endswith("_test.go"))
+        return tuple(path for path in beside if self._tree.files[path].packages == source.packages)
+
+    def _package(self, folder: str, *, tests: bool = False) -> tuple[str, ...]:
+        files = self._tree.by_folder.get(folder, ())
+        return tuple(path for path in files if path.endswith(".go") and (tests or not path.endswith("_test.go")))

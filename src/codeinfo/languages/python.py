@@ -1,0 +1,107 @@
+"""Python: packages, relative imports, `src` layouts, namespace packages, a package that is itself the root."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+from codeinfo.languages.tree import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target, Tree, ancestors, joined
+from codeinfo.types import Import
+
+_USUAL_ROOTS = ("", "src", "lib", "python")
+
+
+class PythonImports:
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        packages = {path.rpartition("/")[0] for path in tree.by_name.get("__init__.py", ())}
+        tops = {folder.rpartition("/")[0] for folder in packages if folder}
+        self._packages = packages
+        self._roots = (*_USUAL_ROOTS, *sorted(tops - packages - set(_USUAL_ROOTS)))
+        self._memo: dict[tuple[str, str], tuple[str, str] | None] = {}
+
+    def visible(self, source: FileFacts) -> tuple[str, ...]:
+        return ()
+
+    def resolve(self, source: FileFacts, written: Import) -> Outcome:
+        module = written.module.lstrip(".")
+        level = len(written.module) - len(module)
+        if level:
+            folder = joined(source.folder, "../" * (level - 1))
+            base = None if folder is None else self._module(folder, module)
+        else:
+            base = self._absolute(source, module)
+        if base is None:
+            return UNRESOLVED if level or self._is_own(source, module.partition(".")[0]) else EXTERNAL
+        return self._taken(base, written)
+
+    def _is_own(self, source: FileFacts, first: str) -> bool:
+        """Whether a package or module of this codebase has the name; a mere folder may be called like a library."""
+        found = self._absolute(source, first)
+        return found is not None and bool(found[0])
+
+    def _taken(self, base: tuple[str, str], written: Import) -> Outcome:
+        """A name that is a module of its own leads there, any other to the module it is taken from."""
+        file, folder = base
+        rest: list[str] = []
+        targets: list[Target] = []
+        for name in written.names:
+            inner = self._module(folder, name) if name != "*" and folder != "-" else None
+            if inner and inner[0]:
+                targets.append(Target(inner[0]))
+            else:
+                rest.append(name)
+        if file and (rest or not written.names):
+            targets.append(Target(file, tuple(rest)))
+        if targets:
+            return Outcome(tuple(targets))
+        return UNRESOLVED if file or written.module.startswith(".") else EXTERNAL
+
+    def _absolute(self, source: FileFacts, module: str) -> tuple[str, str] | None:
+        own = source.folder
+        while own in self._packages:
+            own = own.rpartition("/")[0] if own else "-"
+        key = (own, module)
+        if key not in self._memo:
+            self._memo[key] = self._look(own, module)
+        return self._memo[key]
+
+    def _look(self, own: str, module: str) -> tuple[str, str] | None:
+        """A real module anywhere on the path wins over a mere folder, as it does when Python runs."""
+        first = module.partition(".")[0]
+        folder: tuple[str, str] | None = None
+        for root in self._search_path(own, first):
+            found = self._module(root, module)
+            if found and found[0]:
+                return found
+            folder = folder or found
+        if first in sys.stdlib_module_names:
+            return None
+        return self._in_own_package(module) or folder
+
+    def _in_own_package(self, module: str) -> tuple[str, str] | None:
+        """Where the root is a package itself, and so is called by its name."""
+        paths = self._tree.from_above(module.replace(".", "/")) if "" in self._packages else ()
+        found = (self._module("", path.replace("/", ".")) for path in paths)
+        return next((one for one in found if one and one[0]), None)
+
+    def _search_path(self, own: str, first: str) -> Iterator[str]:
+        if own != "-":
+            yield own
+        if first in sys.stdlib_module_names:
+            return
+        yield from self._roots
+        if own != "-":  # a namespace package holds the importing file as well
+            yield from (root for root in ancestors(own)[1:] if joined(root, first) in self._tree.folders)
+
+    def _module(self, root: str, module: str) -> tuple[str, str] | None:
+        """(file, folder) of a module: file is "" for a namespace package, folder "-" for a plain module."""
+        base = "/".join(filter(None, (root, *module.split("."))))
+        for suffix in (".py", ".pyi"):
+            package = f"{base}/__init__{suffix}" if base else f"__init__{suffix}"
+            if package in self._tree:
+                return package, base
+        for suffix in (".py", ".pyi"):
+            if base + suffix in self._tree:
+                return base + suffix, "-"
+        return ("", base) if base in self._tree.folders else None

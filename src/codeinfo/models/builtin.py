@@ -1,0 +1,71 @@
+"""The built-in model as an embedder. What it is called and how long its vectors are is known without loading it."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+if TYPE_CHECKING:
+    from codeinfo.models.encoder import Encoder, Floats
+
+
+MODEL = Path(__file__).parent / "model.safetensors"
+MAX_PATHS = 20_000  # remembered path vectors, 1 KB each
+
+
+class BuiltinEmbedder:
+    """The port `Embedder` over the table that ships with the package. The table is mapped when a text comes."""
+
+    def __init__(self, path: Path = MODEL) -> None:
+        self._path = path
+        with open(path, "rb") as file:
+            head, _ = read_head(file)
+        self._dimension = int(head["vectors"]["shape"][1])
+        self._model_id = f"{head['__metadata__']['id']}-{self._dimension}"
+        self._paths: dict[str, Floats] = {}
+
+    @cached_property
+    def _encoder(self) -> Encoder:
+        from codeinfo.models.encoder import Encoder, read_safetensors
+
+        return Encoder.of(read_safetensors(self._path)[0])
+
+    @property
+    def model_id(self) -> str:
+        return self._model_id
+
+    @property
+    def dimension(self) -> int:
+        return self._dimension
+
+    def embed_documents(self, texts: Sequence[str]) -> Floats:
+        return self._encoder.documents(texts)
+
+    def embed_query(self, text: str) -> Floats:
+        return self._encoder.query(text)
+
+    def embed_words(self, words: Sequence[tuple[str, float]]) -> tuple[Floats, Floats]:
+        return self._encoder.asked_and_weighed(words)
+
+    def knows(self, word: str) -> bool:
+        return self._encoder.knows(word)
+
+    def embed_paths(self, paths: Sequence[str]) -> Floats:
+        """What each path says, its words weighted as those of a query: the same whatever else an index holds."""
+        known = self._paths
+        new = [path for path in paths if path not in known]
+        if new:
+            if len(known) > MAX_PATHS:  # another dictionary: another thread may be looking into this one
+                known = self._paths = {path: known[path] for path in paths if path in known}
+            known.update(zip(new, self._encoder.of_paths(new), strict=True))
+        return self._encoder.stacked([known[path] for path in paths])
+
+
+def read_head(file: BinaryIO) -> tuple[dict[str, Any], int]:
+    """The JSON head of a safetensors file, and where its bytes begin. The format: a length, the head, the bytes."""
+    size = struct.unpack("<Q", file.read(8))[0]
+    return json.loads(file.read(size)), 8 + size

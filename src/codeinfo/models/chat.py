@@ -1,0 +1,363 @@
+"""Llm over any OpenAI-compatible `/chat/completions` endpoint: LM Studio, Ollama, llama.cpp, vLLM, OpenAI.
+
+Before the first token a failure is an error, retried where that may help. After it there is a partial answer, which
+must not be lost: a stream that breaks, stalls or talks nonsense then ends with `finish="cut"`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import threading
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct, field
+
+from codeinfo.errors import UsageError
+from codeinfo.models.endpoints import ChatEndpoint
+from codeinfo.models.http import Connection, Fault, Kind, Target, event_data, parse_target, provider_error, retried
+from codeinfo.ports import Delta, Message, ToolCall, ToolSpec, Usage
+
+_LARGEST_REPLY = 16_000_000  # bytes of a reply that is not streamed
+
+
+class OpenAIChat:
+    """A chat model behind an endpoint. Holds no connection: each reply has its own, and may be cancelled alone."""
+
+    def __init__(self, endpoint: ChatEndpoint) -> None:
+        if not endpoint.model:
+            raise UsageError("no chat model is named", next_step="Set llm.model to one the endpoint offers.")
+        self._endpoint = endpoint
+        self._target = parse_target(endpoint.base_url)
+        self._refused: set[str] = set()  # types of response format that the endpoint does not know
+
+    @property
+    def model_id(self) -> str:
+        return self._endpoint.model
+
+    def stream(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        schema: Mapping[str, Any] | None = None,
+        max_tokens: int | None = None,
+    ) -> ChatStream:
+        """Deltas as they arrive. The request starts with the first `next`, which is also where errors are raised.
+
+        A way of sending the schema that the endpoint does not know fails once with LLM_REJECTED; the next call takes
+        the next way, and in the end none: the reply is the caller's to check.
+        """
+        payload = _payload(self._endpoint, self._target, messages, tools, max_tokens)
+        if schema is not None and self._endpoint.json_schema:
+            ways = (way for way in _formats(schema) if way["type"] not in self._refused)
+            if way := next(ways, None):
+                payload["response_format"] = way
+        return ChatStream(self._endpoint, self._target, payload, self._refused)
+
+
+class ChatStream(Iterator[Delta]):
+    """One reply. `close` cancels it, from any thread and at any moment: also while the model has yet to say a word."""
+
+    def __init__(self, endpoint: ChatEndpoint, target: Target, payload: dict[str, Any], refused: set[str]) -> None:
+        self._cancelled = threading.Event()
+        self._connection = Connection(target, endpoint.key, endpoint.limits)
+        self._deltas = _deltas(endpoint, self._connection, payload, self._cancelled, refused)
+
+    def __next__(self) -> Delta:
+        return next(self._deltas)
+
+    def close(self) -> None:
+        self._cancelled.set()
+        self._connection.abort()
+        with contextlib.suppress(ValueError):  # running in another thread, which the abort has woken: it closes itself
+            self._deltas.close()
+
+    def __enter__(self) -> ChatStream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _deltas(
+    endpoint: ChatEndpoint,
+    connection: Connection,
+    payload: dict[str, Any],
+    cancelled: threading.Event,
+    refused: set[str],
+) -> Generator[Delta, None, None]:
+    builder = ReplyBuilder(endpoint.max_chars)
+
+    def begin() -> tuple[Iterator[dict[str, Any]], dict[str, Any] | None]:
+        connection.post("/chat/completions", payload)
+        events = _events(connection)
+        return events, next(events, None)
+
+    try:
+        events, event = retried(begin, endpoint.limits, cancelled)
+        while event is not None:
+            if text := builder.add(event):
+                yield Delta(text=text)
+            if builder.full:
+                break
+            event = next(events, None)
+        if not builder.begun and not builder.ended:
+            raise Fault(Kind.BROKEN, "before the first word")
+        yield builder.last()
+    except Fault as fault:
+        if fault.kind is Kind.CANCELLED:
+            return
+        if fault.kind is Kind.REJECTED and "response_format" in payload and "response_format" in fault.detail:
+            refused.add(payload["response_format"]["type"])
+        if not builder.begun:
+            raise provider_error(fault, role="LLM", where=connection.target.shown, model=endpoint.model) from fault
+        yield builder.cut()
+    finally:
+        connection.close()
+
+
+def _events(connection: Connection) -> Iterator[dict[str, Any]]:
+    """The chunks of a streamed reply, or the one body of an endpoint that does not stream."""
+    content_type = str(connection.headers.get("Content-Type", "")) if connection.headers else ""
+    if content_type.startswith("application/json"):
+        yield _event(connection.read_json(_LARGEST_REPLY))
+        yield {"done": True}
+        return
+    for data in event_data(connection.read):
+        if data.strip() == "[DONE]":
+            yield {"done": True}
+            return
+        try:
+            yield _event(json.loads(data))
+        except (ValueError, RecursionError) as error:
+            raise Fault(Kind.BAD_REPLY, f"not JSON: {data[:80]}") from error
+
+
+def _event(event: Any) -> dict[str, Any]:
+    if not isinstance(event, dict):
+        raise Fault(Kind.BAD_REPLY, "an event that is no object")
+    if event.get("error"):
+        error = event["error"]
+        words = error.get("message") if isinstance(error, dict) else error
+        raise Fault(Kind.SERVER, str(words or "an error without words"))
+    return event
+
+
+def _payload(
+    endpoint: ChatEndpoint,
+    target: Target,
+    messages: Sequence[Message],
+    tools: Sequence[ToolSpec],
+    max_tokens: int | None,
+) -> dict[str, Any]:
+    payload: dict[str, Any] = {
+        "model": endpoint.model,
+        "messages": [_message(message) for message in messages],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    if endpoint.temperature is not None:
+        payload["temperature"] = endpoint.temperature
+    if max_tokens is not None:
+        # OpenAI's reasoning models refuse the old name, which is the only one that most local servers know.
+        name = "max_completion_tokens" if target.host.endswith("openai.com") else "max_tokens"
+        payload[name] = max_tokens
+    if tools:
+        payload["tools"] = [
+            {"type": "function", "function": {"name": t.name, "description": t.description, "parameters": t.parameters}}
+            for t in tools
+        ]
+    return payload
+
+
+def _formats(schema: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+    """How endpoints take a schema: OpenAI's way, which most know, and that of llama-cpp-python."""
+    # "strict" is left out: it refuses schemas with optional fields, and local servers hold to any schema anyway.
+    return (
+        {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}},
+        {"type": "json_object", "schema": schema},
+    )
+
+
+def _message(message: Message) -> dict[str, Any]:
+    out: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        out["tool_calls"] = [_tool_call(call) for call in message.tool_calls]
+    if message.tool_call_id:
+        out["tool_call_id"] = message.tool_call_id
+    return out
+
+
+def _tool_call(call: ToolCall) -> dict[str, Any]:
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+
+
+_MOST_CALLS = 64  # tool calls of one reply; more is a model gone astray
+
+# What endpoints say, in the port's words. A filtered answer is a partial one.
+_FINISH = {"length": "length", "tool_calls": "tool_calls", "function_call": "tool_calls", "content_filter": "cut"}
+
+
+class _Call(Struct):
+    id: str
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
+
+
+class ReplyBuilder:
+    """Takes chunks one by one. Reasoning counts towards the size, and is not text."""
+
+    def __init__(self, max_chars: int) -> None:
+        self.begun = False  # anything of an answer has arrived
+        self.full = False
+        self._left = max_chars
+        self._calls: list[_Call] = []
+        self._by_index: dict[int, _Call] = {}
+        self._finish = ""
+        self._done = False
+        self._usage: Usage | None = None
+
+    def add(self, event: dict[str, Any]) -> str:
+        """The text of one chunk, cut where the reply reaches its largest size."""
+        self._done = self._done or event.get("done") is True
+        if isinstance(usage := event.get("usage"), dict):
+            self._usage = Usage(_count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens")))
+        choices = event.get("choices")
+        if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+            return ""
+        choice = choices[0]
+        delta = choice.get("delta") or choice.get("message") or {}
+        if isinstance(reason := choice.get("finish_reason"), str) and reason:
+            self._finish = _FINISH.get(reason, "stop")
+        if not isinstance(delta, dict):
+            return ""
+        self._take(_string(delta.get("reasoning_content")) or _string(delta.get("reasoning")))
+        for fragment in delta.get("tool_calls") or ():
+            self._add_call(fragment)
+        return self._take(_string(delta.get("content")))
+
+    @property
+    def ended(self) -> bool:
+        """The endpoint said that this is all."""
+        return self._done or bool(self._finish)
+
+    def last(self) -> Delta:
+        """The closing delta of a stream that ended by itself or by its size."""
+        if self.full:
+            return Delta(finish="length", usage=self._usage)
+        if not self.ended:
+            return self.cut()
+        finish = self._finish or "stop"
+        if finish in ("stop", "tool_calls") and self._calls:
+            # Some servers say "stop" although there are calls. On "length" the arguments may be half a text: no calls.
+            return Delta(tool_calls=self._assembled(), finish="tool_calls", usage=self._usage)
+        return Delta(finish="stop" if finish == "tool_calls" else finish, usage=self._usage)
+
+    def cut(self) -> Delta:
+        """The closing delta of a stream that broke off."""
+        return Delta(finish="cut", usage=self._usage)
+
+    def _take(self, text: str) -> str:
+        if text:
+            self.begun = True
+        taken = text[: self._left]
+        self._left -= len(taken)
+        self.full = self.full or len(taken) < len(text)
+        return taken
+
+    def _add_call(self, fragment: Any) -> None:
+        if not isinstance(fragment, dict):
+            return
+        function = fragment.get("function")
+        function = function if isinstance(function, dict) else {}
+        call = self._call(fragment.get("index"), _string(fragment.get("id")))
+        if name := _string(function.get("name")):
+            call.name = name
+            self._take(name)
+        if arguments := _string(function.get("arguments")):
+            call.arguments.append(self._take(arguments))
+
+    def _call(self, index: Any, given_id: str) -> _Call:
+        """The call a fragment belongs to. Some servers count every call as index 0, or none: a new id is a new call."""
+        place = index if isinstance(index, int) else (len(self._calls) if given_id else max(0, len(self._calls) - 1))
+        call = self._by_index.get(place)
+        if call is None or (given_id and call.id != given_id and call.name):
+            call = _Call(given_id or f"call_{len(self._calls)}")
+            self._by_index[place] = call
+            self._calls.append(call)
+            self.begun = True
+            self.full = self.full or len(self._calls) > _MOST_CALLS
+        return call
+
+    def _assembled(self) -> tuple[ToolCall, ...]:
+        return tuple(ToolCall(call.id, call.name, "".join(call.arguments) or "{}") for call in self._calls)
+
+
+def _string(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+_TAG = re.compile(r"(?<!`)<(/?)think(?:ing)?>", re.IGNORECASE | re.ASCII)
+_TAGS = ("<think>", "</think>", "<thinking>", "</thinking>")
+_LONGEST = max(map(len, _TAGS))
+
+
+def strip_think(text: str) -> str:
+    """A finished reply without its reasoning.
+
+    An unclosed tag hides everything behind it. A closing tag that comes first hides everything before it: some chat
+    templates open the tag themselves, so that the reply shows only its end.
+    """
+    first = _TAG.search(text)
+    if first is None:
+        return text
+    if first[1]:
+        text = text[first.end() :]
+    shown = ThinkFilter()
+    return (shown.feed(text) + shown.flush()).strip()
+
+
+class ThinkFilter:
+    """The same for a stream: `feed` returns what may be shown so far. What has been shown is never taken back."""
+
+    def __init__(self) -> None:
+        self._thinking = False
+        self._held = ""  # may be the beginning of a tag
+        self._last = ""  # the character before `_held`, which decides whether a tag is quoted
+
+    def feed(self, text: str) -> str:
+        text = self._last + self._held + text
+        before = len(self._last)  # already shown or hidden
+        end = len(text) - _tail(text, before)
+        shown: list[str] = []
+        position = before
+        for tag in _TAG.finditer(text, 0, end):
+            if not self._thinking:
+                shown.append(text[position : tag.start()])
+            self._thinking = not tag[1]
+            position = tag.end()
+        if not self._thinking:
+            shown.append(text[position:end])
+        self._held = text[end:]
+        self._last = text[end - 1 : end]
+        return "".join(shown)
+
+    def flush(self) -> str:
+        """What is left at the end of the stream."""
+        rest = "" if self._thinking else self._held
+        self._held = self._last = ""
+        return rest
+
+
+def _tail(text: str, before: int) -> int:
+    """How many characters at the end may be the beginning of a tag."""
+    start = text.rfind("<", max(before, len(text) - _LONGEST))
+    tail = text[start:].lower() if start >= 0 else ""
+    return len(tail) if any(tag.startswith(tail) and tag != tail for tag in _TAGS) and tail else 0

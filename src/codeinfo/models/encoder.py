@@ -1,0 +1,217 @@
+"""Texts → vectors by a table of words, with numpy alone.
+
+A document is Σ √count · vector over its words, a query Σ weight · vector, both of unit length. The stored vector of a
+chunk depends on its content only; what the path says is a vector of its own (`of_paths`), joined when searching, so
+that a renamed file keeps its vectors.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codeinfo.models.builtin import read_head
+from codeinfo.tokens import identifiers, split_identifier
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+MAX_PIECES = 4  # of an unknown word; more of them are noise
+REMEMBERED = 300_000  # identifiers; a stream of random names must not fill the memory
+BATCH = 256  # rows gathered at once: 256 chunks × 80 words × 1 KB stay within a few tens of megabytes
+
+
+class WordIds(dict[str, tuple[int, ...]]):
+    """Identifiers as written → ids of their words, remembered: a text costs one look-up an identifier.
+
+    An unknown word is split greedily into known pieces of two letters or more, as in training.
+    """
+
+    def __init__(self, vocabulary: Sequence[str]) -> None:
+        super().__init__()
+        self._words = dict(zip(vocabulary, range(len(vocabulary)), strict=True))
+
+    def __missing__(self, identifier: str) -> tuple[int, ...]:
+        ids = tuple(i for word in split_identifier(identifier) for i in self._of_word(word))
+        if len(self) < REMEMBERED:
+            self[identifier] = ids
+        return ids
+
+    def has_word(self, word: str) -> bool:
+        return word in self._words
+
+    def _of_word(self, word: str) -> tuple[int, ...]:
+        known = self._words.get(word)
+        if known is not None:
+            return (known,)
+        found: list[int] = []
+        start = 0
+        while start < len(word) - 1 and len(found) < MAX_PIECES:
+            end = len(word)
+            while end > start + 1 and word[start:end] not in self._words:
+                end -= 1
+            if end > start + 1:
+                found.append(self._words[word[start:end]])
+            start = end
+        return tuple(found)
+
+
+class PartIds(dict[str, tuple[int, ...]]):
+    """Parts of paths → ids of their words, remembered: files share most of their folders."""
+
+    def __init__(self, read: Callable[[str], Sequence[int]]) -> None:
+        super().__init__()
+        self._read = read
+
+    def __missing__(self, part: str) -> tuple[int, ...]:
+        ids = tuple(self._read(part))
+        if len(self) < REMEMBERED:
+            self[part] = ids
+        return ids
+
+
+class Encoder:
+    """The table and the arithmetic; knows nothing of files, indexes or cutoffs."""
+
+    def __init__(
+        self, vocabulary: Sequence[str], vectors: NDArray[np.int8], scales: Floats, query_weights: Floats
+    ) -> None:
+        self._ids = WordIds(vocabulary)
+        self._part_ids = PartIds(self._text_ids)
+        self._vectors, self._scales, self._query_weights = vectors, scales, query_weights
+        self._floats: Floats | None = None
+        self._looked_up = 0
+        self.dimension = int(vectors.shape[1])
+
+    @classmethod
+    def of(cls, tensors: dict[str, NDArray[Any]]) -> Encoder:
+        known = tensors["vocabulary"].tobytes().decode().split("\n")
+        return cls(known, tensors["vectors"], tensors["scales"], tensors["query_weights"])
+
+    def knows(self, word: str) -> bool:
+        return self._ids.has_word(word)
+
+    def documents(self, texts: Sequence[str]) -> Floats:
+        """One unit-length row a text."""
+        out = np.empty((len(texts), self.dimension), np.float32)
+        for start in range(0, len(texts), BATCH):
+            rows = [Counter(self._text_ids(text)) for text in texts[start : start + BATCH]]
+            ids = np.fromiter((i for row in rows for i in row), np.int64)
+            counts = np.fromiter((n for row in rows for n in row.values()), np.float32)
+            lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+            out[start : start + len(rows)] = self._sums(ids, np.sqrt(counts), lengths)
+        return out
+
+    def query(self, text: str) -> Floats:
+        """One unit-length vector; repeated words count each time, as in training."""
+        ids = self._text_ids(text)
+        return _unit(*self._of_query(ids)) if ids else self._nothing()
+
+    def asked_and_weighed(self, words: Sequence[tuple[str, float]]) -> tuple[Floats, Floats]:
+        """The query of these words, and the same with each worth what it is to the model times what the caller says."""
+        parts = [(i, weight) for word, weight in words for i in self._ids[word]]
+        if not parts:
+            return self._nothing(), self._nothing()
+        worth, vectors = self._of_query([i for i, _ in parts])
+        weights = np.array([weight for _, weight in parts], np.float32)
+        return _unit(worth, vectors), _unit(worth * weights, vectors)
+
+    def _of_query(self, ids: list[int]) -> tuple[Floats, Floats]:
+        """What each of these words is worth in a query, and its vector."""
+        wanted = np.array(ids)
+        return self._query_weights[wanted] * self._scales[wanted], self._vectors[wanted].astype(np.float32)
+
+    def of_paths(self, paths: Sequence[str]) -> Floats:
+        """What each path says by itself, its words weighted as those of a query; one row a path."""
+        parts = self._part_ids
+        rows = [[i for part in _without_extension(path).split("/") for i in parts[part]] for path in paths]
+        lengths = np.array([len(row) for row in rows])
+        out = np.zeros((len(rows), self.dimension), np.float32)
+        out[:, -1] = lengths == 0  # as `_nothing` says it
+        told = lengths.nonzero()[0]
+        if len(told):
+            ids = np.fromiter(chain.from_iterable(rows), np.int64)
+            words = (self._query_weights[ids] * self._scales[ids])[:, None] * self._vectors[ids]
+            sums = np.add.reduceat(words, (np.cumsum(lengths) - lengths)[told], axis=0)
+            out[told] = sums / np.maximum(np.sqrt(np.einsum("ij,ij->i", sums, sums)), 1e-9)[:, None]
+        return out
+
+    def stacked(self, rows: Sequence[Floats]) -> Floats:
+        return np.array(rows, np.float32).reshape(len(rows), self.dimension)
+
+    def weighted(self, rows: Sequence[Sequence[tuple[str, float]]]) -> Floats:
+        """Unit-length sums of words with weights of the caller's choosing."""
+        parts = [[(i, weight) for word, weight in row for i in self._ids[word]] for row in rows]
+        ids = np.fromiter((i for row in parts for i, _ in row), np.int64)
+        weights = np.fromiter((w for row in parts for _, w in row), np.float32)
+        return self._sums(ids, weights, np.fromiter(map(len, parts), np.int64, len(parts)))
+
+    def _nothing(self) -> Floats:
+        """A text without words: the last axis, which the words use least, since every row must have unit length."""
+        row = np.zeros(self.dimension, np.float32)
+        row[-1] = 1.0
+        return row
+
+    def _text_ids(self, text: str) -> list[int]:
+        return list(chain.from_iterable(map(self._ids.__getitem__, identifiers(text))))
+
+    def _sums(self, ids: Ints, weights: Floats, lengths: Ints) -> Floats:
+        """Weighted sums of table rows, `lengths[i]` ids for row i, scaled to unit length."""
+        out = np.empty((len(lengths), self.dimension), np.float32)
+        table, ids = self._table(ids)
+        start = 0
+        for row, length in enumerate(lengths.tolist()):
+            end = start + length
+            if length:
+                np.dot(weights[start:end], table[ids[start:end]], out=out[row])
+            else:
+                out[row] = self._nothing()
+            start = end
+        norms = np.sqrt(np.einsum("ij,ij->i", out, out))
+        out /= np.maximum(norms, 1e-9)[:, None]
+        return out
+
+    def _table(self, ids: Ints) -> tuple[Floats, Ints]:
+        """Words as floats, and where `ids` are among them: only these at first, all of them once that would pay."""
+        self._looked_up += len(ids)
+        if self._floats is None and self._looked_up < len(self._vectors):
+            return self._vectors[ids].astype(np.float32) * self._scales[ids][:, None], np.arange(len(ids))
+        if self._floats is None:
+            self._floats = self._vectors.astype(np.float32) * self._scales[:, None]
+        return self._floats, ids
+
+
+def _unit(worth: Floats, vectors: Floats) -> Floats:
+    total: Floats = worth @ vectors
+    return total / np.float32(max(math.sqrt(float(total @ total)), 1e-9))
+
+
+def _without_extension(path: str) -> str:
+    folder, slash, name = path.rpartition("/")
+    return folder + slash + (name[: name.rfind(".")] if name.rfind(".") > 0 else name)
+
+
+_TYPES = {"I8": np.int8, "U8": np.uint8, "F32": np.float32}
+
+
+def read_safetensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """Tensors as views of the mapped file, and its metadata."""
+    with open(path, "rb") as file:
+        head, start = read_head(file)
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    metadata: dict[str, str] = head.pop("__metadata__", {})
+    tensors: dict[str, NDArray[Any]] = {}
+    for name, about in head.items():
+        first, end = about["data_offsets"]
+        kind = np.dtype(_TYPES[about["dtype"]])
+        flat = np.frombuffer(mapped, kind, (end - first) // kind.itemsize, start + first)
+        tensors[name] = flat.reshape(about["shape"])
+    return tensors, metadata

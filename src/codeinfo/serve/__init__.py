@@ -1,0 +1,1 @@
+"""What only servers need: watching folders, refreshing in the background, the queue of index runs."""

@@ -1,0 +1,396 @@
+"""Who may talk to the server, and how much: exact hosts and origins, a token for writes, sessions for pages, bounded
+bodies, headers.
+
+This stands before every route, the MCP server included, and refuses by default: a request that is not a read of our own
+page or of a program on this machine gets nowhere.
+
+A link that works once turns into a cookie, the cookie into a token for one session. The link is shown to the person who
+started the server and to nobody else. The server's own token never leaves it: what a page sends with its requests is
+derived from that token and the session, and is worth nothing without the cookie. Sessions are signed, not stored, so
+they outlive a restart; with another token all of them end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import os
+import secrets
+import threading
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, MutableMapping
+from html import escape
+from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+from msgspec import Struct
+
+from codeinfo.errors import CodeInfoError, UsageError
+from codeinfo.jsonable import dumps
+from codeinfo.private_files import open_private, private_folder, wait_for_lock
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+Refusal = tuple[int, str, str, str]  # status, code, message, next step
+
+TOKEN_FILE = "web-token"
+TOKEN_HEADER = "x-codeinfo-token"
+LEAST_TOKEN = 16  # characters
+LEAST_KEPT = 32  # characters of a token that was made here
+MAX_BODY_BYTES = 1_000_000
+BODY_SECONDS = 20.0  # within which a request's body must have arrived
+# What decides about a request: of two, whoever stands in between may look at the other one.
+ONLY_ONCE = tuple(
+    b"origin authorization cookie x-codeinfo-token sec-fetch-site sec-fetch-mode sec-fetch-dest content-length"
+    b" content-type transfer-encoding".split()
+)
+PAGES = frozenset({"/", "/panel", "/docs"})  # and all below /ui/
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+CSP = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+HEADERS = {
+    "content-security-policy": CSP,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+class Access(Struct, frozen=True):
+    """`hosts` are the only values of Host that are answered; `reads` are paths whose POST changes nothing; with
+    `private` every request needs the token or a session, since the address is not of this machine alone."""
+
+    hosts: frozenset[str]
+    token: str
+    reads: frozenset[str] = frozenset()
+    private: bool = False
+    sessions: Sessions | None = None
+
+    @property
+    def origins(self) -> frozenset[str]:
+        return frozenset(f"http://{host}" for host in self.hosts)
+
+
+def hosts_for(address: str, port: int) -> frozenset[str]:
+    names = LOOPBACK if address in LOOPBACK else (address,)
+    return frozenset(f"[{name}]:{port}" if ":" in name else f"{name}:{port}" for name in names)
+
+
+def kept_token(data_dir: Path) -> str:
+    """The token of this user, made once and kept in a file that nobody else can read."""
+    path = private_folder(data_dir) / TOKEN_FILE
+    handle = open_private(path, os.O_RDWR)
+    try:
+        wait_for_lock(handle, path)  # two servers that start at once agree on one token
+        token = os.read(handle, 1000).decode("ascii", "replace").strip()
+        if len(token) < LEAST_KEPT:  # new, or what a full disk left of it
+            token = secrets.token_urlsafe(32)
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, token.encode(), 0)
+            os.fsync(handle)
+    finally:
+        os.close(handle)
+    return token
+
+
+def given_token(path: Path) -> str:
+    """The token that somebody chose, from a file that nobody else can read."""
+    try:
+        shared, token = path.stat().st_mode & 0o077, path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}", next_step="Name a file that holds a token") from error
+    if shared:
+        raise UsageError(f"others can read {path}", next_step=f"Run: chmod 600 {path}")
+    if len(token) < LEAST_TOKEN or not token.isascii():
+        raise UsageError(f"{path} holds no token", next_step=f"Put at least {LEAST_TOKEN} ASCII characters into it")
+    return token
+
+
+class Guard:
+    """ASGI middleware around the whole application."""
+
+    def __init__(self, app: App, access: Access) -> None:
+        self._app = app
+        self._access = access
+        self._sessions = access.sessions or Sessions(access.token)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":  # no web sockets are offered
+            return
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        sealed = _sealed(send, cacheable=scope["path"].startswith("/static/"))
+        readable = "text/html" in headers.get("accept", "")
+        refusal = self._refusal(scope, headers)
+        if refusal is not None:
+            await _answer(sealed, *refusal, readable=readable)
+            return
+        asked = parse_qs(scope["query_string"].decode("latin-1")) if scope["path"] == "/" else {}
+        if session := self._entrance(asked):
+            await _send_page(sealed, 200, entered_page(), [(b"set-cookie", set_cookie(session).encode())])
+            return
+        page_token = self._sessions.page_token(headers.get("cookie", ""))
+        if refusal := self._stranger(scope, headers, page_token):
+            if readable and _is_page(scope):
+                address = f"{scope['path']}?{scope['query_string'].decode('latin-1')}".removesuffix("?")
+                await _send_page(sealed, 401, stranger_page(address, used=CODE_PARAMETER in asked), [])
+            else:
+                await _answer(sealed, *refusal, readable=readable)
+            return
+        scope.setdefault("state", {})["page_token"] = page_token
+        await self._app(scope, _bounded(receive), sealed)
+
+    def _refusal(self, scope: Scope, headers: dict[str, str]) -> Refusal | None:
+        """For what is never answered, whoever asks."""
+        hosts = [value for name, value in scope["headers"] if name.lower() == b"host"]
+        if len(hosts) != 1 or headers["host"].lower() not in self._access.hosts:
+            return 421, "HOST_REFUSED", "this server does not answer to that host name", "Use the address it printed"
+        names = Counter(name.lower() for name, _ in scope["headers"])
+        if twice := next((name for name in ONLY_ONCE if names[name] > 1), None):
+            what = f"{twice.decode()} is there {names[twice]} times, and only one of them could count"
+            return 400, "DUPLICATE_HEADER", what, "Send it once"
+        origin = headers.get("origin")
+        if origin is not None and origin.lower() not in self._access.origins:
+            return 403, "ORIGIN_REFUSED", "pages of other origins are not answered", "Use this server's own pages"
+        if headers.get("sec-fetch-site") in ("cross-site", "same-site") and not _is_navigation(scope, headers):
+            return 403, "ORIGIN_REFUSED", "other sites cannot embed what is served here", "Use this server's own pages"
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length) > MAX_BODY_BYTES:
+            return 413, "BODY_TOO_LARGE", f"a body may have {MAX_BODY_BYTES} bytes", "Send less"
+        return None
+
+    def _stranger(self, scope: Scope, headers: dict[str, str], page_token: str) -> Refusal | None:
+        """For who has neither the server's token nor, as far as that goes, a session. A session reads; to change
+        something its page's token must come along, which no other site's page knows."""
+        given = (headers.get(TOKEN_HEADER, ""), headers.get("authorization", "").removeprefix("Bearer "))
+        if any(hmac.compare_digest(value.encode(), self._access.token.encode()) for value in given):
+            return None
+        if page_token and hmac.compare_digest(given[0].encode(), page_token.encode()):
+            return None
+        if self._writes(scope):
+            next_step = f"Send the content of {TOKEN_FILE} in the data folder as {TOKEN_HEADER}"
+            if self._access.private:
+                next_step = f"Send what the token file holds as {TOKEN_HEADER}"
+            return 401, "TOKEN_REQUIRED", "this needs the server's token", next_step
+        if page_token or not (self._access.private or _is_page(scope)):
+            return None
+        next_step = f"Open the link that `codeinfo serve` printed; programs send the server's token as {TOKEN_HEADER}"
+        if self._access.private:
+            next_step += ". Or open the first page with ?token= and what the token file holds"
+        return 401, "TOKEN_REQUIRED", "this needs a session or the server's token", next_step
+
+    def _writes(self, scope: Scope) -> bool:
+        if scope["path"].startswith("/mcp"):  # its calls may write, and one cannot tell from outside
+            return True
+        return scope["method"] not in ("GET", "HEAD", "OPTIONS") and scope["path"] not in self._access.reads
+
+    def _entrance(self, asked: dict[str, list[str]]) -> str | None:
+        """A new session for who opened a link with the code; on an address that others reach, with the token, too."""
+        if code := asked.get(CODE_PARAMETER, [""])[0]:
+            return self._sessions.enter(code)
+        given = asked.get("token", [""])[0]
+        if self._access.private and hmac.compare_digest(given.encode(), self._access.token.encode()):
+            return self._sessions.begin()
+        return None
+
+
+def _is_page(scope: Scope) -> bool:
+    """What people look at; it shows more than any single operation does, and its buttons change things."""
+    path: str = scope["path"]
+    return path in PAGES or path.startswith("/ui/")
+
+
+def _is_navigation(scope: Scope, headers: dict[str, str]) -> bool:
+    """A link that a person followed."""
+    return (
+        scope["method"] == "GET"
+        and headers.get("sec-fetch-mode") == "navigate"
+        and headers.get("sec-fetch-dest") == "document"
+    )
+
+
+# --- bodies and headers --------------------------------------------------------------------------------------------
+
+
+class BodyRefused(CodeInfoError):
+    """Raised into whoever reads the body; the application answers with it as with any error."""
+
+
+def _bounded(receive: Receive) -> Receive:
+    """A body without a length is counted as it comes, and must come in time."""
+    seen, complete = 0, False
+    until = asyncio.get_running_loop().time() + BODY_SECONDS
+
+    async def counted() -> Message:
+        nonlocal seen, complete
+        if complete:
+            return await receive()
+        try:
+            async with asyncio.timeout_at(until):
+                message = await receive()
+        except TimeoutError:
+            raise BodyRefused("the request did not arrive in time", next_step="Send it again", code="TIMEOUT") from None
+        seen += len(message.get("body", b""))
+        complete = not message.get("more_body", False)
+        if seen > MAX_BODY_BYTES:
+            what = f"a body may have {MAX_BODY_BYTES} bytes"
+            raise BodyRefused(what, next_step="Send less", code="BODY_TOO_LARGE")
+        return message
+
+    return counted
+
+
+def _sealed(send: Send, *, cacheable: bool) -> Send:
+    cache = "public, max-age=3600" if cacheable else "no-store"
+    extra = [(name.encode(), value.encode()) for name, value in (HEADERS | {"cache-control": cache}).items()]
+    names = {name for name, _ in extra}
+
+    async def sealed(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            own = [(name, value) for name, value in message.get("headers", ()) if name.lower() not in names]
+            message["headers"] = [*own, *extra]
+        await send(message)
+
+    return sealed
+
+
+async def _answer(send: Send, status: int, code: str, what: str, next_step: str, *, readable: bool) -> None:
+    """JSON for programs, the same words for a person who opened the address."""
+    told = f"{what[0].upper()}{what[1:]}.\n{next_step}.\n" if readable else ""
+    body = (told or dumps({"error": {"code": code, "message": what, "next": next_step}})).encode()
+    kind = b"text/plain; charset=utf-8" if readable else b"application/json"
+    length = str(len(body)).encode()
+    headers = [(b"content-type", kind), (b"content-length", length), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _send_page(send: Send, status: int, html: str, headers: list[tuple[bytes, bytes]]) -> None:
+    body = html.encode()
+    kind = [(b"content-type", b"text/html; charset=utf-8"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": [*kind, *headers]})
+    await send({"type": "http.response.body", "body": body})
+
+
+COOKIE = "codeinfo_session"
+CODE_PARAMETER = "code"
+SESSION_SECONDS = 30 * 86_400
+LINK_FILE = "open-pages.html"
+
+
+class Sessions:
+    """`announce` is told each new code: at most one link is open at a time."""
+
+    def __init__(self, token: str, announce: Callable[[str], None] = lambda code: None) -> None:
+        self._token = token.encode()
+        self._announce = announce
+        self._lock = threading.Lock()
+        self.code = secrets.token_urlsafe(24)
+
+    def enter(self, code: str) -> str | None:
+        """A session for whoever has the code, which is then used up; None for a wrong or used one."""
+        with self._lock:
+            if not hmac.compare_digest(code.encode(), self.code.encode()):
+                return None
+            self.code = secrets.token_urlsafe(24)
+        self._announce(self.code)
+        return self.begin()
+
+    def begin(self) -> str:
+        """The cookie of a new session."""
+        name = f"{int(time.time())}.{secrets.token_urlsafe(16)}"
+        return f"{name}.{self._signed('session', name)}"
+
+    def page_token(self, cookie_header: str) -> str:
+        """What the pages of this session send with a request that changes something; "" where there is no session."""
+        name, _, signature = _cookie(cookie_header).rpartition(".")
+        began = name.partition(".")[0]
+        if not began.isdecimal() or len(began) > 12 or time.time() - int(began) > SESSION_SECONDS:
+            return ""
+        if not hmac.compare_digest(signature.encode(), self._signed("session", name).encode()):
+            return ""
+        return self._signed("page", name)
+
+    def _signed(self, purpose: str, name: str) -> str:
+        digest = hmac.digest(self._token, f"{purpose}:{name}".encode(), hashlib.sha256)
+        return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+
+
+def _cookie(header: str) -> str:
+    try:
+        found = SimpleCookie(header).get(COOKIE)
+    except CookieError:
+        return ""
+    return found.value if found else ""
+
+
+def set_cookie(value: str) -> str:
+    return f"{COOKIE}={value}; HttpOnly; SameSite=Strict; Path=/"
+
+
+# --- what a person sees of it --------------------------------------------------------------------------------------
+
+
+def entered_page() -> str:
+    """Leads on to the pages. A redirect would not do: a browser that came from elsewhere would follow it without the
+    cookie, since it is for this site alone."""
+    return _page(
+        "Welcome", '<meta http-equiv="refresh" content="0; url=/">', '<p><a href="/">Go on to the pages</a></p>'
+    )
+
+
+def stranger_page(address: str, *, used: bool) -> str:
+    """For a browser without a session; `address` is what it asked for, `used` whether with a link that no longer
+    works."""
+    first = "<p>This link has been used already, and works once only.</p>" if used else ""
+    again = f'<p>If you have, and came here from elsewhere: <a href="{escape(address)}">go on</a>.</p>'
+    told = "<p>Open the link that <code>codeinfo serve</code> shows in its terminal, a new one after each use.</p>"
+    return _page("These pages belong to whoever started the server", "", first + told + ("" if used else again))
+
+
+def _page(title: str, head: str, body: str) -> str:
+    style = '<link rel="stylesheet" href="/static/app.css">'
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title} · CodeInfo</title>{style}{head}'
+        f'</head><body><main id="main"><h1>{title}</h1>{body}</main></body></html>'
+    )
+
+
+def write_link_file(folder: Path, link: str) -> Path:
+    """A page of the user's own that leads to the link: a browser's command line can be read by everyone on the machine,
+    so the link must not stand there."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / LINK_FILE
+    temporary = path.with_name(f".{LINK_FILE}-{os.getpid()}")
+    temporary.unlink(missing_ok=True)
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        head = f'<meta http-equiv="refresh" content="0; url={escape(link)}">'
+        file.write(
+            f'<!doctype html><meta charset="utf-8"><title>CodeInfo</title>{head}<a href="{escape(link)}">Open</a>'
+        )
+    os.replace(temporary, path)
+    return path

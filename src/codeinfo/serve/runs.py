@@ -1,0 +1,195 @@
+"""Answers being written: each in a thread of its own, with its events kept, so that a page can be reloaded, opened
+twice or closed without harm to the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from codeinfo.answers.conversation import title_of
+from codeinfo.errors import Busy, CodeInfoError, NotFound
+from codeinfo.operations.answers import AgentRunRequest, Answer, AskRequest
+from codeinfo.serve.dispatch import Call
+
+if TYPE_CHECKING:
+    from codeinfo.answers.loop import Progress as Step
+    from codeinfo.engine import Engine
+
+
+MOST_RUNNING = 8
+KEPT = 100  # runs whose events can still be read
+_CLOSE_S = 5.0
+
+log = logging.getLogger(__name__)
+
+
+class Bell:
+    """Rung from any thread; each listener's event is set on its own loop. Rings in between are one ring."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._listeners: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
+
+    def ring(self) -> None:
+        with self._lock:
+            listeners = list(self._listeners.items())
+        for event, loop in listeners:
+            with contextlib.suppress(RuntimeError):  # its loop has just ended
+                loop.call_soon_threadsafe(event.set)
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[asyncio.Event]:
+        event = asyncio.Event()
+        with self._lock:
+            self._listeners[event] = asyncio.get_running_loop()
+        try:
+            yield event
+        finally:
+            with self._lock:
+                del self._listeners[event]
+
+
+class RunEvent(Struct, frozen=True):
+    """`kind` is step, token, answer (all of it, at its end), stopped, error or done: the last one of a run."""
+
+    kind: str
+    data: dict[str, Any]
+
+
+class AnswerRun(Struct):
+    id: str
+    question: str
+    conversation: str
+    agent: str
+    events: list[RunEvent] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+    error: CodeInfoError | None = None
+    stopped: bool = False
+    finished: bool = False
+    call: Call = field(default_factory=Call)
+    bell: Bell = field(default_factory=Bell)
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    def tell(self, kind: str, **data: Any) -> None:
+        self.events.append(RunEvent(kind, data))
+        self.bell.ring()
+
+    @property
+    def text(self) -> str:
+        return "".join(event.data["text"] for event in list(self.events) if event.kind == "token")
+
+    async def follow(self, after: int = 0) -> AsyncIterator[tuple[int, RunEvent]]:
+        """Every event from `after` on, those of the past at once, until the run ends."""
+        with self.bell.listening() as news:
+            while True:
+                news.clear()
+                finished = self.finished
+                while after < len(self.events):
+                    yield after, self.events[after]
+                    after += 1
+                if finished:
+                    return
+                with suppress(TimeoutError), anyio.fail_after(1):  # a look now and then in any case
+                    await news.wait()
+
+
+class Runs:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._lock = threading.Lock()
+        self._runs: OrderedDict[str, AnswerRun] = OrderedDict()
+
+    def close(self) -> None:
+        going = [run for run in self._runs.values() if not run.finished]
+        for run in going:
+            run.call.cancel()
+        for run in going:
+            run.ended.wait(_CLOSE_S)
+
+    def start(self, request: AskRequest | AgentRunRequest) -> AnswerRun:
+        if isinstance(request, AskRequest):
+            question, agent, paths = request.question, "", request.paths
+        else:
+            question, agent, paths = request.instruction or request.command, request.agent, (request.working_folder,)
+        run = AnswerRun(secrets.token_hex(8), question, request.conversation, agent)
+        with self._lock:
+            if sum(not one.finished for one in self._runs.values()) >= MOST_RUNNING:
+                what = f"{MOST_RUNNING} answers are being written already"
+                raise Busy(what, next_step="Stop one, or wait", code="OVERLOADED")
+            self._runs[run.id] = run
+            for old in [one.id for one in self._runs.values() if one.finished][: max(0, len(self._runs) - KEPT)]:
+                del self._runs[old]
+        if not request.conversation:  # known from the start, so that a page has an address to come back to
+            run.conversation = self._engine.answers.store.create(
+                title=title_of(question), provider="", model="", source="REST", agent_name=agent, paths=paths
+            )
+            request = replace(request, conversation=run.conversation)
+        threading.Thread(target=self._perform, args=(run, request), name="codeinfo answer", daemon=True).start()
+        return run
+
+    def get(self, identity: str) -> AnswerRun:
+        run = self._runs.get(identity)
+        if run is None:
+            raise NotFound(f"there is no run {identity!r}", next_step="Open the conversation instead")
+        return run
+
+    def of_conversation(self, identity: str) -> AnswerRun | None:
+        """The run that goes on in a conversation."""
+        going = (run for run in reversed(self._runs.values()) if not run.finished and run.conversation == identity)
+        return next(going, None) if identity else None
+
+    def _perform(self, run: AnswerRun, request: AskRequest | AgentRunRequest) -> None:
+        try:
+            run.answers += self._answered(run, request)
+        except KeyboardInterrupt:
+            run.stopped = True
+            run.tell("stopped")
+        except CodeInfoError as error:
+            self._failed(run, error)
+        except Exception as error:
+            log.exception("an answer failed")
+            self._failed(run, CodeInfoError(f"{type(error).__name__}: {error}", next_step="The log shows where"))
+        finally:
+            self._drop_if_empty(run)
+            run.finished = True
+            run.tell("done", runId=run.id, conversationId=run.conversation)
+            run.ended.set()
+
+    def _drop_if_empty(self, run: AnswerRun) -> None:
+        """A conversation in which nothing was ever asked, since no model could be."""
+        store = self._engine.answers.store
+        if run.error is not None and run.conversation and not store.turns(run.conversation):
+            store.delete((run.conversation,))
+            run.conversation = ""
+
+    def _failed(self, run: AnswerRun, error: CodeInfoError) -> None:
+        run.error = error
+        run.tell("error", code=error.code, message=error.what, next=error.next_step)
+
+    def _answered(self, run: AnswerRun, request: AskRequest | AgentRunRequest) -> tuple[Answer, ...]:
+        def emit(text: str) -> None:
+            run.call.check()
+            run.tell("token", text=text)
+
+        def step(what: Step) -> None:
+            run.call.check()
+            run.tell("step", stage=what.stage, detail=what.detail)
+
+        options: dict[str, Any] = {
+            "progress": run.call.progress, "emit": emit, "steps": step, "source": "REST", "wrap": run.call.stoppable
+        }  # fmt: skip
+        answers = self._engine.answers
+        if isinstance(request, AskRequest):
+            return (answers.ask(request, **options),)
+        return answers.run_agent(request, **options).answers

@@ -1,0 +1,389 @@
+"""The clients: where each keeps its servers, and how it writes one down."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from codeinfo.config import Config, user_folders
+from codeinfo.errors import CodeInfoError, NotFound, UsageError
+from codeinfo.operations.clients import FileChange, InstallReport, InstallRequest, UninstallRequest
+from codeinfo.private_files import private_folder, replace_private
+from codeinfo.shells import install_edit
+
+SERVER = "codeinfo"
+
+
+class Places(Struct, frozen=True):
+    """The user's folders, as clients find them."""
+
+    home: Path
+    config: Path  # ~/.config, on macOS ~/Library/Application Support
+    dot_config: Path  # ~/.config on macOS too, where some clients look on every system
+
+
+class Client(Struct, frozen=True):
+    """`files` in order of preference: the first that exists is written, else the first. `key` holds the servers."""
+
+    name: str
+    title: str
+    files: Callable[[Places], Sequence[Path]]
+    key: str
+    entry: Callable[[Sequence[str]], dict[str, Any]]
+    programs: tuple[str, ...] = ()  # one of these on the PATH tells that the client is there
+    format: str = "json"
+    instructions: str = "AGENTS.md"  # the file in a project that it reads
+
+    def file(self, places: Places) -> Path:
+        files = self.files(places)
+        return next((path for path in files if path.exists()), files[0])
+
+    def is_there(self, places: Places) -> bool:
+        """Its file, the folder of its own that the file is in, or its program."""
+        file = self.file(places)
+        shared = (places.home, places.config, places.dot_config)
+        own_folder = file.parent not in shared and file.parent.is_dir()
+        return file.exists() or own_folder or any(shutil.which(program) for program in self.programs)
+
+
+def _command(command: Sequence[str]) -> dict[str, Any]:
+    return {"command": command[0], "args": list(command[1:])}
+
+
+def _typed(command: Sequence[str]) -> dict[str, Any]:
+    return {"type": "stdio", **_command(command)}
+
+
+def _opencode(command: Sequence[str]) -> dict[str, Any]:
+    return {"type": "local", "command": list(command), "enabled": True}
+
+
+def _copilot(command: Sequence[str]) -> dict[str, Any]:
+    return {"type": "local", **_command(command), "tools": ["*"]}
+
+
+CLIENTS = (
+    Client(
+        "claude-code",
+        "Claude Code",
+        lambda at: [at.home / ".claude.json"],
+        "mcpServers",
+        _typed,
+        programs=("claude",),
+        instructions="CLAUDE.md",
+    ),
+    Client("codex", "Codex", lambda at: [at.home / ".codex/config.toml"], "mcp_servers", _command, ("codex",), "toml"),
+    Client("cursor", "Cursor", lambda at: [at.home / ".cursor/mcp.json"], "mcpServers", _command, ("cursor",)),
+    Client("vscode", "VS Code", lambda at: [at.config / "Code/User/mcp.json"], "servers", _typed, ("code",)),
+    Client(
+        "opencode",
+        "OpenCode",
+        lambda at: [at.dot_config / "opencode/opencode.json", at.dot_config / "opencode/opencode.jsonc"],
+        "mcp",
+        _opencode,
+        ("opencode",),
+    ),
+    Client(
+        "gemini",
+        "Gemini CLI",
+        lambda at: [at.home / ".gemini/settings.json"],
+        "mcpServers",
+        _command,
+        ("gemini",),
+        instructions="GEMINI.md",
+    ),
+    Client(
+        "windsurf",
+        "Windsurf",
+        lambda at: [at.home / ".codeium/windsurf/mcp_config.json"],
+        "mcpServers",
+        _command,
+        ("windsurf",),
+    ),
+    Client(
+        "zed",
+        "Zed",
+        lambda at: [at.dot_config / "zed/settings.json"],
+        "context_servers",
+        _command,
+        ("zed", "zeditor"),
+    ),
+    Client(
+        "claude-desktop",
+        "Claude Desktop",
+        lambda at: [at.config / "Claude/claude_desktop_config.json"],
+        "mcpServers",
+        _command,
+    ),
+    Client("qwen", "Qwen Code", lambda at: [at.home / ".qwen/settings.json"], "mcpServers", _command, ("qwen",)),
+    Client(
+        "copilot",
+        "Copilot CLI",
+        lambda at: [at.home / ".copilot/mcp-config.json"],
+        "mcpServers",
+        _copilot,
+        ("copilot",),
+    ),
+    Client("lm-studio", "LM Studio", lambda at: [at.home / ".lmstudio/mcp.json"], "mcpServers", _command, ("lms",)),
+)
+
+
+class Record:
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "installed.json"
+
+    def inserted(self, path: Path) -> str:
+        """The text that was put into a file, "" where nothing was."""
+        return self._read().get(str(path), "")
+
+    def paths(self) -> list[Path]:
+        return [Path(path) for path in self._read()]
+
+    def keep(self, path: Path, inserted: str) -> None:
+        self._write({**self._read(), str(path): inserted})
+
+    def forget(self, path: Path) -> None:
+        self._write({known: text for known, text in self._read().items() if known != str(path)})
+
+    def _read(self) -> dict[str, str]:
+        try:
+            content = json.loads(self._path.read_text())
+        except (FileNotFoundError, ValueError):
+            return {}
+        return content if isinstance(content, dict) else {}
+
+    def _write(self, content: dict[str, str]) -> None:
+        private_folder(self._path.parent)
+        replace_private(self._path, json.dumps(content, indent=1).encode())
+
+
+_MARKS = ("<!-- codeinfo -->", "<!-- /codeinfo -->")
+_ADVICE = """{0}
+This project is indexed by CodeInfo. Use its MCP tools before grep or reading files: `search_codebase` finds code by
+name or meaning, `get_symbol_references` shows who uses a name. Before changing code call `search_codebase` with intent
+`edit` and heed its `preflight`.
+{1}
+"""
+
+
+def install(config: Config, request: InstallRequest) -> InstallReport:
+    places = Places(*user_folders())
+    record = Record(config.paths.data_dir)
+    clients = _chosen(request.agents, places, lambda client: client.is_there(places))
+    command = [*_program(), "mcp", *(["--tools", request.tools] if request.tools else [])]
+    _check_tools(request.tools)
+    changes = [_tried(client, places, lambda c: _add(c, places, record, command)) for client in clients]
+    advice = _advise(clients, record) if request.instructions else []
+    notes = [] if clients else ["no client was found on this machine; name one with --agent"]
+    if request.instructions and clients and not advice:
+        names = ", ".join(dict.fromkeys(client.instructions for client in clients))
+        notes.append(f"no instructions were written: {names} does not exist in this folder")
+    done = _carried_out(changes + advice, record, request.dry_run)
+    return InstallReport(done, request.dry_run, tuple(notes))
+
+
+def uninstall(config: Config, request: UninstallRequest) -> InstallReport:
+    places = Places(*user_folders())
+    record = Record(config.paths.data_dir)
+    clients = _chosen(request.agents, places, lambda client: client.file(places).exists())
+    changes = [_tried(client, places, lambda c: _remove(c, places, record)) for client in clients]
+    if not request.agents:
+        changes += [_taken_out("instructions", path, record) for path in record.paths() if path.suffix == ".md"]
+    return InstallReport(_carried_out(changes, record, request.dry_run), request.dry_run)
+
+
+class Plan(Struct, frozen=True):
+    """What a file would become: `after` is None where it would be deleted, and `before` where it does not exist."""
+
+    client: str
+    path: Path
+    action: str
+    before: str | None = None
+    after: str | None = None
+    inserted: str = ""
+    detail: str = ""
+
+
+# --- planning ------------------------------------------------------------------------------------------------------
+
+
+def _add(client: Client, places: Places, record: Record, command: Sequence[str]) -> Plan:
+    path, keys, entry = client.file(places), (client.key, SERVER), client.entry(command)
+    before = _text(path)
+    text, known = before or "", _entry(client, before or "", path)
+    if known == entry:
+        return Plan(client.name, path, "unchanged")
+    action = "added"
+    if known is not None:
+        cut = _without(client, text, record.inserted(path))
+        if cut is None or not record.inserted(path):
+            detail = f"it has a server {SERVER} of its own: {json.dumps(known)}"
+            return Plan(client.name, path, "kept", detail=detail)
+        text, action = cut, "updated"
+    at, inserted = (
+        install_edit.toml_insertion(text, path, keys, entry)
+        if client.format == "toml"
+        else install_edit.insertion(text, keys, entry)
+    )
+    after = text[:at] + inserted + text[at:]
+    if _entry(client, after, path) != entry:
+        raise UsageError("the file is written in a way that cannot be added to", next_step="Add the server by hand")
+    return Plan(client.name, path, action, before, after, inserted)
+
+
+def _remove(client: Client, places: Places, record: Record) -> Plan:
+    path = client.file(places)
+    before = _text(path)
+    if before is None or _entry(client, before, path) is None:
+        return Plan(client.name, path, "unchanged")
+    after = _without(client, before, record.inserted(path))
+    if after is None:
+        raise UsageError(f"{SERVER} could not be cut out", next_step="Remove it by hand")
+    return Plan(client.name, path, "removed", before, after or None)
+
+
+def _without(client: Client, text: str, inserted: str) -> str | None:
+    """The file without our server: by the very text that was inserted, else by its structure."""
+    if inserted and text.count(inserted) == 1:
+        return text.replace(inserted, "")
+    keys = (client.key, SERVER)
+    span = install_edit.toml_removal(text, keys) if client.format == "toml" else install_edit.removal(text, keys)
+    return text[: span[0]] + text[span[1] :] if span else None
+
+
+def _entry(client: Client, text: str, path: Path) -> object:
+    if client.format == "toml":
+        return install_edit.toml_value(text, path, (client.key, SERVER))
+    found = install_edit.read(text)
+    section = found.member(client.key) if found else None
+    if found is None or section is None:
+        return None
+    member = found.inner(section).member(SERVER)
+    return install_edit.value_of(text, member) if member else None
+
+
+def _advise(clients: Sequence[Client], record: Record) -> list[Plan]:
+    """A few lines for agents in the current project, in each of the files that these clients read."""
+    plans = []
+    for name in dict.fromkeys(client.instructions for client in clients):
+        path = Path.cwd() / name
+        if not path.exists() and name != "AGENTS.md":
+            continue
+        before = _text(path)
+        advice = _ADVICE.format(*_MARKS)
+        if before and advice in before:
+            plans.append(Plan("instructions", path, "unchanged"))
+            continue
+        if before and _MARKS[0] in before:
+            before_advice, after_advice = before.split(_MARKS[0])[0], before.split(_MARKS[1])[-1]
+            plans.append(Plan("instructions", path, "updated", before, before_advice + advice.rstrip() + after_advice))
+            continue
+        inserted = ("" if not before else "\n" if before.endswith("\n") else "\n\n") + advice
+        plans.append(Plan("instructions", path, "added", before, (before or "") + inserted, inserted))
+    return plans
+
+
+def _taken_out(client: str, path: Path, record: Record) -> Plan:
+    before, inserted = _text(path), record.inserted(path)
+    if before is None or inserted not in before:
+        return Plan(client, path, "unchanged")
+    return Plan(client, path, "removed", before, before.replace(inserted, "") or None)
+
+
+# --- carrying out --------------------------------------------------------------------------------------------------
+
+
+def _carried_out(plans: Sequence[Plan], record: Record, dry_run: bool) -> tuple[FileChange, ...]:
+    changes = []
+    for plan in plans:
+        diff = _diff(plan) if plan.action in ("added", "updated", "removed") else ""
+        if diff and not dry_run:
+            try:
+                _write(plan, record)
+            except OSError as error:
+                plan = Plan(plan.client, plan.path, "failed", detail=f"{error.strerror}: the file is as it was")
+                diff = ""
+        changes.append(FileChange(plan.client, str(plan.path), plan.action, plan.detail, diff))
+    return tuple(changes)
+
+
+def _write(plan: Plan, record: Record) -> None:
+    target = Path(os.path.realpath(plan.path))  # a link to a file elsewhere stays a link
+    if plan.after is None:
+        target.unlink()
+        record.forget(plan.path)
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
+    temporary = target.with_name(f".{target.name}.codeinfo-{os.getpid()}")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(handle, "wb") as sink:
+        sink.write(plan.after.encode("utf-8", "surrogateescape"))
+    os.chmod(temporary, mode)
+    if plan.inserted:
+        record.keep(plan.path, plan.inserted)  # before the file changes: a crash in between only forgets to forget
+    os.replace(temporary, target)
+    if plan.action == "removed":
+        record.forget(plan.path)
+
+
+def _diff(plan: Plan) -> str:
+    lines = difflib.unified_diff(
+        (plan.before or "").splitlines(keepends=True),
+        (plan.after or "").splitlines(keepends=True),
+        str(plan.path),
+        str(plan.path),
+        n=2,
+    )
+    return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+
+
+# --- what is there -------------------------------------------------------------------------------------------------
+
+
+def _chosen(names: Sequence[str], places: Places, there: Callable[[Client], bool]) -> list[Client]:
+    known = {client.name: client for client in CLIENTS}
+    for name in names:
+        if name not in known:
+            raise NotFound(f"no client is called {name}", next_step=f"Known: {', '.join(known)}")
+    return [known[name] for name in dict.fromkeys(names)] if names else [c for c in CLIENTS if there(c)]
+
+
+def _tried(client: Client, places: Places, plan: Callable[[Client], Plan]) -> Plan:
+    try:
+        return plan(client)
+    except CodeInfoError as error:
+        return Plan(client.name, client.file(places), "failed", detail=str(error))
+    except OSError as error:
+        return Plan(client.name, client.file(places), "failed", detail=f"it cannot be read: {error.strerror}")
+
+
+def _text(path: Path) -> str | None:
+    """Every byte survives: line ends as they are, and what is not UTF-8 too."""
+    try:
+        return path.read_bytes().decode("utf-8", "surrogateescape")
+    except FileNotFoundError:
+        return None
+
+
+def _program() -> list[str]:
+    """This very installation, by its full path: another version on the PATH is not what was set up."""
+    script = Path(sys.executable).with_name("codeinfo")
+    if script.is_file() and os.access(script, os.X_OK):
+        return [str(script)]
+    return [sys.executable, "-m", "codeinfo"]
+
+
+def _check_tools(names: str) -> None:
+    if names:
+        from codeinfo.shells.mcp_catalog import chosen_tools
+
+        chosen_tools(names.split(","))

@@ -1,0 +1,248 @@
+"""JSON with comments and trailing commas, edited in place: one insertion, nothing else of the file is touched."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from codeinfo.config import parse_toml
+from codeinfo.errors import UsageError
+
+_SPACE = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+_SCALAR = re.compile(r"[^\s,:\[\]{}\"/]+")
+
+
+class Member(Struct, frozen=True):
+    """A key of an object: where it starts, and where its value starts and ends."""
+
+    key: str
+    start: int
+    value: int
+    end: int
+
+
+class JsonObject(Struct, frozen=True):
+    """An object's braces and members; members of members are read when they are asked for."""
+
+    text: str
+    start: int  # of the opening brace
+    end: int  # of the closing one
+    members: tuple[Member, ...]
+
+    def member(self, key: str) -> Member | None:
+        return next((member for member in self.members if member.key == key), None)
+
+    def inner(self, member: Member) -> JsonObject:
+        if self.text[member.value] != "{":
+            raise UsageError(f"{member.key} is no object", next_step="Mend the file, or add the server by hand")
+        return _object(self.text, member.value)
+
+
+def read(text: str) -> JsonObject | None:
+    """The object that a file holds; None for one without content."""
+    start = _skip(text, 1 if text.startswith("\ufeff") else 0)
+    if start == len(text):
+        return None
+    if text[start] != "{":
+        raise _broken(text, start)
+    found = _object(text, start)
+    if _skip(text, found.end + 1) != len(text):
+        raise _broken(text, found.end + 1)
+    return found
+
+
+def value_of(text: str, member: Member) -> Any:
+    """A member's value, comments and trailing commas left out."""
+    return json.loads(_plain(text, member.value, member.end))
+
+
+def _object(text: str, start: int) -> JsonObject:
+    members, at = list[Member](), _skip(text, start + 1)
+    while at < len(text) and text[at] != "}":
+        key = _STRING.match(text, at)
+        if key is None:
+            raise _broken(text, at)
+        colon = _skip(text, key.end())
+        if text[colon : colon + 1] != ":":
+            raise _broken(text, colon)
+        value = _skip(text, colon + 1)
+        end = _value_end(text, value)
+        members.append(Member(json.loads(key.group()), at, value, end))
+        at = _next(text, end, "}")
+    if at >= len(text):
+        raise _broken(text, at)
+    return JsonObject(text, start, at, tuple(members))
+
+
+def _value_end(text: str, at: int) -> int:
+    """Without recursion, so that no depth of brackets can break it."""
+    open_brackets = list[str]()
+    while True:
+        at = _skip(text, at)
+        token = _STRING.match(text, at) or _SCALAR.match(text, at)
+        if token is not None:
+            at = token.end()
+        elif text[at : at + 1] in ("{", "["):
+            open_brackets.append("}" if text[at] == "{" else "]")
+            at += 1
+        elif open_brackets and text[at : at + 1] == open_brackets[-1]:
+            open_brackets.pop()
+            at += 1
+        elif not open_brackets or text[at : at + 1] not in (",", ":"):
+            raise _broken(text, at)
+        else:
+            at += 1
+        if not open_brackets:
+            return at
+
+
+def _next(text: str, at: int, closing: str) -> int:
+    at = _skip(text, at)
+    if text[at : at + 1] == ",":
+        return _skip(text, at + 1)
+    if text[at : at + 1] != closing:
+        raise _broken(text, at)
+    return at
+
+
+def _skip(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    assert found is not None
+    return found.end()
+
+
+def _plain(text: str, start: int, end: int) -> str:
+    """Strict JSON of a value: its tokens, joined, without the comma before a closing bracket."""
+    tokens, at = list[str](), start
+    while (at := _skip(text, at)) < end:
+        found = _STRING.match(text, at) or _SCALAR.match(text, at)
+        token = found.group() if found else text[at]
+        if token in ("}", "]") and tokens and tokens[-1] == ",":
+            tokens.pop()
+        tokens.append(token)
+        at += len(token)
+    return " ".join(tokens)
+
+
+def _broken(text: str, at: int) -> UsageError:
+    line = text.count("\n", 0, at) + 1
+    return UsageError(f"line {line} is not valid JSON", next_step="Mend it, or add the server by hand")
+
+
+# --- inserting -----------------------------------------------------------------------------------------------------
+
+
+def insertion(text: str, keys: tuple[str, str], value: Any) -> tuple[int, str]:
+    """Where and what to insert so that `keys[0]` has a member `keys[1]` with `value`; there must be none yet."""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    step = _indent(text)
+    found = read(text)
+    if found is None:
+        content = json.dumps({keys[0]: {keys[1]: value}}, indent=step, ensure_ascii=False) + "\n"
+        return len(text), content.replace("\n", newline)
+    section = found.member(keys[0])
+    if section is None:
+        at, lead, trail = _place(text, found, step, 1)
+        entry = {keys[1]: value}
+        return at, lead + _entry(keys[0], entry, step, 1, newline) + trail.replace("\n", newline)
+    inner = found.inner(section)
+    at, lead, trail = _place(text, inner, step, 2)
+    return at, lead + _entry(keys[1], value, step, 2, newline) + trail.replace("\n", newline)
+
+
+def _place(text: str, target: JsonObject, step: str, depth: int) -> tuple[int, str, str]:
+    """Where a first member goes, and what stands before and after it. A comment above the member that was first stays
+    above it, and one behind the brace stays there."""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    if not target.members:
+        after = target.start + 1
+        return (
+            after,
+            newline + step * depth,
+            newline + step * (depth - 1) if "\n" not in text[after : target.end] else "",
+        )
+    line_end = text.find("\n", target.start)
+    if 0 <= line_end < target.members[0].start:
+        return line_end + 1, step * depth, ",\n"
+    return target.start + 1, "", ", "
+
+
+def _entry(key: str, value: Any, step: str, depth: int, newline: str) -> str:
+    content = json.dumps({key: value}, indent=step, ensure_ascii=False)
+    lines = content.splitlines()[1:-1]
+    shallow = [line.removeprefix(step) for line in lines]
+    return (newline + step * depth).join(shallow)
+
+
+def _indent(text: str) -> str:
+    found = re.search(r"^([ \t]+)\S", text, re.MULTILINE)
+    return found.group(1) if found and not found.group(1).startswith(" " * 9) else "  "
+
+
+# --- removing ------------------------------------------------------------------------------------------------------
+
+
+def removal(text: str, keys: tuple[str, str]) -> tuple[int, int] | None:
+    """What to cut so that `keys[1]` is gone, with its comma and the white space before it; None where it is not."""
+    found = read(text)
+    section = found.member(keys[0]) if found else None
+    if found is None or section is None or text[section.value] != "{":
+        return None
+    inner = found.inner(section)
+    member = inner.member(keys[1])
+    if member is None:
+        return None
+    at = inner.members.index(member)
+    start, after = len(text[: member.start].rstrip()), _skip(text, member.end)
+    if text[after] == ",":
+        return start, after + 1
+    if at > 0:  # the last one: the comma before it goes as well
+        start = _skip(text, inner.members[at - 1].end)
+    return start, member.end
+
+
+def toml_value(text: str, path: Path, keys: tuple[str, str]) -> Any:
+    section = parse_toml(text, path).get(keys[0], {})
+    return section.get(keys[1]) if isinstance(section, Mapping) else None
+
+
+def toml_insertion(text: str, path: Path, keys: tuple[str, str], value: Mapping[str, Any]) -> tuple[int, str]:
+    newline = "\r\n" if "\r\n" in text else "\n"
+    gap = "" if not text else newline if text.endswith("\n") else newline * 2
+    # JSON's texts and lists of texts are TOML's too.
+    lines = [
+        f"[{keys[0]}.{keys[1]}]",
+        *(f"{name} = {json.dumps(one, ensure_ascii=False)}" for name, one in value.items()),
+    ]
+    added = gap + newline.join(lines) + newline
+    if toml_value_or_none(text + added, path, keys) != value:
+        raise UsageError(f"{keys[0]} is written in a way that cannot be added to", next_step="Add the server by hand")
+    return len(text), added
+
+
+def toml_value_or_none(text: str, path: Path, keys: tuple[str, str]) -> Any:
+    try:
+        return toml_value(text, path, keys)
+    except UsageError:
+        return None
+
+
+def toml_removal(text: str, keys: tuple[str, str]) -> tuple[int, int] | None:
+    """The table with its sub-tables, up to the next other header."""
+    name = rf"{re.escape(keys[0])}\s*\.\s*(?:{re.escape(keys[1])}|\"{re.escape(keys[1])}\")"
+    header = re.compile(rf"^[ \t]*\[\s*{name}\s*(?:\.[^\]\n]*)?\]", re.MULTILINE)
+    first = header.search(text)
+    if first is None:
+        return None
+    end = first.end()
+    while (following := re.compile(r"^[ \t]*\[", re.MULTILINE).search(text, end)) is not None:
+        if not header.match(text, following.start()):
+            return first.start(), following.start()
+        end = following.end()
+    return first.start(), len(text)

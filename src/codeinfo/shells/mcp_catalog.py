@@ -1,0 +1,591 @@
+"""The default tools: find code, see who uses it. Descriptions are written for the model that chooses: what it gets, and
+when this is the right tool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from codeinfo.errors import UsageError
+from codeinfo.operations import answers, clients, code, documents, knowledge, operation, operation_names, search
+from codeinfo.shells import mcp_shapes as shapes
+from codeinfo.shells.mcp_schema import Input, inputs_of
+from codeinfo.shells.mcp_tools import Tool, Values, direct, placed, plain_tool
+
+if TYPE_CHECKING:
+    from codeinfo.engine import Engine
+    from codeinfo.serve.dispatch import Call
+
+
+SETS = {
+    "search": "find code and see who uses it; small, and the default",
+    "edit": "what to know before a change: patterns, memories, style, impact, review",
+    "docs": "collections of documents",
+    "answers": "questions answered by a model, with checked citations",
+    "agents": "agents that ship or are your own",
+    "compat": "VectorSearch, the Ast tools and their like, as clients of other servers know them",
+    "all": "these, and every other operation under its own name",
+}
+DEFAULT_SETS = ("search",)
+
+
+_FILTERS = Input(
+    "filters",
+    "What results may be.",
+    "object",
+    fields=tuple(
+        item
+        for item in inputs_of(search.SearchRequest)
+        if item.name in ("languages", "globs", "kinds", "symbol_kinds", "changed_since")
+    ),
+)
+_PURPOSES = ("explore", "edit", "refactor", "migrate")
+
+
+def _search_request(values: Values, project: str) -> search.SearchRequest:
+    purpose = values.get("intent", "explore")
+    return search.SearchRequest(
+        values["query"],
+        limit=values.get("limit", 10),
+        purpose="" if purpose == "explore" else purpose,
+        context=True,
+        **values.get("filters", {}),
+        **placed(search.SearchRequest, "paths", project),
+    )
+
+
+def _plain_search(request: search.SearchRequest) -> search.SearchRequest | None:
+    """Without a look at the files, which a card and a revision of git need."""
+    return replace(request, refresh=False) if not request.purpose and not request.changed_since else None
+
+
+def _status_and_progress(engine: Engine, request: search.StatusRequest, call: Call) -> Any:
+    return engine.status(request), engine.indexing(request.paths[0])
+
+
+SEARCH_TOOLS: tuple[Tool, ...] = (
+    Tool(
+        name="search_codebase",
+        operation="search",
+        sets=("search",),
+        description=(
+            "Find the code and documents that answer a query, best first: a name, a path or a question in plain words. "
+            "Use this before grep or reading files. Before changing code, pass intent edit, refactor or migrate: the "
+            "reply then has `preflight`, which says whether enough has been seen and what to look at next."
+        ),
+        inputs=(
+            Input("query", "A name, a path, or a question in plain words.", required=True),
+            Input("intent", "What it is for.", choices=_PURPOSES, default="explore"),
+            Input("limit", "At most this many results.", "int", 10, minimum=1, maximum=100),
+            _FILTERS,
+            Input("includeSnippets", "Whether results have their text.", "bool", True),
+        ),
+        request=_search_request,
+        result=shapes.CodebaseSearch,
+        shape=shapes.search_codebase,
+        files=shapes.hit_files,
+        repeatable=True,
+        aside=_plain_search,
+    ),
+    direct(
+        "get_symbol_references",
+        "refs",
+        ("search",),
+        code.RefsRequest,
+        "Every place where a function, class, method or variable is used, with line and preview; from the syntax, not "
+        "from comments or strings. Use it to see callers before a change.",
+        folder="path",
+        only=("name", "limit"),
+        renamed={"symbol": "name"},
+        result=shapes.SymbolReferences,
+        shape=shapes.symbol_references,
+        files=shapes.usage_files,
+        repeatable=True,
+    ),
+    direct(
+        "get_codebase_map",
+        "map",
+        ("search",),
+        code.MapRequest,
+        "The codebase at a glance: entry points, hubs, layers, key types, hotspots. Use it first in a new project.",
+        folder="path",
+        only=("limit",),
+    ),
+    Tool(
+        name="get_indexing_status",
+        operation="status",
+        sets=("search",),
+        description="Whether the project is indexed and up to date, and how far a running indexing is.",
+        inputs=(),
+        request=lambda values, project: search.StatusRequest(**placed(search.StatusRequest, "paths", project)),
+        result=shapes.IndexingStatus,
+        shape=shapes.indexing_status,
+        perform=_status_and_progress,
+    ),
+    direct(
+        "refresh_index",
+        "index",
+        ("search",),
+        search.IndexRequest,
+        "Bring the index up to date and wait until it is. Searches do this by themselves; use it to index a project "
+        "to its end, or with full after something seems wrong.",
+        folder="paths",
+        only=("full",),
+    ),
+)
+
+
+EDIT_TOOLS: tuple[Tool, ...] = (
+    direct(
+        "get_team_patterns",
+        "patterns",
+        ("edit",),
+        knowledge.PatternsRequest,
+        "How this team writes code: which ways are adopted, rising or declining, where they conflict, and golden files "
+        "to imitate. Use it before writing new code.",
+        folder="path",
+        only=("category", "languages"),
+    ),
+    direct(
+        "remember",
+        "remember",
+        ("edit",),
+        knowledge.RememberRequest,
+        "Write down a convention, decision, gotcha or failure for later, in the project's own memory file.",
+        folder="path",
+        only=("memory", "type", "category", "reason", "scope"),
+    ),
+    direct(
+        "get_memory",
+        "memory list",
+        ("edit",),
+        knowledge.MemoryListRequest,
+        "What the team wrote down or its history says about a topic: conventions, decisions, gotchas, failures.",
+        folder="path",
+        only=("query", "type", "category", "limit"),
+        result=shapes.Memories,
+        shape=shapes.memories,
+    ),
+    direct(
+        "get_codebase_metadata",
+        "metadata",
+        ("edit",),
+        knowledge.MetadataRequest,
+        "Languages, sizes, frameworks, dependencies with versions, and how tests are run.",
+        folder="path",
+        only=(),
+    ),
+    direct(
+        "get_style_guide",
+        "style",
+        ("edit",),
+        knowledge.StyleRequest,
+        "The style rules of the project's own documents and tools, with the lines they stand on.",
+        folder="path",
+        only=("query",),
+    ),
+    direct(
+        "detect_circular_dependencies",
+        "cycles",
+        ("edit",),
+        code.CyclesRequest,
+        "Files that import each other in circles, worst first.",
+        folder="path",
+        only=("limit",),
+    ),
+    direct(
+        "get_change_impact",
+        "impact",
+        ("edit",),
+        code.ImpactRequest,
+        "Which files a change of one file may affect, and which tests cover it.",
+        folder="root",
+        only=("path", "hops", "limit"),
+        renamed={"file": "path"},
+    ),
+    direct(
+        "get_review_packet",
+        "review",
+        ("edit",),
+        knowledge.ReviewRequest,
+        "What a reviewer of the current change wants at hand: changed symbols and their callers, missing tests, "
+        "patterns broken, memories, reviewers.",
+        folder="path",
+        only=("base", "limit"),
+    ),
+)
+
+
+_INVALID = -32602
+_ANSWER_CODES = {
+    "VALIDATION_FAILED": _INVALID,
+    "ROOT_REFUSED": _INVALID,
+    "NOT_FOUND": _INVALID,
+    "REPO_NOT_FOUND": _INVALID,
+    "CONVERSATION_ARCHIVED": 410,
+    "RUN_IN_PROGRESS": 409,
+    "CODE_INFO_LLM_UNAVAILABLE": -32001,
+    "": -32002,  # any other failure
+}
+_QUESTION = Input("question", "The question, in plain words.", required=True)
+_CONVERSATION = Input("conversationId", "Go on with this conversation.")
+_WHOM = (Input("provider", "Ask this server of those set up."), Input("model", "Ask this model."))
+
+
+def _asked(values: Values) -> dict[str, Any]:
+    """What every question may say beside itself."""
+    named = {"conversation": "conversationId", "provider": "provider", "model": "model"}
+    return {field: values.get(name, "") for field, name in named.items()}
+
+
+def _ask_request(values: Values, project: str) -> answers.AskRequest:
+    return answers.AskRequest(
+        values["question"],
+        **_asked(values),
+        **placed(answers.AskRequest, "paths", project),
+    )
+
+
+def _documents_request(values: Values, project: str) -> documents.DocsAskRequest:
+    return documents.DocsAskRequest(
+        values["question"],
+        collections=values.get("collections", ()),
+        **_asked(values),
+        **placed(documents.DocsAskRequest, "path", project),
+    )
+
+
+def _agent_request(values: Values, project: str) -> answers.AgentRunRequest:
+    return answers.AgentRunRequest(
+        values["agentName"],
+        values["instruction"],
+        working_folder=project or ".",
+        conversation=values.get("conversationId", ""),
+    )
+
+
+def _ask(engine: Engine, request: answers.AskRequest | documents.DocsAskRequest, call: Call) -> answers.Answer:
+    return engine.answers.ask(request, **_watched_by(call))
+
+
+def _run_agent(engine: Engine, request: answers.AgentRunRequest, call: Call) -> answers.AgentRun:
+    return engine.answers.run_agent(request, **_watched_by(call))
+
+
+def _watched_by(call: Call) -> dict[str, Any]:
+    check = call.check
+    return {"progress": call.progress, "emit": check, "steps": check, "source": "MCP", "wrap": call.stoppable}
+
+
+_Answering = partial(Tool, codes=_ANSWER_CODES, open_world=True)
+
+ANSWER_TOOLS: tuple[Tool, ...] = (
+    _Answering(
+        name="codebase_question",
+        operation="ask",
+        sets=("answers",),
+        description="A question about the codebase answered in prose, with citations that were checked. Slower than "
+        "search_codebase: a chat model is asked where one is set up, otherwise the best passages are quoted.",
+        inputs=(_QUESTION, _CONVERSATION, *_WHOM),
+        request=_ask_request,
+        result=shapes.AnswerOnly,
+        shape=shapes.answer_only,
+        perform=_ask,
+    ),
+    _Answering(
+        name="ask_documents",
+        operation="docs ask",
+        sets=("docs", "answers"),
+        description="A question answered in prose from collections of documents, with the page, sheet, slide or "
+        "heading of every source, each checked. Slower than documents_search: a chat model is asked where one is set "
+        "up, otherwise the best passages are quoted.",
+        inputs=(
+            _QUESTION,
+            Input("collections", "Only these collections, by name or id; all unless named.", "tuple[str, ...]"),
+            _CONVERSATION,
+            *_WHOM,
+        ),
+        request=_documents_request,
+        result=shapes.DocumentAnswer,
+        shape=shapes.document_answer,
+        perform=_ask,
+    ),
+    Tool(
+        name="list_agents",
+        operation="agents list",
+        sets=("agents",),
+        description="The agents that run_agent_instruction can run.",
+        inputs=(),
+        request=lambda values, project: answers.AgentsRequest(),
+        project=None,
+        result=shapes.ListedAgents,
+        shape=shapes.listed_agents,
+    ),
+    _Answering(
+        name="run_agent_instruction",
+        operation="agents run",
+        sets=("agents",),
+        description="Have an agent of list_agents look into a folder and answer an instruction. It reads and changes "
+        "nothing.",
+        inputs=(
+            Input("agentName", "The agent's name.", required=True),
+            Input("instruction", "What it is to do.", required=True),
+            _CONVERSATION,
+        ),
+        project=Input("working_folder", "The folder it works on."),
+        request=_agent_request,
+        result=shapes.AgentAnswer,
+        shape=shapes.agent_answer,
+        perform=_run_agent,
+    ),
+)
+
+
+_VECTOR_CODES = {
+    "VALIDATION_FAILED": _INVALID,
+    "ROOT_REFUSED": _INVALID,
+    "NOT_FOUND": 404,
+    "REPO_NOT_FOUND": 404,
+    "NOT_INGESTED": 409,
+    "DIMENSION_MISMATCH": 409,
+    "EMBEDDING_MODEL_MISSING": 503,
+    "EMBEDDING_UNAVAILABLE": 503,
+    "INDEX_DAMAGED": 502,
+    "BUSY": 429,
+}
+
+_QUERY = Input("query", "What to look for, in plain words.", required=True)
+_REPOSITORY = Input("repository", "An indexed repository: its name or folder. The working folder unless given.")
+
+
+def _limit(default: int) -> Input:
+    return Input("limit", "At most this many results.", "int", default, minimum=1, maximum=100)
+
+
+# --- documents -----------------------------------------------------------------------------------------------------
+
+
+def _document_search(values: Values, project: str) -> documents.DocsSearchRequest:
+    return documents.DocsSearchRequest(
+        queries=(values["query"],) if "query" in values else values["queries"],
+        collections=values.get("collections", ()),
+        limit=values.get("limit", 10),
+        max_distance=values.get("maxDistance", 2.0),
+        hybrid=values.get("hybridSearch", True),
+        rerank=values.get("rerank", False),
+        **placed(documents.DocsSearchRequest, "path", project),
+    )
+
+
+_COLLECTIONS = Input("collections", "Only these collections, by name or id.", "tuple[str, ...]")
+_DISTANCE = Input("maxDistance", "Only passages within this cosine distance.", "float", 2.0, minimum=0, maximum=2)
+_HYBRID = Input("hybridSearch", "Use keywords and vectors; false for vectors only.", "bool", True)
+_RERANK = Input("rerank", "Have the reranking model of the settings order the first results.", "bool", False)
+_DOCUMENT = ("collection", "document")
+
+
+def _documents(name: str, operation: str, request: type, description: str, only: tuple[str, ...], **more: Any) -> Tool:
+    return direct(name, operation, ("docs",), request, description, folder="path", only=only, **more)
+
+
+# --- compat ---
+
+
+def _ast(name: str, operation: str, request: type, description: str, *, folder: str, only: tuple[str, ...]) -> Tool:
+    """The five Ast tools: a repository by name, symbols as `symbol`, files as `file`."""
+    renamed = {"symbol": "name"} if "name" in only else {"file": "path"}
+    return direct(
+        name,
+        operation,
+        ("compat",),
+        request,
+        description,
+        folder=folder,
+        only=only,
+        renamed=renamed,
+        project=_REPOSITORY,
+        codes=_VECTOR_CODES,
+    )
+
+
+DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
+    # --- documents ---
+    _documents(
+        "documents_list_collections", "docs list", documents.DocsListRequest, "The collections of documents.", ()
+    ),
+    Tool(
+        name="documents_list_documents",
+        operation="docs list",
+        sets=("docs",),
+        description="The documents of one collection.",
+        inputs=(Input("collection", "A collection, by its name or id.", required=True),),
+        request=lambda values, project: documents.DocsListRequest(
+            (values["collection"],), **placed(documents.DocsListRequest, "path", project)
+        ),
+        result=documents.DocsListResponse,
+    ),
+    Tool(
+        name="documents_search",
+        operation="docs search",
+        sets=("docs",),
+        description="Passages of documents that answer a question, with the page, sheet, slide or heading they are on.",
+        inputs=(_QUERY, _COLLECTIONS, _limit(10), _DISTANCE, _HYBRID, _RERANK),
+        request=_document_search,
+        result=shapes.DocumentResults,
+        shape=shapes.document_results,
+        nulls=True,
+    ),
+    Tool(
+        name="documents_search_batch",
+        operation="docs search",
+        sets=("docs",),
+        description="Up to ten questions to documents at once: use it to look at one matter from several sides.",
+        inputs=(
+            Input("queries", "One to ten questions.", "tuple[str, ...]", required=True),
+            _COLLECTIONS,
+            _limit(5),
+            _DISTANCE,
+            _HYBRID,
+            _RERANK,
+        ),
+        request=_document_search,
+        result=documents.DocsSearchResponse,
+    ),
+    _documents(
+        "documents_find_related",
+        "docs related",
+        documents.DocsRelatedRequest,
+        "Documents that a document links to, is linked from, or resembles.",
+        (*_DOCUMENT, "limit"),
+    ),
+    _documents(
+        "documents_get_document", "docs section", documents.DocsSectionRequest, "A document's whole text.", _DOCUMENT
+    ),
+    _documents(
+        "documents_get_outline",
+        "docs outline",
+        documents.DocsOutlineRequest,
+        "The headings, pages, sheets or slides of a document: look here before reading all of it.",
+        _DOCUMENT,
+    ),
+    _documents(
+        "documents_get_section",
+        "docs section",
+        documents.DocsSectionRequest,
+        "One section of a document, by a title of its outline.",
+        (*_DOCUMENT, "section"),
+    ),
+    # --- compat ---
+    Tool(
+        name="VectorSearch",
+        operation="vector-search",
+        sets=("compat",),
+        description="Chunks closest in meaning, cut by the relevance policy. search_codebase is the better one "
+        "where both are offered.",
+        inputs=(
+            _QUERY,
+            Input("repository", "Only this repository: its name or path; all unless named."),
+            Input("limit", "At most this many results, 1 to 20.", "int", 5),  # what is outside is clamped
+        ),
+        request=lambda values, project: clients.VectorSearchRequest(**values),
+        result=clients.VectorSearchResult,
+        codes=_VECTOR_CODES,
+        files=lambda result, root: (file.hostPath for file in result.files),
+        project=None,
+    ),
+    direct(
+        "ListIngestedRepositories",
+        "projects",
+        ("compat",),
+        clients.ProjectsRequest,
+        "The indexed repositories.",
+        folder="",
+        only=(),
+        codes=_VECTOR_CODES,
+        project=None,
+    ),
+    Tool(
+        name="reingest_repository",
+        operation="index",
+        sets=("compat",),
+        description="Bring the index of a repository up to date.",
+        inputs=(),
+        project=Input("sourceId", "The repository: its name or folder.", required=True),
+        request=lambda values, project: search.IndexRequest((project,)),
+        result=shapes.Reingested,
+        shape=shapes.reingested,
+        nulls=True,
+        codes=_VECTOR_CODES,
+    ),
+    _ast(
+        "AstListSymbols",
+        "symbols",
+        code.SymbolsRequest,
+        "What a file or folder defines.",
+        folder="root",
+        only=("path", "kinds", "limit"),
+    ),
+    _ast(
+        "AstFindDefinition",
+        "defs",
+        code.DefsRequest,
+        "Where a symbol is defined.",
+        folder="path",
+        only=("name", "limit"),
+    ),
+    _ast(
+        "AstFindReferences", "refs", code.RefsRequest, "Where a symbol is used.", folder="path", only=("name", "limit")
+    ),
+    _ast(
+        "AstCallGraph",
+        "calls",
+        code.CallsRequest,
+        "Who calls a symbol and what it calls.",
+        folder="path",
+        only=("name", "depth", "limit"),
+    ),
+    _ast(
+        "AstModuleImports",
+        "imports",
+        code.ImportsRequest,
+        "What a file imports and who imports it.",
+        folder="root",
+        only=("path", "limit"),
+    ),
+)
+
+TOOLS = (*SEARCH_TOOLS, *EDIT_TOOLS, *ANSWER_TOOLS, *DOCUMENT_AND_COMPAT_TOOLS)
+
+
+# --- which tools ---------------------------------------------------------------------------------------------------
+
+
+def chosen_tools(names: Iterable[str]) -> tuple[Tool, ...]:
+    """The tools of the sets or single names asked for."""
+    wanted = tuple(name.strip() for name in names if name.strip()) or DEFAULT_SETS
+    found: dict[str, Tool] = {}
+    for name in wanted:
+        if name == "all":
+            found |= _every_tool()
+        elif name in SETS:
+            found |= {tool.name: tool for tool in TOOLS if name in tool.sets}
+        elif tool := _every_tool().get(name):
+            found[name] = tool
+        else:
+            raise UsageError(
+                f"no set of tools is called {name}", next_step=f"Sets: {', '.join(SETS)}; or a tool's name"
+            )
+    return tuple(found.values())
+
+
+def _every_tool() -> dict[str, Tool]:
+    listed = {tool.name: tool for tool in TOOLS}
+    return listed | {tool.name: tool for tool in _plain_tools() if tool.name not in listed}
+
+
+def _plain_tools() -> Iterable[Tool]:
+    operations = (operation(name) for name in operation_names() if name not in ("eval", "eval answers"))
+    return (plain_tool(one) for one in operations if one.group != "local")

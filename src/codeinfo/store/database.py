@@ -1,0 +1,308 @@
+"""What the database and the disk complain about, said in our own errors. One place, so that no shell sees SQLite's."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from codeinfo.errors import Busy, IndexDamaged, OutOfSpace, UsageError
+from codeinfo.private_files import touch_private, write_private
+
+
+class Damage(Exception):
+    """Stored bytes that do not match their checksum or size: a flipped bit, a truncated file."""
+
+
+class VectorsGone(Damage):
+    """A vector file that the database lists is not there."""
+
+
+# What reading damaged rows can end in, besides what SQLite itself notices: another type, another length, no UTF-8.
+ODD: tuple[type[Exception], ...] = (
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    AttributeError,
+    MemoryError,
+    apsw.SQLError,
+    apsw.TooBigError,
+)
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NO_WRITE = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
+_MARK = "damaged"  # a file in a build that some process found damaged: whoever opens it next need not find out again
+
+
+class BuildDamaged(IndexDamaged):
+    """Names the build, so that it is set aside and no other."""
+
+    def __init__(self, folder: Path, problem: object) -> None:
+        super().__init__(f"the index in {folder} is damaged: {problem}", next_step="Run `codeinfo index` to rebuild it")
+        self.folder = folder
+        self.problem = str(problem)
+
+
+class Replaced(Busy):
+    """The build was removed while it was being opened: another one is current now."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(f"the index in {folder} was just replaced", next_step="Try again in a moment")
+
+
+def mark_damaged(folder: Path, problem: str) -> None:
+    with suppress(OSError):
+        write_private(folder / _MARK, problem.encode("utf-8", "replace"))
+
+
+def refuse_marked(folder: Path) -> None:
+    try:
+        problem = (folder / _MARK).read_text("utf-8", "replace")
+    except OSError:
+        return
+    raise BuildDamaged(folder, problem)
+
+
+def check_vector_file(path: Path, size: int) -> None:
+    try:
+        if path.stat().st_size != size:
+            raise Damage(f"{path.name} has the wrong size")
+    except FileNotFoundError as error:
+        raise VectorsGone(f"{path.name} is gone") from error
+
+
+@contextmanager
+def translated(folder: Path) -> Iterator[None]:
+    """Turn database and file errors raised inside into CodeInfo's, naming the index folder."""
+    try:
+        yield
+    except apsw.FullError as error:
+        raise _no_room(folder) from error
+    except apsw.NoMemError as error:
+        raise OutOfSpace(
+            "memory ran out while working on the index", next_step="Close other programs and retry"
+        ) from error
+    except (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, apsw.SchemaChangeError, Damage) as error:
+        raise BuildDamaged(folder, error) from error
+    except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError, apsw.AuthError) as error:
+        if isinstance(error, apsw.ReadOnlyError) and is_writable(folder):
+            raise BuildDamaged(folder, error) from error  # the header claims a format from the future
+        raise _no_write(folder, error) from error
+    except (apsw.BusyError, apsw.LockedError) as error:
+        raise Busy("the index is being written by another process", next_step="Try again in a moment") from error
+    except apsw.IOError as error:
+        raise OutOfSpace(
+            f"the disk under {folder} failed: {error}",
+            next_step="Check the disk, or set CODEINFO_CACHE_DIR to a folder on another one",
+            code="IO_FAILED",
+        ) from error
+    except ConnectionError:
+        raise  # of a pipe or a socket that was used while reading: the disk is not to blame
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            raise _no_room(folder) from error
+        if error.errno in _NO_WRITE:
+            raise _no_write(folder, error) from error
+        raise OutOfSpace(
+            f"the disk under {folder} failed: {error.strerror}",
+            next_step="Check the disk, or set CODEINFO_CACHE_DIR to a folder on another one",
+            code="IO_FAILED",
+        ) from error
+
+
+def is_writable(folder: Path) -> bool:
+    return all(os.access(path, os.W_OK) for path in (folder, folder / "index.db"))
+
+
+def _no_room(folder: Path) -> OutOfSpace:
+    return OutOfSpace(
+        f"the disk under {folder} is full; what was committed before is kept",
+        next_step="Free some space, or set CODEINFO_CACHE_DIR to a folder on another disk, and run it again",
+    )
+
+
+def _no_write(folder: Path, error: Exception) -> UsageError:
+    return UsageError(
+        f"the index folder {folder} cannot be written: {error}",
+        next_step="Make it writable, or set CODEINFO_CACHE_DIR to a folder that is",
+        code="READ_ONLY",
+    )
+
+
+BUSY_MS = 10_000  # how long a statement waits for another process's short transaction
+_MOST_IDLE = 4  # each maps the database and keeps up to 16 MB of it
+_SHARED_BYTES = 65_536  # what SQLite needs beside a database to open it, at the least
+
+
+class Connections:
+    """One connection a transaction, so that threads never share one; a few idle ones are used again."""
+
+    def __init__(self, path: Path, schema_version: int, problem: Callable[[apsw.Connection, Path], str]) -> None:
+        self._path = path
+        self._find_problem = problem
+        self._schema_version = schema_version
+        self._lock = threading.Lock()
+        self._idle: list[apsw.Connection] = []
+        self._closed = False
+        self._written = False
+        self.damaged = False
+
+    def create(self, tables: str, first_rows: str, values: tuple[str, ...]) -> None:
+        """Make the database unless it is there."""
+        touch_private(self._path)
+        db = self._open(apsw.SQLITE_OPEN_READWRITE)
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            with transaction(db):
+                if not one(db, "PRAGMA user_version")[0]:
+                    db.execute(tables)
+                    db.execute(first_rows, values)
+                    db.execute(f"PRAGMA user_version = {self._schema_version}")
+        finally:
+            db.close()
+
+    def check(self) -> None:
+        """A database that cannot be opened is noticed here, not in a search."""
+        self._release(self._acquire())
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed, idle, self._idle = True, self._idle, []
+        for db in idle:
+            self._end(db)
+
+    def _end(self, db: apsw.Connection) -> None:
+        if not self._written:  # who only read leaves the log to whoever writes, and its files where they are
+            db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        db.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[apsw.Connection]:
+        with self._guarded():
+            db = self._acquire()
+            try:
+                db.execute("BEGIN")
+                yield db
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+            except BaseException:
+                db.close()
+                raise
+            self._release(db)
+
+    @contextmanager
+    def writing(self) -> Iterator[apsw.Connection]:
+        self._written = True
+        with self._guarded():
+            db = self._acquire()
+            try:
+                with transaction(db):
+                    yield db
+            except BaseException:
+                db.close()
+                raise
+            self._release(db)
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Failures in our own words. One that makes no sense is damage if the index fails its check, else a fault."""
+        try:
+            with translated(self._path.parent):
+                try:
+                    yield
+                except ODD as error:
+                    if found := self._problem():
+                        raise Damage(found) from error
+                    raise
+        except BuildDamaged as damage:
+            if damage.folder == self._path.parent:  # a question to several indexes passes through all of them
+                self.damaged = True
+                mark_damaged(damage.folder, damage.problem)
+            raise
+
+    def _problem(self) -> str:
+        db = self._acquire()
+        try:
+            return self._find_problem(db, self._path.parent)
+        finally:
+            db.close()
+
+    def _open(self, flags: int, name: str = "") -> apsw.Connection:
+        db = apsw.Connection(name or str(self._path), flags=flags)
+        db.set_busy_timeout(BUSY_MS)
+        db.execute("PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16000; PRAGMA mmap_size = 268435456")
+        return db
+
+    def _acquire(self) -> apsw.Connection:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        try:
+            return self._checked(self._open(apsw.SQLITE_OPEN_READWRITE))
+        except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, apsw.IOError):
+            if not self._can_only_be_read():
+                raise
+        uri = self._path.as_uri() + "?immutable=1"
+        return self._checked(self._open(apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI, uri))
+
+    def _checked(self, db: apsw.Connection) -> apsw.Connection:
+        try:
+            version = one(db, "PRAGMA user_version")[0]
+            if version != self._schema_version:
+                raise Damage(f"it has schema {version} where {self._schema_version} belongs")
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _can_only_be_read(self) -> bool:
+        """No place for SQLite's shared memory beside the database, and nothing in a log that only it could read."""
+        log = Path(f"{self._path}-wal")
+        if not self._path.exists() or (log.exists() and log.stat().st_size):
+            return False
+        disk = os.statvfs(self._path.parent)
+        return not is_writable(self._path.parent) or disk.f_bavail * disk.f_frsize < _SHARED_BYTES
+
+    def _release(self, db: apsw.Connection) -> None:
+        with self._lock:
+            if not self._closed and len(self._idle) < _MOST_IDLE:
+                self._idle.append(db)
+                return
+        self._end(db)
+
+
+def library_version() -> str:
+    return f"{apsw.sqlite_lib_version()} (bundled with apsw {apsw.apsw_version()})"
+
+
+def one(db: apsw.Connection, query: str, values: tuple[Any, ...] = ()) -> tuple[Any, ...]:
+    """The only row of a query. All rows are fetched, so that no statement stays open."""
+    return db.execute(query, values).fetchall()[0]
+
+
+def load_meta(db: apsw.Connection) -> dict[str, str]:
+    """What the index says about itself, as far as whoever reads it relies on it."""
+    meta = dict(db.execute("SELECT key, value FROM meta"))
+    numbers = (meta.get("generation", ""), meta.get("dimension", "0"))
+    if not all(number.isdecimal() for number in numbers) or "recipe" not in meta:
+        raise Damage("what it says about itself makes no sense")
+    return meta
+
+
+@contextmanager
+def transaction(db: apsw.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
+    """One that writes takes its lock at the start, so that it can wait but never deadlock."""
+    db.execute(begin)
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
