@@ -60,10 +60,10 @@ def test_the_same_thing_remembered_twice_is_one_memory() -> None:
 @pytest.mark.parametrize(
     ("values", "says"),
     [
-        (("rumour", "tooling", "x", "", "2026-01-01"), "no type"),
-        (("decision", "weather", "x", "", "2026-01-01"), "no category"),
+        (("rumour", "tooling", "x", "", "2026-01-01"), "not a type"),
+        (("decision", "weather", "x", "", "2026-01-01"), "not a category"),
         (("decision", "tooling", "  ", "", "2026-01-01"), "needs a text"),
-        (("decision", "tooling", "x", "", "yesterday"), "no date"),
+        (("decision", "tooling", "x", "", "yesterday"), "not a date"),
         (("decision", "tooling", "x" * 2001, "", "2026-01-01"), "longer than"),
     ],
 )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from team_tools import build_team, engine_of
@@ -49,7 +50,21 @@ def table(query: str, language: str = "python") -> dict[str, str]:
     return {"name": "a", "category": "logging", "language": language, "query": query}
 
 
-def test_a_project_asks_for_syntax(tmp_path: Path) -> None:
+class Recorded(OwnPatterns):
+    calls: ClassVar[list[str]] = []
+
+    def lines(self, name: str, queries: Sequence[str], text: str) -> list[list[int]]:
+        self.calls.append("lines")
+        return super().lines(name, queries, text)
+
+    def close(self) -> None:
+        self.calls.append("close")
+        super().close()
+
+
+def test_a_project_asks_for_syntax(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codeinfo.engine.project_knowledge.OwnPatterns", Recorded)
+    Recorded.calls.clear()
     team = build_team(tmp_path / "team")
     (team / ".codeinfo.toml").write_text(TOML)
     (team / "shop" / "notes.py").write_text('# Store()\nTEXT = "Store()"\n\n\ndef keep(store: Store):\n    pass\n')
@@ -61,7 +76,8 @@ def test_a_project_asks_for_syntax(tmp_path: Path) -> None:
             "a store of its own": (3, 3, 75, "Rising"),
             "a store that is handed in": (1, 1, 25, "Rising"),
         }
-        assert engine.knowledge._project(team).patterns.matcher._runner._process is None  # type: ignore[union-attr]
+        assert "lines" in Recorded.calls
+        assert Recorded.calls[-1] == "close"  # no process is left behind
 
 
 def test_the_line_of_a_use_is_that_of_its_capture() -> None:
@@ -102,18 +118,18 @@ def test_a_query_that_does_not_end_is_stopped(syntax: OwnPatterns, monkeypatch: 
     started = time.monotonic()
     assert matcher.uses("a" * 60 + "b = 1\n", "python", "a.py") == []
     assert time.monotonic() - started < 30
-    assert matcher.gave_up
-    matcher.begin()
+    assert syntax.gave_up
+    syntax.begin()
     assert matcher.uses("aaa = 1\n", "python", "b.py") == [(0, 1)]  # a fresh process takes over
-    assert not matcher.gave_up
+    assert not syntax.gave_up
 
 
 def test_all_files_together_have_a_limit(syntax: OwnPatterns, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queries, "ALL_SECONDS", 0.0)
     matcher = Matcher(project_detectors([table("(identifier) @use")], syntax), syntax)
-    matcher.begin()
+    syntax.begin()
     assert matcher.uses("a = 1\n", "python", "a.py") == []
-    assert matcher.gave_up
+    assert syntax.gave_up
 
 
 # --- expressions ----------------------------------------------------------------------------------------------------
@@ -148,7 +164,7 @@ def test_an_expression_that_does_not_end_is_stopped(
     started = time.monotonic()
     assert matcher.uses("a" * 60 + "c = 1\n", "python", "a.py") == []
     assert time.monotonic() - started < 20
-    assert matcher.gave_up
+    assert syntax.gave_up
 
 
 def test_paths_are_globs(syntax: OwnPatterns) -> None:
