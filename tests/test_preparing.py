@@ -11,9 +11,9 @@ import pytest
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.engine.preparing import prepare
+from codeinfo.model import Hit
 from codeinfo.models.builtin import BuiltinEmbedder
 from codeinfo.operations.search import IndexRequest, SearchRequest
-from codeinfo.types import Hit
 
 FILES = 450  # more than are read between two looks
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import apsw
 import pytest
 
+from codeinfo.model import Distance, Dropped
 from codeinfo.operations.answers import AnswerUsage, Citation, GradedItem, Round, ToolUse, Turn
 from codeinfo.store.conversations import MALFORMED, MIGRATIONS, MOST_DETAIL_CHARS, ConversationStore
-from codeinfo.types import Distance, Dropped
 
 ITEM = GradedItem("a.py", 1, 5, 0.9, Distance(0.4), "/r", "def a():\n    return 1")
 ROUND = Round("how?", (ITEM,), (Dropped("b.py", 1, 2, "cutoff", "1.6"),), 0.9, "answer", "distances")

@@ -42,12 +42,13 @@ from codeinfo.operations.answers import (
     Turn,
 )
 from codeinfo.operations.documents import DocsAskRequest
-from codeinfo.rank.policy import PolicySettings
+from codeinfo.search.policy import PolicySettings
 from codeinfo.store.conversations import ConversationStore
 
 if TYPE_CHECKING:
     from codeinfo.engine.engine import Engine, ProgressSink
     from codeinfo.ports import Llm, Message
+
 
 Emit = Callable[[str], None]
 Steps = Callable[[Progress], None]

@@ -21,7 +21,7 @@ from codeinfo.engine.documents import CollectionManager
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.search import OFF, Relevance, Reranking, best_first
 from codeinfo.errors import NotFound, UsageError
-from codeinfo.index.passages import CRUMB
+from codeinfo.model import CRUMB, Definition, Hit, Import, Quality
 from codeinfo.operations.base import Progress
 from codeinfo.operations.documents import (
     MAX_QUERIES,
@@ -39,12 +39,11 @@ from codeinfo.operations.documents import (
     RelatedDocument,
 )
 from codeinfo.ports import ChunkRow, Embedder
-from codeinfo.rank.joined import Joined, Part
-from codeinfo.rank.words import STOP_WORDS
-from codeinfo.search import SearchOptions, search
+from codeinfo.search.joined import Joined, Part
+from codeinfo.search.line import SearchOptions, search
+from codeinfo.search.query import STOP_WORDS
 from codeinfo.store.sqlite import SqliteStore, code_facts
 from codeinfo.tokens import terms, words
-from codeinfo.types import Definition, Hit, Import, Quality
 
 if TYPE_CHECKING:
     from codeinfo.engine.engine import Engine

@@ -19,6 +19,7 @@ from codeinfo.engine.index_manager import IndexManager, healed
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.globs import match_globs
 from codeinfo.index.line import Changes
+from codeinfo.model import ManifestRow, Skip, SourceFile, Walk
 from codeinfo.operations.base import Progress
 from codeinfo.operations.documents import (
     CollectionInfo,
@@ -50,7 +51,6 @@ from codeinfo.sources.read import load
 from codeinfo.sources.walk import WalkSettings, check_root, walk
 from codeinfo.store.layout import IndexFolder
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.types import ManifestRow, Skip, SourceFile, Walk
 
 if TYPE_CHECKING:
     from codeinfo.engine.engine import Engine

@@ -12,7 +12,8 @@ from codeinfo.config import Config
 from codeinfo.engine.index_manager import Fresh, IndexManager, healed, is_complete
 from codeinfo.engine.models import Models
 from codeinfo.errors import Busy, IndexDamaged, NotFound, OutOfSpace, UsageError
-from codeinfo.index.spares import Spares
+from codeinfo.index.pool import Spares
+from codeinfo.model import SearchResult
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import (
     Cleared,
@@ -32,7 +33,6 @@ from codeinfo.operations.search import (
 )
 from codeinfo.sources.walk import resolved_root
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.types import SearchResult
 
 if TYPE_CHECKING:
     from codeinfo.engine.answers import AnswerOperations
@@ -74,8 +74,6 @@ class Engine:
     def close(self) -> None:
         if self._lasting is not None:
             self._lasting.close()
-        if self._code is not None:
-            self._code.close()
         with self._lock:
             if self._answers is not None:
                 self._answers.close()
@@ -143,7 +141,7 @@ class Engine:
 
         with self._lock:
             if self._code is None:
-                self._code = CodeOperations(self, lasting=self._lasting is not None)
+                self._code = CodeOperations(self)
             return self._code
 
     @property

@@ -20,10 +20,11 @@ from codeinfo.engine.history import MOST_INDEXED, History
 from codeinfo.errors import IndexDamaged
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.line import Changes, compare
+from codeinfo.model import Skip, SourceFile, Walk
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import IndexReport
 from codeinfo.ports import Embedder
-from codeinfo.rank.commits import index_commits
+from codeinfo.search.commits import index_commits
 from codeinfo.settings import IndexSettings
 from codeinfo.sources.git import GitFailed
 from codeinfo.sources.walk import WalkSettings, walk, walked_again
@@ -31,14 +32,12 @@ from codeinfo.store.commits import load_commits, save_commits
 from codeinfo.store.database import BuildDamaged, Replaced, translated
 from codeinfo.store.layout import IndexFolder
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.types import Skip, SourceFile, Walk
 
 if TYPE_CHECKING:
     from codeinfo.engine.watch import Events
     from codeinfo.index.line import Outcome
-    from codeinfo.index.pool import ParsePool
-    from codeinfo.index.spares import Spares
-    from codeinfo.rank.commits import CommitIndex
+    from codeinfo.index.pool import ParsePool, Spares
+    from codeinfo.search.commits import CommitIndex
 
 
 def refresh_commits(root: Path, folder: Path) -> str:

@@ -33,12 +33,12 @@ from codeinfo.knowledge.memory_file import change_memories, parse_memories, read
 from codeinfo.knowledge.metadata import describe_project, is_manifest
 from codeinfo.knowledge.patterns import narrow
 from codeinfo.knowledge.style import is_style_file, style_report
+from codeinfo.model import Card, FileKind, Hit, RelatedMemory, SearchResult
 from codeinfo.operations import knowledge as operations
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import SearchRequest
 from codeinfo.sources.files import read_regular
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.types import Card, FileKind, Hit, RelatedMemory, SearchResult
 
 ProgressSink = Callable[[Progress], None]
 MAX_IMPORT_BYTES = 10_000_000

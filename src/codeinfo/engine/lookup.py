@@ -16,17 +16,16 @@ from codeinfo.engine.document_search import document_lines, headings, no_collect
 from codeinfo.engine.documents import CollectionManager
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.errors import NotFound, UsageError
-from codeinfo.index.passages import CRUMB
 from codeinfo.jsonable import dumps
+from codeinfo.model import CRUMB, Distance, FileKind, Hit, Intent, Quality, SearchResult, Skip, SourceFile
 from codeinfo.operations.answers import Citation
 from codeinfo.operations.code import RefsRequest
 from codeinfo.operations.documents import DocsAskRequest, DocsSearchRequest, DocumentHit
 from codeinfo.operations.search import SearchRequest
-from codeinfo.rank.query import read_query
+from codeinfo.search.query import read_query
 from codeinfo.sources.read import read_text
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.tokens import stem, terms
-from codeinfo.types import Distance, FileKind, Hit, Intent, Quality, SearchResult, Skip, SourceFile
 
 if TYPE_CHECKING:
     from codeinfo.engine.engine import Engine, ProgressSink

@@ -19,12 +19,12 @@ from codeinfo.config import Config
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.models import Models
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound
+from codeinfo.model import ManifestRow
 from codeinfo.operations.clients import DaySavings, SavingsReport, SavingsRequest, ToolSavings
 from codeinfo.operations.search import Check, DoctorReport, WhyReport
 from codeinfo.private_files import private_folder
 from codeinfo.sources.walk import why
 from codeinfo.store.savings import SavingsStore, Tally
-from codeinfo.types import ManifestRow
 
 
 def bytes_under(folder: Path) -> int:
@@ -110,7 +110,7 @@ def _sqlite() -> Check:
 def _grammars() -> Check:
     from codeinfo.index.chunk import ChunkSettings
     from codeinfo.index.parse import parse_file
-    from codeinfo.types import FileKind
+    from codeinfo.model import FileKind
 
     try:
         parsed = parse_file("check.py", "def check():\n    pass\n", "python", FileKind.CODE, ChunkSettings())

@@ -8,8 +8,8 @@ import numpy as np
 
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.ports import Snapshot, reads_words
-from codeinfo.rank.query import read_query
-from codeinfo.search import SearchOptions, factors_of, gather, weights_for
+from codeinfo.search.line import SearchOptions, factors_of, gather, weights_for
+from codeinfo.search.query import read_query
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.tokens import stem_terms
 

@@ -32,13 +32,13 @@ from codeinfo.knowledge.patterns import (
 )
 from codeinfo.knowledge.trends import DECLINING_DAYS, WINDOW_DAYS, BlameLine, LineDates
 from codeinfo.languages import language_of
+from codeinfo.model import FileKind, RelatedMemory
 from codeinfo.operations.knowledge import PatternReport
 from codeinfo.ports import CodeFile
 from codeinfo.sources.files import read_regular
 from codeinfo.sources.git import GitFailed
 from codeinfo.sources.read import decode
 from codeinfo.store.sqlite import SqliteStore, code_facts, read_beside, version_beside, write_beside
-from codeinfo.types import FileKind, RelatedMemory
 
 GIT_MEMORIES_NAME = "git-memories.json"
 PATTERNS_NAME = "patterns.json"

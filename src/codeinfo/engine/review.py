@@ -12,11 +12,11 @@ from codeinfo.engine.project_knowledge import ProjectKnowledge
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.knowledge.review import Difference, against_the_grain, changed_symbols, compare, reviewers
 from codeinfo.languages import kind_of, language_of
+from codeinfo.model import FileKind
 from codeinfo.operations.code import RefsRequest
 from codeinfo.operations.knowledge import ChangedSymbol, Reviewer, ReviewPacket, ReviewRequest
 from codeinfo.sources.git import GitFailed
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.types import FileKind
 
 MAIN_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 MOST_FILES = 200  # compared line by line; a change of more is reviewed in parts

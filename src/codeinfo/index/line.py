@@ -11,14 +11,13 @@ from typing import NamedTuple
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from codeinfo.index.passages import PASSAGE, passage_text
 from codeinfo.index.pool import Parsed, ParsePool, ParseTask
 from codeinfo.languages import kind_of, language_of_text
+from codeinfo.model import PASSAGE, Chunk, FileKind, IndexedFile, ParsedFile, Skip, SourceFile, passage_text
 from codeinfo.operations.base import Progress
 from codeinfo.ports import Embedder, Store
 from codeinfo.sources.read import Loaded, decode, load, unwanted
 from codeinfo.tokens import path_terms
-from codeinfo.types import Chunk, FileKind, IndexedFile, ParsedFile, Skip, SourceFile
 
 
 class Changes(Struct, frozen=True):

@@ -13,8 +13,8 @@ from typing import Any
 from msgspec import Struct
 
 from codeinfo.errors import NotFound, UsageError
+from codeinfo.model import RelatedMemory
 from codeinfo.tokens import terms
-from codeinfo.types import RelatedMemory
 
 CATEGORIES = ("tooling", "architecture", "testing", "dependencies", "conventions")
 # Days after which a memory of each type counts half; None never ages. A decision outlives the trouble that a fix is

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from msgspec import Struct, field
 
+from codeinfo.model import Skip
 from codeinfo.operations.base import Arg, Operation, Opt, Progress, load
-from codeinfo.types import Skip
 
 
 class VectorSearchRequest(Struct, frozen=True):
@@ -172,36 +172,36 @@ def _failures(report: InstallReport) -> int:
 
 OPERATIONS = (
     Operation(
-        name="vector-search",
-        request=VectorSearchRequest,
-        result=VectorSearchResult,
-        run=lambda engine, request, progress: engine.vector_search(request),
-        summary="Find chunks by meaning alone, cut by the relevance policy.",
+        "vector-search",
+        VectorSearchRequest,
+        VectorSearchResult,
+        "vector_search",
+        "Find chunks by meaning alone, cut by the relevance policy.",
         help="In the shape that clients of vector search expect; `search` is the better choice for people.",
     ),
     Operation(
-        name="projects",
-        request=ProjectsRequest,
-        result=ProjectsResult,
-        run=lambda engine, request, progress: engine.projects(request),
-        summary="List the projects that are indexed.",
+        "projects",
+        ProjectsRequest,
+        ProjectsResult,
+        "projects",
+        "List the projects that are indexed.",
         section="The index",
     ),
     Operation(
-        name="savings",
-        request=SavingsRequest,
-        result=SavingsReport,
-        run=lambda engine, request, progress: engine.savings.report(request),
-        summary="Show the tokens that agents were spared, by day and tool.",
+        "savings",
+        SavingsRequest,
+        SavingsReport,
+        "savings.report",
+        "Show the tokens that agents were spared, by day and tool.",
         help="What tools returned, against reading the files it comes from. Counted on this machine only.",
         section="For agents and browsers",
     ),
     Operation(
-        name="install",
-        request=InstallRequest,
-        result=InstallReport,
-        run=lambda engine, request, progress: load("codeinfo.shells.install:install")(engine.config, request),
-        summary="Add the MCP server to the agents on this machine.",
+        "install",
+        InstallRequest,
+        InstallReport,
+        lambda engine, request, progress: load("codeinfo.shells.install:install")(engine.config, request),
+        "Add the MCP server to the agents on this machine.",
         help="Claude Code, Codex, Cursor, VS Code and others. Comments and formatting of their files stay as they are.",
         read_only=False,
         group="local",
@@ -209,11 +209,11 @@ OPERATIONS = (
         section="For agents and browsers",
     ),
     Operation(
-        name="uninstall",
-        request=UninstallRequest,
-        result=InstallReport,
-        run=lambda engine, request, progress: load("codeinfo.shells.install:uninstall")(engine.config, request),
-        summary="Take the MCP server out of the agents again.",
+        "uninstall",
+        UninstallRequest,
+        InstallReport,
+        lambda engine, request, progress: load("codeinfo.shells.install:uninstall")(engine.config, request),
+        "Take the MCP server out of the agents again.",
         help="Their files are as they were before.",
         read_only=False,
         group="local",

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from msgspec import Struct, field
 
+from codeinfo.model import FileKind, Intent, SearchResult, Skip
 from codeinfo.operations.base import Arg, Operation, Opt, load
 from codeinfo.operations.base import Progress as Progress
-from codeinfo.types import FileKind, Intent, SearchResult, Skip
 
 _PATHS = "Folders to work on; the current one unless named."
 
@@ -179,56 +179,56 @@ def _skips(matters: bool) -> int:
 
 OPERATIONS = (
     Operation(
-        name="search",
-        request=SearchRequest,
-        result=SearchResult,
-        run=lambda engine, request, progress: engine.search(request, progress),
-        summary="Find the code and documents that answer a query.",
+        "search",
+        SearchRequest,
+        SearchResult,
+        "search",
+        "Find the code and documents that answer a query.",
         help="The first search in a folder indexes it; later ones only look at what changed.",
         section="Search and ask",
     ),
     Operation(
-        name="similar",
-        request=SimilarRequest,
-        result=SearchResult,
-        run=lambda engine, request, progress: engine.similar(request, progress),
-        summary="Find code like the code at a place.",
+        "similar",
+        SimilarRequest,
+        SearchResult,
+        "similar",
+        "Find code like the code at a place.",
         help="By its words and its meaning; useful before writing something that may exist already.",
         section="Search and ask",
     ),
     Operation(
-        name="index",
-        request=IndexRequest,
-        result=IndexResponse,
-        run=lambda engine, request, progress: engine.index(request, progress),
-        summary="Build or refresh the index of a folder.",
+        "index",
+        IndexRequest,
+        IndexResponse,
+        "index",
+        "Build or refresh the index of a folder.",
         help="Only what changed is done again. Interrupt it at any time: the next run goes on where it stopped.",
         exit_code=lambda response: _skips(any(s.matters for report in response.reports for s in report.skipped)),
         section="The index",
     ),
     Operation(
-        name="status",
-        request=StatusRequest,
-        result=StatusReport,
-        run=lambda engine, request, progress: engine.status(request),
-        summary="Show what is indexed and whether it is up to date.",
+        "status",
+        StatusRequest,
+        StatusReport,
+        "status",
+        "Show what is indexed and whether it is up to date.",
         section="The index",
     ),
     Operation(
-        name="why",
-        request=WhyRequest,
-        result=WhyReport,
-        run=lambda engine, request, progress: engine.why(request),
-        summary="Say why a file is, or is not, in the index.",
+        "why",
+        WhyRequest,
+        WhyReport,
+        "why",
+        "Say why a file is, or is not, in the index.",
         help="Names the rule that decided: an ignore file, a size limit, a default for secrets or build folders…",
         section="The index",
     ),
     Operation(
-        name="clear",
-        request=ClearRequest,
-        result=ClearReport,
-        run=lambda engine, request, progress: engine.clear(request),
-        summary="Delete the index of a folder.",
+        "clear",
+        ClearRequest,
+        ClearReport,
+        "clear",
+        "Delete the index of a folder.",
         help="Your files are not touched; the next search builds the index again.",
         read_only=False,
         group="admin",
@@ -236,13 +236,13 @@ OPERATIONS = (
         section="The index",
     ),
     Operation(
-        name="doctor",
-        request=DoctorRequest,
-        result=DoctorReport,
-        run=lambda engine, request, progress: load("codeinfo.shells.mcp_check:with_server_checked")(
+        "doctor",
+        DoctorRequest,
+        DoctorReport,
+        lambda engine, request, progress: load("codeinfo.shells.mcp_check:with_server_checked")(
             lambda: engine.doctor(request)
         ),
-        summary="Check that everything CodeInfo needs is there and works.",
+        "Check that everything CodeInfo needs is there and works.",
         group="admin",
         exit_code=lambda report: _skips(any(check.state == "fail" for check in report.checks)),
         section="The index",

@@ -24,6 +24,7 @@ import apsw
 
 from codeinfo.errors import Busy, CodeInfoError, IndexDamaged, IndexTooNew, NotFound, OutOfSpace, UsageError
 from codeinfo.jsonable import jsonable
+from codeinfo.model import Distance, Dropped
 from codeinfo.operations.answers import (
     AnswerUsage,
     Citation,
@@ -37,7 +38,6 @@ from codeinfo.operations.answers import (
 )
 from codeinfo.private_files import open_private, private_folder, touch_private, wait_for_lock
 from codeinfo.store.database import transaction
-from codeinfo.types import Distance, Dropped
 
 BUSY_MS = 10_000
 LOCK_PATIENCE_S = 0.25  # a look at whether a run is going on holds its lock for a moment

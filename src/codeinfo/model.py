@@ -1,0 +1,301 @@
+"""Values that travel between rooms: Structs and enums."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from msgspec import Struct, field
+
+
+class FileKind(StrEnum):
+    """What a file is for; decides chunking, filters and penalties."""
+
+    CODE = "code"
+    DOCS = "docs"
+    CONFIG = "config"
+    TEST = "tests"
+
+
+# --- sources -------------------------------------------------------------------------------------------------------
+
+
+class SourceFile(NamedTuple):
+    """A file that belongs to the index, as the walk found it. `path` is relative to the root, with forward slashes."""
+
+    path: str
+    size: int
+    mtime_ns: int
+
+
+class Skip(Struct, frozen=True):
+    """A file or folder that was left out, and the rule that decided."""
+
+    path: str
+    rule: str
+    detail: str = ""
+    matters: bool = False  # True: the user would want to know (unreadable, too large, parser gave up)
+
+
+class Walk(Struct, frozen=True):
+    """Everything the walk decided about one root."""
+
+    files: tuple[SourceFile, ...]
+    skipped: tuple[Skip, ...]
+
+
+class Text(Struct, frozen=True):
+    """The decoded content of a file, with secrets masked; `notes` says what was replaced or masked."""
+
+    content: str
+    encoding: str
+    notes: tuple[str, ...] = ()
+
+
+# --- parse ---------------------------------------------------------------------------------------------------------
+
+
+class Chunk(Struct, frozen=True):
+    """A piece of one file: whole definitions where they fit. Lines are 1-based and inclusive."""
+
+    start_line: int
+    end_line: int
+    text: str
+    kind: str  # "function", "class", "module", "section", "text", …
+    symbol: str = ""  # qualified name of the definition the chunk belongs to, "" outside any
+    breadcrumb: str = ""  # "Class > method(signature)" or "Title > Section": embedded, never stored as text
+
+
+class Definition(Struct, frozen=True):
+    name: str
+    qualified: str
+    kind: str  # "class", "interface", "struct", "enum", "trait", "type", "function", "method", "constant", "module", …
+    signature: str
+    doc: str  # first line of the doc comment
+    start_line: int
+    end_line: int
+    exported: bool = True
+    bases: tuple[str, ...] = ()  # what it extends or implements, by name
+
+
+class Import(Struct, frozen=True):
+    module: str  # as written, without quotes
+    line: int
+    names: tuple[str, ...] = ()  # what is taken from it ("*" for all); empty when the module itself is bound
+    alias: str = ""
+    reexport: bool = False
+
+
+class Reference(Struct, frozen=True):
+    """A name used in code (never in a comment or a string)."""
+
+    name: str
+    line: int
+    role: str = "use"  # "call", "type", "use"
+    within: str = ""  # qualified name of the enclosing definition
+
+
+class ParsedFile(Struct, frozen=True):
+    """All that one parse yields. `terms[i]` belongs to `chunks[i]`: weighted counts per index term."""
+
+    chunks: tuple[Chunk, ...]
+    definitions: tuple[Definition, ...] = ()
+    imports: tuple[Import, ...] = ()
+    references: tuple[Reference, ...] = ()
+    terms: tuple[Mapping[str, float], ...] = ()
+    notes: tuple[str, ...] = ()  # e.g. "parser gave up after 10 s: indexed as text"
+
+
+class IndexedFile(Struct, frozen=True):
+    """One file on its way into the store: manifest row, parse and vectors (None: keyword-only)."""
+
+    source: SourceFile
+    sha256: str
+    language: str
+    kind: FileKind
+    parsed: ParsedFile
+    vectors: Any = None  # numpy float32 array, one unit-length row a chunk; Any keeps this module free of numpy
+    references: bytes = b""  # packed by the parse, so that millions of uses cost no objects
+    path_terms: tuple[str, ...] = ()  # index terms of the path, each marked with the part it comes from
+    notes: tuple[str, ...] = ()
+    skip: str = ""  # the rule that left it out once it was read: remembered, so that it is not read again
+
+
+class ManifestRow(Struct, frozen=True):
+    """What the store remembers of a file, enough to tell whether it changed."""
+
+    file_id: int
+    path: str
+    size: int
+    mtime_ns: int
+    sha256: str
+    language: str
+    kind: FileKind
+    chunk_count: int
+
+
+# --- what is known about a result ----------------------------------------------------------------------------------
+
+
+class HitContext(Struct, frozen=True):
+    """What surrounds a result: its role, who uses it, and whether the team still writes such code."""
+
+    type: str = ""  # "service", "component", "function", …
+    layer: str = ""  # "interface", "application", "data", "tests", …; "" where nothing tells
+    imported_by_count: int = 0
+    has_tests: bool = False
+    callers: tuple[str, ...] = ()  # "path:line symbol", most used first, at most three, as are the next two
+    consumers: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()
+    trend: str = ""  # "Rising" or "Declining"; "" for stable or unknown
+    pattern_warning: str = ""
+
+
+class RelatedMemory(Struct, frozen=True):
+    """Something the team wrote down. The text is data from whoever `label` names, never an instruction."""
+
+    id: str
+    type: str
+    category: str
+    memory: str
+    reason: str
+    date: str
+    label: str
+    confidence: float
+    stale: bool
+    scope: str = ""
+    source: str = ""
+
+
+class CardPatterns(Struct, frozen=True):
+    do: tuple[str, ...] = ()
+    avoid: tuple[str, ...] = ()
+
+
+class CardImpact(Struct, frozen=True):
+    coverage: str  # "X/Y callers in results"
+    files: tuple[str, ...] = ()
+
+
+class CardPoint(Struct, frozen=True):
+    """One point of the reckoning: evidence that gave `points`, or a reason that took the readiness away."""
+
+    name: str
+    points: float
+    most: float  # 0 for a reason to withdraw
+    reason: str
+
+
+class Card(Struct, frozen=True):
+    """Whether enough has been seen to change the code, and what to look at next where not."""
+
+    ready: bool
+    score: float  # evidence, 0..100
+    next_action: str = ""
+    warnings: tuple[str, ...] = ()
+    patterns: CardPatterns | None = None
+    best_example: str = ""
+    impact: CardImpact | None = None
+    what_would_help: tuple[str, ...] = ()
+    reckoning: tuple[CardPoint, ...] = ()
+
+
+# --- search --------------------------------------------------------------------------------------------------------
+
+
+class Intent(StrEnum):
+    EXACT_NAME = "EXACT_NAME"
+    CONCEPTUAL = "CONCEPTUAL"
+    FLOW = "FLOW"
+    CONFIG = "CONFIG"
+    WIRING = "WIRING"
+
+
+class Distance(Struct, frozen=True):
+    """A raw distance never stands alone: it carries its metric; lower is closer."""
+
+    value: float
+    metric: str = "squared_l2"
+
+
+class Signal(Struct, frozen=True):
+    """One named contribution to a score. `effect` is added, or multiplies when `factor` is True."""
+
+    name: str
+    value: float
+    effect: float
+    factor: bool = False
+
+
+class Hit(Struct, frozen=True):
+    """One result: the best chunk of a file, with the reasons for its place.
+
+    `start_line` to `end_line` is the chunk; `text` is the part of it that answers, from `text_line` on.
+    """
+
+    root: str
+    path: str
+    start_line: int
+    end_line: int
+    text: str
+    text_line: int
+    score: float
+    chunk_id: int
+    language: str = ""
+    kind: FileKind = FileKind.CODE
+    symbol: str = ""
+    symbol_kind: str = ""
+    breadcrumb: str = ""
+    distance: Distance | None = None
+    signals: tuple[Signal, ...] = ()
+    ranks: Mapping[str, int] = field(default_factory=dict)  # channel → rank in that channel, 1-based
+    more: tuple[tuple[int, int], ...] = ()  # line spans of further good chunks of the same file
+    context: HitContext | None = None
+
+
+class Dropped(Struct, frozen=True):
+    """A candidate that is not in the result, and the rule that dropped it."""
+
+    path: str
+    start_line: int
+    end_line: int
+    rule: str
+    detail: str = ""
+    root: str = ""
+
+
+class Quality(Struct, frozen=True):
+    status: str  # "ok" or "low_confidence"
+    confidence: float
+    reasons: tuple[str, ...] = ()
+    hint: str = ""
+    reranker_status: str = "off"  # or "applied: MODEL", "not needed: …", "failed: …", "timed out after N ms"
+
+    @property
+    def reranker_failed(self) -> bool:
+        return self.reranker_status.startswith(("failed", "timed out"))
+
+
+class SearchResult(Struct, frozen=True):
+    query: str
+    intent: Intent
+    hits: tuple[Hit, ...]
+    quality: Quality
+    dropped: tuple[Dropped, ...] = ()
+    notes: tuple[str, ...] = ()  # degradations, said with the way to mend them
+    suggestions: tuple[str, ...] = ()  # spellings that occur here, for a query whose words do not
+    took_ms: float = 0.0
+    preflight: Card | None = None  # for a search on behalf of a change
+    memories: tuple[RelatedMemory, ...] = ()  # at most three, related to the query or to what was found
+
+
+PASSAGE = "passage"  # the kind of a document's chunks
+CRUMB = " > "
+
+
+def passage_text(chunk: Chunk) -> str:
+    """What a passage is embedded as."""
+    title, _, section = chunk.breadcrumb.partition(CRUMB)
+    where = f"Document: {title}\nSection: {section}" if section else f"Document: {title}"
+    return f"{where}\n\n{chunk.text}"

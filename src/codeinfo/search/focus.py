@@ -1,0 +1,409 @@
+"""Which chunks of a file and which lines of a chunk to show: those that answer, within a budget of characters."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codeinfo.model import Definition
+from codeinfo.ports import Snapshot, StoredSymbol
+from codeinfo.search.boost import TYPE_KINDS
+from codeinfo.search.keyword import Floats, Ints
+from codeinfo.search.query import Query
+
+MEANING_IN_FILE = 1.0  # a cosine's worth beside the relative keyword score when chunks of one file compete
+DEFINED_HERE = 3.0  # the chunk where a bare name is defined wins over any that uses it
+NAMED_HERE = 0.3
+
+
+def best_rows(
+    view: Snapshot,
+    files: Sequence[int],
+    keyword: Floats,
+    cosines: Floats | None,
+    defined: dict[int, float],
+    most: int | None,
+) -> list[list[int]]:
+    """Each file's best rows, best first: by words and meaning, and by where a name asked for is defined."""
+    rows, starts, counts = _rows_of(view, files)
+    words = keyword[rows]
+    score = words / np.maximum(np.maximum.reduceat(words, starts), 1e-6).repeat(counts)
+    if cosines is not None:
+        score = score + MEANING_IN_FILE * cosines[rows]
+    for row, worth in defined.items():
+        score[rows == row] += worth
+    order = rows[np.lexsort((-score, np.arange(len(files)).repeat(counts)))].tolist()
+    spans = zip(starts.tolist(), (starts + counts).tolist(), strict=True)
+    return [order[start : end if most is None else min(end, start + most)] for start, end in spans]
+
+
+def defined_rows(
+    query: Query, definitions: Iterable[StoredSymbol], view: Snapshot, files: Sequence[int]
+) -> dict[int, float]:
+    """Rows of these files where a name of the query is defined, with what that is worth."""
+    worths: dict[int, float] = {}
+    among = set(files)
+    for symbol in definitions:
+        if symbol.file in among and (row := view.row_at(symbol.file, symbol.definition.start_line)) is not None:
+            worths[row] = max(worths.get(row, 0.0), _worth_of_definition(query, symbol.definition))
+    return worths
+
+
+def _worth_of_definition(query: Query, definition: Definition) -> float:
+    """Several constructors of one name in a chunk are worth no more than one; the type itself is worth the most."""
+    worth = DEFINED_HERE if query.bare_name else NAMED_HERE
+    if definition.kind in TYPE_KINDS:
+        worth *= 1.5
+    return worth if definition.name in query.names else worth / 2
+
+
+def closest_rows(view: Snapshot, cosines: Floats, files: Sequence[int]) -> NDArray[np.intp]:
+    """Of each file, which has some, the first row that is nearest."""
+    rows, starts, counts = _rows_of(view, files)
+    near = cosines[rows]
+    nearest = (near == np.maximum.reduceat(near, starts).repeat(counts)).nonzero()[0]
+    found: NDArray[np.intp] = rows[nearest[nearest.searchsorted(starts)]]
+    return found
+
+
+def _rows_of(view: Snapshot, files: Sequence[int]) -> tuple[Ints, Ints, Ints]:
+    """The rows of these files end to end, where each file's start in that, and how many they are."""
+    wanted = np.array(files)
+    counts = view.file_rows[wanted]
+    ends = counts.cumsum()
+    starts = ends - counts
+    return (view.file_first[wanted] - starts).repeat(counts) + np.arange(ends[-1]), starts, counts
+
+
+LINE_READ = 200  # characters of a line that tell what it is
+MODIFIERS_READ = 6  # words before the one that says what is defined
+
+
+class LineKind(Enum):
+    BLANK = "blank"
+    IMPORT = "import"
+    COMMENT = "comment"
+    ATTRIBUTE = "attribute"  # belongs to the definition below it: a decorator, an annotation
+    DEFINITION = "definition"  # the first line of one
+    OTHER = "other"
+
+
+_ATTRIBUTES = ("@", "#[", "#![", "template<", "template <")
+_COMMENTS = ("//", "/*", "* ", "*/", "#", "--", ";", "%", '"""', "'''", "<!--", "{-")
+_IMPORTS = frozenset("import use require require_relative require_once include package alias #include".split())
+_MAY_IMPORT = frozenset("from using const let var export".split())
+_DEFINERS = frozenset(
+    """
+    class def defmacro defmodule defp enum extension fn fun func function impl instance interface macro_rules! module
+    namespace newtype object proc protocol record struct sub trait type union #define
+    """.split()
+)
+_MODIFIERS = frozenset(
+    """
+    abstract async case const constexpr data declare default explicit export extern final implicit indirect inline
+    internal lazy local mutating open override partial private protected pub public readonly sealed static suspend
+    typedef unsafe virtual
+    """.split()
+)
+_CONTROL = frozenset(
+    """
+    if for while switch catch else elif elsif return match when foreach with do try unless until case loop select
+    synchronized using lock guard defer throw yield await new
+    """.split()
+)
+
+
+def line_kind(line: str) -> LineKind:
+    bare = line[:LINE_READ].strip()
+    if not bare:
+        return LineKind.BLANK
+    if bare.startswith(_ATTRIBUTES):
+        return LineKind.ATTRIBUTE
+    first = _word(bare.split(None, 1)[0])
+    if first in _IMPORTS or (first in _MAY_IMPORT and _imports(first, bare)):
+        return LineKind.IMPORT
+    if bare == "*" or (bare.startswith(_COMMENTS) and first != "#define"):
+        return LineKind.COMMENT
+    return LineKind.DEFINITION if _defines(first, bare, line[0].isspace()) else LineKind.OTHER
+
+
+def _word(word: str) -> str:
+    """`pub(crate)` → pub, `impl<T>` → impl."""
+    return word if word.isalpha() else word.partition("(")[0].partition("<")[0]
+
+
+def _imports(first: str, bare: str) -> bool:
+    if first == "from":
+        return " import " in bare
+    if first == "using":
+        return bare.endswith(";") and "(" not in bare
+    return "= require(" in bare or " from " in bare
+
+
+def _defines(first: str, bare: str, indented: bool) -> bool:
+    if first in _DEFINERS:
+        return True
+    if first in _MODIFIERS:
+        for word in map(_word, bare.split(None, MODIFIERS_READ)[1:MODIFIERS_READ]):
+            if word in _DEFINERS:
+                return True
+            if word not in _MODIFIERS:
+                break
+    # `int main(void) {`, `send(body) {`, `exports.send = function (body) {`; in C the brace may be on the next line.
+    if bare.endswith(("{", "=>")):
+        opens = True
+    else:
+        opens = not indented and bare.endswith(")") and " " in bare and "=" not in bare
+    return opens and "(" in bare and (first.lstrip("}") or "else") not in _CONTROL
+
+
+# The first result is read, the last ones are glanced at: characters by place, 3,300 for ten results.
+BUDGETS = (900, 500, 350, 300)
+LATER_BUDGET = 200
+HEAD_SHARE = 0.35  # of the query's weight: where a definition begins tells what the rest is
+REPEATED = 0.1
+# What a term is worth by the line it is in, 1 elsewhere: what a file imports is no answer, and the line that begins a
+# definition says what those below it are about.
+LINE_WORTHS = {LineKind.IMPORT: 0.0, LineKind.COMMENT: 0.8, LineKind.DEFINITION: 2.0}
+IN_HEAD = 0.3  # in the comments above the imports: licences, and what a whole file is about
+ABOVE = 0.4  # of the budget, for what stands between the beginning of a definition and the line that was looked for
+STARTS_TRIED = 4  # heaviest lines
+MOST_STARTS = 7  # with those of terms that are in none of them
+LEAST_WEIGHT = 0.15  # of the heaviest term: lighter ones are on too many lines to tell which
+PREFIX = 5  # letters by which a term is known: stems keep the beginning of a word
+
+
+def budget_for(place: int) -> int:
+    return BUDGETS[place] if place < len(BUDGETS) else LATER_BUDGET
+
+
+class Shown(NamedTuple):
+    """The part of a text that is shown: its first and last line, by offset, and what they say."""
+
+    first: int
+    last: int
+    text: str
+
+
+class Found(NamedTuple):
+    """Where a query's terms are in a text, in order, and the lines that have any."""
+
+    places: list[tuple[int, str]]  # where a term starts
+    starts: list[int]  # of each such line
+    firsts: list[int]  # position in `places` of its first term
+    weights: list[float]  # of its different terms
+
+    def terms_of(self, line: int) -> list[tuple[int, str]]:
+        """The places on one of these lines."""
+        last = self.firsts[line + 1] if line + 1 < len(self.firsts) else len(self.places)
+        return self.places[self.firsts[line] : last]
+
+
+class Finder:
+    """Finds a query's terms in a text, line by line; made once a query.
+
+    A term is known by its first letters, which stemming keeps: exact enough to choose lines by, and a plain search for
+    each instead of cutting every line into terms.
+    """
+
+    def __init__(self, weights: Mapping[str, float]) -> None:
+        least = LEAST_WEIGHT * max(weights.values(), default=0.0)
+        self.weights: dict[str, float] = {}
+        for term, weight in weights.items():
+            if weight >= least:
+                beginning = _beginning(term)
+                self.weights[beginning] = max(weight, self.weights.get(beginning, 0.0))
+        self.total = sum(self.weights.values())
+        self._terms = sorted(self.weights, key=len)
+
+    def found_in(self, text: str) -> Found:
+        found = Found([], [], [], [])
+        places, starts, firsts, weights = found
+        line_end = seen_to = -1
+        terms_here: set[str] = set()
+        for place in self._places(text):
+            start, term = place
+            if start < seen_to:
+                continue  # part of a longer one
+            seen_to = start + len(term)
+            if start > line_end:
+                starts.append(text.rfind("\n", 0, start) + 1)
+                firsts.append(len(places))
+                weights.append(0.0)
+                line_end = _line_end(text, start)
+                terms_here.clear()
+            if term not in terms_here:
+                terms_here.add(term)
+                weights[-1] += self.weights[term]
+            places.append(place)
+        return found
+
+    def _places(self, text: str) -> list[tuple[int, str]]:
+        """Every place where a term starts, in order; the longest where several start."""
+        lowered = text.lower()
+        if len(lowered) != len(text):  # a few capitals have longer small letters, and places would no longer agree
+            lowered = text
+        find = lowered.find
+        term_at: dict[int, str] = {}
+        for term in self._terms:  # the shortest first, so that longer ones take their places
+            start = find(term)
+            while start >= 0:
+                term_at[start] = term
+                start = find(term, start + 1)
+        return sorted(term_at.items())
+
+
+def _beginning(term: str) -> str:
+    """The letters that a stem shares with its word: `retri` of "retry" ends in a letter of its own."""
+    return term.removesuffix("i")[:PREFIX] or term
+
+
+def focus(text: str, finder: Finder, budget: int, *, prose: bool = False) -> Shown:
+    """The best run of whole lines within `budget`; at least one line, which is cut where it is longer.
+
+    A run is worth the weights of the query's terms in it, a repeated term a tenth of its first occurrence. In code, a
+    term is worth more or less by the kind of its line, and a run that starts where a definition does gets a bonus,
+    since a signature explains more than the middle of a body. In `prose` all lines are alike, and the head of the text
+    gets the bonus.
+    """
+    if len(text) <= budget:
+        return Shown(0, text.count("\n"), text)
+    found = finder.found_in(text)
+    is_glance = budget <= LATER_BUDGET  # too short for a definition with what is in it
+    factors, starts = _read_prose(found) if prose or is_glance else _read_code(found, text, budget)
+    best, best_end, best_worth = 0, 0, -1.0
+    for start, is_head in starts.items():
+        end = _run_end(text, start, budget)
+        worth = _worth(found, factors, start, end, finder.weights)
+        if is_head:
+            worth += HEAD_SHARE * finder.total
+        if worth > best_worth:
+            best, best_end, best_worth = start, end, worth
+    first = text.count("\n", 0, best)
+    chosen = text[best:best_end].rstrip("\n")
+    shown = chosen if len(chosen) <= budget else chosen[: max(budget - 1, 0)] + "…"
+    return Shown(first, first + chosen.count("\n"), shown)
+
+
+def _read_prose(found: Found) -> tuple[list[float], dict[int, bool]]:
+    """What a term is worth in each line that has any, and where to start, with whether that is the head."""
+    factors = [1.0] * len(found.starts)
+    return factors, {0: True} | {start: False for start in _heaviest(found, factors) if start}
+
+
+def _read_code(found: Found, text: str, budget: int) -> tuple[list[float], dict[int, bool]]:
+    """As of prose. The best runs start at one of the heaviest lines, or where the definition around it begins."""
+    lines, room = _Lines(text), int(ABOVE * budget)
+    body, defines = lines.body_start()
+    factors = [lines.worth(start, body) for start in found.starts]
+    starts = {body: defines}
+    for start in _heaviest(found, factors):
+        starts.setdefault(start, lines.kind(start) is LineKind.DEFINITION)
+        if (head := lines.definition_around(start, room)) is not None:
+            starts[head] = True
+    return factors, starts
+
+
+def _heaviest(found: Found, factors: Sequence[float]) -> list[int]:
+    """The heaviest lines, and of each term the first line where it is worth the most."""
+    weights = [weight * factor for weight, factor in zip(found.weights, factors, strict=True)]
+    order = sorted(range(len(weights)), key=weights.__getitem__, reverse=True)
+    chosen = dict.fromkeys(order[:STARTS_TRIED])
+    best_line: dict[str, int] = {}
+    for line, factor in enumerate(factors):
+        for _, term in found.terms_of(line):
+            known = best_line.setdefault(term, line)
+            if factor > factors[known]:
+                best_line[term] = line
+    chosen |= dict.fromkeys(best_line.values())
+    return [found.starts[line] for line in list(chosen)[:MOST_STARTS] if weights[line] > 0]
+
+
+class _Lines:
+    """The lines of a text by where they start, each read once."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._kinds: dict[int, LineKind] = {}
+
+    def kind(self, start: int) -> LineKind:
+        known = self._kinds.get(start)
+        if known is None:
+            known = self._kinds[start] = line_kind(self._text[start : _line_end(self._text, start)])
+        return known
+
+    def worth(self, start: int, body: int) -> float:
+        """Of a term in the line that starts here, where imports and comments at the head of the text end at `body`."""
+        worth = LINE_WORTHS.get(self.kind(start), 1.0)
+        return min(worth, IN_HEAD) if start < body else worth
+
+    def body_start(self) -> tuple[int, bool]:
+        """Where imports and comments at the head of the text end, and whether a definition begins there; comments that
+        lead to a definition belong to it."""
+        start, leading = 0, -1
+        while start < len(self._text):
+            kind = self.kind(start)
+            if kind in _LEADING:
+                leading = start if leading < 0 else leading
+            elif kind in (LineKind.IMPORT, LineKind.BLANK):
+                leading = -1
+            else:
+                is_head = kind is LineKind.DEFINITION
+                return (leading if is_head and leading >= 0 else start), is_head
+            start = _line_end(self._text, start) + 1
+        return 0, False
+
+    def definition_around(self, start: int, room: int) -> int | None:
+        """Where the definition begins that holds the line which starts here, with the comments and attributes that lead
+        to it; None where that is here, or more than `room` characters above."""
+        head, indent = start, self._indent(start)
+        while not (self.kind(head) is LineKind.DEFINITION and (head == start or self._indent(head) < indent)):
+            if head == 0 or start - head > room:
+                return None
+            head = self._above(head)
+        while head > 0 and self.kind(above := self._above(head)) in _LEADING and start - above <= room:
+            head = above
+        return head if start - room <= head < start else None
+
+    def _above(self, start: int) -> int:
+        return self._text.rfind("\n", 0, start - 1) + 1
+
+    def _indent(self, start: int) -> int:
+        line = self._text[start : _line_end(self._text, start)]
+        return len(line) - len(line.lstrip())
+
+
+_LEADING = frozenset({LineKind.COMMENT, LineKind.ATTRIBUTE})
+
+
+def _line_end(text: str, start: int) -> int:
+    end = text.find("\n", start)
+    return end if end >= 0 else len(text)
+
+
+def _run_end(text: str, start: int, budget: int) -> int:
+    """Where the last whole line ends that still fits when showing starts at `start`."""
+    if start + budget >= len(text):
+        return len(text)
+    end = text.rfind("\n", start, start + budget + 1)
+    return end if end >= 0 else _line_end(text, start)
+
+
+def _worth(found: Found, factors: Sequence[float], start: int, end: int, weights: Mapping[str, float]) -> float:
+    """Of the terms from `start` to `end`: each as much as its best line makes it, and a tenth for every other use."""
+    best: dict[str, float] = {}
+    worth = 0.0
+    for line in range(bisect_left(found.starts, start), bisect_left(found.starts, end)):
+        factor = factors[line]
+        for place, term in found.terms_of(line) if factor else ():
+            if place >= end:
+                break
+            if term in best:
+                worth += REPEATED * weights[term]
+            best[term] = max(factor, best.get(term, 0.0))
+    return worth + sum(weights[term] * factor for term, factor in best.items())

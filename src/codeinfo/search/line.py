@@ -1,0 +1,500 @@
+"""THE search line: query → evidence → fuse → boost → choose chunks → quality."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from codeinfo.kept import Kept
+from codeinfo.model import Distance, Dropped, FileKind, Hit, Intent, SearchResult, Signal
+from codeinfo.ports import ChunkRow, Embedder, Snapshot, StoredSymbol, WordEmbedder, reads_words
+from codeinfo.search import boost, meaning
+from codeinfo.search.commits import CommitIndex, score_history
+from codeinfo.search.focus import Finder, best_rows, budget_for, closest_rows, defined_rows, focus
+from codeinfo.search.keyword import (
+    ANYWHERE,
+    DEFINED,
+    FOLDER,
+    STEM,
+    Floats,
+    KeywordScores,
+    Norms,
+    Runs,
+    TermUses,
+    file_scores,
+    norms_of,
+    read_terms,
+    runs_of,
+    score_keywords,
+)
+from codeinfo.search.layout import Layout
+from codeinfo.search.quality import Grounds, assess, grounds, is_about, nothing_found
+from codeinfo.search.query import Query, Shape, read_query
+from codeinfo.search.weights import WITH_VECTORS, WITHOUT_VECTORS, Weights
+from codeinfo.tokens import stem
+
+CANDIDATES = 150  # files that get the per-path signals, at least: in a whole tree tests and documents come first
+CANDIDATES_PER_RESULT = 2  # the factors that follow may halve a score, so a long list needs files to choose from
+PATHS_READ = 30  # of them, those whose paths are read for their meaning: farther down it changes nothing
+RRF_K = 60
+# The share of meaning beside words by intent, for fusion by rank; what an intent that the caller names does to scores.
+RRF_SEMANTIC = {
+    Intent.EXACT_NAME: 0.4,
+    Intent.CONFIG: 0.5,
+    Intent.WIRING: 0.5,
+    Intent.FLOW: 0.6,
+    Intent.CONCEPTUAL: 0.7,
+}
+INTENT_MEANING = {intent: share / 0.6 for intent, share in RRF_SEMANTIC.items()}
+REPORT_RESULTS = 2  # of one file: a fault is often in two places
+NEXT_CHUNK = 0.65  # what the next chunk of a file is worth beside its best one, as a result of its own
+TINY = 60  # weighted terms
+ROWS_PER_FILE = 2  # fetched for each file: the best and its second
+WHOLE_CHUNK = 1_000_000  # characters: more than any chunk has
+SHARE_OF_REST = 0.4  # of a token budget, for the next hit
+LEAST_SHARE = 300
+SMALLEST_EXCERPT = 40  # characters: less tells nothing
+JUDGED = 3  # first files that the confidence is about
+MOSTLY_KNOWN = 0.5  # of a question, by rarity: where less occurs here, other spellings are suggested
+KEPT_USES = 1_000_000  # rows of terms that stay in memory, some 20 bytes each
+EXPLAINED_DROPS = 20  # candidates left out that an explanation names
+
+
+class SearchOptions(Struct, frozen=True):
+    root: str = ""  # of what is searched: said with every hit
+    roots: Sequence[str] = ()  # of each file, where several roots are searched as one
+    limit: int = 10
+    intent: Intent | None = None
+    project_words: frozenset[str] = frozenset()
+    allowed: NDArray[np.bool_] | None = None  # by file; None: all
+    symbol_kinds: frozenset[str] = frozenset()
+    full_text: bool = False
+    max_chars: int = 0  # pack the best results into this many characters; 0: no limit
+    explain: bool = False
+    commits: Sequence[tuple[str, CommitIndex]] = ()  # what earlier commits said, by root
+    fusion: str = "score"  # or "rrf": channels are combined by rank instead
+    per_file: int = 0  # at most so many results of one file; 0: one, and two for a report
+    weights: Weights | None = None  # None: the measured ones
+
+    def root_of(self, file: int) -> str:
+        return self.roots[file] if self.roots else self.root
+
+
+class Evidence(Struct):
+    """What the channels say about every file and row, by name, before anything is decided."""
+
+    keyword: KeywordScores
+    definitions: Sequence[StoredSymbol]
+    meant: meaning.Meant | None = None
+    files: dict[str, Floats] = field(default_factory=dict)  # signal → value of every file, 0..1 or so
+
+
+class Ranked(NamedTuple):
+    """A file in its place, with the product of the factors that moved it."""
+
+    file: int
+    score: float
+    factor: float
+    meaning: float | None = None  # with its path, where that was read
+    closest: float | None = None  # cosine of its best chunk, of a model whose scale is known
+
+
+def search(text: str, view: Snapshot, embedder: Embedder | None, options: SearchOptions) -> SearchResult:
+    started = time.perf_counter()
+    query = read_query(text, project_words=options.project_words, intent=options.intent)
+    weights = options.weights or weights_for(query, embedder, options.intent)
+    gathered = evidence = gather(query, view, embedder, weights, options)
+    if options.fusion == "rrf":
+        evidence, weights = rank_channels(gathered, query, weights)
+    scores = fuse(evidence, weights)
+    ranked = boosted(query, filtered(scores, options), view, weights, options)
+    if reads_words(embedder):
+        ranked = read_paths(ranked, evidence, view, embedder, weights)
+    found = grounds_of(query, gathered, view, ranked)
+    about = is_about(found, query, understood=_understood(query, gathered, embedder)) or _is_named(ranked, gathered)
+    hits, dropped = choose(query, evidence, view, ranked if about else (), options, weights)
+    if options.explain and options.allowed is not None:
+        dropped += _filtered_out(scores, view, options)
+    return SearchResult(
+        query=text,
+        intent=query.intent,
+        hits=tuple(hits),
+        quality=assess(found, query) if about else nothing_found(found, query),
+        suggestions=() if about and not is_misspelt(query, evidence, found) else suggested(query, evidence, view),
+        dropped=tuple(dropped[:EXPLAINED_DROPS]) if options.explain else (),
+        took_ms=round(1000 * (time.perf_counter() - started), 2),
+    )
+
+
+def weights_for(query: Query, embedder: Embedder | None, intent: Intent | None = None) -> Weights:
+    """By the shape of the query. An intent that the caller names shifts the balance of words and meaning."""
+    weights = (WITHOUT_VECTORS if embedder is None else WITH_VECTORS)[query.shape]
+    return weights if intent is None else weights._replace(meaning=weights.meaning * INTENT_MEANING[intent])
+
+
+def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, options: SearchOptions) -> Evidence:
+    """Candidates and signals from the keyword, vector, symbol and history channels."""
+    files = len(view.paths)
+    runs = view.derived("runs", lambda: runs_of(view.row_file))
+    norms = view.derived(("norms", w.k1, w.b), lambda: norms_of(view.row_file, view.row_length, files, w))
+    keyword = score_keywords(query.terms, _known_terms(query, view, norms, w), len(view.row_file), files)
+    found = view.definitions(query.names) if query.names else []
+    exact, named = boost.definition_scores(
+        query, [(s.file, s.definition.name, s.definition.kind) for s in found], files
+    )
+    evidence = Evidence(keyword, found)
+    evidence.files = {
+        "chunks": relative(file_scores(keyword.rows, runs, files, w.chunk_decay)),
+        "file_bm25": relative(keyword.files),
+        "exact_definition": relative(exact),
+        "named_definition": relative(named),
+        "stem_match": boost.both(
+            relative(boost.coverage(keyword, STEM, files)), relative(boost.stem_precision(keyword, view.paths, files))
+        ),
+        "folder_match": relative(boost.coverage(keyword, FOLDER, files)),
+        "definition_coverage": relative(boost.coverage(keyword, DEFINED, files)),
+        "text_coverage": boost.coverage(keyword, ANYWHERE, files),
+        "title_coverage": boost.title_coverage(query, keyword, files),
+        "named_in_text": boost.named_in_text(query, keyword, files),
+        "scope_match": boost.scope_match(query, keyword, files),
+        "path_mention": boost.path_mentions(query, view.paths, _files_by_name(view) if query.paths else {}),
+    }
+    if options.commits:
+        evidence.files["history"] = _past_changes(query, view, options)
+    if embedder is not None:
+        _add_meaning(evidence, query, view, embedder, runs)
+    return evidence
+
+
+def _files_by_name(view: Snapshot) -> dict[str, list[int]]:
+    return view.derived("files by name", lambda: boost.files_by_name(view.paths))
+
+
+def _past_changes(query: Query, view: Snapshot, options: SearchOptions) -> Floats:
+    """What earlier commits say for each file; the root softens the lead of files that change all the time."""
+    scores = [
+        score_history(commits, query.terms, _files_of_paths(root, commits, view, options), len(view.paths))
+        for root, commits in options.commits
+    ]
+    return np.sqrt(relative(np.add.reduce(scores)))
+
+
+def _files_of_paths(root: str, commits: CommitIndex, view: Snapshot, options: SearchOptions) -> NDArray[np.intp]:
+    """The position of each path that commits name, -1 where the file is gone."""
+
+    def find() -> NDArray[np.intp]:
+        positions = {path: at for at, path in enumerate(view.paths) if options.root_of(at) == root}
+        return np.array([positions.get(path, -1) for path in commits.paths], np.intp)
+
+    return view.derived(("files of paths", root, commits.head), find)
+
+
+def _known_terms(query: Query, view: Snapshot, norms: Norms, w: Weights) -> dict[str, TermUses]:
+    """The query's terms that occur here. Questions about one project share many of them, so they are kept."""
+    kept = view.derived(("terms", w), lambda: Kept[str, TermUses](KEPT_USES, lambda uses: 1 + len(uses.rows)))
+    known = {term: uses for term in query.terms if (uses := kept.get(term)) is not None}
+    if missing := [term for term in query.terms if term not in known]:
+        for term, uses in read_terms(view.postings(missing), view.row_file, norms, w).items():
+            known[term] = kept.add(term, uses)
+    return known
+
+
+def _add_meaning(evidence: Evidence, query: Query, view: Snapshot, embedder: Embedder, runs: Runs) -> None:
+    if reads_words(embedder):
+        asked, weighed = embedder.embed_words(meaning.word_worths(query, evidence.keyword.idf))
+    else:
+        asked = weighed = embedder.embed_query(query.text)
+    cosines = view.cosines(weighed)
+    if cosines is not None:
+        evidence.files["meaning"], scale = meaning.file_meaning(cosines, runs, len(view.paths))
+        evidence.meant = meaning.Meant(asked, weighed, cosines, scale)
+
+
+def relative(values: Floats) -> Floats:
+    """Divided by the query's best, so that signals of different scales can be added."""
+    best = float(values.max()) if len(values) else 0.0
+    return values / best if best > 0 else values
+
+
+def fuse(evidence: Evidence, w: Weights) -> Floats:
+    """The weighted sum of all signals, for every file."""
+    total = np.zeros(len(evidence.keyword.files), np.float32)
+    for name, values in evidence.files.items():
+        total += np.float32(getattr(w, name)) * values
+    return total
+
+
+def rank_channels(evidence: Evidence, query: Query, w: Weights) -> tuple[Evidence, Weights]:
+    """Reciprocal rank fusion: words together and meaning each by rank, weighted by the intent of the query."""
+    meant = evidence.files.get("meaning")
+    words = fuse(replace(evidence, files={k: v for k, v in evidence.files.items() if k != "meaning"}), w)
+    files = {"keyword_rank": reciprocal_ranks(words)}
+    if meant is not None:
+        files["meaning_rank"] = reciprocal_ranks(meant)
+    semantic = RRF_SEMANTIC[query.intent]
+    weights = w._replace(keyword_rank=1 - semantic, meaning_rank=semantic)
+    return replace(evidence, files=files), weights
+
+
+def reciprocal_ranks(values: Floats) -> Floats:
+    """(k + 1) / (k + rank): 1 for the best, 0 for what has no value at all."""
+    found = values.nonzero()[0]
+    ranks = np.empty(len(found), np.float32)
+    ranks[np.argsort(-values[found], kind="stable")] = np.arange(1, len(found) + 1)
+    result = np.zeros(len(values), np.float32)
+    result[found] = (RRF_K + 1) / (RRF_K + ranks)
+    return result
+
+
+def filtered(scores: Floats, options: SearchOptions) -> Floats:
+    return scores if options.allowed is None else np.where(options.allowed, scores, 0).astype(np.float32)
+
+
+def candidates_for(options: SearchOptions) -> int | None:
+    """How many files to look at so that a list is short only when there is nothing more; None: all of them.
+
+    Kinds of symbols are known of chunks, not of files, so that filter may leave out any number of the best files.
+    """
+    return None if options.symbol_kinds else max(CANDIDATES, CANDIDATES_PER_RESULT * options.limit)
+
+
+def boosted(query: Query, scores: Floats, view: Snapshot, w: Weights, options: SearchOptions) -> list[Ranked]:
+    """The best files after the named multipliers, best first."""
+    candidates, most = ((scores > 0) & (view.file_rows > 0)).nonzero()[0], candidates_for(options)
+    if most is not None and len(candidates) > most:
+        candidates = candidates[np.argpartition(-scores[candidates], most)[:most]]
+    factors = factors_of(query, view, w, options.roots).of(candidates, query, w)
+    boosted_scores = (scores[candidates] * factors).tolist()
+    ranked = list(map(Ranked, candidates.tolist(), boosted_scores, factors.tolist()))
+    return best_first(ranked, view)
+
+
+def factors_of(query: Query, view: Snapshot, w: Weights, roots: Sequence[str] = ()) -> boost.Factors:
+    return view.derived(boost.Factors.variant(query, w), lambda: boost.Factors(layout_of(view, roots), view.kinds))
+
+
+def layout_of(view: Snapshot, roots: Sequence[str]) -> Layout:
+    return view.derived("layout", lambda: Layout(view.paths, roots, tiny_files(view)))
+
+
+def tiny_files(view: Snapshot) -> NDArray[np.bool_]:
+    """Files of one chunk with next to nothing in it, such as those that only re-export others."""
+    lengths = np.bincount(view.row_file, view.row_length, len(view.paths))
+    tiny: NDArray[np.bool_] = (view.file_rows == 1) & (lengths < TINY)
+    return tiny
+
+
+def best_first(ranked: list[Ranked], view: Snapshot) -> list[Ranked]:
+    paths = view.paths
+    return sorted(ranked, key=lambda item: (-item.score, paths[item.file]))
+
+
+def read_paths(
+    ranked: list[Ranked], evidence: Evidence, view: Snapshot, embedder: WordEmbedder, w: Weights, most: int = PATHS_READ
+) -> list[Ranked]:
+    """The first files once more, with what their paths mean: "running work later" is near `background.py`."""
+    first, meant, before = ranked[:most], evidence.meant, evidence.files.get("meaning")
+    if not first or meant is None:
+        return ranked
+    rows = closest_rows(view, meant.cosines, [item.file for item in first])
+    vectors, paths = view.vectors(rows.tolist()), embedder.embed_paths([view.paths[item.file] for item in first])
+    values = meant.scale(meaning.with_paths(meant.cosines[rows], vectors, paths, meant.weighed)).tolist()
+    moved = [
+        Ranked(
+            item.file,
+            item.score + (w.meaning * (value - float(before[item.file])) * item.factor if before is not None else 0.0),
+            item.factor,
+            value,
+            near,
+        )
+        for item, value, near in zip(first, values, (vectors @ meant.asked).tolist(), strict=True)
+    ]
+    return best_first(moved, view) + ranked[most:]
+
+
+def choose(
+    query: Query, evidence: Evidence, view: Snapshot, ranked: Sequence[Ranked], options: SearchOptions, w: Weights
+) -> tuple[list[Hit], list[Dropped]]:
+    """The best chunk of each file, its second as `more`; goes down the list until there are enough."""
+    hits: list[Hit] = []
+    dropped: list[Dropped] = []
+    idf = evidence.keyword.idf
+    finder = Finder({term: weight * idf[term] for term, weight in query.terms.items() if term in idf})
+    highest = (ranked[0].score if ranked else 0.0) or 1.0
+    for item, best in _candidates(query, evidence, view, ranked, options):
+        root = options.root_of(item.file)
+        if len(hits) == options.limit:
+            if not options.explain or len(dropped) >= EXPLAINED_DROPS:
+                break
+            dropped.append(_dropped(root, best[0][0], "limit", f"score {item.score / highest:.3f}"))
+            continue
+        kept = [one for one in best if one[0].kind in options.symbol_kinds] if options.symbol_kinds else best
+        if not kept:
+            dropped.append(_dropped(root, best[0][0], "symbol_kind", f"it is a {best[0][0].kind}"))
+            continue
+        budget = _budget(options, hits)
+        if budget < SMALLEST_EXCERPT:
+            dropped.append(_dropped(root, best[0][0], "max_tokens", "the token budget is used up"))
+            break
+        hit = _hit(finder, item.score / highest, kept, budget, root)
+        hits.append(_explained(hit, item, query, evidence, view, options, w) if options.explain else hit)
+    return hits, dropped
+
+
+Found = tuple[ChunkRow, float | None]  # a chunk and its cosine
+
+
+def _candidates(
+    query: Query, evidence: Evidence, view: Snapshot, ranked: Sequence[Ranked], options: SearchOptions
+) -> Iterator[tuple[Ranked, list[Found]]]:
+    """Files in order with their best chunks, read a page at a time: a plain search needs one."""
+    per_file = options.per_file or (REPORT_RESULTS if query.shape is Shape.REPORT else 1)
+    most = None if options.symbol_kinds else max(ROWS_PER_FILE, per_file)
+    page = max(options.limit, 1)
+    last = len(ranked) if options.symbol_kinds or options.explain else options.limit
+    for start in range(0, min(last, len(ranked)), page):
+        items = ranked[start : start + page]
+        files = [item.file for item in items]
+        defined = defined_rows(query, evidence.definitions, view, files)
+        cosines = None if evidence.meant is None else evidence.meant.cosines
+        rows = best_rows(view, files, evidence.keyword.rows, cosines, defined, most)
+        flat = [row for own in rows for row in own]
+        found = zip(view.chunks(flat), _cosines_of(evidence, view, flat), strict=True)
+        chosen = [(item, list(islice(found, len(own)))) for item, own in zip(items, rows, strict=True)]
+        yield from _spread(chosen, per_file) if per_file > 1 else chosen
+
+
+def _spread(chosen: list[tuple[Ranked, list[Found]]], per_file: int) -> list[tuple[Ranked, list[Found]]]:
+    """The next chunks of each file as results of their own, each worth less than the one before."""
+    spread = [
+        (item._replace(score=item.score * NEXT_CHUNK**place), own[place:] if place == 0 else own[place : place + 1])
+        for item, own in chosen
+        for place in range(min(per_file, len(own)))
+    ]
+    return sorted(spread, key=lambda entry: -entry[0].score)
+
+
+def _cosines_of(evidence: Evidence, view: Snapshot, rows: Sequence[int]) -> Sequence[float | None]:
+    """With the query as it was asked, whatever its words are worth here: distances are on the model's own scale."""
+    if evidence.meant is None or not rows:
+        return [None] * len(rows)
+    cosines: list[float | None] = (view.vectors(rows) @ evidence.meant.asked).tolist()
+    return cosines
+
+
+def _budget(options: SearchOptions, hits: Sequence[Hit]) -> int:
+    """Characters the next hit may show. Under a limit the best hits get the larger shares, and all of them some."""
+    wanted = WHOLE_CHUNK if options.full_text or options.max_chars else budget_for(len(hits))
+    if not options.max_chars:
+        return wanted
+    left = options.max_chars - sum(len(hit.text) for hit in hits)
+    return min(wanted, left, max(int(left * SHARE_OF_REST), LEAST_SHARE))
+
+
+def _explained(
+    hit: Hit, item: Ranked, query: Query, evidence: Evidence, view: Snapshot, options: SearchOptions, w: Weights
+) -> Hit:
+    told = {name: float(values[item.file]) for name, values in evidence.files.items()}
+    if item.meaning is not None and "meaning" in told:
+        told["meaning"] = item.meaning
+    added = [Signal(name, round(value, 4), round(value * getattr(w, name), 4)) for name, value in told.items() if value]
+    named = boost.multipliers(query, layout_of(view, options.roots).facts(item.file), view.kinds[item.file], w)
+    factors = [Signal(name, round(value, 4), round(value, 4), factor=True) for name, value in named.items()]
+    return replace(hit, signals=(*added, *factors), ranks=_ranks(item.file, evidence))
+
+
+def _ranks(file: int, evidence: Evidence) -> dict[str, int]:
+    """The file's place in each channel by itself."""
+    channels = {"keyword": "chunks", "vector": "meaning", "symbol": "exact_definition"}
+    ranks = {}
+    for channel, signal in channels.items():
+        values = evidence.files.get(signal)
+        if values is not None and values[file] > 0:
+            ranks[channel] = int((values > values[file]).sum()) + 1
+    return ranks
+
+
+def _hit(
+    finder: Finder,
+    score: float,
+    best: list[tuple[ChunkRow, float | None]],
+    budget: int,
+    root: str,
+) -> Hit:
+    chunk, cosine = best[0]
+    shown = focus(chunk.text, finder, budget, prose=chunk.file_kind == FileKind.DOCS)
+    return Hit(
+        root=root,
+        path=chunk.path,
+        start_line=chunk.start_line,
+        end_line=chunk.end_line,
+        text=shown.text,
+        text_line=chunk.start_line + shown.first,
+        score=round(score, 4),
+        chunk_id=chunk.chunk_id,
+        language=chunk.language,
+        kind=FileKind(chunk.file_kind),
+        symbol=chunk.symbol,
+        symbol_kind=chunk.kind,
+        breadcrumb=chunk.breadcrumb,
+        distance=None if cosine is None else Distance(round(meaning.squared_l2(cosine), 4)),
+        more=tuple((other.start_line, other.end_line) for other, _ in best[1:2]),
+    )
+
+
+def _understood(query: Query, evidence: Evidence, embedder: Embedder | None) -> bool | None:
+    """Whether the model knows at least half of the query's words; None where its vocabulary is unknown."""
+    if evidence.meant is None:
+        return False
+    if not reads_words(embedder):
+        return None
+    return 2 * sum(map(embedder.knows, query.words)) >= len(query.words)
+
+
+def grounds_of(query: Query, evidence: Evidence, view: Snapshot, ranked: Sequence[Ranked]) -> Grounds:
+    best = [item.file for item in ranked[:JUDGED]]
+    closest = max((item.closest for item in ranked[:JUDGED] if item.closest is not None), default=None)
+    covered = evidence.files.get("title_coverage")
+    title = float(covered[best[0]]) if covered is not None and best else 0.0
+    scores = [item.score for item in ranked[:10]]
+    return grounds(query, evidence.keyword, best, len(view.row_file), closest, title, scores)
+
+
+def _is_named(ranked: Sequence[Ranked], evidence: Evidence) -> bool:
+    """Whether the query names the first file, or something that a file here defines."""
+    return bool(evidence.definitions) or (bool(ranked) and float(evidence.files["path_mention"][ranked[0].file]) > 0)
+
+
+def is_misspelt(query: Query, evidence: Evidence, found: Grounds) -> bool:
+    """Whether what the query turns on occurs nowhere: a word of a name not defined here, or most of a question."""
+    unknown = any(stem(word) not in evidence.keyword.idf for word in query.words)
+    return unknown and (not evidence.definitions if query.bare_name else found.known < MOSTLY_KNOWN)
+
+
+def suggested(query: Query, evidence: Evidence, view: Snapshot) -> tuple[str, ...]:
+    from codeinfo.search.quality import suggestions  # a search that finds what it looks for does without
+
+    return suggestions(query, evidence.keyword.idf, view)
+
+
+def _dropped(root: str, chunk: ChunkRow, rule: str, detail: str) -> Dropped:
+    return Dropped(chunk.path, chunk.start_line, chunk.end_line, rule, detail, root)
+
+
+def _filtered_out(scores: Floats, view: Snapshot, options: SearchOptions) -> list[Dropped]:
+    """The best files that only a filter keeps out."""
+    assert options.allowed is not None
+    outside = np.where(options.allowed, 0, scores)
+    order = np.argsort(-outside)[:5]
+    return [
+        Dropped(view.paths[at], 0, 0, "filter", "a filter leaves it out", options.root_of(at))
+        for at in order.tolist()
+        if outside[at] > 0
+    ]

@@ -1,0 +1,261 @@
+"""Search quality: how likely it is that the answer is among the first results, and what to do when it is not.
+
+The confidence is a logistic model of what the first file has of the query and how far it leads, fitted on questions,
+commit messages and bug reports together: about code that is known well, an answer is often clear and still wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from codeinfo.model import Quality
+from codeinfo.ports import Snapshot
+from codeinfo.search.keyword import DEFINED, STEM, KeywordScores, first_of_runs
+from codeinfo.search.query import STOP_WORDS, Query
+from codeinfo.tokens import split_identifier, stem
+
+NAMES = STEM | DEFINED
+ALL_OF_IT = 0.999
+OK = 0.85  # at or above, nine of ten answers have a right file among the first three, on every set of questions
+
+
+class Grounds(Struct, frozen=True):
+    """What speaks for an answer, each 0..1."""
+
+    known: float  # share of the query, by rarity, that occurs in this index at all
+    covered: float  # share that the best of the first files has
+    named: float  # share that the best file has in its own name or in the names it defines
+    closest: float | None  # the highest cosine among the first files' chunks; None without vectors of a known scale
+    title: float = 0.0  # share of the words of its first line that the first file has; less where little is known
+    lead: float = 0.0  # how far, by score, the first file is ahead of the fourth
+    spread: float = 0.0  # and of the tenth
+
+
+MOSTLY_KNOWN = 0.6  # below this share of known words, to lead by them is no lead on the question
+USUAL_LEAD, USUAL_SPREAD = 0.25, 0.4  # where there are too few files to tell
+WITH_VECTORS = {"known": 0.45, "named": 0.25, "closest": 5.98, "title": 1.41, "lead": 2.8, "spread": 3.3}
+WITH_VECTORS_FROM = -5.57
+WITHOUT_VECTORS = {"known": 1.08, "named": 0.51, "title": 2.05, "lead": 3.03, "spread": 3.34}
+WITHOUT_VECTORS_FROM = -3.8
+
+
+def grounds(
+    query: Query,
+    keyword: KeywordScores,
+    best: Sequence[int],
+    rows: int,
+    closest: float | None,
+    title: float = 0.0,
+    scores: Sequence[float] = (),
+) -> Grounds:
+    """`best` are the first files; `title` what the first of them covers; `scores` those of all files, best first."""
+    unknown = math.log1p((rows + 0.5) / 0.5)  # a word that occurs nowhere is as rare as can be
+    core = {term: query.terms.get(term, 0.0) for term in (stem(word) for word in query.words)}
+    worth = {term: weight * keyword.idf.get(term, unknown) for term, weight in core.items()}
+    total = sum(worth.values()) or 1.0
+    known = sum(value for term, value in worth.items() if term in keyword.idf)
+    if not best or not keyword.idf:
+        return Grounds(known / total, 0.0, 0.0, closest)
+    lead = 1 - scores[3] / scores[0] if len(scores) > 3 else USUAL_LEAD
+    spread = 1 - scores[9] / scores[0] if len(scores) > 9 else USUAL_SPREAD
+    met = np.array([worth.get(term, 0.0) for term in keyword.idf])[keyword.met_term]
+    in_names = (keyword.met_fields & np.uint8(NAMES)) > 0
+    covered, named = (
+        float(np.bincount(keyword.met_file, values, len(keyword.files))[best].max()) for values in (met, met * in_names)
+    )
+    share = min(1.0, known / total / MOSTLY_KNOWN)
+    return Grounds(known / total, covered / total, named / total, closest, title * share, lead * share, spread * share)
+
+
+def assess(found: Grounds, query: Query) -> Quality:
+    worths, start = (WITHOUT_VECTORS, WITHOUT_VECTORS_FROM)
+    # That a name is there is certain, whatever it means; a single word means too little to be near anything.
+    is_there = query.bare_name and found.named >= ALL_OF_IT
+    if found.closest is not None and not is_there:
+        worths, start = (WITH_VECTORS, WITH_VECTORS_FROM)
+    score = start + sum(worth * getattr(found, name) for name, worth in worths.items())
+    confidence = max(round(1 / (1 + math.exp(-score)), 3), OK if is_there else 0.0)
+    if confidence >= OK:
+        return Quality("ok", confidence)
+    reasons = _reasons(found)
+    return Quality("low_confidence", confidence, reasons, _hint(found, query))
+
+
+def _reasons(found: Grounds) -> tuple[str, ...]:
+    reasons = []
+    if found.known < 0.7:
+        reasons.append("some of the query's words occur nowhere in this index")
+    if found.covered < 0.6:
+        reasons.append("no file has most of the query's words")
+    if found.named < 0.2:
+        reasons.append("no name of a file or definition matches")
+    return tuple(reasons) or ("the first results are about equally likely",)
+
+
+def _hint(found: Grounds, query: Query) -> str:
+    if query.bare_name and found.named > 0.5:
+        return "The name is here: add a word or two about what you look for"
+    if query.bare_name:
+        return "Nothing here has that name: try a part of it, or describe what it does"
+    if found.known < 0.7:
+        return "Try the words this code would use, or check that the right folder is indexed"
+    return "Name a class, function or file if you can, or narrow the search to a language or to some paths"
+
+
+# --- whether there is anything to show at all ----------------------------------------------------------------------
+
+# On the development benchmark no question about its own repository has less than .33 of its words in the index, and
+# none of 144 made-up questions has a chunk nearer than .392.
+LEAST_KNOWN = 0.1
+NEAR = 0.24  # cosine; meaningless words reach .4 in a large index, so it counts only for words that the model knows
+
+
+def is_about(found: Grounds, query: Query, *, understood: bool | None) -> bool:
+    """Whether anything here has to do with the query, however little.
+
+    `understood`: whether the model knows the query's words. None: there are vectors, but of a model whose scale and
+    vocabulary are unknown, so nearness cannot be ruled out.
+    """
+    if understood is None:
+        return True
+    if STOP_WORDS.issuperset(query.words):
+        return found.named >= ALL_OF_IT  # "main" and "find one" may be names; in a text such words say nothing
+    near = understood and found.closest is not None and found.closest >= NEAR
+    return near or found.known >= LEAST_KNOWN
+
+
+def nothing_found(found: Grounds, query: Query) -> Quality:
+    if STOP_WORDS.issuperset(query.words):
+        reason = "the query has no word that says what it is about"
+    else:
+        reason = f"{'hardly any' if found.known else 'none'} of the query's words occurs in this index"
+    return Quality("low_confidence", 0.0, (reason,), _hint(found, query))
+
+
+MOST = 5  # suggestions
+MOST_WORDS = 3  # of a question that are looked up
+SHORTEST = 4  # letters: shorter ones are near to everything
+LONGEST = 64  # letters: longer names were generated
+SHORT = 6  # letters below which no three in a row need survive a slip
+LONG = 9  # letters from which pieces need not overlap to survive two slips
+LEAST_RATIO = 0.75  # of matching letters, as `difflib` counts them: "sned" is this near to "send"
+COMPARED = 40  # candidates that are compared letter by letter
+READ = 200  # names that are read for the words they are made of
+SHARING = 1_000  # names that are looked at, those with most pieces of the word first
+
+
+def suggestions(query: Query, known: Mapping[str, float], view: Snapshot) -> tuple[str, ...]:
+    """Names of this index near to the name asked for, else words near to those that occur nowhere, nearest first.
+
+    `known` has the query's terms that occur.
+    """
+    names = _Names(view.definition_names())
+    if query.bare_name and query.names and (near := _nearest_names(query.names[0], names, view)):
+        return near
+    unknown = [word for word in dict.fromkeys(query.words) if stem(word) not in known]
+    found = (near for word in unknown[:MOST_WORDS] for near in _nearest_words(word, names, view))
+    return tuple(dict.fromkeys(found))[:MOST]
+
+
+def _nearest_names(wanted: str, names: _Names, view: Snapshot) -> tuple[str, ...]:
+    wanted = _letters(wanted)
+    sharing = names.sharing(wanted, longest=2 * len(wanted))
+    # Headings of documents are definitions too, but nobody asks for one as a name.
+    near = _closest(wanted, {name: name.replace("_", "") for name in sharing if " " not in name})[:MOST]
+    written: dict[str, dict[str, None]] = {name: {} for name in near}
+    for symbol in view.definitions(near) if near else ():
+        written[symbol.definition.name.lower()][symbol.definition.name] = None
+    return tuple(name for same in written.values() for name in same)[:MOST]
+
+
+def _nearest_words(wanted: str, names: _Names, view: Snapshot) -> list[str]:
+    """Words that names of definitions and files are made of."""
+    sharing = names.sharing(wanted, longest=LONGEST)[:READ]
+    written = (symbol.definition.name for symbol in view.definitions(sharing)) if sharing else ()
+    words = {part for name in dict.fromkeys(written) for part in split_identifier(name)}
+    return _closest(wanted, {word: word for word in words | _path_words(view)})
+
+
+def _letters(name: str) -> str:
+    """`solveDependencies` and `solve_dependencies` are the same letters."""
+    return "".join(split_identifier(name))
+
+
+class _Names:
+    """Names of definitions as one array of letters, so that 100,000 of them are looked through in milliseconds."""
+
+    def __init__(self, names: str) -> None:
+        self._text = names.encode()
+        self._letters = np.frombuffer(self._text, np.uint8)
+        self._ends = np.append((self._letters == ord("\n")).nonzero()[0], len(self._letters))
+        self._starts = np.minimum(np.append(0, self._ends[:-1] + 1), max(len(self._letters) - 1, 0))
+
+    def sharing(self, wanted: str, longest: int) -> list[str]:
+        """The names that have a piece of `wanted`, those with most of them first, then those as long as it is."""
+        if not SHORTEST <= len(wanted) <= LONGEST or not self._text:
+            return []
+        having = np.zeros(len(self._ends), np.int32)
+        for place in self._places(wanted):
+            lines = self._ends.searchsorted(place)
+            having[lines[first_of_runs(lines)]] += 1
+        underscores = np.add.reduceat(self._letters == ord("_"), self._starts, dtype=np.int64)
+        lengths = self._ends - self._starts - underscores
+        having[lengths > longest] = 0
+        alike = having.nonzero()[0]
+        alike = alike[np.lexsort((abs(lengths[alike] - len(wanted)), -having[alike]))][:SHARING]
+        spans = zip(self._starts[alike].tolist(), self._ends[alike].tolist(), strict=True)
+        return list(dict.fromkeys(self._text[start:end].decode() for start, end in spans))
+
+    def _places(self, wanted: str) -> Iterator[NDArray[np.intp]]:
+        """Where each piece of a word is; of a short one, where a name begins with one of its first letters."""
+        if len(wanted) < SHORT:
+            for letter in dict.fromkeys(wanted[:2].encode()):
+                yield self._starts[self._letters[self._starts] == letter]
+            return
+        for piece in _pieces(wanted):
+            letters = piece.encode()
+            last = len(self._letters) - len(letters) + 1
+            same = np.ones(max(last, 0), bool)
+            for offset, letter in enumerate(letters):
+                same &= self._letters[offset : last + offset] == letter
+            yield same.nonzero()[0]
+
+
+def _pieces(wanted: str) -> Iterable[str]:
+    """Parts of a word, one of which a slip or two leave alone."""
+    size, step = (3, 1) if len(wanted) < LONG else (len(wanted) // (3 if len(wanted) < 16 else 4),) * 2
+    return dict.fromkeys(wanted[at : at + size] for at in range(0, len(wanted) - size + 1, step))
+
+
+def _path_words(view: Snapshot) -> frozenset[str]:
+    def read() -> frozenset[str]:
+        names = {path.rpartition("/")[2].partition(".")[0] for path in view.paths}
+        return frozenset(part for name in names for part in split_identifier(name))
+
+    return view.derived("path_words", read)
+
+
+def _closest(wanted: str, candidates: Mapping[str, str]) -> list[str]:
+    """Of the candidates, each with its letters, those near to `wanted`; most are left out by the letters they share."""
+    import difflib  # not what a search that finds something should load
+
+    letters = frozenset(wanted)
+    parts = [wanted[at : at + 2] for at in range(len(wanted) - 1)]
+    least, most = len(wanted) * LEAST_RATIO - 1, len(wanted) / LEAST_RATIO + 1
+    alike = [
+        (-sum(part in spelled for part in parts), len(spelled), name, spelled)
+        for name, spelled in candidates.items()
+        if least <= len(spelled) <= most and spelled != wanted and len(letters.intersection(spelled)) >= least / 2
+    ]
+    matcher = difflib.SequenceMatcher(b=wanted, autojunk=False)
+    near = []
+    for _, _, name, spelled in sorted(alike)[:COMPARED]:
+        matcher.set_seq1(spelled)
+        if (ratio := matcher.ratio()) >= LEAST_RATIO:
+            near.append((-ratio, name))
+    return [name for _, name in sorted(near)]

@@ -1,0 +1,366 @@
+"""Reading a query: its terms and their weights, the names and paths it mentions, and what kind of question it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from enum import StrEnum
+from functools import lru_cache
+from itertools import pairwise
+
+from msgspec import Struct
+
+from codeinfo.model import Intent
+from codeinfo.tokens import identifier_terms, split_identifier, stem, terms
+
+# Earlier words of a question matter more: "connection pooling in the async client" is about pooling.
+POSITION_DECAY = 0.2
+REPORT_POSITION_DECAY = 0.03  # a bug report names its subject anywhere
+REPORT_WORDS = 25  # content words from which a text is read as a report: a title, then details
+TITLE_WEIGHT = 2.0  # the first line of a report says what it is about
+QUOTED_WEIGHT = 1.5  # names in backticks are meant literally
+MAX_TERMS = 300
+MAX_NAMES = 200  # names and paths looked up: more are in no question, only in a pasted file
+CHANGE_VERB_WEIGHT = 0.3  # "Fix …", "Add …": the first word of a task
+PROJECT_WORD_WEIGHT = 0.3  # the project's own name is in every file
+PAIR_WEIGHT = 0.5  # two neighbouring words as one identifier
+EXPANSION_WEIGHT = 0.25
+
+_TOKEN = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#|/)[A-Za-z_$][\w$]*)*|\d+|[^\W\d_]+")
+# Starts only where a run starts, and gives nothing back: reading stays linear in a line of 100,000 letters.
+_PATH = re.compile(r"(?<![\w.-])[\w.-]++(?:/[\w.-]++)*")
+_FROM_HERE = re.compile(r"\A(?:\.{1,2}/)+")
+_EXTENSION = re.compile(r"[^.]\.[A-Za-z]{1,5}\Z")
+_QUALIFIER = re.compile(r"\.|::|->|#|/")
+_CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2,}[a-z]")
+_BARE_NAME = re.compile(r"[`'\"]?[@$]?[A-Za-z_][\w$]*(?:(?:\.|::|->|#)[A-Za-z_$][\w$!?]*)*(?:\(\))?[!?]?[`'\"]?\Z")
+
+
+class Shape(StrEnum):
+    """What a text looks like: people ask for a name, ask a question, state a task, or report what went wrong."""
+
+    NAME = "name"
+    QUESTION = "question"
+    TASK = "task"  # "Fix …", "http: allow …": what a commit or a ticket is called
+    REPORT = "report"
+
+
+class Query(Struct, frozen=True):
+    """A query, read once; every step of the search line takes what it needs from here."""
+
+    text: str
+    shape: Shape
+    intent: Intent
+    terms: dict[str, float]  # index term → weight
+    words: tuple[str, ...]  # content words, lowercased, in order, for meaning and for stem matches
+    names: tuple[str, ...]  # identifiers mentioned: candidates for definitions
+    paths: tuple[str, ...]  # file names and paths mentioned
+    title: frozenset[str]  # index terms of the first line: what the text says of itself
+    scope: frozenset[str]  # index terms of the part of the project that it opens with, as in "http client: …"
+    about_tests: bool
+    about_docs: bool
+    names_version: bool  # it names a version or an older edition
+    is_english: bool  # as far as its letters tell
+
+    @property
+    def bare_name(self) -> bool:
+        return self.intent is Intent.EXACT_NAME
+
+
+def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent: Intent | None = None) -> Query:
+    """`project_words` are the stemmed words of the project's name. A query of stop words only is about these words."""
+    paths = _paths(text)
+    prose = _drop_boilerplate(text)
+    tokens = _TOKEN.findall(prose)
+    bare = _is_bare_name(prose)
+    stop = frozenset() if bare or all(token.lower() in STOP_WORDS for token in tokens) else STOP_WORDS
+    content = [token for token in tokens if token.lower() not in stop]
+    words = tuple(part for token in content for part in _parts(token) if part not in stop)
+    title = _TOKEN.findall(_first_line(prose))
+    title_words = {part for token in title for part in _parts(token)}
+    scope = _scope(_first_line(prose))
+    shape = _shape(words, title, scope, bare)
+    weights = _report_weights(content, prose, stop) if shape is Shape.REPORT else _question_weights(content, shape)
+    return Query(
+        text=prose,
+        shape=shape,
+        intent=intent or _classified(prose, title if shape is Shape.REPORT else tokens, bare),
+        terms=_weighted_terms(weights, words, project_words, stop, bare),
+        words=words,
+        names=_names(tokens, bare),
+        paths=paths,
+        title=frozenset(term for token in title for piece in _pieces(token) for term in identifier_terms(piece)),
+        scope=frozenset(terms(scope)),
+        about_tests=not _TEST_WORDS.isdisjoint(title_words),
+        about_docs=not _DOCS_WORDS.isdisjoint(title_words),
+        names_version=_VERSION_WORD.search(_first_line(prose)) is not None,
+        is_english=prose.isascii() or not any(letter.isalpha() and letter > "\u024f" for letter in prose),
+    )
+
+
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_ADDRESS = re.compile(r"\b(?:https?|ftp|git|ssh)://[^\s<>()\[\]\"'`]+")
+# Lines of a report that its template or its tools wrote: check lists, trailers, lists of versions. Runs of blanks give
+# nothing back, so that reading stays linear.
+_TEMPLATE_LINE = re.compile(
+    r"^[ \t]*+(?:[-*][ \t]++\[[ xX]\].*"
+    r"|(?:signed-off-by|co-authored-by|reviewed-by|acked-by|tested-by|reported-by|change-id|cc)[ \t]*+:.*"
+    r"|(?:[-*][ \t]*+)?[\w .()/-]{1,40}[:=][ \t]*+v?\d+(?:\.\d+)+[\w.+-]*[ \t]*"
+    r"|[\w.-]{1,40}==\d[\w.]*[ \t]*"
+    r"|\#{1,6}\W*+(?:what|steps|expected|actual|environment|version|versions|additional|describe|description|"
+    r"reproduc|to reproduce|how|summary|screenshots?|context|logs?|output|checklist|changes|why|type|related|"
+    r"motivation|are there|is it|bug report|system)\b.*)$",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def _drop_boilerplate(text: str) -> str:
+    """A text without what says nothing about code: comments, addresses, and what issue templates and tools add.
+
+    Only texts of several lines have any; a question of one line is taken as it is typed.
+    """
+    if "\n" not in text.strip():
+        return text
+    prose = _TEMPLATE_LINE.sub("", _ADDRESS.sub(" ", _COMMENT.sub(" ", text)))
+    return prose if prose.strip() else text
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0]
+
+
+_SCOPE = re.compile(r"(?P<path>[\w./*@-]+)(?:\((?P<inner>[^)]{1,60})\))?(?: (?P<second>[\w./-]+))?!?: ")
+
+
+def _scope(title: str) -> str:
+    """`http client: retry on 503` is about the HTTP client, `fix(router): …` about the router."""
+    found = _SCOPE.match(title)
+    if found is None:
+        return ""
+    return found["inner"] or " ".join(filter(None, (found["path"], found["second"])))
+
+
+def _shape(words: Sequence[str], title: Sequence[str], scope: str, bare: bool) -> Shape:
+    if bare:
+        return Shape.NAME
+    if len(words) > REPORT_WORDS:
+        return Shape.REPORT
+    return Shape.TASK if scope or (title and title[0].lower() in CHANGE_VERBS) else Shape.QUESTION
+
+
+def _classified(text: str, tokens: Sequence[str], bare: bool) -> Intent:
+    if bare:
+        return Intent.EXACT_NAME
+    words = {word.lower() for word in tokens}
+    if words & _CONFIG_WORDS:
+        return Intent.CONFIG
+    if words & _WIRING_WORDS:
+        return Intent.WIRING
+    if words & _FLOW_WORDS or text.lower().startswith(("how does", "how do ", "what happens")):
+        return Intent.FLOW
+    return Intent.CONCEPTUAL
+
+
+_TEST_WORDS = frozenset("test tests testing spec specs".split())
+_DOCS_WORDS = frozenset("docs documentation readme changelog guide tutorial manual".split())
+_VERSION_WORD = re.compile(r"\b(?:v\d+\w*|version|versions|legacy|deprecated|older?|alpha\d*|beta\d*)\b", re.IGNORECASE)
+_CONFIG_WORDS = frozenset(
+    "config configuration configure settings setting env environment option options flags".split()
+)
+_WIRING_WORDS = frozenset("register registration inject injection provider bootstrap wiring container module".split())
+_FLOW_WORDS = frozenset("flow lifecycle pipeline sequence happens when after before through dispatch".split())
+
+
+def _is_bare_name(text: str) -> bool:
+    """One identifier and nothing else: a name to find, not a question."""
+    return bool(_BARE_NAME.match(text.strip()))
+
+
+def _names(tokens: list[str], bare: bool) -> tuple[str, ...]:
+    """Identifiers to look up as definitions. In a sentence only those that look like code or a proper noun."""
+    found: list[str] = []
+    for at, token in enumerate(tokens):
+        *qualifiers, last = _pieces(token)
+        looks_like_code = qualifiers or "_" in token.strip("_") or _CAMEL.search(token)
+        proper = at > 0 and token[:1].isupper()
+        if bare or looks_like_code or proper:
+            found.append(last)
+            found.extend(qualifiers if bare else ())
+    return tuple(dict.fromkeys(name for name in found if len(name) > 1))[:MAX_NAMES]
+
+
+def _paths(text: str) -> tuple[str, ...]:
+    """Paths and file names as an index has them: not from `./`, and without the full stop of a sentence."""
+    found = (_FROM_HERE.sub("", match).rstrip(".") for match in _PATH.findall(text))
+    return tuple(dict.fromkeys(path for path in found if _is_path(path)))[:MAX_NAMES]
+
+
+def _is_path(text: str) -> bool:
+    return "/" in text or (bool(_EXTENSION.search(text)) and not text[0].isdigit())
+
+
+def _parts(token: str) -> list[str]:
+    return [part for piece in _pieces(token) for part in split_identifier(piece)]
+
+
+@lru_cache(maxsize=4096)
+def _pieces(token: str) -> tuple[str, ...]:
+    """`Session.send` → Session, send."""
+    return tuple(_QUALIFIER.split(token))
+
+
+def _question_weights(content: Sequence[str], shape: Shape) -> list[tuple[str, float]]:
+    """Earlier words weigh more. The verb of a task weighs little, and leaves its place to the next word."""
+    verbs = _leading_verbs(content) if shape is Shape.TASK else 0
+    return [
+        (token, CHANGE_VERB_WEIGHT if position < verbs else 1 / (1 + POSITION_DECAY * (position - verbs)))
+        for position, token in enumerate(content)
+    ]
+
+
+def _leading_verbs(content: Sequence[str]) -> int:
+    return 1 if len(content) > 2 and content[0].lower() in CHANGE_VERBS else 0
+
+
+_QUOTED = re.compile(r"`([^`\n]{1,200})`")
+
+
+def _report_weights(content: Sequence[str], text: str, stop: frozenset[str]) -> list[tuple[str, float]]:
+    """The words of the title count twice, names in backticks half as much again, later ones a little less."""
+    quoted = {token for found in _QUOTED.findall(text) for token in _TOKEN.findall(found)}
+    title = sum(1 for token in _TOKEN.findall(_first_line(text)) if token.lower() not in stop)
+    verbs = _leading_verbs(content[:title])
+    return [
+        (
+            token,
+            (CHANGE_VERB_WEIGHT if position < verbs else TITLE_WEIGHT if position < title else 1.0)
+            * (QUOTED_WEIGHT if token in quoted else 1.0)
+            / (1 + REPORT_POSITION_DECAY * position),
+        )
+        for position, token in enumerate(content)
+    ]
+
+
+def _weighted_terms(
+    weighted: Sequence[tuple[str, float]],
+    words: tuple[str, ...],
+    project_words: frozenset[str],
+    stop: frozenset[str],
+    bare: bool,
+) -> dict[str, float]:
+    weights: dict[str, float] = {}
+    for token, weight in weighted:
+        for piece in _pieces(token):
+            for term in identifier_terms(piece):
+                if term in stop:
+                    continue
+                scale = PROJECT_WORD_WEIGHT if term in project_words else 1.0
+                weights[term] = max(weights.get(term, 0.0), weight * scale)
+    if not bare:
+        _add_pairs(weights, words)
+        _add_expansions(weights, words)
+    if len(weights) <= MAX_TERMS:
+        return weights
+    return dict(sorted(weights.items(), key=lambda item: -item[1])[:MAX_TERMS])
+
+
+def _add_pairs(weights: dict[str, float], words: tuple[str, ...]) -> None:
+    for first, second in pairwise(words):
+        weight = min(weights.get(stem(first), 0.0), weights.get(stem(second), 0.0))
+        weights.setdefault(first + second, PAIR_WEIGHT * weight)
+
+
+def _add_expansions(weights: dict[str, float], words: tuple[str, ...]) -> None:
+    for word in words:
+        for other in EXPANSIONS.get(word, ()):
+            weights.setdefault(stem(other), EXPANSION_WEIGHT * weights.get(stem(word), 0.0))
+
+
+STOP_WORDS = frozenset(
+    """
+    a about above across actually after all also am an and any are as at be because been before being below
+    between both but by can cannot code codebase could defined defines definition definitions did do does doing
+    done down during each either else etc every everything few file files find for from further get gets getting
+    give given gives go goes going had handle handled handles handling happen happening happens has have having
+    he her here hers him his how however i if implement implementation implementations implemented implementing
+    implements in inside into is it its itself just know let like locate logic look looking made main make makes
+    making many may me might mine more most much must my need needed needs no nor not now of off on once one
+    only onto or other others our out over own part parts place please possible related responsible same see
+    seem she should show since so some somewhere such than that the their theirs them then there these they
+    thing things this those through thus to together too toward under until up upon us use used uses using
+    various very via want was way ways we well were what whatever when where whether which while who whom whose
+    why will with within without work working works would yet you your yours
+    """.split()
+)
+
+# What a task or a commit begins with: it says that something is to change, not what. `add` must not find `add.go`.
+CHANGE_VERBS = frozenset(
+    """
+    add added adding adds adjust allow allowed allows avoid avoids bump change changed changes clarify clean cleanup
+    convert correct correctly create deprecate disable drop dropped enable enhance ensure expose extend extract
+    fix fixed fixes fixing force guard handle hide implement implemented improve improved improves increase introduce
+    keep limit make makes mark merge migrate modify move moved optimize pass prefer prevent prevents print properly
+    provide reduce refactor reject remove removed removes removing rename renamed reorder replace replaced report
+    require reset resolve restore restrict return revert rework rewrite set simplify skip sort speed split stop
+    support supports switch tweak unify update updated updates upgrade use used validate wait warn wrap
+    """.split()
+)
+
+# Pairs that a question says one way and code the other. Few on purpose: each costs precision.
+_SYNONYMS = (
+    ("authentication", "auth"),
+    ("authorization", "auth"),
+    ("configuration", "config"),
+    ("settings", "config"),
+    ("database", "db"),
+    ("directory", "dir"),
+    ("folder", "dir"),
+    ("environment", "env"),
+    ("error", "exception"),
+    ("errors", "exception"),
+    ("delete", "remove"),
+    ("initialize", "init"),
+    ("initialization", "init"),
+    ("message", "msg"),
+    ("parameters", "params"),
+    ("arguments", "args"),
+    ("asynchronous", "async"),
+    ("synchronization", "sync"),
+    ("serialization", "serialize"),
+    ("serializing", "encode"),
+    ("deserialization", "deserialize"),
+    ("deserializing", "decode"),
+    ("encoding", "serialize"),
+    ("decoding", "deserialize"),
+    ("temporary", "temp"),
+    ("utilities", "util"),
+    ("utilities", "helpers"),
+    ("helpers", "util"),
+    ("regular", "regex"),
+    ("concurrent", "parallel"),
+    ("documentation", "docs"),
+    ("repository", "repo"),
+    ("generic", "template"),
+    ("statistics", "stats"),
+    ("specification", "spec"),
+    ("command", "cmd"),
+    ("connection", "conn"),
+    ("context", "ctx"),
+    ("request", "req"),
+    ("response", "resp"),
+    ("string", "str"),
+    ("memory", "alloc"),
+    ("allocation", "alloc"),
+    ("previous", "prev"),
+    ("maximum", "max"),
+    ("minimum", "min"),
+    ("calculate", "compute"),
+    ("attribute", "attr"),
+    ("attributes", "attr"),
+    ("property", "prop"),
+    ("properties", "props"),
+)
+
+EXPANSIONS: dict[str, tuple[str, ...]] = {}
+for _word, _other in _SYNONYMS:
+    EXPANSIONS[_word] = (*EXPANSIONS.get(_word, ()), _other)
