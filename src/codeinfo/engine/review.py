@@ -10,7 +10,7 @@ from codeinfo.engine.code import CodeOperations
 from codeinfo.engine.history import History
 from codeinfo.engine.project_knowledge import ProjectKnowledge
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
-from codeinfo.knowledge.review import Difference, against_the_grain, changed_symbols, compare, reviewers
+from codeinfo.knowledge.review import Difference, changed_symbols, compare, reviewers, unusual_patterns
 from codeinfo.languages import kind_of, language_of
 from codeinfo.model import FileKind
 from codeinfo.operations.code import RefsRequest
@@ -129,7 +129,7 @@ def _patterns(project: ProjectKnowledge, store: SqliteStore, changes: Sequence[D
     report = project.patterns.report(store, now)
     texts = {change.path: text for change in changes if (text := project.text(change.path)) is not None}
     uses = project.patterns.uses_in(texts)
-    return against_the_grain(uses, changes, project.patterns.detectors, report.patterns)
+    return unusual_patterns(uses, changes, project.patterns.detectors, report.patterns)
 
 
 def _reviewers(history: History, base: str, changes: Sequence[Difference]) -> list[Reviewer]:

@@ -145,7 +145,7 @@ def _stale_doubts(memories: Sequence[RelatedMemory]) -> list[_Doubt]:
         _Doubt(
             "stale memory",
             f"memory {memory.id} counts only {memory.confidence:.0%} by now",
-            (f"run `codeinfo memory show {memory.id}` and remember it anew if it still holds",),
+            (f"run `codeinfo memory show {memory.id}` and remember it again if it still holds",),
         )
         for memory in memories
         if memory.stale

@@ -76,7 +76,7 @@ def reviewers(blames: Mapping[str, Sequence[BlameLine]], changes: Sequence[Diffe
     return [Reviewer(name, lines[name], len(files[name])) for name in ranked]
 
 
-def against_the_grain(
+def unusual_patterns(
     uses: Mapping[str, Sequence[tuple[int, int]]],
     changes: Sequence[Difference],
     detectors: Sequence[Detector],

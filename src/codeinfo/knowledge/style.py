@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from codeinfo.operations.knowledge import StyleReport, StyleRule
 from codeinfo.tokens import terms
 
+# --- configuration files as entries with their lines, which parsers do not keep --------------------------------------
 
-class Entry(NamedTuple):
+
+class Entry(Struct, frozen=True):
     line: int
     section: str
     key: str
@@ -101,11 +104,13 @@ def xml_entries(text: str) -> Iterator[Entry]:
                 yield Entry(number, section, found["key"], found["value"][:_MAX_VALUE])
 
 
+# --- rules -----------------------------------------------------------------------------------------------------------
+
 MOST_RULES = 300
 _MAX_RULE = 300
 
 
-class _Tool(NamedTuple):
+class _Tool(Struct, frozen=True):
     """`files` matches a file's name, `section` the sections of it that matter ("" for all), `keys` what is a rule."""
 
     name: str
