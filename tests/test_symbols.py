@@ -8,9 +8,9 @@ import pytest
 
 from codeinfo.graph.uses import all_references, unpack
 from codeinfo.index.chunk import ChunkSettings
-from codeinfo.index.grammars import GRAMMARS
 from codeinfo.index.parse import parse_file
 from codeinfo.index.references import pack_code
+from codeinfo.languages import GRAMMARS
 from codeinfo.model import Definition, FileKind, ParsedFile, Reference
 
 # A file for each language: the source, then its definitions as `qualified kind first-last`, a `-` before those that

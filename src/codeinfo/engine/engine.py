@@ -151,7 +151,7 @@ class Engine:
 
         with self._lock:
             if self._knowledge is None:
-                self._knowledge = KnowledgeOperations(self)
+                self._knowledge = KnowledgeOperations(self.upkeep, self._searchable_store, self.code)
             return self._knowledge
 
     @property
@@ -238,6 +238,9 @@ class Engine:
         from codeinfo.engine.search import projects
 
         return projects(self)
+
+    def _searchable_store(self, keeper: IndexManager, progress: ProgressSink | None) -> SqliteStore:
+        return self.searchable(keeper, progress=progress)[0]
 
     def searchable(
         self, keeper: IndexManager, *, refresh: bool = True, progress: ProgressSink | None = None
