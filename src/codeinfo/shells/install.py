@@ -1,4 +1,7 @@
-"""The clients: where each keeps its servers, and how it writes one down."""
+"""`install` and `uninstall`: CodeInfo as an MCP server of the clients on this machine.
+
+One insertion a file, recorded, so that taking it out again restores the bytes.
+"""
 
 from __future__ import annotations
 
@@ -137,6 +140,8 @@ CLIENTS = (
 
 
 class Record:
+    """What was inserted where. Only our own text is kept, never a file's."""
+
     def __init__(self, folder: Path) -> None:
         self._path = folder / "installed.json"
 
@@ -177,27 +182,27 @@ name or meaning, `get_symbol_references` shows who uses a name. Before changing 
 def install(config: Config, request: InstallRequest) -> InstallReport:
     places = Places(*user_folders())
     record = Record(config.paths.data_dir)
-    clients = _chosen(request.agents, places, lambda client: client.is_there(places))
+    clients = _choose(request.agents, places, lambda client: client.is_there(places))
     command = [*_program(), "mcp", *(["--tools", request.tools] if request.tools else [])]
     _check_tools(request.tools)
-    changes = [_tried(client, places, lambda c: _add(c, places, record, command)) for client in clients]
+    changes = [_try_plan(client, places, lambda c: _add(c, places, record, command)) for client in clients]
     advice = _advise(clients, record) if request.instructions else []
     notes = [] if clients else ["no client was found on this machine; name one with --agent"]
     if request.instructions and clients and not advice:
         names = ", ".join(dict.fromkeys(client.instructions for client in clients))
         notes.append(f"no instructions were written: {names} does not exist in this folder")
-    done = _carried_out(changes + advice, record, request.dry_run)
+    done = _carry_out(changes + advice, record, request.dry_run)
     return InstallReport(done, request.dry_run, tuple(notes))
 
 
 def uninstall(config: Config, request: UninstallRequest) -> InstallReport:
     places = Places(*user_folders())
     record = Record(config.paths.data_dir)
-    clients = _chosen(request.agents, places, lambda client: client.file(places).exists())
-    changes = [_tried(client, places, lambda c: _remove(c, places, record)) for client in clients]
+    clients = _choose(request.agents, places, lambda client: client.file(places).exists())
+    changes = [_try_plan(client, places, lambda c: _remove(c, places, record)) for client in clients]
     if not request.agents:
-        changes += [_taken_out("instructions", path, record) for path in record.paths() if path.suffix == ".md"]
-    return InstallReport(_carried_out(changes, record, request.dry_run), request.dry_run)
+        changes += [_take_out("instructions", path, record) for path in record.paths() if path.suffix == ".md"]
+    return InstallReport(_carry_out(changes, record, request.dry_run), request.dry_run)
 
 
 class Plan(Struct, frozen=True):
@@ -231,7 +236,7 @@ def _add(client: Client, places: Places, record: Record, command: Sequence[str])
     at, inserted = (
         install_edit.toml_insertion(text, path, keys, entry)
         if client.format == "toml"
-        else install_edit.insertion(text, keys, entry)
+        else install_edit.json_insertion(text, keys, entry)
     )
     after = text[:at] + inserted + text[at:]
     if _entry(client, after, path) != entry:
@@ -255,19 +260,12 @@ def _without(client: Client, text: str, inserted: str) -> str | None:
     if inserted and text.count(inserted) == 1:
         return text.replace(inserted, "")
     keys = (client.key, SERVER)
-    span = install_edit.toml_removal(text, keys) if client.format == "toml" else install_edit.removal(text, keys)
-    return text[: span[0]] + text[span[1] :] if span else None
+    return install_edit.toml_without(text, keys) if client.format == "toml" else install_edit.json_without(text, keys)
 
 
 def _entry(client: Client, text: str, path: Path) -> object:
-    if client.format == "toml":
-        return install_edit.toml_value(text, path, (client.key, SERVER))
-    found = install_edit.read(text)
-    section = found.member(client.key) if found else None
-    if found is None or section is None:
-        return None
-    member = found.inner(section).member(SERVER)
-    return install_edit.value_of(text, member) if member else None
+    keys = (client.key, SERVER)
+    return install_edit.toml_value(text, path, keys) if client.format == "toml" else install_edit.json_value(text, keys)
 
 
 def _advise(clients: Sequence[Client], record: Record) -> list[Plan]:
@@ -291,7 +289,7 @@ def _advise(clients: Sequence[Client], record: Record) -> list[Plan]:
     return plans
 
 
-def _taken_out(client: str, path: Path, record: Record) -> Plan:
+def _take_out(client: str, path: Path, record: Record) -> Plan:
     before, inserted = _text(path), record.inserted(path)
     if before is None or inserted not in before:
         return Plan(client, path, "unchanged")
@@ -301,7 +299,7 @@ def _taken_out(client: str, path: Path, record: Record) -> Plan:
 # --- carrying out --------------------------------------------------------------------------------------------------
 
 
-def _carried_out(plans: Sequence[Plan], record: Record, dry_run: bool) -> tuple[FileChange, ...]:
+def _carry_out(plans: Sequence[Plan], record: Record, dry_run: bool) -> tuple[FileChange, ...]:
     changes = []
     for plan in plans:
         diff = _diff(plan) if plan.action in ("added", "updated", "removed") else ""
@@ -349,7 +347,7 @@ def _diff(plan: Plan) -> str:
 # --- what is there -------------------------------------------------------------------------------------------------
 
 
-def _chosen(names: Sequence[str], places: Places, there: Callable[[Client], bool]) -> list[Client]:
+def _choose(names: Sequence[str], places: Places, there: Callable[[Client], bool]) -> list[Client]:
     known = {client.name: client for client in CLIENTS}
     for name in names:
         if name not in known:
@@ -357,7 +355,7 @@ def _chosen(names: Sequence[str], places: Places, there: Callable[[Client], bool
     return [known[name] for name in dict.fromkeys(names)] if names else [c for c in CLIENTS if there(c)]
 
 
-def _tried(client: Client, places: Places, plan: Callable[[Client], Plan]) -> Plan:
+def _try_plan(client: Client, places: Places, plan: Callable[[Client], Plan]) -> Plan:
     try:
         return plan(client)
     except CodeInfoError as error:

@@ -363,7 +363,7 @@ class ConversationStore:
         if isinstance(error, apsw.CorruptError | apsw.NotADBError):
             return IndexDamaged(
                 f"{self.folder / 'conversations.db'} is damaged: {error}",
-                next_step="Put a copy from a backup in its place, or move it away to begin anew; nothing was deleted",
+                next_step="Put a copy from a backup in its place, or move it away to start again; nothing was deleted",
             )
         return UsageError(
             f"the conversations in {self.folder} cannot be used: {error}",

@@ -1,4 +1,4 @@
-"""The tables of an index, and the version that opens them."""
+"""The tables of an index, and values to rows and back in one place, so that writing and reading cannot drift apart."""
 
 from __future__ import annotations
 
