@@ -33,30 +33,6 @@ class Places(Struct, frozen=True):
     dot_config: Path  # ~/.config on macOS too, where some clients look on every system
 
 
-class Client(Struct, frozen=True):
-    """`files` in order of preference: the first that exists is written, else the first. `key` holds the servers."""
-
-    name: str
-    title: str
-    files: Callable[[Places], Sequence[Path]]
-    key: str
-    entry: Callable[[Sequence[str]], dict[str, Any]]
-    programs: tuple[str, ...] = ()  # one of these on the PATH tells that the client is there
-    format: str = "json"
-    instructions: str = "AGENTS.md"  # the file in a project that it reads
-
-    def file(self, places: Places) -> Path:
-        files = self.files(places)
-        return next((path for path in files if path.exists()), files[0])
-
-    def is_there(self, places: Places) -> bool:
-        """Its file, the folder of its own that the file is in, or its program."""
-        file = self.file(places)
-        shared = (places.home, places.config, places.dot_config)
-        own_folder = file.parent not in shared and file.parent.is_dir()
-        return file.exists() or own_folder or any(shutil.which(program) for program in self.programs)
-
-
 def _command(command: Sequence[str]) -> dict[str, Any]:
     return {"command": command[0], "args": list(command[1:])}
 
@@ -73,69 +49,45 @@ def _copilot(command: Sequence[str]) -> dict[str, Any]:
     return {"type": "local", **_command(command), "tools": ["*"]}
 
 
+class Client(Struct, frozen=True):
+    """`files` in order of preference, each below one of the `Places`: the first that exists is written, else the first.
+    `key` holds the servers."""
+
+    name: str
+    title: str
+    files: tuple[str, ...]
+    programs: tuple[str, ...] = ()  # one of these on the PATH shows that the client is there
+    key: str = "mcpServers"
+    entry: Callable[[Sequence[str]], dict[str, Any]] = _command
+    format: str = "json"
+    instructions: str = "AGENTS.md"  # the file in a project that it reads
+
+    def file(self, places: Places) -> Path:
+        files: list[Path] = [getattr(places, name.partition("/")[0]) / name.partition("/")[2] for name in self.files]
+        return next((path for path in files if path.exists()), files[0])
+
+    def is_there(self, places: Places) -> bool:
+        """Its file, the folder of its own that the file is in, or its program."""
+        file = self.file(places)
+        shared = (places.home, places.config, places.dot_config)
+        own_folder = file.parent not in shared and file.parent.is_dir()
+        return file.exists() or own_folder or any(shutil.which(program) for program in self.programs)
+
+
+OPENCODE_FILES = ("dot_config/opencode/opencode.json", "dot_config/opencode/opencode.jsonc")
 CLIENTS = (
-    Client(
-        "claude-code",
-        "Claude Code",
-        lambda at: [at.home / ".claude.json"],
-        "mcpServers",
-        _typed,
-        programs=("claude",),
-        instructions="CLAUDE.md",
-    ),
-    Client("codex", "Codex", lambda at: [at.home / ".codex/config.toml"], "mcp_servers", _command, ("codex",), "toml"),
-    Client("cursor", "Cursor", lambda at: [at.home / ".cursor/mcp.json"], "mcpServers", _command, ("cursor",)),
-    Client("vscode", "VS Code", lambda at: [at.config / "Code/User/mcp.json"], "servers", _typed, ("code",)),
-    Client(
-        "opencode",
-        "OpenCode",
-        lambda at: [at.dot_config / "opencode/opencode.json", at.dot_config / "opencode/opencode.jsonc"],
-        "mcp",
-        _opencode,
-        ("opencode",),
-    ),
-    Client(
-        "gemini",
-        "Gemini CLI",
-        lambda at: [at.home / ".gemini/settings.json"],
-        "mcpServers",
-        _command,
-        ("gemini",),
-        instructions="GEMINI.md",
-    ),
-    Client(
-        "windsurf",
-        "Windsurf",
-        lambda at: [at.home / ".codeium/windsurf/mcp_config.json"],
-        "mcpServers",
-        _command,
-        ("windsurf",),
-    ),
-    Client(
-        "zed",
-        "Zed",
-        lambda at: [at.dot_config / "zed/settings.json"],
-        "context_servers",
-        _command,
-        ("zed", "zeditor"),
-    ),
-    Client(
-        "claude-desktop",
-        "Claude Desktop",
-        lambda at: [at.config / "Claude/claude_desktop_config.json"],
-        "mcpServers",
-        _command,
-    ),
-    Client("qwen", "Qwen Code", lambda at: [at.home / ".qwen/settings.json"], "mcpServers", _command, ("qwen",)),
-    Client(
-        "copilot",
-        "Copilot CLI",
-        lambda at: [at.home / ".copilot/mcp-config.json"],
-        "mcpServers",
-        _copilot,
-        ("copilot",),
-    ),
-    Client("lm-studio", "LM Studio", lambda at: [at.home / ".lmstudio/mcp.json"], "mcpServers", _command, ("lms",)),
+    Client("claude-code", "Claude Code", ("home/.claude.json",), ("claude",), entry=_typed, instructions="CLAUDE.md"),
+    Client("codex", "Codex", ("home/.codex/config.toml",), ("codex",), "mcp_servers", format="toml"),
+    Client("cursor", "Cursor", ("home/.cursor/mcp.json",), ("cursor",)),
+    Client("vscode", "VS Code", ("config/Code/User/mcp.json",), ("code",), "servers", _typed),
+    Client("opencode", "OpenCode", OPENCODE_FILES, ("opencode",), "mcp", _opencode),
+    Client("gemini", "Gemini CLI", ("home/.gemini/settings.json",), ("gemini",), instructions="GEMINI.md"),
+    Client("windsurf", "Windsurf", ("home/.codeium/windsurf/mcp_config.json",), ("windsurf",)),
+    Client("zed", "Zed", ("dot_config/zed/settings.json",), ("zed", "zeditor"), "context_servers"),
+    Client("claude-desktop", "Claude Desktop", ("config/Claude/claude_desktop_config.json",)),
+    Client("qwen", "Qwen Code", ("home/.qwen/settings.json",), ("qwen",)),
+    Client("copilot", "Copilot CLI", ("home/.copilot/mcp-config.json",), ("copilot",), entry=_copilot),
+    Client("lm-studio", "LM Studio", ("home/.lmstudio/mcp.json",), ("lms",)),
 )
 
 

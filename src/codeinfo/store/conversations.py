@@ -392,21 +392,8 @@ def _cursor_parts(cursor: str) -> list[str]:
 
 
 def conversation_of(row: tuple[Any, ...], *, turns: int, running: bool) -> Conversation:
-    identity, title, provider, model, source, created, last, agent, archived, paths = row
-    return Conversation(
-        id=identity,
-        title=title,
-        provider=provider,
-        model=model,
-        source=source,
-        created_at=created,
-        last_message_at=last,
-        agent_name=agent,
-        archived_at=archived,
-        turns=turns,
-        running=running,
-        paths=tuple(json.loads(paths)),
-    )
+    *plain, paths = row
+    return Conversation(*(*plain, turns, running, tuple(json.loads(paths))))
 
 
 def excerpt_around(words: Sequence[str], title: str, turns: Sequence[Turn]) -> str:
