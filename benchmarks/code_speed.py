@@ -3,8 +3,8 @@
     python benchmarks/code_speed.py TREES              # a folder with the projects
     python benchmarks/code_speed.py TREES exposed      # one of them
 
-Costs are on the clock: on a busy machine look at the shares, and run it again. Of questions the time of the processor
-is told too. Each is asked of an engine that has not read ahead, and of one that finds what another has.
+Costs are on the clock: on a busy machine look at the shares, and run it again. For questions the time of the processor
+is shown too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.errors import NotFound
 from codeinfo.graph.model import Graph
-from codeinfo.index.uses import UsedNames
+from codeinfo.graph.uses import UsedNames
 from codeinfo.operations.code import CyclesRequest, RefsRequest
 from codeinfo.operations.knowledge import PatternsRequest
 from codeinfo.operations.search import SearchRequest
@@ -64,19 +64,12 @@ def measure(trees: Path, projects: Sequence[str], scratch: Path) -> None:
     with Engine(config) as engine:
         _costs(engine, root)
         _context(engine, root)
-        _names(engine, root, "not read ahead")
-    with Engine(config) as engine:
-        _graph(engine, root)
-        reading = _timed(lambda: engine.code.read_ahead(root))
-        print(f"      reading ahead {reading.wall:.0f}, of the processor {reading.cpu:.0f}")
-    with Engine(config) as engine:  # it finds what the last one has written
-        _ask(engine, root, "main")
-        _names(engine, root, "read ahead")
+        _names(engine, root)
 
 
 def _costs(engine: Engine, root: Path) -> None:
     """What is paid once for each content, as a share of indexing, and what an edit costs."""
-    keeper = engine.upkeep(root)
+    keeper = engine.indexes.of(root)
     indexing = _timed(lambda: keeper.refresh()).wall
     card = SearchRequest("open a connection", (str(root),), purpose="edit", refresh=False)
     parts = {
@@ -86,7 +79,7 @@ def _costs(engine: Engine, root: Path) -> None:
     }
     listed = ", ".join(f"{name} {cost:.0f}" for name, cost in parts.items())
     share = sum(parts.values()) / indexing
-    print(f"  {root.name}: {len(_graph(engine, root).files)} files, {_graph(engine, root).edge_count} edges")
+    print(f"  {root.name}: {len(_graph(engine, root).files)} files, {len(_graph(engine, root).edges)} edges")
     print(f"      index {indexing:.0f}; {listed}: {share:.1%} on top")
     edited = root / random.Random(SEED).choice(
         [p for p in _graph(engine, root).files if p.endswith((".ts", ".kt", ".php"))]
@@ -98,7 +91,7 @@ def _costs(engine: Engine, root: Path) -> None:
     print(f"      after one edit: graph {again:.0f}, patterns {patterns:.0f}")
 
 
-def _names(engine: Engine, root: Path, state: str) -> None:
+def _names(engine: Engine, root: Path) -> None:
     """Names by chance and those used most; each is asked for twice, so that the second time it is warm."""
     graph, chooser = _graph(engine, root), random.Random(SEED)
     gc.collect()  # the engines before this one have left much behind, which is not for this one to walk over
@@ -108,7 +101,7 @@ def _names(engine: Engine, root: Path, state: str) -> None:
     for label, asked in (("by chance", chooser.sample(sorted(names), 60)), ("most used", _most_used(engine, root, 60))):
         for when in ("first", "again"):
             times = [_timed(lambda name=name: _ask(engine, root, name)) for name in asked]  # type: ignore[misc]
-            print(f"      refs, {state}, names {label}, {when}: {_told(times)}")
+            print(f"      refs, names {label}, {when}: {_told(times)}")
 
 
 def _context(engine: Engine, root: Path) -> None:
@@ -118,7 +111,7 @@ def _context(engine: Engine, root: Path) -> None:
         pairs = list(zip(searches, found, strict=True))
         times = [_timed(lambda pair=pair: engine.knowledge.around(*pair)) for pair in pairs]  # type: ignore[misc]
         print(f"      context of 10 results, {when}: {_told(times[1:] if when == 'first' else times)}")
-    keeper, graph = engine.upkeep(root), _graph(engine, root)
+    keeper, graph = engine.indexes.of(root), _graph(engine, root)
     ten = random.Random(SEED).sample([path for path in graph.files if graph.edges_to(path)], 10)
     print(
         f"      relations of 10 files: {_told([_timed(lambda: engine.code.relations(keeper, ten)) for _ in range(20)])}"
@@ -136,13 +129,14 @@ def _told(times: Sequence[Spent]) -> str:
 
 
 def _graph(engine: Engine, root: Path) -> Graph:
-    store = engine.upkeep(root).live_store()
+    store = engine.indexes.of(root).live_store()
     assert store is not None
-    return engine.code._graphs.graph(store, root)
+    with engine.code.open(root, store) as names:
+        return names.index.graph
 
 
 def _most_used(engine: Engine, root: Path, count: int) -> list[str]:
-    store = engine.upkeep(root).live_store()
+    store = engine.indexes.of(root).live_store()
     assert store is not None
     files: Counter[str] = Counter()
     with code_facts(store) as facts:

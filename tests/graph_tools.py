@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from codeinfo.engine.graphing import facts_of, used_names
-from codeinfo.graph.facts import FileImports
-from codeinfo.graph.resolve import Resolver
+from codeinfo.graph.model import FileImports
+from codeinfo.graph.resolve import ImportResolver, facts_of, used_names
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_packed
 from codeinfo.languages.tree import FileFacts, Tree
@@ -30,13 +29,11 @@ class Codebase:
             self.imports[path] = parsed.imports
             uses[path] = used_names(FileImports(self.facts[path], parsed.imports), packed)
         tree = Tree(self.facts.values(), sources, root, above, lambda path: excluded_folder(path) is not None)
-        self.resolver = Resolver(tree)
+        self.resolver = ImportResolver(tree)
         self.uses = uses
 
     def links(self, path: str) -> tuple[set[str], set[str]]:
         """(files, what leads nowhere as `external:x` or `unresolved:x`)."""
-        found = self.resolver.links(
-            FileImports(self.facts[path], self.imports[path]), lambda file: self.uses[file.facts.path]
-        )
+        found = self.resolver.links(FileImports(self.facts[path], self.imports[path]), self.uses[path])
         loose = {f"{'external' if item.external else 'unresolved'}:{item.module}" for item in found.loose}
         return {edge.target for edge in found.edges}, loose

@@ -1,17 +1,15 @@
-"""Names judged ahead: the same answers as without, also after edits, in another process, and with a damaged file."""
+"""References and calls over edits: what an engine has cached never changes an answer."""
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from codeinfo import Config, Engine
-from codeinfo.engine import ahead, ahead_file, reading_ahead, world
 from codeinfo.errors import NotFound
+from codeinfo.graph import code_index, names
 from codeinfo.operations.code import CallGraph, CallsRequest, ReferenceReport, RefsRequest
 
 SOURCES = {
@@ -45,11 +43,6 @@ NAMES = (
 Answers = Mapping[str, tuple[ReferenceReport, CallGraph] | None]
 
 
-@pytest.fixture(autouse=True)
-def every_name_is_common(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "MIN_USES", 1)
-
-
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     for path, text in SOURCES.items():
@@ -58,9 +51,9 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "tree"
 
 
-def engine_of(root: Path, *, lasting: bool = False) -> Engine:
+def engine_of(root: Path) -> Engine:
     settings = {"embedding.provider": "none", "index.workers": "1", "paths.cache_dir": str(root.parent / "cache")}
-    return Engine(Config.load(settings, root), lasting=lasting)
+    return Engine(Config.load(settings, root))
 
 
 def answers(engine: Engine, root: Path) -> Answers:
@@ -76,108 +69,61 @@ def answers(engine: Engine, root: Path) -> Answers:
     return found
 
 
-def judged_alone(root: Path) -> Answers:
-    """By an engine over the same index that has read nothing ahead."""
-    for written in (root.parent / "cache").rglob(ahead_file.NAME):
-        written.unlink()
+def fresh_answers(root: Path) -> Answers:
+    """By an engine over the same index that has nothing cached."""
     with engine_of(root) as engine:
         return answers(engine, root)
 
 
-def test_what_was_judged_ahead_answers_the_same(root: Path) -> None:
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("far.py", "import use\n\nuse.load(3)\nuse.load(5)\n"),
+        ("lib/store.py", "class Store:\n    pass\n\n\ndef load(path):\n    load(2)\n"),
+        ("use.py", "from lib.other import Other\n\n\ndef run(x):\n    Other().save()\n"),
+        ("Helper.java", "package a;\n\nclass Helper {\n    void gone() {}\n}\n"),
+        ("wire.ts", "export function send(x: number) {\n  return send(x)\n}\n"),
+        ("new.ts", "import { save } from './web'\n\nsave()\n"),
+        ("web.ts", None),
+        ("dial.c", "int spin(void) { return 1; }\n"),
+        ("turn.c", "int dial(void) { return 2; }\nint turn(void) { return dial(); }\n"),
+        ("more.c", "int dial(void) { return 3; }\n"),
+        ("dial.c", None),
+    ],
+)
+def test_after_an_edit_answers_are_those_of_a_fresh_engine(root: Path, path: str, text: str | None) -> None:
     with engine_of(root) as engine:
         before = answers(engine, root)
-    with engine_of(root) as engine:
-        assert engine.code.read_ahead(root)
-        with engine.code._open(root, False, None) as opened:
-            assert opened.world.ahead is not None
-            assert opened.world.ahead.missing(opened.graph) == []
-            assert len(opened.world.ahead.rows["save"]) == 5
-        assert answers(engine, root) == before
-    assert before["save"] is not None
-    assert before["save"][0].usage_count == 5
-
-
-@pytest.mark.parametrize(
-    ("path", "text", "kept"),
-    [
-        ("far.py", "import use\n\nuse.load(3)\nuse.load(5)\n", {"use.py", "lib/store.py", "web.ts", "Main.java"}),
-        ("lib/store.py", "class Store:\n    pass\n\n\ndef load(path):\n    load(2)\n", {"lib/other.py", "web.ts"}),
-        ("use.py", "from lib.other import Other\n\n\ndef run(x):\n    Other().save()\n", {"lib/store.py", "wire.ts"}),
-        ("Helper.java", "package a;\n\nclass Helper {\n    void gone() {}\n}\n", {"use.py", "web.ts"}),
-        ("wire.ts", "export function send(x: number) {\n  return send(x)\n}\n", {"use.py", "Main.java"}),
-        ("new.ts", "import { save } from './web'\n\nsave()\n", {"use.py", "Main.java"}),
-        ("web.ts", None, {"use.py", "lib/other.py", "Main.java"}),
-        ("dial.c", "int spin(void) { return 1; }\n", {"turn.c", "use.py"}),
-        ("turn.c", "int dial(void) { return 2; }\nint turn(void) { return dial(); }\n", {"dial.c", "use.py"}),
-        ("more.c", "int dial(void) { return 3; }\n", {"use.py"}),
-        ("dial.c", None, {"use.py"}),
-    ],
-)  # fmt: skip
-def test_after_an_edit_only_what_it_may_touch_is_judged_again(
-    root: Path, path: str, text: str | None, kept: set[str]
-) -> None:
-    with engine_of(root) as engine:
-        answers(engine, root)
-        engine.code.read_ahead(root)
+        assert before["save"] is not None
+        assert before["save"][0].usage_count == 5
         if text is None:
             (root / path).unlink()
         else:
             (root / path).write_text(text)
-        now = answers(engine, root)
-        with engine.code._open(root, False, None) as opened:
-            assert opened.world.ahead is not None
-            missing = {file.path for file in opened.world.ahead.missing(opened.graph)}
-        assert (path in missing) == (text is not None)
-        assert not kept & missing
-        assert engine.code.read_ahead(root)
-        assert answers(engine, root) == now
-    assert judged_alone(root) == now
+        after = answers(engine, root)
+    assert fresh_answers(root) == after
 
 
-def test_another_process_finds_what_was_judged(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("damage", [b"", b"not of this kind\n", b"[4,1]", b"[4,1,[[[1],[],[]]]]", b"[4,1,[[0,0,0]]]"])
+def test_a_damaged_graph_is_built_again(root: Path, damage: bytes) -> None:
     with engine_of(root) as engine:
         before = answers(engine, root)
-        engine.code.read_ahead(root)
-    with engine_of(root) as engine:
-        monkeypatch.setattr(ahead.Ahead, "steps", lambda *_: pytest.fail("it was read before"))
-        assert engine.code.read_ahead(root)
-        assert answers(engine, root) == before
-
-
-@pytest.mark.parametrize("damage", [b"", b"not of this kind\n", b"[0,1,2,[],[]]\n"])
-def test_a_damaged_file_is_made_again(root: Path, damage: bytes) -> None:
-    with engine_of(root) as engine:
-        before = answers(engine, root)
-        engine.code.read_ahead(root)
-    (written,) = (root.parent / "cache").rglob(ahead_file.NAME)
+    (written,) = (root.parent / "cache").rglob("graph.json")
     whole = written.read_bytes()
     for data in (damage, whole[:-4], whole[: len(whole) // 2]):
         written.write_bytes(data)
-        with engine_of(root) as engine:
-            assert answers(engine, root) == before
-            assert engine.code.read_ahead(root)
+        assert fresh_answers(root) == before
         assert written.read_bytes() == whole
 
 
-def test_an_engine_that_lasts_reads_ahead_by_itself(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading_ahead, "_QUIET_S", 0.01)
-    with engine_of(root, lasting=True) as engine:
-        before = answers(engine, root)
-        deadline = time.monotonic() + 20
-        while not (found := list((root.parent / "cache").rglob(ahead_file.NAME))) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        assert found
-        assert answers(engine, root) == before
-    assert not [thread for thread in threading.enumerate() if thread.name == "codeinfo reading ahead"]
-
-
-def test_what_is_remembered_for_names_has_a_bound(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(world, "_KEPT_VERDICTS", 3)
-    monkeypatch.setattr(world, "_KEPT_ANSWERS", 2500)
+def test_caches_have_bounds(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "_MOST_CACHED", 3)
+    monkeypatch.setattr(code_index, "_MOST_ANSWERS", 25)
     with engine_of(root) as engine:
         first = answers(engine, root)
-        with engine.code._open(root, False, None) as opened:
-            assert "judge" not in vars(opened.world)  # it starts afresh with the next question
-            assert len(opened.world.answers._known) <= 2
+        store = engine.indexes.of(root).live_store()
+        assert store is not None
+        with engine.code.open(root, store) as resolver:
+            assert not resolver.is_full  # a new one took over
+            assert len(resolver.index.answers) <= 2
         assert answers(engine, root) == first

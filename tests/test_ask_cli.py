@@ -291,7 +291,7 @@ def test_chat_on_a_terminal_says_how_to_leave(tree: Path) -> None:
             shown += part
     os.close(leader)
     assert process.wait(20) == 0
-    assert shown.count(b"Ctrl-D ends the talk") == 2
+    assert shown.count(b"Ctrl-D ends the conversation") == 2
 
 
 def test_conversations_from_the_command_line(plain: Any, tree: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from codeinfo import errors
 from codeinfo.operations import search
-from codeinfo.shells import cli, cli_own
+from codeinfo.shells import cli
 from codeinfo.types import Distance, Dropped, Hit, Intent, Quality, SearchResult, Signal, Skip
 
 HIT = Hit(
@@ -150,7 +150,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "codeinfo 0.1.0\n"
 
 
-@pytest.mark.parametrize("shell", cli_own.SHELLS)
+@pytest.mark.parametrize("shell", cli.SHELLS)
 def test_completion(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["completion", shell]) == 0
     assert "_CODEINFO_COMPLETE" in capsys.readouterr().out

@@ -9,8 +9,8 @@ import pytest
 from msgspec import Struct
 from team_tools import build_team, engine_of
 
-from codeinfo.engine.calling import Effort, near_callers
 from codeinfo.engine.knowledge import TRENDS_UNKNOWN
+from codeinfo.graph.calls import ReadBudget, near_callers
 from codeinfo.knowledge.context import context, file_context, path_role, role
 from codeinfo.operations.knowledge import PatternsRequest
 from codeinfo.operations.search import SearchRequest
@@ -99,9 +99,9 @@ def test_those_that_call_most_come_first(tmp_path: Path) -> None:
         (tmp_path / path).write_text(text)
     with engine_of(tmp_path) as engine:
         found = engine.search(SearchRequest("run_job", paths=(str(tmp_path),), context=True))
-        with engine.code._open(tmp_path, True, None) as opened:
+        with engine.code._open(tmp_path, True, None) as names:
             asked = [("core.py", "run_job"), ("core.py", "gone"), ("lonely.py", "run_alone")]
-            calls = {one: [*map(str, near_callers(opened.world, *one, Effort(opened.world)))] for one in asked}
+            calls = {one: [*map(str, near_callers(names, *one, ReadBudget(names.index)))] for one in asked}
     assert calls == {
         ("core.py", "run_job"): ["many.py:5 often", "core.py:6 local", "few.py:5 once"],
         ("core.py", "gone"): [],
@@ -120,8 +120,8 @@ def test_callers_of_a_result_are_looked_for_within_bounds(tmp_path: Path) -> Non
     with engine_of(tmp_path) as engine:
         found = []
         for most in (0, 2, 8):
-            with engine.code._open(tmp_path, True, None) as opened:
-                found.append(len(near_callers(opened.world, "core.py", "run_job", Effort(opened.world, most))))
+            with engine.code._open(tmp_path, True, None) as names:
+                found.append(len(near_callers(names, "core.py", "run_job", ReadBudget(names.index, most))))
     assert found == [0, 1, 4]
 
 

@@ -11,10 +11,8 @@ from xml.etree import ElementTree
 import pytest
 
 from codeinfo import Config, Engine
-from codeinfo.engine import graphing
-from codeinfo.graph.facts import Edge
-from codeinfo.graph.model import Graph, dumps, loads
-from codeinfo.graph.rank import centrality
+from codeinfo.graph import resolve
+from codeinfo.graph.model import Edge, Graph, centrality, dumps, loads
 from codeinfo.graph.reach import components, cycles, impact
 from codeinfo.languages.tree import FileFacts
 from codeinfo.operations.code import CyclesRequest, HotspotsRequest, ImpactRequest, ImportsRequest, MapRequest
@@ -85,7 +83,7 @@ def test_centrality_is_between_nought_and_one() -> None:
 
 def test_the_graph_survives_its_file_and_a_broken_one_is_refused() -> None:
     files = {path: FileFacts(number, path, "python", "code") for number, path in enumerate(("a", "b"))}
-    graph = Graph(3, files, {"a": graphing.Links((Edge("a", "b", 2, ("x",)),))})
+    graph = Graph(3, files, {"a": resolve.Links((Edge("a", "b", 2, ("x",)),))})
     assert loads(dumps(graph)) == graph
     assert loads(dumps(graph)[:-5]) is None
     assert loads(b'[1, 2, "no"]') is None
@@ -109,7 +107,7 @@ def test_questions_about_files(tmp_path: Path) -> None:
             ("tests/test_db.py", 1),
             ("app/views.py", 2),
         }
-        relations = engine.code.relations(engine.upkeep(root), ["app/db.py"])["app/db.py"]
+        relations = engine.code.relations(engine.indexes.of(root), ["app/db.py"])["app/db.py"]
         assert relations.tests == ("tests/test_db.py",)
         assert len(relations.imported_by) == 3
 
@@ -135,13 +133,13 @@ def test_map_and_its_pictures(tmp_path: Path) -> None:
 def test_one_edit_recomputes_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = written(tmp_path, SOURCES)
     seen: list[str] = []
-    resolve = graphing.Resolver.links
+    links = resolve.ImportResolver.links
 
-    def counted(self: Any, file: Any, uses: Any) -> Any:
+    def counted(self: Any, file: Any, used: Any) -> Any:
         seen.append(file.facts.path)
-        return resolve(self, file, uses)
+        return links(self, file, used)
 
-    monkeypatch.setattr(graphing.Resolver, "links", counted)
+    monkeypatch.setattr(resolve.ImportResolver, "links", counted)
     with opened(root) as engine:
         before = engine.code.cycles(CyclesRequest(str(root)))
         assert len(seen) == len(SOURCES)

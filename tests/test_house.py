@@ -27,7 +27,8 @@ LEVELS = (
     ("types", "errors"),
     ("operations", "jsonable", "private_files", "settings", "ports", "tokens", "globs"),
     ("config", "languages"),
-    ("rank", "graph", "knowledge", "sources"),
+    ("sources",),
+    ("rank", "graph", "knowledge"),
     ("search", "index", "store", "models", "collections"),
     ("answers",),
     ("engine",),
@@ -35,7 +36,10 @@ LEVELS = (
     ("shells",),
     ("__init__", "__main__"),
 )
-ALSO = {("shells", "__init__")}  # the version is kept there
+ALSO = {
+    ("shells", "__init__"),  # the version is kept there
+    ("graph", "index"),  # which languages have a grammar
+}
 
 # Only the engine puts stores and models together with the rest.
 LOADED_BY = {"store": {"engine", "serve"}, "models": {"engine"}}

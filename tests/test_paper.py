@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 from test_cli import FOUND
 
-from codeinfo.operations import search
-from codeinfo.shells import progress
-from codeinfo.shells.paper import Paper, Span, clean, counted
+from codeinfo.operations.base import Progress
+from codeinfo.shells import terminal
 from codeinfo.shells.render import render, window
+from codeinfo.shells.terminal import Output, Span, clean, counted
 
 
 class Terminal(io.StringIO):
@@ -24,9 +24,9 @@ def test_a_terminal_gets_colour_and_the_same_words(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "120")
     coloured, plain, piped = Terminal(), Terminal(), io.StringIO()
-    render(FOUND, Paper(coloured), explain=True)
-    render(FOUND, Paper(plain, colour=False), explain=True)
-    render(FOUND, Paper(piped), explain=True)
+    render(FOUND, Output(coloured, explain=True))
+    render(FOUND, Output(plain, colour=False, explain=True))
+    render(FOUND, Output(piped, explain=True))
     assert "\x1b[" in coloured.getvalue()
     assert plain.getvalue() == piped.getvalue()
 
@@ -36,7 +36,7 @@ def test_headings_fit_a_terminal_and_are_whole_in_a_pipe(monkeypatch: pytest.Mon
     long = replace(FOUND.hits[0], breadcrumb="ConnectionPool, acquire, release, close_idle, resize")
     narrow, piped = Terminal(), io.StringIO()
     for stream in (narrow, piped):
-        render(replace(FOUND, hits=(long,)), Paper(stream, colour=False))
+        render(replace(FOUND, hits=(long,)), Output(stream, colour=False))
     assert len(narrow.getvalue().splitlines()[0]) == 60
     assert "resize" in piped.getvalue().splitlines()[0]
 
@@ -50,9 +50,9 @@ def test_text_is_broken_between_words_and_below_its_own_column(monkeypatch: pyte
     ]
     plain, coloured, piped = Terminal(), Terminal(), io.StringIO()
     for stream, colour in ((plain, False), (coloured, True), (piped, False)):
-        paper = Paper(stream, colour=colour)
-        paper.table(rows)
-        paper.wrapped(("note: ", "bold"), "a hint that is a little longer than the line is wide", hang=6)
+        out = Output(stream, colour=colour)
+        out.table(rows)
+        out.wrapped(("note: ", "bold"), "a hint that is a little longer than the line is wide", hang=6)
     broken = [
         "  ok  index  one two three four five six seven",
         "             eight nine",
@@ -70,7 +70,7 @@ def test_code_that_is_cut_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     narrow = Terminal()
     long = replace(FOUND.hits[0], text="\t\treturn first_of_many(words) + second_of_many(words) + third")
-    render(replace(FOUND, hits=(long,)), Paper(narrow, colour=False))
+    render(replace(FOUND, hits=(long,)), Output(narrow, colour=False))
     (line,) = [line for line in narrow.getvalue().splitlines() if "first_of_many" in line]
     assert len(line) == 60  # tabs are wide
     assert line.endswith("…")
@@ -104,27 +104,27 @@ def test_long_chunks_are_cut_around_the_answer() -> None:
 
 
 def test_progress_is_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "PATIENCE_S", 0)
-    with progress.shown(io.StringIO()) as sink:
+    monkeypatch.setattr(terminal, "PATIENCE_S", 0)
+    with terminal.show_progress(io.StringIO()) as sink:
         assert sink is None
     screen = Terminal()
-    with progress.shown(screen) as sink:
+    with terminal.show_progress(screen) as sink:
         assert sink is not None
-        sink(search.Progress("parse", 120, 480, 3, 310.0))
+        sink(Progress("parse", 120, 480, 3, 310.0))
     assert "120/480 files, 310/s, 3 skipped" in screen.getvalue()
 
 
 def test_progress_makes_way_for_what_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "PATIENCE_S", 0)
-    monkeypatch.setattr(progress, "REDRAW_S", 0)
+    monkeypatch.setattr(terminal, "PATIENCE_S", 0)
+    monkeypatch.setattr(terminal, "REDRAW_S", 0)
     screen = Terminal()
-    with progress.shown(screen) as drawing:
+    with terminal.show_progress(screen) as drawing:
         assert drawing is not None
-        drawing(search.Progress("walk", 7, 0))
+        drawing(Progress("walk", 7, 0))
         drawing.stop()
         assert screen.getvalue().endswith("\x1b[2K")  # the line is gone
         before = len(screen.getvalue())
         drawing.stop()
         assert len(screen.getvalue()) == before
-        drawing(search.Progress("index", 8, 0))
+        drawing(Progress("index", 8, 0))
         assert "index" in screen.getvalue()[before:]

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import gc
-
 import pytest
 
-from codeinfo.engine.uncollected import uncollected
 from codeinfo.graph.receivers import copied_name, field_type, written_type
 from codeinfo.ports import FileLines
 
@@ -56,12 +53,3 @@ def test_lines_having_a_word_are_those_that_asking_one_by_one_finds() -> None:
             for last in range(first, 13):
                 asked = [(n, lines[n]) for n in range(first, last + 1) if word in lines.get(n, "")]
                 assert list(lines.having(word, first, last)) == asked
-
-
-def test_the_collector_is_on_again_after_the_last_one_is_out() -> None:
-    assert gc.isenabled()
-    with uncollected():
-        with uncollected():
-            assert not gc.isenabled()
-        assert not gc.isenabled()
-    assert gc.isenabled()

@@ -20,6 +20,9 @@ class Kept(Generic[Key, Content]):
         self._known: OrderedDict[Key, Content] = OrderedDict()
         self._lock = threading.Lock()
 
+    def __len__(self) -> int:
+        return len(self._known)
+
     def get(self, key: Key) -> Content | None:
         return self._known.get(key)
 

@@ -18,8 +18,8 @@ from codeinfo.answers.model import Budget, Metered, Model
 from codeinfo.config import Config
 from codeinfo.engine.index_manager import ProgressSink
 from codeinfo.engine.lookup import CodeLookup, DocumentLookup, Lookup, LookupOperations
-from codeinfo.engine.search import policy_settings
 from codeinfo.engine.models import ChatModel, choose_chat_model, list_providers, unavailable
+from codeinfo.engine.search import policy_settings
 from codeinfo.errors import CodeInfoError, ProviderError, UsageError
 from codeinfo.operations.answers import (
     AgentList,

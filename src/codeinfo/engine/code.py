@@ -1,188 +1,186 @@
-"""Questions about code: each operation reads one generation of an index, brought up to date first."""
+"""Questions about code: each operation reads one generation of an index, refreshed first."""
 
 from __future__ import annotations
 
-import math
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from codeinfo.engine import code_reports as reports
-from codeinfo.engine.calling import Surroundings, surroundings
-from codeinfo.engine.graphing import Graphs, Relations
-from codeinfo.engine.maintenance import project_of, resolved
-from codeinfo.engine.reading_ahead import CommonNames, ReadingAhead
-from codeinfo.engine.uncollected import uncollected
-from codeinfo.engine.world import Contents, IndexWorld
+from codeinfo.engine.history import History
+from codeinfo.engine.index_manager import project_of, resolved
 from codeinfo.errors import NotFound
-from codeinfo.graph.model import Graph
-from codeinfo.graph.resolve import Resolver
+from codeinfo.graph.calls import ReadBudget, call_graph, near_callers
+from codeinfo.graph.code_index import CodeIndex
+from codeinfo.graph.model import Relations, dumps, loads, relations
+from codeinfo.graph.names import NameResolver
+from codeinfo.graph.reach import cycle_report, hotspots, impact_report, module_imports, unused_exports
+from codeinfo.graph.references import find_definitions, find_references, list_symbols
+from codeinfo.graph.resolve import refresh_graph
+from codeinfo.graph.survey import code_map
+from codeinfo.knowledge.context import MOST_LISTED, FileContext, file_context
 from codeinfo.operations import code as requests
 from codeinfo.operations.base import Progress
 from codeinfo.ports import CodeFacts
-from codeinfo.store.sqlite import code_facts
-from codeinfo.types import Hit
+from codeinfo.store.sqlite import code_facts, read_beside, write_beside
+from codeinfo.types import FileKind, Hit
 
 if TYPE_CHECKING:
-    from codeinfo.engine.engine import Engine
-    from codeinfo.engine.index_manager import IndexManager
+    from codeinfo.engine.index_manager import Indexes, IndexManager
     from codeinfo.store.sqlite import SqliteStore
 
+
+GRAPH_FILE = "graph.json"  # beside the index: the next process does not have to build the graph
 FileRequest = requests.SymbolsRequest | requests.ImportsRequest | requests.ImpactRequest
 ProgressSink = Callable[[Progress], None]
 
 
-class Opened(Struct, frozen=True):
-    """One generation of one index, open for questions."""
+class Surroundings(Struct, frozen=True):
+    """What lies around the results of a search."""
 
-    root: Path
-    facts: CodeFacts
-    graph: Graph
-    world: IndexWorld
-    resolver: Resolver
-    common: CommonNames
+    files: dict[str, FileContext]  # by path
+    callers: dict[tuple[str, str], list[str]]  # by path and qualified name
 
 
 class CodeOperations:
-    """`Engine.code`: one method an operation. One that lasts reads ahead once it is asked something."""
+    """`Engine.code`: one method an operation. Owns what is cached of each index; one question at a time."""
 
-    def __init__(self, engine: Engine, *, lasting: bool = False) -> None:
-        self._engine = engine
-        self._graphs = Graphs()
-        self._contents: dict[Path, Contents] = {}
-        self._worlds: dict[Path, IndexWorld] = {}
-        self._common: dict[Path, CommonNames] = {}
-        self._reading = ReadingAhead(self.read_ahead) if lasting else None
+    def __init__(self, indexes: Indexes) -> None:
+        self._indexes = indexes
         self._lock = threading.RLock()
+        self._resolvers: dict[Path, NameResolver] = {}  # by the folder of the build, each with its index
 
     @contextmanager
-    def _open(self, folder: str | Path, refresh: bool, progress: ProgressSink | None) -> Iterator[Opened]:
-        keeper = self._engine.upkeep(folder)
-        store, _ = self._engine.searchable(keeper, refresh=refresh, progress=progress)
-        with self._asked(keeper.root, store) as opened:
-            yield opened
+    def open(self, root: Path, store: SqliteStore) -> Iterator[NameResolver]:
+        """The current generation of an index."""
+        with self._lock, code_facts(store) as facts:
+            known = self._resolvers.get(store.folder)
+            index = known.index if known else None
+            if index is None or index.graph.generation != facts.generation:
+                index = _next_index(index, facts, root, store)
+            if known is None or known.index is not index or known.is_full:
+                known = self._resolvers[store.folder] = NameResolver(index)
+            index.facts = facts
+            yield known
 
     @contextmanager
-    def _asked(self, root: Path, store: SqliteStore) -> Iterator[Opened]:
-        with self._opened(root, store) as opened:
-            yield opened
-        if self._reading is not None and not opened.world.is_read_ahead:
-            self._reading.notice(root)
+    def _open(self, folder: str | Path, refresh: bool, progress: ProgressSink | None) -> Iterator[NameResolver]:
+        keeper = self._indexes.of(folder)
+        store, _ = self._indexes.open(keeper, refresh=refresh, progress=progress)
+        with self.open(keeper.root, store) as names:
+            yield names
 
     @contextmanager
-    def _opened(self, root: Path, store: SqliteStore) -> Iterator[Opened]:
-        with self._lock, uncollected(), code_facts(store) as facts:
-            graph = self._graphs.graph_of(facts, store, root)
-            resolver = self._graphs.resolver(graph, store, root)
-            common = self._common.get(store.folder) or self._common.setdefault(store.folder, CommonNames(store))
-            world = self._worlds.get(store.folder)
-            if world is None or world.graph.generation != graph.generation:
-                contents = self._contents.setdefault(store.folder, Contents())
-                world = IndexWorld(facts, graph, resolver, contents, partial(common.known, graph, resolver))
-                self._worlds[store.folder] = world
-            world.facts = facts
-            try:
-                yield Opened(root, facts, graph, world, resolver, common)
-            finally:
-                world.rest()
-
-    def read_ahead(self, folder: str | Path, seconds: float = math.inf) -> bool:
-        """Judge the uses of common names before somebody asks for them, for so long; says whether all are judged."""
-        keeper = self._engine.upkeep(folder)
-        store, _ = self._engine.searchable(keeper, refresh=False)
-        with self._opened(keeper.root, store) as opened:
-            done = opened.common.read(opened.facts, opened.graph, opened.resolver, seconds)
-            opened.world.is_read_ahead = done
-            return done
-
-    def close(self) -> None:
-        if self._reading is not None:
-            self._reading.close()
-
-    @contextmanager
-    def _open_file(self, request: FileRequest, progress: ProgressSink | None) -> Iterator[tuple[Opened, str]]:
+    def _open_file(self, request: FileRequest, progress: ProgressSink | None) -> Iterator[tuple[CodeIndex, str]]:
         """The index that a file belongs to, and the file's path in it."""
         target = Path.cwd() / request.root / request.path
         home = Path(request.root) if request.root else project_of(target)
-        with self._open(home, request.refresh, progress) as opened:
-            absolute = resolved(target)
-            inside = absolute.is_relative_to(opened.root)
-            yield opened, absolute.relative_to(opened.root).as_posix() if inside else request.path
+        with self._open(home, request.refresh, progress) as names:
+            absolute, root = resolved(target), names.index.root
+            inside = absolute.is_relative_to(root)
+            yield names.index, absolute.relative_to(root).as_posix() if inside else request.path
 
     def relations(self, keeper: IndexManager, paths: Sequence[str]) -> dict[str, Relations]:
-        """How files hang together with others, from the index as it is."""
+        """How files relate to others, from the index as it is."""
         store = keeper.live_store() if paths else None
-        return dict(self._graphs.relations(store, keeper.root, paths)) if store is not None else {}
+        if store is None:
+            return {}
+        with self.open(keeper.root, store) as names:
+            graph = names.index.graph
+            return {path: relations(graph, path) for path in paths if path in graph.files}
 
     def around(self, root: Path, store: SqliteStore, hits: Sequence[Hit]) -> Surroundings:
         """What surrounds the results of a search, from one look at the index as it is."""
-        with self._asked(root, store) as opened:
-            return surroundings(opened.world, hits)
+        with self.open(root, store) as names:
+            index = names.index
+            files = {hit.path: _file_context(index, hit.path) for hit in hits if hit.path in index.graph.files}
+            budget = ReadBudget(index)
+            asked = [hit for hit in hits if hit.symbol and hit.path in files and hit.kind is not FileKind.TEST]
+            callers = {
+                (path, symbol): [str(one) for one in near_callers(names, path, symbol, budget)]
+                for path, symbol in dict.fromkeys((hit.path, hit.symbol) for hit in asked)
+            }
+            return Surroundings(files, callers)
 
     # --- symbols and references ---
 
     def symbols(self, request: requests.SymbolsRequest, progress: ProgressSink | None = None) -> requests.SymbolList:
-        with self._open_file(request, progress) as (opened, path):
-            return reports.symbols(opened.facts, path, request)
+        with self._open_file(request, progress) as (index, path):
+            return list_symbols(index.facts, path, request)
 
     def definitions(
         self, request: requests.DefsRequest, progress: ProgressSink | None = None
     ) -> requests.DefinitionList:
-        with self._open(request.path, request.refresh, progress) as opened:
-            return reports.definitions(opened.world, request)
+        with self._open(request.path, request.refresh, progress) as names:
+            return find_definitions(names.index, request)
 
     def references(
         self, request: requests.RefsRequest, progress: ProgressSink | None = None
     ) -> requests.ReferenceReport:
-        with self._open(request.path, request.refresh, progress) as opened:
-            return reports.references(opened.world, request)
+        with self._open(request.path, request.refresh, progress) as names:
+            return find_references(names, request)
 
     def calls(self, request: requests.CallsRequest, progress: ProgressSink | None = None) -> requests.CallGraph:
-        with self._open(request.path, request.refresh, progress) as opened:
-            return reports.calls(opened.world, request)
+        with self._open(request.path, request.refresh, progress) as names:
+            return call_graph(names, request)
 
     def unused(self, request: requests.UnusedRequest, progress: ProgressSink | None = None) -> requests.UnusedReport:
-        from codeinfo.engine.unused import unused_exports
-
-        with self._open(request.path, request.refresh, progress) as opened:
-            return unused_exports(opened.world, request)
+        with self._open(request.path, request.refresh, progress) as names:
+            return unused_exports(names.index, request)
 
     # --- files ---
 
     def imports(self, request: requests.ImportsRequest, progress: ProgressSink | None = None) -> requests.ModuleImports:
-        with self._open_file(request, progress) as (opened, path):
-            _known(opened.graph, path)
-            return reports.imports(opened.world, path, request)
+        with self._open_file(request, progress) as (index, path):
+            _check_indexed(index, path)
+            return module_imports(index, path, request)
 
     def cycles(self, request: requests.CyclesRequest, progress: ProgressSink | None = None) -> requests.CycleReport:
-        with self._open(request.path, request.refresh, progress) as opened:
-            return reports.cycle_report(opened.graph, request)
+        with self._open(request.path, request.refresh, progress) as names:
+            return cycle_report(names.index.graph, request)
 
     def impact(self, request: requests.ImpactRequest, progress: ProgressSink | None = None) -> requests.ImpactReport:
-        with self._open_file(request, progress) as (opened, path):
-            _known(opened.graph, path)
-            return reports.impact_report(opened.graph, path, request)
+        with self._open_file(request, progress) as (index, path):
+            _check_indexed(index, path)
+            return impact_report(index.graph, path, request)
 
     def hotspots(
         self, request: requests.HotspotsRequest, progress: ProgressSink | None = None
     ) -> requests.HotspotReport:
-        from codeinfo.engine.hotspots import hotspots
-
-        with self._open(request.path, request.refresh, progress) as opened:
-            return hotspots(opened.facts, opened.root, request)
+        with self._open(request.path, request.refresh, progress) as names:
+            return hotspots(names.index.facts, names.index.root, request)
 
     def map(self, request: requests.MapRequest, progress: ProgressSink | None = None) -> requests.CodeMap:
-        from codeinfo.engine.mapping import code_map
+        """Drawn once for a generation, a state of the history and a day: it reads every definition there is."""
+        with self._open(request.path, request.refresh, progress) as names:
+            index, today = names.index, int(time.time() // 86_400)
+            key = ("map", request.format, request.limit, History(index.root).key(), today)
+            known: requests.CodeMap | None = index.answers.get(key)
+            return known if known is not None else index.answers.add(key, code_map(index, request))
 
-        with self._open(request.path, request.refresh, progress) as opened:
-            return code_map(opened.world, opened.root, request)
+
+def _next_index(before: CodeIndex | None, facts: CodeFacts, root: Path, store: SqliteStore) -> CodeIndex:
+    """The index of the generation that `facts` shows, with what still holds of the one before."""
+    graph = before.graph if before else loads(read_beside(store, GRAPH_FILE) or b"")
+    if graph is None or graph.generation != facts.generation:
+        graph = refresh_graph(graph, facts, root)
+        write_beside(store, GRAPH_FILE, dumps(graph))
+    return CodeIndex(facts, graph, root, before)
 
 
-def _known(graph: Graph, path: str) -> None:
-    if path not in graph.files:
+def _file_context(index: CodeIndex, path: str) -> FileContext:
+    known: FileContext | None = index.answers.get(("file", path))
+    if known is None:
+        own = relations(index.graph, path)
+        users = {user: relations(index.graph, user) for user, _ in own.used_by[:MOST_LISTED]}
+        known = index.answers.add(("file", path), file_context(path, users | {path: own}))
+    return known
+
+
+def _check_indexed(index: CodeIndex, path: str) -> None:
+    if path not in index.graph.files:
         raise NotFound(f"{path} is not in the index", next_step=f"`codeinfo why {path}` says why")

@@ -17,6 +17,8 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 
+from msgspec import Struct
+
 from codeinfo.collections.fetch import MAX_PACKED_BYTES, Reach, host_of, pack, unpack
 from codeinfo.collections.model import (
     CONTEXT_FILE,
@@ -33,18 +35,16 @@ from codeinfo.collections.model import (
     safe_path,
     write_user_list,
 )
-from msgspec import Struct
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.globs import match_globs
-from codeinfo.sources.documents.formats import missing_library
+from codeinfo.operations.documents import DocsPackRequest, DocsPackResponse
+from codeinfo.private_files import open_private, private_folder, replace_private, wait_for_lock, write_private
+from codeinfo.sources.documents.formats import document_language, missing_library
+from codeinfo.sources.read import load
 from codeinfo.sources.walk import WalkSettings, check_root, walk
 from codeinfo.store.layout import IndexFolder
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.operations.documents import DocsPackRequest, DocsPackResponse
-from codeinfo.private_files import open_private, private_folder, replace_private, wait_for_lock, write_private
-from codeinfo.sources.documents.formats import document_language
-from codeinfo.sources.read import load
 from codeinfo.types import ManifestRow, Skip, SourceFile, Walk
 
 MAX_DOCUMENT_BYTES = 50_000_000

@@ -44,8 +44,6 @@ from codeinfo.store.sqlite import SqliteStore, code_facts
 from codeinfo.tokens import terms, words
 from codeinfo.types import Definition, Hit, Import, Quality
 
-
-
 FARTHEST = 2.0
 SECOND = 0.5  # the score of a document's second passage, beside its first
 NO_RERANKER = "no reranking model is set up, so the order is the search's own: set rerank.provider to use one"
@@ -304,7 +302,6 @@ def _line(chunk: ChunkRow, section: str) -> int:
 
 def _slug(heading: str) -> str:
     return re.sub(r"[^\w]+", "-", heading.lower()).strip("-")
-
 
 
 def outline(opened: OpenCollection, request: DocsOutlineRequest) -> DocsOutlineResponse:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from codeinfo.config import Config
 from codeinfo.engine.index_manager import Indexes, ProgressSink
+from codeinfo.operations.base import Progress
 from codeinfo.operations.search import (
     ClearReport,
     ClearRequest,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from codeinfo.engine.maintenance import Savings
     from codeinfo.engine.search import SearchOperations
     from codeinfo.operations.clients import ProjectsRequest, ProjectsResult, VectorSearchRequest, VectorSearchResult
+    from codeinfo.ports import Embedder
 
 Area = TypeVar("Area")
 
@@ -131,6 +133,19 @@ class Engine:
     def search(self, request: SearchRequest, progress: ProgressSink | None = None) -> SearchResult:
         found = self.searches.search(request, progress)
         return self.knowledge.around(request, found) if request.context or request.purpose else found
+
+    def embedder(self) -> Embedder | None:
+        return self.indexes.models.embedder()
+
+    def indexing(self, path: str | Path) -> Progress | None:
+        """How far the refresh of a root is that is running in this process."""
+        return self.indexes.progress_of(self.indexes.of(path))
+
+    def mark(self, path: str | Path) -> object | None:
+        return self.indexes.mark(self.indexes.of(path))
+
+    def prepare(self, path: str | Path) -> None:
+        self.searches.warm_up(self.indexes.of(path))
 
     def similar(self, request: SimilarRequest, progress: ProgressSink | None = None) -> SearchResult:
         return self.searches.similar(request, progress)

@@ -13,9 +13,10 @@ from msgspec.structs import replace
 
 from codeinfo.engine.hints import Hints, hints_version, read_hints
 from codeinfo.engine.history import History
-from codeinfo.engine.index_manager import IndexManager
+from codeinfo.engine.index_manager import Indexes, IndexManager
 from codeinfo.engine.memories import Memories
 from codeinfo.errors import NotFound
+from codeinfo.index.line import edited
 from codeinfo.knowledge.context import enriched
 from codeinfo.knowledge.memory import described
 from codeinfo.operations.base import Progress
@@ -25,7 +26,7 @@ from codeinfo.store.sqlite import SqliteStore
 from codeinfo.types import Card, Hit, RelatedMemory, SearchResult
 
 if TYPE_CHECKING:
-    from codeinfo.engine.engine import Engine
+    from codeinfo.engine.code import CodeOperations
     from codeinfo.engine.pattern_state import PatternState
     from codeinfo.operations import knowledge as requests
 
@@ -72,14 +73,17 @@ class _Project:
 class KnowledgeOperations:
     """`Engine.knowledge`: one method an operation. `clock` gives seconds since the epoch."""
 
-    def __init__(self, engine: Engine, clock: Callable[[], float] = time.time) -> None:
-        self._engine = engine
+    def __init__(
+        self, indexes: Indexes, code: Callable[[], CodeOperations], clock: Callable[[], float] = time.time
+    ) -> None:
+        self._indexes = indexes
+        self._code = code
         self.clock = clock
         self._lock = threading.Lock()
         self._projects: dict[Path, _Project] = {}
 
     def _project(self, path: str | Path) -> _Project:
-        keeper = self._engine.upkeep(path)
+        keeper = self._indexes.of(path)
         with self._lock:
             known = self._projects.get(keeper.root)
             if known is None or known.keeper is not keeper:
@@ -87,7 +91,7 @@ class KnowledgeOperations:
             return known
 
     def _store(self, project: _Project, progress: ProgressSink | None) -> SqliteStore:
-        return self._engine.searchable(project.keeper, progress=progress)[0]
+        return self._indexes.open(project.keeper, progress=progress)[0]
 
     # --- memory ---
 
@@ -155,16 +159,14 @@ class KnowledgeOperations:
 
         project = self._project(request.path)
         store = self._store(project, progress)
-        return review(self._engine, project.keeper, store, project, request, self.clock())
+        return review(self._code(), project.keeper, store, project, request, self.clock())
 
     # --- around a search ---
 
     def around(self, request: SearchRequest, result: SearchResult) -> SearchResult:
         """The result with the context of its hits, related memories and, on behalf of a change, the card."""
         now = self.clock()
-        roots = list(dict.fromkeys(hit.root for hit in result.hits)) or [
-            str(self._engine.upkeep(request.paths[0]).root)
-        ]
+        roots = list(dict.fromkeys(hit.root for hit in result.hits)) or [str(self._indexes.of(request.paths[0]).root)]
         hits: dict[tuple[str, str, int], Hit] = {}
         memories: list[RelatedMemory] = []
         notes: list[str] = []
@@ -188,7 +190,7 @@ class KnowledgeOperations:
     def _with_context(self, project: _Project, store: SqliteStore | None, hits: Sequence[Hit]) -> tuple[Hit, ...]:
         if store is None or not hits:
             return tuple(hits)
-        near = self._engine.code.around(project.keeper.root, store, hits)
+        near = self._code().around(project.keeper.root, store, hits)
         return enriched(hits, near.files, project.hints(store) or {}, near.callers)
 
     def _card(self, request: SearchRequest, result: SearchResult, root: str, now: float) -> Card | None:
@@ -200,7 +202,7 @@ class KnowledgeOperations:
             return None
         own = [hit for hit in result.hits if hit.root == root]
         report = project.patterns.report(store, now)
-        relations = self._engine.code.relations(project.keeper, [hit.path for hit in own])
+        relations = self._code().relations(project.keeper, [hit.path for hit in own])
         return decide(
             Evidence(
                 query=request.query,
@@ -225,4 +227,4 @@ def _changed_since_index(keeper: IndexManager, store: SqliteStore) -> int:
     _, changes = keeper.pending()
     if not changes:
         return 0
-    return len(changes.added) + len(changes.removed) + len(keeper.edited(store, changes.suspects))
+    return len(changes.added) + len(changes.removed) + len(edited(keeper.root, store, changes.suspects))

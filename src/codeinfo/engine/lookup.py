@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from codeinfo.answers.agents import ToolFunctions
 from codeinfo.answers.evidence import Item, spellings
-from codeinfo.engine.document_search import document_lines, headings, no_collection, opening, place_of
 from codeinfo.engine.collections import CollectionIndex
-from codeinfo.engine.index_manager import Indexes, IndexManager, ProgressSink
+from codeinfo.engine.document_search import document_lines, headings, no_collection, opening, place_of
 from codeinfo.engine.documents import DocumentOperations
+from codeinfo.engine.index_manager import Indexes, IndexManager, ProgressSink
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.index.passages import CRUMB
 from codeinfo.jsonable import dumps

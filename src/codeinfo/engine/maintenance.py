@@ -32,6 +32,7 @@ from codeinfo.private_files import private_folder
 from codeinfo.sources.walk import why
 from codeinfo.store.savings import SavingsStore, Tally
 from codeinfo.types import ManifestRow
+
 PROBE_S = 5.0  # an embedding endpoint that needs longer for a few words is worth a complaint
 
 

@@ -114,7 +114,6 @@ class Models:
         )
 
 
-
 class ChatModel(Struct, frozen=True):
     """`llm` is None where no model is to be asked; `note` says why, unless that was the wish."""
 

@@ -14,20 +14,12 @@ from msgspec.structs import replace
 from codeinfo.engine.hints import Hints, write_hints
 from codeinfo.engine.history import History
 from codeinfo.engine.index_manager import IndexManager
-from codeinfo.engine.uncollected import uncollected
 from codeinfo.index.queries import OwnPatterns
 from codeinfo.knowledge.detectors import BUILT_IN
 from codeinfo.knowledge.matching import Matcher
 from codeinfo.knowledge.own_patterns import own_detectors
 from codeinfo.knowledge.patterns import Dated, FileUses, analyse, file_hint, pattern_key
-from codeinfo.knowledge.trends import (
-    DECLINING_DAYS,
-    WINDOW_DAYS,
-    BlameLine,
-    carried_over,
-    newest_use,
-    written_by_month,
-)
+from codeinfo.knowledge.trends import DECLINING_DAYS, WINDOW_DAYS, BlameLine, carried_over, newest_use, written_by_month
 from codeinfo.operations.knowledge import PatternHistory, PatternReport
 from codeinfo.ports import CodeFile
 from codeinfo.sources.git import GitFailed
@@ -76,8 +68,7 @@ class PatternState:
         with self._lock:
             known = self._answer
             if known is None or (known.generation, known.day, known.history) != (generation, day, history):
-                with uncollected():
-                    known = self._answer = self._compute(store, generation, day, history, now)
+                known = self._answer = self._compute(store, generation, day, history, now)
                 self._with_history = None
             return known.report
 

@@ -23,7 +23,7 @@ from codeinfo.store.sqlite import SqliteStore
 from codeinfo.types import FileKind
 
 if TYPE_CHECKING:
-    from codeinfo.engine.engine import Engine
+    from codeinfo.engine.code import CodeOperations
 
 MAIN_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 MOST_FILES = 200  # compared line by line; a change of more is reviewed in parts
@@ -42,17 +42,17 @@ class Project(Protocol):
 
 
 def review(
-    engine: Engine, keeper: IndexManager, store: SqliteStore, project: Project, request: ReviewRequest, now: float
+    code: CodeOperations, keeper: IndexManager, store: SqliteStore, project: Project, request: ReviewRequest, now: float
 ) -> ReviewPacket:
     base = _base(project.history, request.base)
     notes: list[str] = []
     changes = _changes(keeper, store, project.history, base, notes)
-    symbols = _symbols(engine, keeper, store, changes)
+    symbols = _symbols(code, keeper, store, changes)
     paths = {change.path for change in changes}
     names = {symbol.name for symbol in symbols}
     memories, said = project.memories.related(" ".join(sorted(names)), paths, names, now)
     files = tuple(change.summary() for change in changes)
-    untested = _missing_tests(engine, keeper, changes)
+    untested = _missing_tests(code, keeper, changes)
     patterns = _patterns(keeper, store, project, changes, now)
     people = _reviewers(project.history, base, changes)
     most = request.limit
@@ -116,37 +116,37 @@ def _text(keeper: IndexManager, path: str) -> str | None:
 
 
 def _symbols(
-    engine: Engine, keeper: IndexManager, store: SqliteStore, changes: Sequence[Difference]
+    code: CodeOperations, keeper: IndexManager, store: SqliteStore, changes: Sequence[Difference]
 ) -> list[ChangedSymbol]:
     inside = {change.path for change in changes}
     found: list[ChangedSymbol] = []
     for change in changes:
         known = store.symbols(change.path) if kind_of(change.path, language_of(change.path)) is FileKind.CODE else None
         for symbol in changed_symbols(change, known.definitions) if known else ():
-            callers = _callers(engine, keeper, change.path, symbol.name, inside) if len(found) < MOST_SYMBOLS else ()
+            callers = _callers(code, keeper, change.path, symbol.name, inside) if len(found) < MOST_SYMBOLS else ()
             found.append(replace(symbol, callers=callers))
     return sorted(found, key=lambda symbol: (-len(symbol.callers), -symbol.lines, symbol.place))
 
 
-def _callers(engine: Engine, keeper: IndexManager, path: str, name: str, inside: set[str]) -> tuple[str, ...]:
+def _callers(code: CodeOperations, keeper: IndexManager, path: str, name: str, inside: set[str]) -> tuple[str, ...]:
     request = RefsRequest(name=f"{path}::{name}", path=str(keeper.root), limit=200, refresh=False)
     try:
-        report = engine.code.references(request)
+        report = code.references(request)
     except CodeInfoError:
         return ()  # a name that nothing can refer to, such as a block of a configuration
     outside = [f"{use.file}:{use.line}" for use in report.usages if use.file not in inside]
     return tuple(dict.fromkeys(outside))[:CALLERS_SHOWN]
 
 
-def _missing_tests(engine: Engine, keeper: IndexManager, changes: Sequence[Difference]) -> list[str]:
+def _missing_tests(code: CodeOperations, keeper: IndexManager, changes: Sequence[Difference]) -> list[str]:
     """Changed code that no test imports or is named after."""
-    code = [
+    paths = [
         change.path
         for change in changes
         if change.state != "removed" and kind_of(change.path, language_of(change.path)) is FileKind.CODE
     ]
-    relations = engine.code.relations(keeper, code)
-    return [path for path in code if path in relations and not relations[path].tests]
+    relations = code.relations(keeper, paths)
+    return [path for path in paths if path in relations and not relations[path].tests]
 
 
 def _patterns(

@@ -19,7 +19,8 @@ from msgspec import Struct
 from codeinfo.engine.answers import AnswerOperations
 from codeinfo.errors import UsageError
 from codeinfo.globs import match_globs
-from codeinfo.operations.answers import Answer, AnswerCheck, AnswerEvalReport, AnswerEvalRequest, AskRequest
+from codeinfo.operations.answers import Answer, AskRequest
+from codeinfo.operations.evaluation import AnswerCheck, AnswerEvalReport, AnswerEvalRequest
 
 _LISTS = ("must_cite", "must_mention", "must_not_mention")
 

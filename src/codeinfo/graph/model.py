@@ -1,22 +1,128 @@
-"""The graph of one generation of an index, and its form on disk."""
+"""The graph of a codebase: files, the edges between them that imports make, and how central each file is.
+
+Also `Unit`, a file with its definitions and imports for questions about names, and the graph's form on disk.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from msgspec import Struct
-from msgspec.structs import fields
+from msgspec import Struct, ValidationError, convert
+from msgspec.structs import astuple
 
-from codeinfo.graph.facts import Edge, Links, Loose
-from codeinfo.graph.rank import centrality
 from codeinfo.languages.tree import FileFacts
+from codeinfo.types import Definition, Import
 
 _TEST_MARK = re.compile(r"^tests?_|_?(?:tests?|specs?|it)$")
+_PARTS = re.compile(r"[./\\:]+")
+_DAMPING = 0.85
+_ROUNDS = 40  # the values settle to three digits well before
 
-FORMAT = 3  # raise when the form on disk or what the facts mean changes
+FORMAT = 4  # raise when the form on disk or what the facts mean changes
+
+
+class Edge(Struct, frozen=True):
+    """`source` needs `target`. Implicit: without an import, since both belong to one package."""
+
+    source: str
+    target: str
+    line: int
+    names: tuple[str, ...] = ()
+    implicit: bool = False
+
+
+class Loose(Struct, frozen=True):
+    """An import that leads to no file of this codebase."""
+
+    module: str
+    line: int
+    external: bool
+
+
+class Links(Struct, frozen=True):
+    """Everything that the imports of one file come to."""
+
+    edges: tuple[Edge, ...] = ()
+    loose: tuple[Loose, ...] = ()
+
+
+class FileImports(Struct, frozen=True):
+    """A file with its imports, as they are read when its links are computed."""
+
+    facts: FileFacts
+    imports: tuple[Import, ...]
+
+
+class Unit(Struct, frozen=True, dict=True):
+    """A file with its definitions and imports, indexed by name."""
+
+    facts: FileFacts
+    definitions: tuple[Definition, ...]
+    imports: tuple[Import, ...]
+
+    @cached_property
+    def by_qualified(self) -> dict[str, Definition]:
+        known: dict[str, Definition] = {}
+        for definition in self.definitions:
+            if definition.kind not in {"package", "namespace"}:
+                known.setdefault(self.without_namespace(definition.qualified), definition)
+        return known
+
+    @cached_property
+    def by_name(self) -> dict[str, list[Definition]]:
+        known: dict[str, list[Definition]] = {}
+        for definition in self.definitions:
+            known.setdefault(definition.name, []).append(definition)
+        return known
+
+    def taking(self, name: str) -> list[Import]:
+        """The imports that may bring a name: those that name it, and those of everything."""
+        named = self._by_taken.get(name)
+        return named if named is not None else self._by_taken.get("*", [])
+
+    @cached_property
+    def _by_taken(self) -> dict[str, list[Import]]:
+        """Imports by the names they bring, those of everything with each of them, in the order of the file."""
+        names = {name for written in self.imports for name in (written.alias, *written.names)}
+        everything = [written for written in self.imports if written.names == ("*",)]
+        known: dict[str, list[Import]] = {name: [] for name in names} | {"*": everything}
+        for written in self.imports:
+            for name in names - {"*"} if written.names == ("*",) else {written.alias, *written.names}:
+                known[name].append(written)
+        return known
+
+    @cached_property
+    def by_shown(self) -> dict[str, list[Import]]:
+        """Imports by the names that are written in them, also as a part of the module."""
+        known: dict[str, list[Import]] = {}
+        for written in self.imports:
+            module = written.module
+            shown = (module, module.rpartition("::")[2], module.replace("\\", "/").rpartition("/")[2])
+            for name in {written.alias, *written.names, *shown, *_PARTS.split(module)}:
+                known.setdefault(name, []).append(written)
+        return known
+
+    @cached_property
+    def namespaces(self) -> tuple[str, ...]:
+        names = {d.qualified + "." for d in self.definitions if d.kind == "namespace"}
+        return tuple(sorted(names, key=len, reverse=True))
+
+    def without_namespace(self, qualified: str) -> str:
+        for namespace in self.namespaces:
+            if qualified.startswith(namespace):
+                return qualified[len(namespace) :]
+        return qualified
+
+    def offered(self, name: str) -> str:
+        """By what qualified name others get a top-level name: a file of Lua gives them the table that it fills."""
+        if name in self.by_qualified:
+            return name
+        found = self.by_name.get(name, ()) if self.facts.language == "lua" else ()
+        held = {definition.qualified for definition in found if definition.qualified.count(".") == 1}
+        return held.pop() if len(held) == 1 else ""
 
 
 class Graph(Struct, frozen=True, dict=True):
@@ -28,9 +134,8 @@ class Graph(Struct, frozen=True, dict=True):
     def importers(self) -> Mapping[str, tuple[Edge, ...]]:
         """Edges by their target, those from important files first."""
         into: dict[str, list[Edge]] = {}
-        for links in self.links.values():
-            for edge in links.edges:
-                into.setdefault(edge.target, []).append(edge)
+        for edge in self.edges:
+            into.setdefault(edge.target, []).append(edge)
         weight = self.centrality
         return {
             path: tuple(sorted(edges, key=lambda edge: (edge.implicit, -weight.get(edge.source, 0), edge.source)))
@@ -38,17 +143,8 @@ class Graph(Struct, frozen=True, dict=True):
         }
 
     @cached_property
-    def sources(self) -> Mapping[str, list[str]]:
-        """The files that need a file, in no order: quicker than `importers`."""
-        found: dict[str, list[str]] = {}
-        for path, links in self.links.items():
-            for edge in links.edges:
-                found.setdefault(edge.target, []).append(path)
-        return found
-
-    @cached_property
     def centrality(self) -> Mapping[str, float]:
-        return centrality(list(self.files), [edge for links in self.links.values() for edge in links.edges])
+        return centrality(list(self.files), self.edges)
 
     @cached_property
     def tests(self) -> frozenset[str]:
@@ -75,8 +171,8 @@ class Graph(Struct, frozen=True, dict=True):
         return self.importers.get(path, ())
 
     @cached_property
-    def edge_count(self) -> int:
-        return sum(len(links.edges) for links in self.links.values())
+    def edges(self) -> Sequence[Edge]:
+        return [edge for links in self.links.values() for edge in links.edges]
 
     @property
     def loose(self) -> tuple[int, int]:
@@ -86,42 +182,104 @@ class Graph(Struct, frozen=True, dict=True):
         return external, len(all_loose) - external
 
 
-_FACT_FIELDS = tuple(item.name for item in fields(FileFacts))
+def centrality(paths: Sequence[str], edges: Sequence[Edge]) -> Mapping[str, float]:
+    """How central each file is: by how many need it, and by how much those are needed themselves; nothing means 0.
+
+    PageRank alone lets a closed circle of files keep all that flows into it; the number of importers alone counts a
+    thousand leaves as much as ten hubs. The geometric mean of both, scaled so that the most central file has 1, does
+    neither.
+    """
+    if not edges:
+        return {}
+    import numpy as np
+
+    position = {path: number for number, path in enumerate(paths)}
+    pairs = [(position[e.source], position[e.target]) for e in edges if e.source in position and e.target in position]
+    if not pairs:
+        return {}
+    source, target = np.array(pairs, np.int64).T
+    count = len(paths)
+    share = 1.0 / np.bincount(source, minlength=count)[source]
+    value = np.full(count, 1.0 / count)
+    for _ in range(_ROUNDS):
+        passed = np.bincount(target, weights=value[source] * share, minlength=count)
+        value = (1 - _DAMPING) / count + _DAMPING * (passed + (1 - passed.sum()) / count)
+    needed = np.bincount(target, minlength=count)
+    value = np.sqrt((value - value.min()).clip(0) * needed)
+    top = value.max()
+    if not top:
+        return {}
+    return {paths[number]: round(float(value[number] / top), 4) for number in np.flatnonzero(value).tolist()}
+
+
+class Relations(Struct, frozen=True):
+    """How a file relates to others; `imported_by` has the important ones first."""
+
+    imported_by: tuple[tuple[str, int], ...]  # path and line
+    used_by: tuple[tuple[str, int], ...]  # the importers that are not tests
+    imports: tuple[tuple[str, int], ...]
+    tests: tuple[str, ...]
+    centrality: float
+
+
+def relations(graph: Graph, path: str) -> Relations:
+    importers = graph.edges_to(path)
+    tests = [edge.source for edge in importers if edge.source in graph.tests]
+    stem = path.rpartition("/")[2].partition(".")[0].lower()
+    return Relations(
+        imported_by=tuple((edge.source, edge.line) for edge in importers),
+        used_by=tuple((edge.source, edge.line) for edge in importers if edge.source not in graph.tests),
+        imports=tuple((edge.target, edge.line) for edge in graph.edges_from(path)),
+        tests=tuple(dict.fromkeys((*tests, *graph.tests_by_stem.get(stem, ())))),
+        centrality=graph.centrality.get(path, 0.0),
+    )
+
+
+class Area(Struct, frozen=True):
+    """A folder as one thing. Layer 0 needs no other area; a higher one stands on lower ones."""
+
+    name: str
+    files: tuple[str, ...]
+    layer: int
+    centrality: float  # the sum over its files, the largest area having 1
+    needs: Mapping[str, int]  # area → imports
+    in_cycle: bool
+    hub: str  # its most central file
+
+
+# The form on disk: facts, edges (target, line, names, implicit) and loose imports of each file.
+_StoredFacts = tuple[int, str, str, str, tuple[str, ...], tuple[str, ...], tuple[tuple[int, int], ...], tuple[str, ...]]
+_StoredFile = tuple[_StoredFacts, list[tuple[int, int, tuple[str, ...], bool]], list[tuple[str, int, bool]]]
 
 
 def dumps(graph: Graph) -> bytes:
-    """Paths are written once; edges name them by position."""
+    """Paths are written once; edges name them by position. Not by msgspec, which refuses paths that are not UTF-8."""
     position = {path: number for number, path in enumerate(graph.files)}
     rows = []
     for path, facts in graph.files.items():
         links = graph.links.get(path, Links())
-        edges = [(position[e.target], e.line, e.names, int(e.implicit)) for e in links.edges if e.target in position]
-        loose = [(item.module, item.line, int(item.external)) for item in links.loose]
-        rows.append(([getattr(facts, name) for name in _FACT_FIELDS], edges, loose))
+        edges = [(position[e.target], e.line, e.names, e.implicit) for e in links.edges if e.target in position]
+        rows.append((astuple(facts), edges, [astuple(loose) for loose in links.loose]))
     return json.dumps([FORMAT, graph.generation, rows], separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 
 def loads(data: bytes) -> Graph | None:
     """The graph, or None when the bytes are of another format or damaged: it is then built again."""
     try:
-        version, generation, rows = json.loads(data)
+        version, generation, stored = json.loads(data)
         if version != FORMAT:
             return None
+        rows = convert(stored, list[_StoredFile])
         paths = [facts[1] for facts, _, _ in rows]
-        files, links = {}, {}
-        for facts, edges, loose in rows:
-            file_id, path, language, kind, packages, exports, inline, hidden = facts
-            spans = tuple((first, last) for first, last in inline)
-            files[path] = FileFacts(
-                file_id, path, language, kind, tuple(packages), tuple(exports), spans, tuple(hidden)
+        files = {facts[1]: FileFacts(*facts) for facts, _, _ in rows}
+        links = {
+            path: Links(
+                tuple(Edge(path, paths[to], line, names, implicit) for to, line, names, implicit in edges),
+                tuple(Loose(*item) for item in loose),
             )
-            if edges or loose:
-                links[path] = Links(
-                    tuple(
-                        Edge(path, paths[to], line, tuple(names), bool(implicit)) for to, line, names, implicit in edges
-                    ),
-                    tuple(Loose(module, line, bool(external)) for module, line, external in loose),
-                )
-    except (ValueError, TypeError, IndexError, KeyError):
+            for path, (_, edges, loose) in zip(paths, rows, strict=True)
+            if edges or loose
+        }
+        return Graph(convert(generation, int), files, links)
+    except (ValueError, TypeError, IndexError, ValidationError):
         return None
-    return Graph(generation, files, links)

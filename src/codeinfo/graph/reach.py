@@ -1,16 +1,112 @@
-"""Cycles, and what a change reaches."""
+"""What hangs together and what a change reaches: imports of a file, cycles, impact, unused exports, hotspots."""
 
 from __future__ import annotations
 
-from collections import deque
+import os
+import re
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from codeinfo.graph.facts import Edge
+from codeinfo.graph.code_index import CodeIndex
+from codeinfo.graph.model import Edge, Graph, relations
+from codeinfo.graph.references import symbol_info
+from codeinfo.graph.uses import UsedNames
+from codeinfo.index.grammars import GRAMMARS
+from codeinfo.languages.tree import FileFacts
+from codeinfo.operations.code import (
+    Affected,
+    CycleInfo,
+    CycleReport,
+    CyclesRequest,
+    Hotspot,
+    HotspotReport,
+    HotspotsRequest,
+    ImpactReport,
+    ImpactRequest,
+    ImportInfo,
+    ImportsRequest,
+    ModuleImports,
+    Neighbour,
+    UnusedReport,
+    UnusedRequest,
+    UnusedSymbol,
+)
+from codeinfo.ports import CodeFacts
+from codeinfo.sources.git import GitFailed, run, work_tree_of
+from codeinfo.types import Definition
 
-SEVERITY = {2: "high", 3: "medium"}  # the shorter a cycle, the tighter its files hang together
+_SEVERITY = {2: "high", 3: "medium"}  # the shorter a cycle, the tighter its files hang together
 IMPACT_HOPS = 2
+_COMMIT_MARK = "\x01"
+
+_KINDS = frozenset("function class interface struct enum trait protocol type object constant variable macro".split())
+_FUNCTIONS_IN_MODULES = frozenset({"elixir"})  # many of which are called by the platform
+_GUARD = re.compile(r"_(?:H|HH|HPP|HXX|INC)_*$")  # the name by which a header is read only once
+# Called from outside of the code: by an interpreter, a test runner, a package manager.
+_CALLED_FROM_OUTSIDE = frozenset({"main", "init", "setup", "teardown", "default", "handler", "module"})
+
+
+# --- imports -------------------------------------------------------------------------------------------------------
+
+
+def module_imports(index: CodeIndex, path: str, request: ImportsRequest) -> ModuleImports:
+    graph = index.graph
+    facts, unit = graph.files[path], index.unit(path)
+    found = []
+    for written in unit.imports if unit else ():
+        outcome = index.outcome(facts, written)
+        targets = [target.path for target in outcome.targets if target.path != path]
+        if outcome.package:
+            needed = {edge.target for edge in graph.edges_from(path)}
+            targets = [target for target in targets if target in needed]
+        names = (f"{written.names[0]} as {written.alias}",) if written.alias and written.names else written.names
+        found.append(ImportInfo(written.module, written.line, names, outcome.status, tuple(targets)))
+    found += [
+        ImportInfo("", edge.line, edge.names, "package", (edge.target,))
+        for edge in graph.edges_from(path)
+        if edge.implicit
+    ]
+    near = relations(graph, path)
+    into = [Neighbour(e.source, e.line, e.names, e.implicit) for e in graph.edges_to(path)]
+    return ModuleImports(
+        path=path,
+        language=facts.language,
+        imports=tuple(found[: request.limit]),
+        imported_by=tuple(into[: request.limit]),
+        imported_by_count=len(into),
+        tests=near.tests,
+        centrality=near.centrality,
+        is_complete=max(len(found), len(into)) <= request.limit,
+    )
+
+
+# --- cycles --------------------------------------------------------------------------------------------------------
+
+
+def cycle_report(graph: Graph, request: CyclesRequest) -> CycleReport:
+    edges = [edge for edge in graph.edges if not edge.implicit]
+    found = cycles(edges)
+    following: dict[str, list[str]] = {}
+    for edge in edges:
+        following.setdefault(edge.source, []).append(edge.target)
+    groups = sorted((tuple(sorted(group)) for group in components(following)), key=lambda group: (-len(group), group))
+    external, unresolved = graph.loose
+    return CycleReport(
+        total=len(found),
+        cycles=tuple(
+            CycleInfo(cycle.severity, cycle.files, tuple(edge.line for edge in cycle.edges))
+            for cycle in found[: request.limit]
+        ),
+        groups=tuple(groups),
+        files=len(graph.files),
+        edges=len(edges),
+        external=external,
+        unresolved=unresolved,
+        is_complete=len(found) <= request.limit,
+    )
 
 
 class Cycle(Struct, frozen=True):
@@ -24,7 +120,7 @@ class Cycle(Struct, frozen=True):
 
     @property
     def severity(self) -> str:
-        return SEVERITY.get(len(self.edges), "low")
+        return _SEVERITY.get(len(self.edges), "low")
 
 
 def components(following: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
@@ -33,17 +129,31 @@ def components(following: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
     low: dict[str, int] = {}
     stack: list[str] = []
     on_stack: set[str] = set()
+    work: list[tuple[str, Iterator[str]]] = []
     groups: list[tuple[str, ...]] = []
+
+    def enter(node: str) -> None:
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        on_stack.add(node)
+        work.append((node, iter(following.get(node, ()))))
+
+    def leave(node: str) -> None:
+        cut = stack.index(node)
+        group = tuple(stack[cut:])
+        del stack[cut:]
+        on_stack.difference_update(group)
+        if len(group) > 1:
+            groups.append(group)
+
     for root in following:
-        if root in index:
-            continue
-        work: list[tuple[str, Iterator[str]]] = []
-        _enter(root, index, low, stack, on_stack, work, following)
+        if root not in index:
+            enter(root)
         while work:
             node, successors = work[-1]
             for successor in successors:
                 if successor not in index:
-                    _enter(successor, index, low, stack, on_stack, work, following)
+                    enter(successor)
                     break
                 if successor in on_stack:
                     low[node] = min(low[node], index[successor])
@@ -52,33 +162,8 @@ def components(following: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
                 if work:
                     low[work[-1][0]] = min(low[work[-1][0]], low[node])
                 if low[node] == index[node]:
-                    group = _leave(node, stack, on_stack)
-                    if len(group) > 1:
-                        groups.append(group)
+                    leave(node)
     return groups
-
-
-def _enter(
-    node: str,
-    index: dict[str, int],
-    low: dict[str, int],
-    stack: list[str],
-    on_stack: set[str],
-    work: list[tuple[str, Iterator[str]]],
-    following: Mapping[str, Sequence[str]],
-) -> None:
-    index[node] = low[node] = len(index)
-    stack.append(node)
-    on_stack.add(node)
-    work.append((node, iter(following.get(node, ()))))
-
-
-def _leave(node: str, stack: list[str], on_stack: set[str]) -> tuple[str, ...]:
-    cut = stack.index(node)
-    group = tuple(stack[cut:])
-    del stack[cut:]
-    on_stack.difference_update(group)
-    return group
 
 
 def cycles(edges: Sequence[Edge]) -> list[Cycle]:
@@ -126,6 +211,22 @@ def _shortest(start: str, out: Mapping[str, Mapping[str, Edge]], inside: set[str
     return []
 
 
+# --- impact --------------------------------------------------------------------------------------------------------
+
+
+def impact_report(graph: Graph, path: str, request: ImpactRequest) -> ImpactReport:
+    reached = impact([path], graph.importers, graph.centrality, request.hops)
+    files = [Affected(one.path, one.line, one.via, one.hops, graph.files[one.path].is_test) for one in reached]
+    files.sort(key=lambda one: (one.hops, one.is_test))
+    return ImpactReport(
+        path=path,
+        total=len(files),
+        files=tuple(files[: request.limit]),
+        tests=relations(graph, path).tests,
+        is_complete=len(files) <= request.limit,
+    )
+
+
 class Reached(Struct, frozen=True):
     """A file that a change may affect: `via` is the file it needs, at `line`; `hops` away from the change."""
 
@@ -155,3 +256,144 @@ def impact(
         border = list(found)
         reached += sorted(found.values(), key=lambda one: (-weight.get(one.path, 0.0), one.path))
     return reached
+
+
+# --- unused exports ------------------------------------------------------------------------------------------------
+
+
+def unused_exports(index: CodeIndex, request: UnusedRequest) -> UnusedReport:
+    users: Counter[str] = Counter()  # name → files that use it
+    own: dict[int, frozenset[str]] = {}
+    for file_id, packed in index.facts.references(list(index.by_id)):
+        names = frozenset(UsedNames(packed))
+        own[file_id] = names
+        users.update(names)
+    found: list[UnusedSymbol] = []
+    examined = 0
+    for file_id, definition in index.facts.outlines():
+        file = index.by_id.get(file_id)
+        if file is None or file.kind != "code" or not _counts(definition, file):
+            continue
+        examined += 1
+        used_here = definition.name in own.get(file_id, ())
+        if users[definition.name] == used_here and not _is_used_otherwise(index, file_id, definition, users):
+            found.append(UnusedSymbol(symbol_info(file.path, definition), used_here))
+    found.sort(key=lambda one: (one.used_here, one.symbol.path, one.symbol.start_line))
+    unparsed = sum(f.kind in ("code", "tests") and f.language not in GRAMMARS for f in index.by_id.values())
+    note = f"{unparsed} files have no syntax tree; what only they use is listed here too"
+    return UnusedReport(
+        total=len(found),
+        symbols=tuple(found[: request.limit]),
+        examined=examined,
+        is_complete=len(found) <= request.limit and not unparsed,
+        notes=(note,) if unparsed else (),
+    )
+
+
+def _counts(definition: Definition, file: FileFacts) -> bool:
+    around = definition.qualified.removesuffix(definition.name).rstrip(".")
+    return (
+        definition.exported
+        and definition.kind in _KINDS
+        and (not around or (around in file.packages and file.language not in _FUNCTIONS_IN_MODULES))
+        and len(definition.name) > 1  # names of one letter are not kept as references
+        and not definition.name.startswith(("__", "operator"))  # who uses an operator writes no name
+        and not (definition.kind == "macro" and _GUARD.search(definition.name))
+        and definition.name not in _CALLED_FROM_OUTSIDE
+    )
+
+
+def _is_used_otherwise(index: CodeIndex, file_id: int, definition: Definition, users: Counter[str]) -> bool:
+    if _is_registered(index, file_id, definition):
+        return True
+    if index.by_id[file_id].language != "csharp" or definition.kind != "class":
+        return False
+    short = definition.name.removesuffix("Attribute")  # an attribute is written without the word
+    return (short != definition.name and users[short] > 0) or _extends_others(index, file_id, definition)
+
+
+def _extends_others(index: CodeIndex, file_id: int, definition: Definition) -> bool:
+    """Whether a class of C# has extension methods, which are called as if they were another's."""
+    unit = index.unit(index.by_id[file_id].path)
+    inside = f"{definition.qualified}."
+    return unit is not None and any(
+        one.qualified.startswith(inside) and "(this " in one.signature for one in unit.definitions
+    )
+
+
+def _is_registered(index: CodeIndex, file_id: int, definition: Definition) -> bool:
+    """A decorator or an attribute hands the definition to somebody else."""
+    above = index.lines(file_id).get(definition.start_line - 1, "").strip()
+    return above.startswith(("@", "#[")) or (above.startswith("[") and above.endswith("]"))
+
+
+# --- hotspots ------------------------------------------------------------------------------------------------------
+
+
+class _Churn(Struct):
+    commits: int = 0
+    added: int = 0
+    removed: int = 0
+    authors: set[str] = field(default_factory=set)
+
+
+def hotspots(facts: CodeFacts, root: Path, request: HotspotsRequest) -> HotspotReport:
+    try:
+        commits, churn = _history(root, request.days)
+    except GitFailed as failed:
+        return HotspotReport(0, (), request.days, 0, (f"no git history: {failed.what}",))
+    files = {file.path: file for file in facts.files() if file.kind == "code" and file.path in churn}
+    definitions = Counter(file_id for file_id, _ in facts.outlines([file.file_id for file in files.values()]))
+    measured = []
+    for path, file in files.items():
+        lines = max(facts.lines(file.file_id), default=0)
+        measured.append((churn[path].commits * lines, lines, path, definitions[file.file_id]))
+    worst = max((weight for weight, *_ in measured), default=0)
+    found = [
+        Hotspot(
+            path=path,
+            commits=churn[path].commits,
+            added=churn[path].added,
+            removed=churn[path].removed,
+            lines=lines,
+            definitions=count,
+            authors=len(churn[path].authors),
+            score=round(weight / worst, 4) if worst else 0.0,
+        )
+        for weight, lines, path, count in sorted(measured, key=lambda item: (-item[0], item[2]))
+    ]
+    return HotspotReport(len(found), tuple(found[: request.limit]), request.days, commits)
+
+
+def _history(root: Path, days: int) -> tuple[int, dict[str, _Churn]]:
+    """Commits, and churn by path as seen from the root."""
+    if work_tree_of(str(root)) is None:
+        raise GitFailed("this folder is not in a git repository")
+    output = run(
+        root,
+        [
+            "log",
+            "--no-merges",
+            "--no-renames",
+            "--numstat",
+            "--relative",
+            "-z",
+            f"--since={days} days ago",
+            f"--format={_COMMIT_MARK}%ae",
+        ],
+    )
+    churn: dict[str, _Churn] = {}
+    commits, author = 0, ""
+    for item in output.split(b"\0"):
+        text = os.fsdecode(item).strip("\n")
+        if _COMMIT_MARK in text:
+            commits += 1
+            author, _, text = text.partition(_COMMIT_MARK)[2].partition("\n")
+        counts = text.strip("\n").split("\t")
+        if len(counts) == 3:
+            entry = churn.setdefault(counts[2], _Churn())
+            entry.commits += 1
+            entry.added += int(counts[0]) if counts[0].isdigit() else 0  # "-" for binary files
+            entry.removed += int(counts[1]) if counts[1].isdigit() else 0
+            entry.authors.add(author)
+    return commits, churn

@@ -6,8 +6,8 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
+from codeinfo.graph.model import Unit
 from codeinfo.graph.scopes import TYPE_KINDS, Binder, ModuleId, SymbolId
-from codeinfo.graph.unit import Unit
 from codeinfo.ports import FileLines as Lines
 from codeinfo.types import Definition, Reference
 

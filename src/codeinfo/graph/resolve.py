@@ -1,17 +1,27 @@
-"""Imports to edges: what each import of a file leads to, and which files of its package it uses without one."""
+"""Imports to edges: what each import of a file leads to, and which files of its package it uses without one.
+
+`refresh_graph` builds the graph of a generation. A changed file has a new id: when only contents changed, the imports
+of the changed files are resolved again and nothing else; when files came or went, or a file exports other names than
+before, so are those of its language.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
-from codeinfo.graph.facts import Edge, FileImports, Links, Loose
+from msgspec.structs import replace
+
+from codeinfo.graph.model import Edge, FileImports, Graph, Links, Loose
+from codeinfo.graph.uses import UsedNames, dotted_names, unpack
 from codeinfo.languages import go
 from codeinfo.languages.resolvers import IMPORTS, Imports
-from codeinfo.languages.tree import FileFacts, Outcome, Tree, nearest_all
-from codeinfo.types import Import
-
-Uses = Callable[[FileImports], Mapping[str, int]]  # the names a file uses, each with the first line that has it
+from codeinfo.languages.tree import MOST_ABOVE, FileFacts, Outcome, Tree, family, is_config, nearest_all
+from codeinfo.ports import CodeFacts, CodeFile
+from codeinfo.sources.rules import excluded_folder
+from codeinfo.types import Definition, Import
 
 # Here an import names a whole package, or none is needed: which of its files are meant, only the names used tell.
 BY_NAME = frozenset({"go", "java", "kotlin", "scala", "csharp", "php", "swift", "elixir"})
@@ -22,8 +32,14 @@ _IMPORTS_BIND = frozenset({"java", "kotlin", "scala", "php", "elixir"})
 _CAPITALISED = frozenset({"scala", "php"})
 _LAST_PART = re.compile(r"[.\\]")
 
+_MAX_CONFIG_BYTES = 1_000_000  # a package.json beyond this is data
+_PACKAGE_KINDS = frozenset({"package", "namespace"})
+_NO_EXPORTS = _PACKAGE_KINDS | {"extension", "impl"}
+_PRIVATE_TO_FILE = frozenset({"kotlin", "swift"})  # elsewhere `private` still means the package, or the namespace
+_EXTENDING = frozenset({"method", "property"})
 
-class Resolver:
+
+class ImportResolver:
     """Resolves the imports of one codebase. What a language needs for it is prepared when its first file comes."""
 
     def __init__(self, tree: Tree) -> None:
@@ -47,11 +63,12 @@ class Resolver:
         imports = self._imports(source.language)
         return imports.visible(source) if imports else ()
 
-    def links(self, file: FileImports, uses: Uses) -> Links:
+    def links(self, file: FileImports, used: Mapping[str, int]) -> Links:
+        """`used`: the names the file uses, each with the first line that has it; only languages in BY_NAME need it."""
         source = file.facts
         if self._imports(source.language) is None:
             return Links()
-        open_names = _OpenNames(uses(file) if source.language in BY_NAME else {}, _settled(file), source.language)
+        open_names = _OpenNames(used if source.language in BY_NAME else {}, _settled(file), source.language)
         edges: dict[str, Edge] = {}
         loose: dict[tuple[str, int], Loose] = {}
         for written in file.imports:
@@ -73,7 +90,7 @@ class Resolver:
             return edges
         meant = names.of_package(go.local_name(written)) if source.language == "go" else names.open
         taken = self._taken(source, [edge.target for edge in edges], meant)
-        needed = [edge._replace(names=taken[edge.target]) for edge in edges if edge.target in taken]
+        needed = [replace(edge, names=taken[edge.target]) for edge in edges if edge.target in taken]
         # Go allows an unused import for its effects only; elsewhere one that no name follows from needs no file.
         return edges if not needed and source.language == "go" else needed
 
@@ -139,5 +156,181 @@ def _add(edges: dict[str, Edge], edge: Edge) -> None:
     """One edge for each pair of files: the first line, all the names."""
     known = edges.get(edge.target)
     if known is not None:
-        edge = known._replace(names=tuple(dict.fromkeys((*known.names, *edge.names))))
+        edge = replace(known, names=tuple(dict.fromkeys((*known.names, *edge.names))))
     edges[edge.target] = edge
+
+
+# --- building ------------------------------------------------------------------------------------------------------
+
+
+def refresh_graph(known: Graph | None, facts: CodeFacts, root: Path) -> Graph:
+    """The graph of this generation, from the last one where it still holds."""
+    listed = facts.files()
+    old = {one.file_id: one for one in known.files.values()} if known else {}
+    changed = [file for file in listed if file.file_id not in old]
+    fresh = file_facts(changed, facts, everything=not old)
+    files = {file.path: fresh.get(file.file_id) or old[file.file_id] for file in listed}
+    stale = _stale(known, files, changed)
+    if not stale and known is not None:
+        return replace(known, generation=facts.generation, files=files)
+    tree = project_tree(files, root)
+    links = {path: links for path, links in known.links.items() if path in files} if known else {}
+    links = {path: one for path, one in links.items() if path not in stale}
+    links.update(_links([files[path] for path in stale], tree, facts))
+    return Graph(facts.generation, files, links)
+
+
+def have_same_exports(before: Mapping[str, FileFacts], now: Mapping[str, FileFacts]) -> bool:
+    """Whether imports lead to the same places: no file came or went, and none offers other names or configures."""
+    if before.keys() != now.keys():
+        return False
+    changed = [path for path, facts in now.items() if facts is not before[path]]
+    return all(
+        not is_config(path) and now[path] == replace(before[path], file_id=now[path].file_id) for path in changed
+    )
+
+
+def project_tree(files: Mapping[str, FileFacts], root: Path) -> Tree:
+    configs = {path: _config(root, path) for path in files if is_config(path)}
+    if go.MANIFEST not in configs and any(file.language == "go" for file in files.values()):
+        configs[go.MANIFEST] = _go_module_above(root)
+    scripts = any(import_family(file.language) == "ecmascript" for file in files.values())
+    above = configs_above(root) if scripts else {}
+    return Tree(files.values(), configs, str(root), above, lambda path: excluded_folder(path) is not None)
+
+
+def configs_above(root: Path) -> dict[str, str]:
+    """What the folders around the root say of imports, up to the repository's own folder."""
+    found: dict[str, str] = {}
+    for depth, folder in enumerate(_around(root)[:MOST_ABOVE], start=1):
+        with contextlib.suppress(OSError):
+            names = sorted(path.name for path in folder.iterdir() if is_config(path.name))
+            found.update({"../" * depth + name: _config(folder, name) for name in names})
+    return found
+
+
+def _around(root: Path) -> list[Path]:
+    """The folders above the root that belong to the same repository; all of them where there is none."""
+    inside = [root, *root.parents]
+    ends = next((at for at, folder in enumerate(inside) if (folder / ".git").exists()), len(inside))
+    return inside[1 : ends + 1]
+
+
+def _go_module_above(root: Path) -> str:
+    """A manifest as the root would have it if it were a module of its own, where it is a part of one."""
+    for folder in _around(root):
+        if name := go.module_name(_config(folder, go.MANIFEST)):
+            return f"module {name}/{root.relative_to(folder).as_posix()}"
+    return ""
+
+
+def file_facts(files: Sequence[CodeFile], facts: CodeFacts, *, everything: bool) -> dict[int, FileFacts]:
+    """What the graph needs to know of some files."""
+    wanted = {file.file_id: file for file in files}
+    outlines: dict[int, list[Definition]] = {}
+    for file_id, definition in facts.outlines(None if everything else list(wanted)):
+        outlines.setdefault(file_id, []).append(definition)
+    return {file_id: facts_of(file, outlines.get(file_id, [])) for file_id, file in wanted.items()}
+
+
+def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
+    packages = [d.qualified.replace("`", "") for d in outline if _names_package(d, file.language)]
+    inside = {f"{package}." for package in packages}
+    offered = [d for d in outline if d.kind not in _NO_EXPORTS and not _names_package(d, file.language)]
+    spans: dict[str, list[range]] = {}
+    for d in offered:
+        if d.kind not in _EXTENDING:
+            spans.setdefault(f"{d.qualified}.", []).append(range(d.start_line, d.end_line + 1))
+    top = [d for d in offered if _is_top_level(d, inside, spans)]
+    hidden = {d.name for d in top if not d.exported} if file.language in _PRIVATE_TO_FILE else set()
+    hidden -= {d.name for d in top if d.exported}
+    inline = [(d.start_line, d.end_line) for d in outline if d.kind == "module" and d.end_line > d.start_line]
+    return FileFacts(
+        file_id=file.file_id,
+        path=file.path,
+        language=file.language,
+        kind=file.kind,
+        packages=tuple(dict.fromkeys(packages)),
+        exports=tuple(dict.fromkeys(d.name for d in top if d.name not in hidden)),
+        inline_modules=tuple(inline) if file.language == "rust" else (),
+        hidden=tuple(sorted(hidden)),
+    )
+
+
+def _names_package(definition: Definition, language: str) -> bool:
+    """What a package object holds belongs to the package; an Elixir protocol is a module."""
+    if definition.kind in _PACKAGE_KINDS:
+        return True
+    if language == "scala":
+        return definition.kind == "object" and "package object " in definition.signature
+    return language == "elixir" and definition.kind in ("module", "protocol")
+
+
+def _is_top_level(definition: Definition, inside: set[str], own_types: Mapping[str, list[range]]) -> bool:
+    """Also inside of a namespace; an extension function lies outside of the lines of the type it belongs to."""
+    prefix = definition.qualified.removesuffix(definition.name)
+    if not prefix or prefix in inside:
+        return True
+    return definition.kind in _EXTENDING and not any(
+        definition.start_line in lines for lines in own_types.get(prefix, ())
+    )
+
+
+def _stale(known: Graph | None, files: Mapping[str, FileFacts], changed: Sequence[CodeFile]) -> set[str]:
+    """The files whose links must be computed again."""
+    if known is None:
+        return set(files)
+    came = {file.path for file in changed if file.path not in known.files}
+    went = {path for path in known.files if path not in files}
+    reread = {file.path for file in changed} - came
+    if any(is_config(path) for path in (*came, *went, *reread)):
+        return set(files)
+    moved = {files[path].language for path in came} | {known.files[path].language for path in went}
+    for path in reread:
+        now, before = files[path], known.files[path]
+        if now.language in BY_NAME and (now.exports, now.packages) != (before.exports, before.packages):
+            moved.add(now.language)
+    families = {import_family(language) for language in moved}
+    return {p for p, one in files.items() if p in reread or import_family(one.language) in families}
+
+
+def import_family(language: str) -> str:
+    """Languages that import each other's files and use each other's definitions."""
+    if language in {"javascript", "typescript", "tsx", "vue", "svelte", "json"}:
+        return "ecmascript"
+    return "c" if language == "cpp" else family(language)
+
+
+def _links(files: Sequence[FileFacts], tree: Tree, facts: CodeFacts) -> dict[str, Links]:
+    imports: dict[int, list[Import]] = {}
+    everything = len(files) == len(tree.files)
+    for file_id, written in facts.imports(None if everything else [file.file_id for file in files]):
+        imports.setdefault(file_id, []).append(written)
+    by_name = [file.file_id for file in files if file.language in BY_NAME]
+    packed = dict(facts.references(by_name))
+    resolver = ImportResolver(tree)
+    links = {}
+    for file in files:
+        one = FileImports(file, tuple(imports.get(file.file_id, ())))
+        used = used_names(one, packed.get(file.file_id, b"")) if file.language in BY_NAME else {}
+        found = resolver.links(one, used)
+        if found.edges or found.loose:
+            links[file.path] = found
+    return links
+
+
+def used_names(file: FileImports, packed: bytes) -> Mapping[str, int]:
+    """The names that tell which files are needed: in Elixir those of modules, which are written in full."""
+    if file.facts.language == "elixir":
+        return dotted_names(unpack(packed))
+    packages = {go.local_name(written) for written in file.imports} if file.facts.language == "go" else ()
+    return UsedNames(packed, {written.line for written in file.imports}, packages)
+
+
+def _config(root: Path, path: str) -> str:
+    """A configuration that cannot be read says nothing: its imports then count as unresolved."""
+    try:
+        with open(root / path, encoding="utf-8", errors="replace") as source:
+            return source.read(_MAX_CONFIG_BYTES)
+    except OSError:
+        return ""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from codeinfo.graph.unit import Unit
+from codeinfo.graph.model import Unit
 from codeinfo.languages import go
 from codeinfo.languages.tree import FileFacts, Outcome
 from codeinfo.ports import FileLines

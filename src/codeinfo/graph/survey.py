@@ -6,25 +6,81 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from msgspec import Struct
-
-from codeinfo.graph.model import Graph
-from codeinfo.graph.reach import components
+from codeinfo.graph.code_index import CodeIndex
+from codeinfo.graph.drawing import mermaid, svg
+from codeinfo.graph.model import Area, Graph
+from codeinfo.graph.reach import components, cycles, hotspots
+from codeinfo.graph.references import symbol_info
+from codeinfo.graph.scopes import TYPE_KINDS
 from codeinfo.languages.tree import FileFacts
+from codeinfo.operations.code import CodeMap, HotspotsRequest, MapArea, MapFile, MapRequest, SymbolInfo
+from codeinfo.types import Definition
 
 _STARTS = re.compile(r"^(?:__main__|main|index|app|application|server|cli|cmd|manage|wsgi|asgi|program|lib|mod|root)$")
+_PICTURE_AREAS = 24  # more boxes than this are no picture any more
 
 
-class Area(Struct, frozen=True):
-    """A folder as one thing. Layer 0 needs no other area; a higher one stands on lower ones."""
+def code_map(index: CodeIndex, request: MapRequest) -> CodeMap:
+    graph, root = index.graph, index.root
+    cut = areas(graph, max(request.limit, _PICTURE_AREAS) if request.format != "text" else request.limit)
+    external, unresolved = graph.loose
+    history = hotspots(index.facts, root, HotspotsRequest(str(root), limit=request.limit))
+    languages = Counter(file.language for file in graph.files.values() if file.kind in ("code", "tests"))
+    return CodeMap(
+        root=str(root),
+        files=len(graph.files),
+        edges=len(graph.edges),
+        languages=dict(languages.most_common()),
+        entry_points=tuple(_file(graph, path) for path in entry_points(graph, request.limit)),
+        hubs=tuple(_file(graph, path) for path in hubs(graph, request.limit)),
+        areas=tuple(_area(area) for area in cut),
+        interfaces=_interfaces(index, request.limit),
+        hotspots=history.hotspots,
+        cycles=len(cycles(graph.edges)),
+        external=external,
+        unresolved=unresolved,
+        picture=_picture(root.name, graph, cut, request.format),
+        notes=history.notes,
+    )
 
-    name: str
-    files: tuple[str, ...]
-    layer: int
-    centrality: float  # the sum over its files, the largest area having 1
-    needs: Mapping[str, int]  # area → imports
-    in_cycle: bool
-    hub: str  # its most central file
+
+def _file(graph: Graph, path: str) -> MapFile:
+    into, out = graph.edges_to(path), graph.edges_from(path)
+    return MapFile(path, graph.centrality.get(path, 0.0), len(into), len(out))
+
+
+def _area(area: Area) -> MapArea:
+    return MapArea(area.name, area.layer, len(area.files), area.centrality, dict(area.needs), area.in_cycle)
+
+
+def _picture(name: str, graph: Graph, cut: list[Area], form: str) -> str:
+    if form == "mermaid":
+        return mermaid(cut)
+    note = f"{len(graph.files):,} files, {len(graph.edges):,} imports. "
+    note += "Below: what is needed. Larger: needed by more. Red: folders that need each other."
+    return svg(name, cut, note) if form == "svg" else ""
+
+
+def _interfaces(index: CodeIndex, limit: int) -> tuple[SymbolInfo, ...]:
+    """The types that most others extend or implement."""
+    heirs: Counter[str] = Counter()
+    types: dict[str, list[tuple[int, Definition]]] = {}
+    for file_id, definition in index.facts.outlines():
+        file = index.by_id.get(file_id)
+        if file is None or file.kind != "code" or definition.kind not in TYPE_KINDS:
+            continue
+        heirs.update({base.replace("::", ".").replace("\\", ".").rpartition(".")[2] for base in definition.bases})
+        if definition.kind not in ("impl", "extension"):
+            types.setdefault(definition.name, []).append((file_id, definition))
+    found = []
+    for name, _ in heirs.most_common():
+        defined = types.get(name, [])
+        if len(defined) == 1:  # a name that several files define cannot be told apart by name alone
+            file_id, definition = defined[0]
+            found.append(symbol_info(index.by_id[file_id].path, definition))
+        if len(found) == limit:
+            break
+    return tuple(found)
 
 
 def is_source(facts: FileFacts) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from codeinfo.operations import answers, clients, code, documents, evaluation, knowledge, search
 from codeinfo.operations.base import Operation, Parameter, parameters
 
-AREAS = (search, code, knowledge, evaluation, documents, clients, answers)
+AREAS = (search, code, knowledge, documents, answers, clients, evaluation)
 OPERATIONS: dict[str, Operation] = {row.name: row for area in AREAS for row in area.OPERATIONS}
 
 __all__ = ["OPERATIONS", "Operation", "Parameter", "operation", "operation_names", "parameters"]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Struct, field
 
-from codeinfo.operations.base import Arg, Operation, Opt, load
+from codeinfo.operations.base import Arg, Operation, Opt
 from codeinfo.types import Distance, Dropped
 
 _PATHS = "Folders to ask about; the current one unless named."
@@ -15,7 +15,7 @@ PROVIDER = "Ask this server, by a name that `codeinfo providers` shows; none quo
 MODEL = "Ask this model."
 
 
-# --- asking --------------------------------------------------------------------------------------------------------
+# --- asking ----------------------------------------------------------------------------------------------------------
 
 
 class AskRequest(Struct, frozen=True):
@@ -135,7 +135,7 @@ class Answer(Struct, frozen=True):
         return "high" if self.kind == "generated" and verified else "medium"
 
 
-# --- providers -----------------------------------------------------------------------------------------------------
+# --- providers -------------------------------------------------------------------------------------------------------
 
 
 class ProvidersRequest(Struct, frozen=True):
@@ -159,7 +159,7 @@ class ProviderList(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-# --- agents --------------------------------------------------------------------------------------------------------
+# --- agents ----------------------------------------------------------------------------------------------------------
 
 
 class AgentsRequest(Struct, frozen=True):
@@ -213,7 +213,7 @@ class AgentRun(Struct, frozen=True):
     answers: tuple[Answer, ...]
 
 
-# --- conversations -------------------------------------------------------------------------------------------------
+# --- conversations ---------------------------------------------------------------------------------------------------
 
 
 class Conversation(Struct, frozen=True):
@@ -301,39 +301,9 @@ class ConversationExport(Struct, frozen=True):
     markdown: str
 
 
-# --- answer tests --------------------------------------------------------------------------------------------------
+# --- rows ------------------------------------------------------------------------------------------------------------
 
-
-class AnswerEvalRequest(Struct, frozen=True):
-    suites: Annotated[tuple[str, ...], Arg("YAML files with questions and what their answers must have.")]
-    paths: Annotated[
-        tuple[str, ...], Opt("The folders the questions are about; the current one unless named.", metavar="DIR")
-    ] = (".",)
-    provider: Annotated[str, Opt(PROVIDER, metavar="NAME")] = ""
-    model: Annotated[str, Opt(MODEL, short="m", metavar="NAME")] = ""
-
-
-class AnswerCheck(Struct, frozen=True):
-    """One question of a suite and what its answer lacks; nothing lacking is a pass."""
-
-    suite: str
-    question: str
-    passed: bool
-    failures: tuple[str, ...]
-    status: str
-    tokens: int = 0
-
-
-class AnswerEvalReport(Struct, frozen=True):
-    checks: tuple[AnswerCheck, ...]
-    passed: int
-    failed: int
-
-
-_RENDER = "codeinfo.shells.render_answers:render"
-
-
-_Operation = partial(Operation, group="answers", renderer=_RENDER)
+_Operation = partial(Operation, group="answers", section="Conversations, agents, models")
 
 OPERATIONS = (
     _Operation(
@@ -344,7 +314,7 @@ OPERATIONS = (
         summary="Answer a question from the indexed files, with citations that were checked.",
         help="Asks a chat model where one is set up or found; otherwise quotes the best passages and says so.",
         read_only=False,
-        live="codeinfo.shells.chat:ask",
+        section="Search and ask",
     ),
     Operation(
         name="chat",
@@ -355,7 +325,7 @@ OPERATIONS = (
         help="An empty line or Ctrl-D ends it. Every answer is kept: `codeinfo conversations list` shows them.",
         read_only=False,
         group="local",
-        live="codeinfo.shells.chat:chat",
+        section="Search and ask",
     ),
     _Operation(
         name="providers",
@@ -379,7 +349,6 @@ OPERATIONS = (
         summary="Have an agent do something with a folder.",
         help="Its tools read the folder and change nothing.",
         read_only=False,
-        live="codeinfo.shells.chat:run_agent",
     ),
     _Operation(
         name="conversations list",
@@ -433,16 +402,5 @@ OPERATIONS = (
         result=ConversationExport,
         run=lambda engine, request, progress: engine.answers.export_conversation(request),
         summary="Write a conversation as Markdown.",
-    ),
-    _Operation(
-        name="eval answers",
-        request=AnswerEvalRequest,
-        result=AnswerEvalReport,
-        run=lambda engine, request, progress: load("codeinfo.evals.answers:run_suites")(engine.answers, request),
-        summary="Ask the questions of YAML suites and check what the answers cite, mention or refuse.",
-        help="Exit code 3 when an answer lacks something. docs/answers.md describes the files.",
-        read_only=False,
-        group="local",
-        exit_code=lambda report: 3 if report.failed else 0,
     ),
 )

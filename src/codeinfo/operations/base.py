@@ -57,10 +57,9 @@ class Operation(Struct, frozen=True):
     help: str = ""
     read_only: bool = True
     group: str = "search"  # the set of tools it belongs to; "local": for the command line only
+    section: str = ""  # the heading under which `codeinfo --help` lists it
     confirm: str = ""  # a question for people before it is done; programs answer with --yes
-    renderer: str = "codeinfo.shells.render:render"  # module:function that writes the result for people
     exit_code: Callable[[Any], int] | None = None  # where a result can mean more than success
-    live: str = ""  # module:function that performs it for people and writes while it goes on
 
 
 class Parameter(Struct, frozen=True):

@@ -165,9 +165,6 @@ class InstallReport(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-_RENDER = "codeinfo.shells.render_integration:render"
-
-
 def _failures(report: InstallReport) -> int:
     """3: done, but a client's file was left as it is."""
     return 3 if any(change.action == "failed" for change in report.changes) else 0
@@ -181,7 +178,6 @@ OPERATIONS = (
         run=lambda engine, request, progress: engine.vector_search(request),
         summary="Find chunks by meaning alone, cut by the relevance policy.",
         help="In the shape that clients of vector search expect; `search` is the better choice for people.",
-        renderer=_RENDER,
     ),
     Operation(
         name="projects",
@@ -189,7 +185,7 @@ OPERATIONS = (
         result=ProjectsResult,
         run=lambda engine, request, progress: engine.projects(request),
         summary="List the projects that are indexed.",
-        renderer=_RENDER,
+        section="The index",
     ),
     Operation(
         name="savings",
@@ -198,7 +194,7 @@ OPERATIONS = (
         run=lambda engine, request, progress: engine.savings.report(request),
         summary="Show the tokens that agents were spared, by day and tool.",
         help="What tools returned, against reading the files it comes from. Counted on this machine only.",
-        renderer=_RENDER,
+        section="For agents and browsers",
     ),
     Operation(
         name="install",
@@ -209,8 +205,8 @@ OPERATIONS = (
         help="Claude Code, Codex, Cursor, VS Code and others. Comments and formatting of their files stay as they are.",
         read_only=False,
         group="local",
-        renderer=_RENDER,
         exit_code=_failures,
+        section="For agents and browsers",
     ),
     Operation(
         name="uninstall",
@@ -221,7 +217,7 @@ OPERATIONS = (
         help="Their files are as they were before.",
         read_only=False,
         group="local",
-        renderer=_RENDER,
         exit_code=_failures,
+        section="For agents and browsers",
     ),
 )

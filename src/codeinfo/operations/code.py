@@ -6,6 +6,7 @@ A symbol's id is `path::Qualified.name`. Commands that take a NAME accept a plai
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from msgspec import Struct, field
@@ -21,7 +22,7 @@ Limit = Annotated[int, Opt("At most this many results.", short="n", minimum=1, m
 Refresh = Annotated[bool, Opt("Look for changed files first.")]
 
 
-# --- symbols -------------------------------------------------------------------------------------------------------
+# --- symbols ---------------------------------------------------------------------------------------------------------
 
 
 class SymbolInfo(Struct, frozen=True):
@@ -68,7 +69,7 @@ class DefinitionList(Struct, frozen=True):
     is_complete: bool
 
 
-# --- references ----------------------------------------------------------------------------------------------------
+# --- references ------------------------------------------------------------------------------------------------------
 
 
 class RefsRequest(Struct, frozen=True):
@@ -131,7 +132,7 @@ class CallGraph(Struct, frozen=True):
     is_complete: bool
 
 
-# --- files ---------------------------------------------------------------------------------------------------------
+# --- files -----------------------------------------------------------------------------------------------------------
 
 
 class ImportsRequest(Struct, frozen=True):
@@ -261,7 +262,7 @@ class UnusedReport(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-# --- map -----------------------------------------------------------------------------------------------------------
+# --- map -------------------------------------------------------------------------------------------------------------
 
 
 class MapRequest(Struct, frozen=True):
@@ -306,60 +307,82 @@ class CodeMap(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-_RENDER = "codeinfo.shells.render_code:render"
+_Operation = partial(Operation, group="code", section="Code")
 
-
-def _row(name: str, request: type, result: type, method: str, summary: str, help: str = "") -> Operation:
-    return Operation(
-        name=name,
-        request=request,
-        result=result,
-        run=lambda engine, request, progress: getattr(engine.code, method)(request, progress),
-        summary=summary,
-        help=help,
-        group="code",
-        renderer=_RENDER,
-    )
-
-
-OPERATIONS: tuple[Operation, ...] = (
-    _row("symbols", SymbolsRequest, SymbolList, "symbols", "List what a file or folder defines."),
-    _row("defs", DefsRequest, DefinitionList, "definitions", "Show where a name is defined."),
-    _row(
-        "refs",
-        RefsRequest,
-        ReferenceReport,
-        "references",
-        "Show where a name is used.",
-        "Found in the syntax, never in comments or strings. `resolved`: scopes and imports lead to the definition; "
-        "`syntactic`: the name agrees, no more can be told.",
+OPERATIONS = (
+    _Operation(
+        name="symbols",
+        request=SymbolsRequest,
+        result=SymbolList,
+        run=lambda engine, request, progress: engine.code.symbols(request, progress),
+        summary="List what a file or folder defines.",
     ),
-    _row("calls", CallsRequest, CallGraph, "calls", "Show who calls a definition and what it calls."),
-    _row(
-        "imports",
-        ImportsRequest,
-        ModuleImports,
-        "imports",
-        "Show what a file imports and who imports it.",
-        "Each import leads to a file, leads out of the codebase, or is counted as unresolved.",
+    _Operation(
+        name="defs",
+        request=DefsRequest,
+        result=DefinitionList,
+        run=lambda engine, request, progress: engine.code.definitions(request, progress),
+        summary="Show where a name is defined.",
     ),
-    _row(
-        "map",
-        MapRequest,
-        CodeMap,
-        "map",
-        "Show the codebase at a glance: entry points, hubs, layers, key types, hotspots.",
-        "As text, as JSON, or drawn: `codeinfo map --format svg > map.svg`.",
+    _Operation(
+        name="refs",
+        request=RefsRequest,
+        result=ReferenceReport,
+        run=lambda engine, request, progress: engine.code.references(request, progress),
+        summary="Show where a name is used.",
+        help="Found in the syntax, never in comments or strings. `resolved`: scopes and imports lead to the "
+        "definition; `syntactic`: the name agrees, no more can be told.",
     ),
-    _row("cycles", CyclesRequest, CycleReport, "cycles", "Find files that import each other in circles."),
-    _row("impact", ImpactRequest, ImpactReport, "impact", "Show what a change of a file may affect."),
-    _row(
-        "hotspots",
-        HotspotsRequest,
-        HotspotReport,
-        "hotspots",
-        "Find large files that change often.",
-        "From the git history: commits × lines.",
+    _Operation(
+        name="calls",
+        request=CallsRequest,
+        result=CallGraph,
+        run=lambda engine, request, progress: engine.code.calls(request, progress),
+        summary="Show who calls a definition and what it calls.",
     ),
-    _row("unused", UnusedRequest, UnusedReport, "unused", "Find exported definitions that no other file uses."),
+    _Operation(
+        name="imports",
+        request=ImportsRequest,
+        result=ModuleImports,
+        run=lambda engine, request, progress: engine.code.imports(request, progress),
+        summary="Show what a file imports and who imports it.",
+        help="Each import leads to a file, leads out of the codebase, or is counted as unresolved.",
+    ),
+    _Operation(
+        name="map",
+        request=MapRequest,
+        result=CodeMap,
+        run=lambda engine, request, progress: engine.code.map(request, progress),
+        summary="Show the codebase at a glance: entry points, hubs, layers, key types, hotspots.",
+        help="As text, as JSON, or drawn: `codeinfo map --format svg > map.svg`.",
+    ),
+    _Operation(
+        name="cycles",
+        request=CyclesRequest,
+        result=CycleReport,
+        run=lambda engine, request, progress: engine.code.cycles(request, progress),
+        summary="Find files that import each other in circles.",
+    ),
+    _Operation(
+        name="impact",
+        request=ImpactRequest,
+        result=ImpactReport,
+        run=lambda engine, request, progress: engine.code.impact(request, progress),
+        summary="Show what a change of a file may affect.",
+    ),
+    _Operation(
+        name="hotspots",
+        request=HotspotsRequest,
+        result=HotspotReport,
+        run=lambda engine, request, progress: engine.code.hotspots(request, progress),
+        summary="Find large files that change often.",
+        help="From the git history: commits × lines.",
+    ),
+    _Operation(
+        name="unused",
+        request=UnusedRequest,
+        result=UnusedReport,
+        run=lambda engine, request, progress: engine.code.unused(request, progress),
+        summary="Find exported definitions that no other file uses.",
+    ),
 )

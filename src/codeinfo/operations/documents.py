@@ -16,7 +16,7 @@ _PROJECT = "The project whose context.json counts beside your own collections."
 MAX_QUERIES = 10
 
 
-# --- collections ---------------------------------------------------------------------------------------------------
+# --- collections -----------------------------------------------------------------------------------------------------
 
 
 class DocsAddRequest(Struct, frozen=True):
@@ -125,7 +125,7 @@ class DocsPackResponse(Struct, frozen=True):
     skipped: tuple[Skip, ...] = ()
 
 
-# --- search --------------------------------------------------------------------------------------------------------
+# --- search ----------------------------------------------------------------------------------------------------------
 
 
 class DocsSearchRequest(Struct, frozen=True):
@@ -180,7 +180,7 @@ class DocsSearchResponse(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-# --- asking --------------------------------------------------------------------------------------------------------
+# --- asking ----------------------------------------------------------------------------------------------------------
 
 
 class DocsAskRequest(Struct, frozen=True):
@@ -195,7 +195,7 @@ class DocsAskRequest(Struct, frozen=True):
     path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
 
 
-# --- one document --------------------------------------------------------------------------------------------------
+# --- one document ----------------------------------------------------------------------------------------------------
 
 
 class DocsOutlineRequest(Struct, frozen=True):
@@ -258,15 +258,12 @@ class DocsRelatedResponse(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-_RENDER = "codeinfo.shells.render_documents:render"
-
-
 def _skips(response: Any) -> int:
     """3: done, but a document was left out that the user would want to know of."""
     return 3 if any(skip.matters for report in response.reports for skip in report.skipped) else 0
 
 
-_Operation = partial(Operation, group="documents", renderer=_RENDER)
+_Operation = partial(Operation, group="documents", section="Documents")
 
 OPERATIONS = (
     _Operation(
@@ -323,8 +320,7 @@ OPERATIONS = (
         help="As `codeinfo ask` does from code. Each source says where it opens: page, sheet, slide, heading or line.",
         read_only=False,
         group="answers",
-        renderer="codeinfo.shells.render_answers:render",
-        live="codeinfo.shells.chat:ask",
+        section="Documents",
     ),
     _Operation(
         name="docs outline",

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
+from codeinfo.operations.answers import MODEL, PROVIDER
 from codeinfo.operations.base import Arg, Operation, Opt, load
 
 
@@ -150,6 +151,37 @@ class EvalReport(Struct, frozen=True):
         return all(verdict.passed for verdict in self.verdicts)
 
 
+# --- answer tests ----------------------------------------------------------------------------------------------------
+
+
+class AnswerEvalRequest(Struct, frozen=True):
+    suites: Annotated[tuple[str, ...], Arg("YAML files with questions and what their answers must have.")]
+    paths: Annotated[
+        tuple[str, ...], Opt("The folders the questions are about; the current one unless named.", metavar="DIR")
+    ] = (".",)
+    provider: Annotated[str, Opt(PROVIDER, metavar="NAME")] = ""
+    model: Annotated[str, Opt(MODEL, short="m", metavar="NAME")] = ""
+
+
+class AnswerCheck(Struct, frozen=True):
+    """One question of a suite and what its answer lacks; nothing lacking is a pass."""
+
+    suite: str
+    question: str
+    passed: bool
+    failures: tuple[str, ...]
+    status: str
+    tokens: int = 0
+
+
+class AnswerEvalReport(Struct, frozen=True):
+    checks: tuple[AnswerCheck, ...]
+    passed: int
+    failed: int
+
+
+# --- rows ------------------------------------------------------------------------------------------------------------
+
 OPERATIONS = (
     Operation(
         name="eval",
@@ -160,7 +192,17 @@ OPERATIONS = (
         help="Exit code 3 when a gate is not reached. docs/evaluation.md says what the figures mean.",
         read_only=False,
         group="local",
-        renderer="codeinfo.shells.render_eval:render",
         exit_code=lambda report: 0 if report.passed else 3,
+    ),
+    Operation(
+        name="eval answers",
+        request=AnswerEvalRequest,
+        result=AnswerEvalReport,
+        run=lambda engine, request, progress: load("codeinfo.evals.answers:run_suites")(engine.answers, request),
+        summary="Ask the questions of YAML suites and check what the answers cite, mention or refuse.",
+        help="Exit code 3 when an answer lacks something. docs/answers.md describes the files.",
+        read_only=False,
+        group="local",
+        exit_code=lambda report: 3 if report.failed else 0,
     ),
 )

@@ -27,7 +27,7 @@ PATTERN_CATEGORIES = (
 )
 
 
-# --- memory --------------------------------------------------------------------------------------------------------
+# --- memory ----------------------------------------------------------------------------------------------------------
 
 
 class RememberRequest(Struct, frozen=True):
@@ -97,7 +97,7 @@ class MemoryImported(Struct, frozen=True):
     from_git: int  # left out: they are read from the history anyway
 
 
-# --- patterns ------------------------------------------------------------------------------------------------------
+# --- patterns --------------------------------------------------------------------------------------------------------
 
 
 class PatternsRequest(Struct, frozen=True):
@@ -163,7 +163,7 @@ class PatternReport(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-# --- metadata and style --------------------------------------------------------------------------------------------
+# --- metadata and style ----------------------------------------------------------------------------------------------
 
 
 class MetadataRequest(Struct, frozen=True):
@@ -224,7 +224,7 @@ class StyleReport(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-# --- review --------------------------------------------------------------------------------------------------------
+# --- review ----------------------------------------------------------------------------------------------------------
 
 
 class ReviewRequest(Struct, frozen=True):
@@ -268,8 +268,7 @@ class ReviewPacket(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-_RENDERER = "codeinfo.shells.render_knowledge:render"
-_Operation = partial(Operation, group="knowledge", renderer=_RENDERER)
+_Operation = partial(Operation, group="knowledge", section="The team")
 
 OPERATIONS = (
     _Operation(

@@ -13,7 +13,7 @@ from codeinfo.types import FileKind, Intent, SearchResult, Skip
 _PATHS = "Folders to work on; the current one unless named."
 
 
-# --- index ---------------------------------------------------------------------------------------------------------
+# --- index -----------------------------------------------------------------------------------------------------------
 
 
 class IndexRequest(Struct, frozen=True):
@@ -43,7 +43,7 @@ class IndexResponse(Struct, frozen=True):
     reports: tuple[IndexReport, ...]
 
 
-# --- search --------------------------------------------------------------------------------------------------------
+# --- search ----------------------------------------------------------------------------------------------------------
 
 
 class SearchRequest(Struct, frozen=True):
@@ -89,7 +89,7 @@ class SimilarRequest(Struct, frozen=True):
     explain: Annotated[bool, Opt("Show why each result has its place.", short="e")] = False
 
 
-# --- status, why, clear --------------------------------------------------------------------------------------------
+# --- status, why, clear ----------------------------------------------------------------------------------------------
 
 
 class StatusRequest(Struct, frozen=True):
@@ -152,7 +152,7 @@ class ClearReport(Struct, frozen=True):
     cleared: tuple[Cleared, ...]
 
 
-# --- doctor --------------------------------------------------------------------------------------------------------
+# --- doctor ----------------------------------------------------------------------------------------------------------
 
 
 class DoctorRequest(Struct, frozen=True):
@@ -185,6 +185,7 @@ OPERATIONS = (
         run=lambda engine, request, progress: engine.search(request, progress),
         summary="Find the code and documents that answer a query.",
         help="The first search in a folder indexes it; later ones only look at what changed.",
+        section="Search and ask",
     ),
     Operation(
         name="similar",
@@ -193,6 +194,7 @@ OPERATIONS = (
         run=lambda engine, request, progress: engine.similar(request, progress),
         summary="Find code like the code at a place.",
         help="By its words and its meaning; useful before writing something that may exist already.",
+        section="Search and ask",
     ),
     Operation(
         name="index",
@@ -202,6 +204,7 @@ OPERATIONS = (
         summary="Build or refresh the index of a folder.",
         help="Only what changed is done again. Interrupt it at any time: the next run goes on where it stopped.",
         exit_code=lambda response: _skips(any(s.matters for report in response.reports for s in report.skipped)),
+        section="The index",
     ),
     Operation(
         name="status",
@@ -209,6 +212,7 @@ OPERATIONS = (
         result=StatusReport,
         run=lambda engine, request, progress: engine.status(request),
         summary="Show what is indexed and whether it is up to date.",
+        section="The index",
     ),
     Operation(
         name="why",
@@ -217,6 +221,7 @@ OPERATIONS = (
         run=lambda engine, request, progress: engine.why(request),
         summary="Say why a file is, or is not, in the index.",
         help="Names the rule that decided: an ignore file, a size limit, a default for secrets or build folders…",
+        section="The index",
     ),
     Operation(
         name="clear",
@@ -228,6 +233,7 @@ OPERATIONS = (
         read_only=False,
         group="admin",
         confirm="Delete the index of {paths}?",
+        section="The index",
     ),
     Operation(
         name="doctor",
@@ -239,5 +245,6 @@ OPERATIONS = (
         summary="Check that everything CodeInfo needs is there and works.",
         group="admin",
         exit_code=lambda report: _skips(any(check.state == "fail" for check in report.checks)),
+        section="The index",
     ),
 )

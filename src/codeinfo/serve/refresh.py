@@ -6,10 +6,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from contextlib import closing
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
+from codeinfo.engine import search as engine_search
 from codeinfo.engine.index_manager import Fresh, Indexes, IndexManager, ProgressSink, Since
 from codeinfo.errors import Busy
 from codeinfo.operations.base import Progress
@@ -20,7 +20,6 @@ _LOOK_S = 0.1  # between looks at a running refresh: how fine its progress is re
 _LISTING_S = 30.0  # even a huge tree is listed by then; otherwise the caller learns that there is nothing yet
 _GIVE_WAY_S = 0.5  # to those who waited for a refresh: they have searched by then
 _CLOSE_S = 2.0  # a stopped refresh ends after the file at hand
-_DONE = object()
 _log = logging.getLogger(__name__)
 
 
@@ -166,18 +165,15 @@ class _Job:
             self.done.set()
         if self._fresh is not None and not documents:
             time.sleep(rest_s)
-            self._prepare(self._fresh.store)
+            self._warm_up(self._fresh.store)
 
-    def _prepare(self, store: SqliteStore) -> None:
-        """Nobody waits for this; what goes wrong here goes wrong again, and is reported, where somebody does."""
+    def _warm_up(self, store: SqliteStore) -> None:
+        """Nobody waits for this; what fails here fails again, and is reported, where somebody does."""
         try:
-            with closing(prepare(self.index, store)) as steps:
-                began = time.perf_counter()
-                while self.is_latest and not self.stopped and next(steps, _DONE) is not _DONE:
-                    time.sleep(time.perf_counter() - began)  # as long for those who ask meanwhile
-                    began = time.perf_counter()
+            if self.is_latest and not self.stopped:
+                engine_search.warm_up(self.index, store)
         except Exception:
-            _log.debug("preparing %s ended", self.index.root, exc_info=True)
+            _log.debug("warming up %s failed", self.index.root, exc_info=True)
 
     def _report(self, progress: Progress) -> None:
         if self.stopped:

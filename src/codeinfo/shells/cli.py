@@ -1,4 +1,4 @@
-"""The command line: commands built from the operations table, results as text or JSON, errors as exit codes.
+"""The command line: the group of commands, the few that are no operations, errors as exit codes.
 
 Data goes to stdout, everything else to stderr. click rather than typer: it imports in 40 ms instead of 68, and only the
 command that was typed is built. Everything heavier is imported where it is used.
@@ -6,33 +6,40 @@ command that was typed is built. Everything heavier is imported where it is used
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import io
 import os
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
 
 from codeinfo import __version__
-from codeinfo.config import Config, colour_refused, use_one_blas_thread
+from codeinfo.config import Config, table, use_one_blas_thread
 from codeinfo.errors import Interrupted, UsageError
-from codeinfo.operations import Operation, Parameter, operation, operation_names, parameters
+from codeinfo.operations import OPERATIONS
+from codeinfo.shells.commands import command, common_options, parse_settings, write_json, write_text
 
 EPILOG = "Exit codes: 0 ok, 1 a fault of CodeInfo, 2 usage, 3 done but something was skipped or failed a check, 4 "
 EPILOG += "busy, 5 index damaged, 6 endpoint, 7 disk or memory, 130 interrupted. Settings: `codeinfo config show`."
 LEAST_ADDRESS_SPACE = 128 << 20  # bytes: a search takes 120 MB, its libraries included
-OWN = ("completion", "config", "mcp", "serve")  # see `cli_own`
+SHELLS = ("bash", "zsh", "fish")
+LOG_LEVELS = ("error", "warning", "info", "debug")
+GROUP_HELP = {
+    "agents": "Agents: folders with a prompt, a model and commands.",
+    "conversations": "Conversations that were held, and what to do with them.",
+    "docs": "Collections of documents: add, sync, search, cite.",
+    "memory": "What the team remembers about this project.",
+}
+SERVING, OTHERS = "For agents and browsers", "More"  # headings of the list of commands
 
 
 class Commands(click.Group):
-    """Commands of the operations table, each built when it is asked for, beside the few that are the shell's own.
+    """A command for each operation, built when it is asked for, beside those that `add_command` added.
 
     `prefix` is the words typed so far: "conversations list" is the command `list` of the group `conversations`.
     """
@@ -40,121 +47,58 @@ class Commands(click.Group):
     prefix = ""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        own = () if self.prefix else OWN
-        return [*dict.fromkeys(name.split()[0] for name in self._rests()), *own]
+        return [*dict.fromkeys(name.split()[0] for name in self._rests()), *self.commands]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         rests = self._rests()
         if cmd_name in rests:
-            return _command(operation(self.prefix + cmd_name))
+            return command(OPERATIONS[self.prefix + cmd_name])
         if any(rest.startswith(f"{cmd_name} ") for rest in rests):
             group = Commands(cmd_name, help=GROUP_HELP.get(cmd_name, ""))
             group.prefix = f"{self.prefix}{cmd_name} "
             return group
-        if cmd_name in OWN and not self.prefix:
-            from codeinfo.shells import cli_own
-
-            return getattr(cli_own, cmd_name)  # type: ignore[no-any-return]
-        return None
+        return super().get_command(ctx, cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The longest name wins: `eval answers` is a command of its own beside `eval`."""
         if len(args) > 1 and (name := " ".join(args[:2])) in self._rests():
-            return name, _command(operation(self.prefix + name)), args[2:]
+            return name, command(OPERATIONS[self.prefix + name]), args[2:]
         try:
             return super().resolve_command(ctx, args)
         except click.NoSuchOption:
             raise
         except click.UsageError:
-            from codeinfo.shells.cli_help import unknown_command
+            from difflib import get_close_matches
 
-            ctx.fail(unknown_command(args[0], self.list_commands(ctx)))
+            near = get_close_matches(args[0], self.list_commands(ctx), n=1)
+            ctx.fail(f"No such command {args[0]!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if self.prefix:
             return super().format_commands(ctx, formatter)
-        from codeinfo.shells.cli_help import write_sections
-
-        write_sections(self, ctx, formatter)
+        width = max(map(len, self.list_commands(ctx)))
+        for heading, names in sections(self.list_commands(ctx)):
+            commands = [(name, self.get_command(ctx, name)) for name in names]
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(width), one.get_short_help_str(200)) for name, one in commands if one])
         return None
 
     def _rests(self) -> list[str]:
-        return [name.removeprefix(self.prefix) for name in operation_names() if name.startswith(self.prefix)]
+        return [name.removeprefix(self.prefix) for name in OPERATIONS if name.startswith(self.prefix)]
 
 
-GROUP_HELP = {
-    "agents": "Agents: folders with a prompt, a model and commands.",
-    "conversations": "Conversations that were held, and what to do with them.",
-    "docs": "Collections of documents: add, sync, search, cite.",
-    "memory": "What the team remembers about this project.",
-}
-
-
-# --- building commands ---------------------------------------------------------------------------------------------
-
-
-def _command(operation: Operation) -> click.Command:
-    params = [_parameter(item) for item in parameters(operation.request)]
-    if operation.confirm:
-        params.append(click.Option(["--yes", "-y"], is_flag=True, help="Do not ask."))
-    return click.Command(
-        operation.name.split()[-1],
-        params=[*params, *common_options()],
-        callback=partial(_perform, operation),
-        help=_help(operation),
-        short_help=operation.summary,
-    )
-
-
-def _help(operation: Operation) -> str:
-    arguments = [f"{_argument_name(item)}: {item.help}" for item in parameters(operation.request) if item.argument]
-    return "\n\n".join(part for part in (operation.summary, operation.help, *arguments) if part)
-
-
-def _argument_name(item: Parameter) -> str:
-    many = item.kind.startswith("tuple")
-    shown = (item.metavar or (item.name.removesuffix("s") if many else item.name).upper()) + "…" * many
-    return shown if item.required else f"[{shown}]"
-
-
-def common_options() -> list[click.Parameter]:
-    return [
-        click.Option(["--set", "settings"], multiple=True, metavar="KEY=VALUE", help="Override one setting this time."),
-        click.Option(["--json", "as_json"], is_flag=True, help="Write the result as JSON."),
-        click.Option(["--debug"], is_flag=True, help="Show a traceback when something fails."),
-    ]
-
-
-def _parameter(item: Parameter) -> click.Parameter:
-    many = item.kind.startswith("tuple")
-    if item.argument:
-        nargs = -1 if many else 1
-        return click.Argument([item.name], nargs=nargs, required=item.required, metavar=_argument_name(item))
-    name = (item.name.removesuffix("s") if many else item.name).replace("_", "-")
-    flags = f"--{name}/--no-{name}" if item.kind == "bool" and item.default else f"--{name}"
-    return click.Option(
-        [flags, item.name, *([f"-{item.short}"] if item.short else [])],
-        type=_type(item),
-        multiple=many,
-        default=None if item.default in ("", ()) else item.default,
-        is_flag=item.kind == "bool",
-        help=item.help,
-        metavar=item.metavar or ("N" if item.kind == "int" else None),
-        show_default=item.kind == "int" or (item.kind == "str" and item.default not in ("", ".")),
-    )
-
-
-def _type(item: Parameter) -> Any:
-    if item.choices:
-        return click.Choice(item.choices, case_sensitive=False)
-    bounded = item.minimum is not None or item.maximum is not None
-    if item.kind == "int":
-        return click.IntRange(item.minimum, item.maximum) if bounded else int
-    if item.kind == "float":
-        return click.FloatRange(item.minimum, item.maximum) if bounded else float
-    return bool if item.kind == "bool" else str
+def sections(names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """The commands under the headings that their operations name; those without one come last."""
+    headings = {name.split()[0]: operation.section for name, operation in reversed(OPERATIONS.items())}
+    headings |= {"mcp": SERVING, "serve": SERVING}
+    placed: dict[str, list[str]] = {}
+    for name in names:
+        placed.setdefault(headings.get(name) or OTHERS, []).append(name)
+    others = placed.pop(OTHERS, [])
+    yield from placed.items()
+    yield OTHERS, others
 
 
 @click.group(
@@ -171,140 +115,123 @@ def cli(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-# --- performing an operation ---------------------------------------------------------------------------------------
+# --- commands that are no operations ---------------------------------------------------------------------------------
 
 
-def _perform(operation: Operation, /, settings: tuple[str, ...], as_json: bool, debug: bool, **values: Any) -> int:
-    """Run one operation and write its result; the exit code is returned."""
-    agreed = values.pop("yes", True)
-    given = {name: value for name, value in values.items() if value != () and value is not None}
-    request = operation.request(**given)
-    _check_quotes(operation, request)
-    if operation.confirm and not agreed and sys.stdin.isatty():
-        question = operation.confirm.format_map(_Shown(request))
-        if not click.confirm(question, err=True):
-            click.echo("Nothing was done.", err=True)
-            return 0
-    settled = Config.load(flags(settings), _where(request))
-    if operation.live and not as_json:
-        _tell(settled.notes)
-        return _perform_live(operation, request, settled)
-    result = _answer(operation, request, settled)
-    if settled.notes:
-        from codeinfo.jsonable import dumps
+@cli.group()
+def config() -> None:
+    """Show the settings in force."""
 
-        written = dumps(result)
-        _tell(note for note in settled.notes if dumps(note) not in written)  # most results tell it themselves
+
+@config.command(params=[click.Argument(["path"], default="."), *common_options()], short_help="List every setting.")
+def show(path: str, settings: tuple[str, ...], as_json: bool, debug: bool) -> None:
+    """Every setting with its value and where it comes from: flag, environment, project file, user file or default."""
+    if not os.path.exists(path):
+        raise UsageError(f"{path} does not exist", next_step="Name the folder of a project.")
+    loaded = Config.load(parse_settings(settings), Path(path))
     if as_json:
-        write_json(result)
+        rows = [
+            {"key": key, "value": loaded.value(key), "origin": loaded.origins[key], "env": row.env, "help": row.help}
+            for key, row in table().items()
+        ]
+        write_json({"settings": rows, "notes": loaded.notes})
     else:
-        # What was asked for in full is not cut to a few lines again.
-        whole = bool(getattr(request, "full_text", False) or getattr(request, "max_tokens", 0))
-        write_text(result, operation.renderer, explain=getattr(request, "explain", False), whole=whole)
-    return operation.exit_code(result) if operation.exit_code else 0
+        write_text(loaded)
 
 
-def _perform_live(operation: Operation, request: Any, settled: Config) -> int:
-    from codeinfo.engine import Engine
-    from codeinfo.shells.paper import Paper
+@cli.command(params=[click.Argument(["shell"], type=click.Choice(SHELLS))])
+def completion(shell: str) -> None:
+    """Print a shell's completion script.
 
-    with _quiet_pipe(), contextlib.closing(Engine(settled)) as engine:
-        paper = Paper(sys.stdout, colour=not colour_refused())
-        code: int = _loaded(operation.live)(engine, request, paper)
-        return code
-    return 0
+    For bash and zsh, put this into the start-up file, with the shell's name:
 
+    eval "$(codeinfo completion bash)"
 
-def _answer(operation: Operation, request: Any, settled: Config) -> Any:
-    from codeinfo.engine import Engine
-    from codeinfo.shells import progress
+    For fish, once:
 
-    with contextlib.closing(Engine(settled)) as engine, progress.shown(sys.stderr) as sink:
-        return operation.run(engine, request, sink)
+    codeinfo completion fish > ~/.config/fish/completions/codeinfo.fish
+    """
+    from click.shell_completion import get_completion_class
 
-
-class _Shown(dict[str, str]):
-    """The fields of a request as text, for the question before something is done; folders in full, `.` among them."""
-
-    def __init__(self, request: Any) -> None:
-        super().__init__()
-        self._request = request
-
-    def __missing__(self, name: str) -> str:
-        value = getattr(self._request, name)
-        if name == "paths":
-            value = tuple(map(os.path.abspath, value))
-        return ", ".join(value) if isinstance(value, tuple) else str(value)
+    kind = get_completion_class(shell)
+    assert kind is not None  # the choice allows only shells that click knows
+    click.echo(kind(cli, {}, "codeinfo", "_CODEINFO_COMPLETE").source())
 
 
-def _check_quotes(operation: Operation, request: Any) -> None:
-    """`search parse header` means one query, not a query and a folder: say so where it is typed."""
-    query, paths = getattr(request, "query", getattr(request, "question", "")), getattr(request, "paths", ())
-    missing = next((path for path in paths if not os.path.exists(path)), "") if query else ""
-    if missing:
-        words = " ".join((query, *paths))
-        hint = f'Put several words in quotes: codeinfo {operation.name} "{words}"'
-        raise UsageError(f"{missing} does not exist", next_step=hint)
+@cli.command(
+    params=[
+        click.Argument(["project"], default="."),
+        click.Option(
+            ["--tools"],
+            default="search",
+            show_default=True,
+            metavar="SETS",
+            help="Sets of tools, or single ones, by commas.",
+        ),
+        click.Option(
+            ["--log-level"],
+            type=click.Choice(LOG_LEVELS),
+            default="warning",
+            show_default=True,
+            help="What is logged to stderr.",
+        ),
+        common_options()[0],
+    ],
+    short_help="Serve agents over the Model Context Protocol.",
+)
+def mcp(project: str, tools: str, log_level: str, settings: tuple[str, ...]) -> None:
+    """Serve agents over standard input and output, by the Model Context Protocol.
+
+    PROJECT: The folder that tools work on unless they name another; the current one unless named.
+
+    Sets: search (default, small), edit, docs, answers, agents, compat, all. An agent's program starts this by itself:
+    see `codeinfo install`.
+    """
+    import logging
+
+    if not os.path.isdir(project):
+        raise UsageError(f"{project} is not a folder", next_step="Name the folder of a project.")
+    os.chdir(project)
+    logging.basicConfig(stream=sys.stderr, level=log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
+    from codeinfo.shells.mcp import serve_stdio
+
+    serve_stdio(Config.load(parse_settings(settings)), tools.split(","))
 
 
-def flags(settings: Sequence[str]) -> Mapping[str, str]:
-    pairs = [item.partition("=") for item in settings]
-    for key, equals, _ in pairs:
-        if not equals:
-            raise UsageError(f"--set {key} has no value", next_step="Write it as KEY=VALUE, as in index.workers=1.")
-    return {key.strip(): value for key, _, value in pairs}
-
-
-def _where(request: Any) -> Path:
-    """The folder whose project file counts: that of the first path named."""
-    paths = getattr(request, "paths", None) or (getattr(request, "path", "."),)
-    first = Path(paths[0])
-    return first if os.path.isdir(first) else first.parent
-
-
-def _tell(notes: Iterable[str]) -> None:
-    for note in notes:
-        click.echo(f"note: {note}", err=True)
-
-
-def write_json(value: object) -> None:
-    from codeinfo.jsonable import dumps
-    from codeinfo.shells.cli_errors import is_unicode
-
-    with _quiet_pipe():
-        indent = 2 if sys.stdout.isatty() else None
-        print(dumps(value, indent=indent, ascii_only=not is_unicode(sys.stdout)), flush=True)
-
-
-def write_text(
-    result: object, renderer: str = "codeinfo.shells.render:render", *, explain: bool = False, whole: bool = False
+@cli.command(
+    params=[
+        click.Option(
+            ["--port"],
+            type=click.IntRange(0, 65535),
+            default=5010,
+            show_default=True,
+            help="The port; 0 takes a free one.",
+        ),
+        click.Option(["--host"], default="127.0.0.1", show_default=True, help="The address; others need --token-file."),
+        click.Option(
+            ["--allow"], multiple=True, metavar="DIR", help="Folders below it may be added; this one unless named."
+        ),
+        click.Option(
+            ["--token-file"], metavar="FILE", default="", help="Holds the token that every request must carry."
+        ),
+        click.Option(["--open", "open_page"], is_flag=True, help="Open the pages in a browser."),
+        common_options()[0],
+    ],
+    short_help="Serve the pages, the JSON API and the MCP server.",
+)
+def serve(
+    port: int, host: str, allow: tuple[str, ...], token_file: str, open_page: bool, settings: tuple[str, ...]
 ) -> None:
-    from codeinfo.shells.paper import Paper
-
-    render = partial(_loaded(renderer), whole=True) if whole else _loaded(renderer)
-    with _quiet_pipe():
-        render(result, Paper(sys.stdout, colour=not colour_refused()), explain=explain)
-        sys.stdout.flush()
-
-
-def _loaded(name: str) -> Any:
-    """The function that `module:function` names."""
-    from importlib import import_module
-
-    module, _, function = name.partition(":")
-    return getattr(import_module(module), function)
-
-
-@contextlib.contextmanager
-def _quiet_pipe() -> Any:
-    """A reader that went away (`| head`) is no failure: stop writing and say nothing."""
+    """Serve the pages, the JSON API and the MCP server on this machine, until interrupted."""
     try:
-        yield
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit would complain
+        from codeinfo.shells import http
+    except ModuleNotFoundError as error:
+        raise UsageError(f"{error.name} is not installed", next_step="pip install 'codeinfo[web]'") from error
+    settled = Config.load(parse_settings(settings))
+    http.serve(settled, host=host, port=port, allowed=allow, token_file=token_file, open_page=open_page)
 
 
-# --- errors and exit -----------------------------------------------------------------------------------------------
+# --- errors and exit -------------------------------------------------------------------------------------------------
 
 
 def main() -> NoReturn:
@@ -347,9 +274,7 @@ def _stdout_closed() -> UsageError:
 def run(argv: Sequence[str]) -> int:
     """The whole program: returns the exit code, never raises."""
     use_one_blas_thread()
-    gc.set_threshold(
-        50_000, 20, 20
-    )  # loading makes objects that stay: looking them through again and again finds nothing
+    gc.set_threshold(50_000, 20, 20)  # loading makes objects that stay: collecting them over and over finds nothing
     options = set(argv[: argv.index("--")] if "--" in argv else argv)
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -384,9 +309,9 @@ def _interrupt(number: int, frame: object) -> NoReturn:
 
 
 def _fail(error: Exception, options: set[str]) -> int:
-    from codeinfo.shells.cli_errors import tell
+    from codeinfo.shells.terminal import report_error
 
-    return tell(error, as_json="--json" in options, debug="--debug" in options)
+    return report_error(error, as_json="--json" in options, debug="--debug" in options)
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ from codeinfo.shells.http_views import (
     turn_view,
 )
 from codeinfo.shells.mcp_schema import check_length, checked
-from codeinfo.shells.paper import counted
+from codeinfo.shells.terminal import counted
 from codeinfo.types import FileKind, Intent, RelatedMemory
 
 PANEL_LINES = 120

@@ -21,7 +21,7 @@ from codeinfo.operations.answers import Citation, GradedItem, Turn
 from codeinfo.operations.code import CodeMap, MapArea, MapFile
 from codeinfo.operations.knowledge import PatternHistory
 from codeinfo.rank.policy import PolicyItem, PolicySettings, apply_policy, numeric
-from codeinfo.shells.paper import counted
+from codeinfo.shells.terminal import counted
 
 _NO_CUT = 10**9
 

@@ -29,18 +29,19 @@ from codeinfo.errors import CodeInfoError, environment_error
 from codeinfo.operations import operation
 from codeinfo.serve.dispatch import Call
 from codeinfo.serve.shutdown import end_by_deadline
-from codeinfo.shells.cli_errors import tell
 from codeinfo.shells.mcp_calls import Asked, Hub, Reply
 from codeinfo.shells.mcp_catalog import chosen_tools
 from codeinfo.shells.mcp_context import CONTEXT_URI, PROMPTS, PromptRow, codebase_context
 from codeinfo.shells.mcp_stdio import stdio
 from codeinfo.shells.mcp_tools import Tool
+from codeinfo.shells.terminal import report_error
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from codeinfo.engine import Engine
     from codeinfo.shells.mcp_aside import Aside
+
 
 THREADS = 8  # calls worked on at once; more wait
 MOST_AT_HAND = 1000  # names of projects; others are understood in a thread each time
@@ -286,7 +287,7 @@ def serve_stdio(config: Config, tools: Iterable[str]) -> None:
     except KeyboardInterrupt:
         pass  # a client's way to say goodbye
     except Exception as error:
-        code = tell(_first_cause(error), as_json=False, debug=False)
+        code = report_error(_first_cause(error))
     finally:
         hub.close()
         os._exit(code)  # a worker thread may still be busy with a file or a socket: nobody is left to hear its answer

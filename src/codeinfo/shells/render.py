@@ -3,54 +3,60 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Sequence
+from functools import singledispatch
 from typing import Any
 
 from codeinfo.config import Config, table
 from codeinfo.operations import search
-from codeinfo.shells.paper import Paper, Span, counted, near_path
-from codeinfo.types import Dropped, Hit, HitContext, SearchResult
+from codeinfo.operations.clients import InstallReport, ProjectsResult, SavingsReport, VectorSearchResult
+from codeinfo.operations.evaluation import EvalReport
+from codeinfo.shells.terminal import Output, Span, counted, near_path
+from codeinfo.types import Card, Dropped, Hit, HitContext, RelatedMemory, SearchResult
 
 FIRST_LINES = 24  # of the first hit, which is read
 SNIPPET_LINES = 8  # of each other: enough to recognise it, few enough to see ten hits at once
 LABEL_CHARS = 72  # a chunk of many small definitions names them all
+ACTION_STYLES = {"added": "green", "updated": "green", "removed": "green", "failed": "red", "kept": "yellow"}
 SKIPS_SHOWN = 10
+CHANGES_SHOWN = 5  # wins and losses of an evaluation, unless all are asked for
 METRICS = {"squared_l2": "squared L2, lower is closer"}
 STATES = {"ok": "green", "ready": "green", "warn": "yellow", "stale": "yellow", "fail": "bold red"}
 
 
-def render(result: Any, paper: Paper, *, explain: bool = False, whole: bool = False) -> None:
-    """Write any operation's result; `whole`: all of each hit's text, however long."""
-    if isinstance(result, SearchResult):
-        _search(result, paper, explain, whole)
-    else:
-        _RENDERERS[type(result)](result, paper)
+@singledispatch
+def render(result: object, out: Output) -> None:
+    """Write a result for people: each type of result registers its own function."""
+    raise TypeError(f"no way to show {type(result).__name__}")
 
 
-# --- search --------------------------------------------------------------------------------------------------------
+# --- search ----------------------------------------------------------------------------------------------------------
 
 
-def _search(result: SearchResult, paper: Paper, explain: bool, whole: bool) -> None:
+@render.register
+def _search(result: SearchResult, out: Output) -> None:
     wanted = marked_words(result.query)
     for number, hit in enumerate(result.hits, 1):
-        _heading(number, hit, paper)
-        if explain:
-            _explain(hit, paper)
+        _heading(number, hit, out)
+        if out.explain:
+            _explain(hit, out)
         if hit.text:
-            _snippet(hit, wanted, paper, None if whole else FIRST_LINES if number == 1 else SNIPPET_LINES)
+            _snippet(hit, wanted, out, None if out.whole else FIRST_LINES if number == 1 else SNIPPET_LINES)
     if not result.hits:
-        paper.line(("Nothing found.", "bold"))
+        out.line(("Nothing found.", "bold"))
     if result.suggestions:
-        paper.wrapped(("Did you mean: ", "bold"), ", ".join(result.suggestions), hang=2)
-    if explain and result.dropped:
-        paper.line()
-        paper.line(("Left out", "bold"))
+        out.wrapped(("Did you mean: ", "bold"), ", ".join(result.suggestions), hang=2)
+    if out.explain and result.dropped:
+        out.line()
+        out.line(("Left out", "bold"))
         rows = [(f"{_shown(one)}:{one.start_line}-{one.end_line}", one.rule, one.detail) for one in result.dropped]
-        paper.table(rows)
-    _knowledge(result, paper, explain)
-    _footer(result, paper)
-    if explain:
-        paper.wrapped(("reranker: ", "bold"), result.quality.reranker_status, hang=2)
+        out.table(rows)
+    memories(result.memories, out)
+    if result.preflight is not None:
+        render(result.preflight, out)
+    _footer(result, out)
+    if out.explain:
+        out.wrapped(("reranker: ", "bold"), result.quality.reranker_status, hang=2)
 
 
 def marked_words(query: str) -> set[str]:
@@ -61,24 +67,13 @@ def marked_words(query: str) -> set[str]:
     return {word for word in words(query) if len(word) > 2 and word not in STOP_WORDS}
 
 
-def _knowledge(result: SearchResult, paper: Paper, explain: bool) -> None:
-    """What the team remembers about it, and the card before a change."""
-    if not result.memories and result.preflight is None:
-        return
-    from codeinfo.shells import render_knowledge
-
-    render_knowledge.memories(result.memories, paper)
-    if result.preflight is not None:
-        render_knowledge.card(result.preflight, paper, explain=explain)
-
-
-def _heading(number: int, hit: Hit, paper: Paper) -> None:
+def _heading(number: int, hit: Hit, out: Output) -> None:
     place = f"{_shown(hit)}:{hit.start_line}-{hit.end_line}"
     spans: list[Span] = [(f"{number:>2}  ", "dim"), (place, "bold cyan")]
     if label := hit.breadcrumb or hit.symbol:
         label = label if len(label) <= LABEL_CHARS else label[:LABEL_CHARS] + "…"
-        spans += ["  ", (paper.fitted(label, len(place) + 6), "magenta")]
-    paper.line(*spans)
+        spans += ["  ", (out.fitted(label, len(place) + 6), "magenta")]
+    out.line(*spans)
     details = []
     if hit.distance is not None:
         metric = METRICS.get(hit.distance.metric, hit.distance.metric)
@@ -89,9 +84,9 @@ def _heading(number: int, hit: Hit, paper: Paper) -> None:
     if hit.context is not None:
         details += _context(hit.context)
     if details:
-        paper.wrapped("    ", (" · ".join(details), "dim"), hang=4)
+        out.wrapped("    ", (" · ".join(details), "dim"), hang=4)
     if hit.context is not None:
-        _around(hit.context, paper)
+        _around(hit.context, out)
 
 
 def _context(context: HitContext) -> list[str]:
@@ -103,21 +98,21 @@ def _context(context: HitContext) -> list[str]:
     return [*details, context.trend.lower()] if context.trend else details
 
 
-def _around(context: HitContext, paper: Paper) -> None:
+def _around(context: HitContext, out: Output) -> None:
     for label, places in (("called by", context.callers), ("tested in", context.tests)):
         if places:
-            paper.wrapped("    ", (f"{label} {', '.join(places)}", "dim"), hang=4)
+            out.wrapped("    ", (f"{label} {', '.join(places)}", "dim"), hang=4)
     if context.pattern_warning:
-        paper.wrapped("    ", (context.pattern_warning, "yellow"), hang=4)
+        out.wrapped("    ", (context.pattern_warning, "yellow"), hang=4)
 
 
 def _shown(hit: Hit | Dropped) -> str:
     return near_path(os.path.join(hit.root, hit.path))
 
 
-def _explain(hit: Hit, paper: Paper) -> None:
+def _explain(hit: Hit, out: Output) -> None:
     ranks = ", ".join(f"{channel} #{rank}" for channel, rank in hit.ranks.items())
-    paper.line("    ", (f"score {hit.score:.4f}" + (f" · {ranks}" if ranks else ""), "dim"))
+    out.line("    ", (f"score {hit.score:.4f}" + (f" · {ranks}" if ranks else ""), "dim"))
     rows: list[tuple[Span, ...]] = [
         (
             (signal.name, "blue"),
@@ -126,19 +121,19 @@ def _explain(hit: Hit, paper: Paper) -> None:
         )
         for signal in hit.signals
     ]
-    paper.table(rows, indent=6)
+    out.table(rows, indent=6)
 
 
-def _snippet(hit: Hit, wanted: set[str], paper: Paper, most: int | None) -> None:
+def _snippet(hit: Hit, wanted: set[str], out: Output, most: int | None) -> None:
     lines = hit.text.splitlines()
     previous = -1
     for index in range(len(lines)) if most is None else window(lines, wanted, most):
         if index != previous + 1:
-            paper.line("         ", ("⋮", "dim"))
+            out.line("         ", ("⋮", "dim"))
         gutter = f"{hit.text_line + index:>7} │ "
-        paper.line((gutter, "dim"), *_marked(paper.cut(lines[index], len(gutter)), wanted))
+        out.line((gutter, "dim"), *_marked(out.cut(lines[index], len(gutter)), wanted))
         previous = index
-    paper.line()
+    out.line()
 
 
 def window(lines: list[str], wanted: set[str], most: int = SNIPPET_LINES) -> list[int]:
@@ -178,7 +173,7 @@ def _marked(line: str, wanted: set[str]) -> list[Span]:
     return [*spans, line[end:]]
 
 
-def _footer(result: SearchResult, paper: Paper) -> None:
+def _footer(result: SearchResult, out: Output) -> None:
     quality = result.quality
     good = quality.status == "ok"
     spans: list[Span] = [(quality.status.replace("_", " "), "green" if good else "yellow")]
@@ -188,46 +183,96 @@ def _footer(result: SearchResult, paper: Paper) -> None:
     read = result.intent.lower().replace("_", " ")
     count = counted(len(result.hits), "result")
     spans.append((f" · {count} · read as {read} · {result.took_ms:.0f} ms", "dim"))
-    paper.wrapped(*spans, hang=2)
+    out.wrapped(*spans, hang=2)
     if quality.hint:
-        paper.wrapped(("hint: ", "bold"), quality.hint, hang=6)
-    _notes(result.notes, paper)
+        out.wrapped(("hint: ", "bold"), quality.hint, hang=6)
+    out.notes(result.notes)
 
 
-def _notes(notes: tuple[str, ...], paper: Paper) -> None:
-    for note in notes:
-        paper.wrapped(("note: ", "bold yellow"), note, hang=6)
+# --- memories and the card before a change ---------------------------------------------------------------------------
 
 
-# --- the others ----------------------------------------------------------------------------------------------------
+@render.register
+def memory(item: RelatedMemory, out: Output, indent: str = "") -> None:
+    state: Span = ("stale", "yellow") if item.stale else f"counts {item.confidence:.0%}"
+    out.line(indent, (item.id, "bold cyan"), f"  {item.type}, {item.category}  ", state, f"  {item.date[:10]}")
+    hang = len(indent) + 2
+    out.wrapped(indent, "  ", item.memory, hang=hang)
+    if item.reason:
+        out.wrapped(indent, "  ", ("because ", "dim"), item.reason, hang=hang)
+    scope = f"{item.scope} · " if item.scope else ""
+    origin = item.label.partition(";")[0]  # what follows is for agents
+    out.wrapped(indent, "  ", (f"{scope}{origin}", "dim"), hang=hang)
 
 
-def _index(response: search.IndexResponse, paper: Paper) -> None:
+def memories(items: Sequence[RelatedMemory], out: Output) -> None:
+    """Related memories below something else."""
+    if items:
+        out.line(("Related memories", "bold"))
+        for item in items:
+            memory(item, out, "  ")
+
+
+@render.register
+def _card(item: Card, out: Output) -> None:
+    state: Span = ("ready", "bold green") if item.ready else ("not ready", "bold yellow")
+    out.line(state, f"  {item.score:g} points")
+    if item.next_action:
+        out.wrapped(("next: ", "bold"), item.next_action, hang=6)
+    if item.patterns:
+        section("Do", item.patterns.do, out)
+        section("Avoid", item.patterns.avoid, out)
+    if item.best_example:
+        out.line(("Best example  ", "bold"), item.best_example)
+    if item.impact:
+        out.line(("Impact  ", "bold"), item.impact.coverage)
+        for file in item.impact.files:
+            out.line("  ", file)
+    section("Warnings", item.warnings, out)
+    section("What would help", item.what_would_help, out)
+    if out.explain:
+        rows = [(f"{p.points:+g} of {p.most:g}" if p.most else "withdrawn", p.name, p.reason) for p in item.reckoning]
+        out.table(rows)
+
+
+def section(title: str, lines: Sequence[str], out: Output) -> None:
+    if lines:
+        out.line((title, "bold"))
+        for line in lines:
+            out.wrapped("  ", line, hang=4)
+
+
+# --- the index -------------------------------------------------------------------------------------------------------
+
+
+@render.register
+def _index(response: search.IndexResponse, out: Output) -> None:
     for report in response.reports:
         how = "rebuilt" if report.rebuilt else "indexed"
         size = f"{counted(report.files, 'file')}, {counted(report.chunks, 'chunk')}"
-        paper.line((report.root, "bold cyan"), f"  {how} {size} in {report.took_ms / 1000:.2f} s")
+        out.line((report.root, "bold cyan"), f"  {how} {size} in {report.took_ms / 1000:.2f} s")
         counts = {name: getattr(report, name) for name in ("added", "changed", "renamed", "removed", "unchanged")}
         done = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-        paper.line("  ", (done or "there is nothing here that can be indexed", "dim"))
-        paper.line("  ", (f"vectors: {report.model_id}" if report.model_id else "keyword search only", "dim"))
-        _skips(report, paper)
-        _notes(report.notes, paper)
+        out.line("  ", (done or "there is nothing here that can be indexed", "dim"))
+        out.line("  ", (f"vectors: {report.model_id}" if report.model_id else "keyword search only", "dim"))
+        _skips(report, out)
+        out.notes(report.notes)
 
 
-def _skips(report: search.IndexReport, paper: Paper) -> None:
+def _skips(report: search.IndexReport, out: Output) -> None:
     grave = [skip for skip in report.skipped if skip.matters]
     if quiet := len(report.skipped) - len(grave):
-        paper.line("  ", (f"{quiet} left out by rule; `codeinfo why PATH` says which", "dim"))
+        out.line("  ", (f"{quiet} left out by rule; `codeinfo why PATH` says which", "dim"))
     for skip in grave[:SKIPS_SHOWN]:
-        paper.line("  ", ("skipped ", "yellow"), f"{skip.path}: {skip.detail or skip.rule}")
+        out.line("  ", ("skipped ", "yellow"), f"{skip.path}: {skip.detail or skip.rule}")
     if len(grave) > SKIPS_SHOWN:
-        paper.line("  ", ("skipped ", "yellow"), f"and {len(grave) - SKIPS_SHOWN} more; --json lists them all")
+        out.line("  ", ("skipped ", "yellow"), f"and {len(grave) - SKIPS_SHOWN} more; --json lists them all")
 
 
-def _status(report: search.StatusReport, paper: Paper) -> None:
+@render.register
+def _status(report: search.StatusReport, out: Output) -> None:
     for item in report.indexes:
-        paper.line((item.root, "bold cyan"), "  ", (item.state, STATES.get(item.state, "red")))
+        out.line((item.root, "bold cyan"), "  ", (item.state, STATES.get(item.state, "red")))
         rows: list[tuple[Span, Span]] = [("location", item.location)]
         if item.state != "missing":
             rows += [
@@ -239,13 +284,14 @@ def _status(report: search.StatusReport, paper: Paper) -> None:
         if item.languages:
             by_count = sorted(item.languages.items(), key=lambda pair: (-pair[1], pair[0]))
             rows.append(("languages", ", ".join(f"{name} {count}" for name, count in by_count)))
-        paper.table(rows)
-        _notes(item.notes, paper)
+        out.table(rows)
+        out.notes(item.notes)
 
 
-def _why(report: search.WhyReport, paper: Paper) -> None:
+@render.register
+def _why(report: search.WhyReport, out: Output) -> None:
     verdict: Span = ("in the index", "green") if report.included else ("left out", "yellow")
-    paper.line((report.path, "bold cyan"), "  ", verdict)
+    out.line((report.path, "bold cyan"), "  ", verdict)
     rows: list[tuple[Span, Span]] = [("rule", report.rule)]
     if report.detail:
         rows.append(("because", report.detail))
@@ -253,36 +299,39 @@ def _why(report: search.WhyReport, paper: Paper) -> None:
     if report.included and report.kind:  # a folder has none
         rows.append(("read as", f"{report.language or 'plain text'} ({report.kind})"))
         rows.append(("chunks", str(report.chunks) if report.chunks else "none yet"))
-    paper.table(rows)
+    out.table(rows)
 
 
-def _clear(report: search.ClearReport, paper: Paper) -> None:
+@render.register
+def _clear(report: search.ClearReport, out: Output) -> None:
     for item in report.cleared:
         done = f"index deleted, {megabytes(item.bytes)} freed" if item.existed else "had no index"
-        paper.line((item.root, "bold cyan"), f"  {done}")
+        out.line((item.root, "bold cyan"), f"  {done}")
 
 
-def _doctor(report: search.DoctorReport, paper: Paper) -> None:
-    screen = f"{paper.width} columns" if paper.terminal else "none: plain text, no progress"
+@render.register
+def _doctor(report: search.DoctorReport, out: Output) -> None:
+    screen = f"{out.width} columns" if out.terminal else "none: plain text, no progress"
     rows = [(check.state, check.name, check.detail) for check in report.checks]
     rows.append(("ok", "terminal", screen))
-    paper.table([((state, STATES.get(state, "")), name, detail) for state, name, detail in rows])
+    out.table([((state, STATES.get(state, "")), name, detail) for state, name, detail in rows])
     for check in report.checks:
         if check.next_step and check.state != "ok":
-            paper.wrapped((f"{check.name}: ", "bold"), check.next_step, hang=2)
+            out.wrapped((f"{check.name}: ", "bold"), check.next_step, hang=2)
 
 
-def _config(config: Config, paper: Paper) -> None:
+@render.register
+def _config(config: Config, out: Output) -> None:
     section = ""
     for key in table():
         name, _, field = key.partition(".")
         if name != section:
-            paper.line((f"[{name}]", "bold cyan"))
+            out.line((f"[{name}]", "bold cyan"))
             section = name
         origin = config.origins[key]
         shown = _as_toml(config.value(key))
-        paper.line(f"  {field} = {shown}", (f"  # {origin}", "dim" if origin == "default" else "green"))
-    _notes(config.notes, paper)
+        out.line(f"  {field} = {shown}", (f"  # {origin}", "dim" if origin == "default" else "green"))
+    out.notes(config.notes)
 
 
 def _as_toml(value: Any) -> str:
@@ -300,11 +349,112 @@ def megabytes(count: int) -> str:
     return f"{count / 1_000_000:.1f} MB"
 
 
-_RENDERERS: dict[type, Callable[[Any, Paper], None]] = {
-    search.IndexResponse: _index,
-    search.StatusReport: _status,
-    search.WhyReport: _why,
-    search.ClearReport: _clear,
-    search.DoctorReport: _doctor,
-    Config: _config,
-}
+# --- clients ---------------------------------------------------------------------------------------------------------
+
+
+@render.register
+def _install(report: InstallReport, out: Output) -> None:
+    for change in report.changes:
+        action = f"would be {change.action}" if report.dry_run and change.diff else change.action
+        out.line((action, ACTION_STYLES.get(change.action, "")), f"  {change.client}  ", (change.path, "dim"))
+        if change.detail:
+            out.line(f"    {change.detail}")
+        if report.dry_run:
+            for line in change.diff.splitlines():
+                out.line(f"    {line}")
+    for note in report.notes:
+        out.line(note)
+    if any(change.action in ("added", "updated") for change in report.changes) and not report.dry_run:
+        out.line("Start these clients anew to use it.")
+
+
+@render.register
+def _savings(report: SavingsReport, out: Output) -> None:
+    if not report.calls:
+        out.wrapped(
+            "No agent has called a tool in this time. `codeinfo install` gives CodeInfo to your agents.", hang=2
+        )
+        return
+    for day in report.days:
+        out.line((day.day, "bold"))
+        rows = [
+            (
+                one.tool,
+                counted(one.calls, "call"),
+                f"{one.returned:,} returned",
+                f"{one.files:,} in files",
+                f"{one.saved:,}",
+            )
+            for one in day.tools
+        ]
+        out.table([(*row[:4], f"{row[4]} saved") for row in rows])
+    out.line(f"{counted(report.calls, 'call')}: about {report.saved:,} tokens saved ({report.returned:,} returned)")
+
+
+@render.register
+def _projects(result: ProjectsResult, out: Output) -> None:
+    if not result.projects:
+        out.line("Nothing is indexed yet: a first search in a folder indexes it, or `codeinfo index`.")
+    out.table([(one.name, one.state, counted(one.files, "file"), one.root) for one in result.projects], indent=0)
+
+
+@render.register
+def _matches(result: VectorSearchResult, out: Output) -> None:
+    for match in result.results:
+        out.line((match.relPath, "bold"), f"  {match.repo}, distance {match.score}")
+        for line in match.chunk.splitlines()[:8]:
+            out.line(f"    {line}")
+
+
+# --- evaluation ------------------------------------------------------------------------------------------------------
+
+
+@render.register
+def _evaluation(result: EvalReport, out: Output) -> None:
+    """The whole report; with `explain` every win, loss and miss."""
+    from codeinfo.evals import report
+    from codeinfo.evals.metrics import LOWER_IS_BETTER
+
+    vectors = result.model_id or "keyword search only"
+    size = f"{counted(result.files, 'file')}, {counted(result.chunks, 'chunk')}"
+    content = f"  {size} indexed in {result.index_ms / 1000:.1f} s, {vectors}"
+    out.wrapped((result.dataset, "bold cyan"), content, hang=2)
+    for by in ("all", "language", "category"):
+        _figures(report.figures_table(result.groups, by), out)
+    for comparison in result.comparisons:
+        out.line(("against ", "bold"), comparison.name, ("  " + report.comparison_line(comparison), "dim"))
+        for title, changes in (("largest gains", comparison.wins), ("largest losses", comparison.losses)):
+            if changes:
+                out.line(f"  {title}")
+                out.table(report.changes_table(changes, None if out.explain else CHANGES_SHOWN), indent=4)
+        out.line()
+    misses = report.misses_table(result.outcomes)
+    out.line(f"{len(misses)} of {len(result.outcomes)} queries have no right file in the first ten")
+    if out.explain:
+        out.table(misses)
+    for verdict in result.verdicts:
+        sign = "≤" if verdict.metric in LOWER_IS_BETTER else "≥"
+        value = "not measured" if verdict.value is None else f"{verdict.value:.4f}"
+        state = ("passed", "green") if verdict.passed else ("FAILED", "bold red")
+        out.line(f"gate {verdict.metric} {sign} {verdict.wanted:g}: {value}  ", state)
+    out.notes(result.notes)
+
+
+def _figures(table: Sequence[Sequence[str]], out: Output) -> None:
+    for part in _fitting(table, out) if len(table) > 1 else ():
+        head, *rows = part
+        out.table([[(cell, "bold") for cell in head], *rows])
+        out.line()
+
+
+def _fitting(table: Sequence[Sequence[str]], out: Output) -> list[list[tuple[str, ...]]]:
+    """The table, or as many of fewer columns as a narrow terminal needs, each with the first column."""
+    widths = [max(map(len, column)) + 2 for column in zip(*table, strict=True)]
+    cuts, used = [1], 0
+    for column, width in enumerate(widths[1:], 1):
+        if out.terminal and used and widths[0] + used + width > out.width:
+            cuts.append(column)
+            used = 0
+        used += width
+    bounds = zip(cuts, [*cuts[1:], len(widths)], strict=True)
+    return [[(row[0], *row[start:end]) for row in table] for start, end in bounds]

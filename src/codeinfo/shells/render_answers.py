@@ -1,36 +1,32 @@
-"""Answers, agents and conversations for people."""
+"""Answers, agents, conversations and documents, for people."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import Any
 
-from codeinfo.operations import answers
-from codeinfo.shells.paper import Paper, Span, near_path
+from codeinfo.operations import answers, documents
+from codeinfo.operations.evaluation import AnswerEvalReport
+from codeinfo.shells.render import megabytes, render
+from codeinfo.shells.terminal import Output, Span, counted, near_path
 
 QUESTION_SHOWN = 100  # characters of a question in a table
 STATES = {"LLM_UNAVAILABLE": "does not answer", "LLM_TIMEOUT": "does not answer in time"}
 
 
-def render(result: Any, paper: Paper, *, explain: bool = False) -> None:
-    _RENDERERS[type(result)](result, paper)
-
-
 # --- answers -------------------------------------------------------------------------------------------------------
 
 
-def _answer(answer: answers.Answer, paper: Paper) -> None:
-    for line in answer.text.split("\n"):
-        paper.line(line)
-    after(answer, paper)
+@render.register
+def _answer(answer: answers.Answer, out: Output) -> None:
+    out.lines(answer.text)
+    write_sources(answer, out)
 
 
-def after(answer: answers.Answer, paper: Paper, *, trace: bool = False) -> None:
-    """What stands below the text of an answer: sources, notes, figures."""
+def write_sources(answer: answers.Answer, out: Output, *, trace: bool = False) -> None:
+    """What follows the text of an answer: sources, notes, figures."""
     if answer.citations:
-        paper.line()
-        paper.line(("Sources", "bold"))
+        out.line()
+        out.line(("Sources", "bold"))
         rows: list[tuple[Span, ...]] = []
         for one in answer.citations:
             place = f"{_near(one.root, one.path)}:{one.start_line}-{one.end_line}"
@@ -42,43 +38,42 @@ def after(answer: answers.Answer, paper: Paper, *, trace: bool = False) -> None:
                     (one.problem and f"unverified: {one.problem}", "yellow"),
                 )
             )
-        paper.table(rows)
-    for note in answer.notes:
-        paper.wrapped(("note: ", "bold yellow"), note, hang=6)
+        out.table(rows)
+    out.notes(answer.notes)
     if trace:
-        render_trace(answer, paper)
+        render_trace(answer, out)
     if answer.usage.calls:
-        _statistics(answer, paper)
+        _statistics(answer, out)
     if answer.conversation_id:
-        paper.line((f"conversation {answer.conversation_id}", "dim"))
+        out.line((f"conversation {answer.conversation_id}", "dim"))
 
 
-def _statistics(answer: answers.Answer, paper: Paper) -> None:
+def _statistics(answer: answers.Answer, out: Output) -> None:
     from codeinfo.answers.write import stats_block
 
-    paper.line()
+    out.line()
     for line in stats_block(answer.usage, answer.took_ms).split("\n"):
-        paper.line((line, "dim"))
+        out.line((line, "dim"))
 
 
-def render_trace(answer: answers.Answer, paper: Paper) -> None:
-    paper.line()
+def render_trace(answer: answers.Answer, out: Output) -> None:
+    out.line()
     for number, entry in enumerate(answer.trace.rounds, 1):
         average = "" if entry.average is None else f", average {entry.average:.2f}"
         source = f", {entry.score_source}" if entry.score_source else ""
-        paper.line((f"Round {number}: ", "bold"), entry.query, (f"  → {entry.verdict}{average}{source}", "magenta"))
-        paper.table([_graded(item) for item in entry.items], indent=4)
+        out.line((f"Round {number}: ", "bold"), entry.query, (f"  → {entry.verdict}{average}{source}", "magenta"))
+        out.table([_graded(item) for item in entry.items], indent=4)
         dropped = [(f"{one.path}:{one.start_line}-{one.end_line}", one.rule, one.detail) for one in entry.dropped]
         if dropped:
-            paper.line("  ", ("dropped", "dim"))
-            paper.table(dropped, indent=4)
+            out.line("  ", ("dropped", "dim"))
+            out.table(dropped, indent=4)
     if answer.trace.tools:
-        paper.line(("Tools", "bold"))
-        paper.table([(use.name, use.arguments, use.outcome) for use in answer.trace.tools])
+        out.line(("Tools", "bold"))
+        out.table([(use.name, use.arguments, use.outcome) for use in answer.trace.tools])
     if answer.trace.faults:
-        paper.line(("Citations that did not hold", "bold"))
-        paper.table([(f"[{one.number}]", one.action, f"{one.problem}: {one.claim}") for one in answer.trace.faults])
-    paper.line((f"evidence: about {answer.usage.evidence_tokens:,} tokens", "dim"))
+        out.line(("Citations that did not hold", "bold"))
+        out.table([(f"[{one.number}]", one.action, f"{one.problem}: {one.claim}") for one in answer.trace.faults])
+    out.line((f"evidence: about {answer.usage.evidence_tokens:,} tokens", "dim"))
 
 
 def _graded(item: answers.GradedItem) -> tuple[Span, ...]:
@@ -91,49 +86,52 @@ def _near(root: str, path: str) -> str:
     return near_path(os.path.join(root, path))
 
 
-def _run(run: answers.AgentRun, paper: Paper) -> None:
+@render.register
+def _run(run: answers.AgentRun, out: Output) -> None:
     for one in run.answers:
-        _answer(one, paper)
-        paper.line()
+        _answer(one, out)
+        out.line()
 
 
 # --- providers and agents ------------------------------------------------------------------------------------------
 
 
-def _providers(found: answers.ProviderList, paper: Paper) -> None:
+@render.register
+def _providers(found: answers.ProviderList, out: Output) -> None:
     width = max((len(one.name) for one in found.providers), default=0)
     room = max((len(one.base_url) for one in found.providers), default=0)
     for one in found.providers:
         words = STATES.get(one.state, one.state)
         state: Span = (words, "green" if one.state == "ok" else "yellow" if one.configured else "dim")
         used: Span = ("  used by ask", "magenta") if one.chosen else ""
-        paper.line((one.name.ljust(width), "bold cyan"), f"  {one.base_url.ljust(room)}  ", state, used)
+        out.line((one.name.ljust(width), "bold cyan"), f"  {one.base_url.ljust(room)}  ", state, used)
         for model in one.models:
-            paper.line("    ", model)
+            out.line("    ", model)
         if one.detail and one.configured:
-            paper.line("    ", (one.detail, "yellow"))
+            out.line("    ", (one.detail, "yellow"))
     if not any(one.chosen for one in found.providers):
-        paper.line("No chat model: `codeinfo ask` quotes the best passages.")
-        paper.wrapped("Start one of these, or set `llm.base_url` to an endpoint of your own.", hang=2)
-    for note in found.notes:
-        paper.wrapped(("note: ", "bold yellow"), note, hang=6)
+        out.line("No chat model: `codeinfo ask` quotes the best passages.")
+        out.wrapped("Start one of these, or set `llm.base_url` to an endpoint of your own.", hang=2)
+    out.notes(found.notes)
 
 
-def _agents(found: answers.AgentList, paper: Paper) -> None:
+@render.register
+def _agents(found: answers.AgentList, out: Output) -> None:
     for one in found.agents:
-        paper.wrapped((one.name, "bold cyan"), "  ", (one.problem, "red") if one.problem else one.description, hang=4)
-        paper.table([(command.name, command.description) for command in one.commands], indent=4)
+        out.wrapped((one.name, "bold cyan"), "  ", (one.problem, "red") if one.problem else one.description, hang=4)
+        out.table([(command.name, command.description) for command in one.commands], indent=4)
 
 
 # --- conversations -------------------------------------------------------------------------------------------------
 
 
-def _page(page: answers.ConversationPage, paper: Paper) -> None:
-    paper.table([_row(one) for one in page.conversations], indent=0)
+@render.register
+def _page(page: answers.ConversationPage, out: Output) -> None:
+    out.table([_row(one) for one in page.conversations], indent=0)
     if not page.conversations:
-        paper.line("No conversations.")
+        out.line("No conversations.")
     if page.next_cursor:
-        paper.line((f"more: --cursor {page.next_cursor}", "dim"))
+        out.line((f"more: --cursor {page.next_cursor}", "dim"))
 
 
 def _row(one: answers.Conversation) -> tuple[Span, ...]:
@@ -142,59 +140,183 @@ def _row(one: answers.Conversation) -> tuple[Span, ...]:
     return (one.id, "cyan"), when, f"{one.turns // 2} asked", (state, "magenta"), one.title
 
 
-def _detail(detail: answers.ConversationDetail, paper: Paper) -> None:
-    paper.line((detail.conversation.title, "bold"))
-    paper.table([_row(detail.conversation)], indent=0)
+@render.register
+def _detail(detail: answers.ConversationDetail, out: Output) -> None:
+    out.line((detail.conversation.title, "bold"))
+    out.table([_row(detail.conversation)], indent=0)
     for turn in detail.turns:
-        paper.line()
+        out.line()
         if turn.role == "user":
-            paper.line((f"> {turn.content}", "bold"))
+            out.line((f"> {turn.content}", "bold"))
             continue
-        for line in turn.content.split("\n"):
-            paper.line(line)
+        out.lines(turn.content)
         if turn.status != "ok" or turn.error:
-            paper.line((f"{turn.status}: {turn.error}", "yellow"))
+            out.line((f"{turn.status}: {turn.error}", "yellow"))
 
 
-def _matches(found: answers.ConversationMatches, paper: Paper) -> None:
+@render.register
+def _matches(found: answers.ConversationMatches, out: Output) -> None:
     for match in found.matches:
-        paper.table([_row(match.conversation)], indent=0)
-        paper.wrapped("    ", (match.excerpt, "dim"), hang=4)
+        out.table([_row(match.conversation)], indent=0)
+        out.wrapped("    ", (match.excerpt, "dim"), hang=4)
     if not found.matches:
-        paper.line("Nothing found.")
+        out.line("Nothing found.")
 
 
-def _changed(change: answers.ConversationsChanged, paper: Paper) -> None:
+@render.register
+def _changed(change: answers.ConversationsChanged, out: Output) -> None:
     for identity in change.ids:
-        paper.line((identity, "cyan"), f"  {change.action}")
+        out.line((identity, "cyan"), f"  {change.action}")
 
 
-def _export(export: answers.ConversationExport, paper: Paper) -> None:
-    for line in export.markdown.rstrip("\n").split("\n"):
-        paper.line(line)
+@render.register
+def _export(export: answers.ConversationExport, out: Output) -> None:
+    out.lines(export.markdown.rstrip("\n"))
 
 
 # --- answer tests --------------------------------------------------------------------------------------------------
 
 
-def _evaluation(report: answers.AnswerEvalReport, paper: Paper) -> None:
+@render.register
+def _evaluation(report: AnswerEvalReport, out: Output) -> None:
     for check in report.checks:
         verdict: Span = ("pass", "green") if check.passed else ("FAIL", "bold red")
-        paper.line(verdict, "  ", check.question[:QUESTION_SHOWN], (f"  {check.status}, {check.tokens} tokens", "dim"))
+        out.line(verdict, "  ", check.question[:QUESTION_SHOWN], (f"  {check.status}, {check.tokens} tokens", "dim"))
         for failure in check.failures:
-            paper.line("      ", (failure, "yellow"))
-    paper.line(f"{report.passed} passed, {report.failed} failed")
+            out.line("      ", (failure, "yellow"))
+    out.line(f"{report.passed} passed, {report.failed} failed")
 
 
-_RENDERERS: dict[type, Callable[[Any, Paper], None]] = {
-    answers.Answer: _answer,
-    answers.AgentRun: _run,
-    answers.ProviderList: _providers,
-    answers.AgentList: _agents,
-    answers.ConversationPage: _page,
-    answers.ConversationDetail: _detail,
-    answers.ConversationMatches: _matches,
-    answers.ConversationsChanged: _changed,
-    answers.ConversationExport: _export,
-    answers.AnswerEvalReport: _evaluation,
-}
+LINES_SHOWN = 6  # of a passage
+PATHS_SHOWN = 10
+COLLECTION_STATES = {"ready": "green", "stale": "yellow", "missing": "bold red"}
+
+
+@render.register
+def _sync(response: documents.SyncResponse, out: Output) -> None:
+    if not response.reports:
+        out.line("No collections yet. `codeinfo docs add FOLDER` adds one.")
+    for report in response.reports:
+        plan = report.plan
+        state = _size(report.documents, report.chunks)
+        if report.dry_run:
+            state = "would change" if plan.added or plan.changed or plan.removed else "would stay as it is"
+        out.line((report.name, "bold cyan"), f"  {state}  ", (report.collection, "dim"))
+        counts = f"{len(plan.added)} added, {len(plan.changed)} changed, {len(plan.removed)} removed"
+        out.line("  ", (f"{counts}, {plan.unchanged} unchanged", "dim"))
+        if report.dry_run:
+            _paths("+", plan.added, out)
+            _paths("~", plan.changed, out)
+            _paths("-", plan.removed, out)
+        for skip in report.skipped:
+            if skip.matters:
+                out.line("  ", ("skipped ", "yellow"), f"{skip.path}: {skip.detail or skip.rule}")
+        for note in report.notes:
+            out.line("  ", ("note: ", "bold yellow"), note)
+
+
+def _size(documents: int, passages: int) -> str:
+    return f"{counted(documents, 'document')}, {counted(passages, 'passage')}"
+
+
+def _paths(sign: str, paths: tuple[str, ...], out: Output) -> None:
+    for path in paths[:PATHS_SHOWN]:
+        out.line(f"  {sign} {path}")
+    if len(paths) > PATHS_SHOWN:
+        out.line(f"  {sign} and {len(paths) - PATHS_SHOWN} more")
+
+
+@render.register
+def _list(response: documents.DocsListResponse, out: Output) -> None:
+    if not response.collections:
+        out.line("No collections yet. `codeinfo docs add FOLDER` adds one.")
+    for item in response.collections:
+        out.line(
+            (item.name, "bold cyan"), "  ", (item.state, COLLECTION_STATES.get(item.state, "")), "  ", (item.id, "dim")
+        )
+        content = _size(item.documents, item.passages)
+        out.table([("from", f"{item.url} ({item.kind}, {item.origin})"), ("content", content)])
+        out.table([(doc.document, doc.format, counted(doc.passages, "passage")) for doc in item.listing], indent=4)
+    out.notes(response.notes)
+
+
+@render.register
+def _removed(response: documents.DocsRemoveResponse, out: Output) -> None:
+    for item in response.removed:
+        out.line((item.name, "bold cyan"), f"  removed, {megabytes(item.bytes)} freed")
+
+
+@render.register
+def _pack(response: documents.DocsPackResponse, out: Output) -> None:
+    out.line(
+        (response.file, "bold cyan"),
+        f"  {response.name} {response.version}: {counted(response.documents, 'document')}, {megabytes(response.bytes)}",
+    )
+    out.line("  ", (f"sha256 {response.sha256}", "dim"))
+    for skip in response.skipped:
+        out.line("  ", ("skipped ", "yellow"), f"{skip.path}: {skip.detail or skip.rule}")
+
+
+@render.register
+def _search(response: documents.DocsSearchResponse, out: Output) -> None:
+    for found in response.searches:
+        if len(response.searches) > 1:
+            out.line((found.query, "bold"))
+        for number, hit in enumerate(found.results, 1):
+            _hit(number, hit, out)
+        if not found.results:
+            out.line(("Nothing found.", "bold"))
+        if found.reranker_status != "off":
+            out.wrapped(("reranker: ", "bold"), found.reranker_status, hang=2)
+    out.notes(response.notes)
+
+
+def _hit(number: int, hit: documents.DocumentHit, out: Output) -> None:
+    spans: list[Span] = [(f"{number:>2}  ", "dim"), (near_path(hit.opens), "bold cyan")]
+    if hit.section or hit.title:
+        spans += ["  ", (hit.section or hit.title, "magenta")]
+    if hit.kind != "document":
+        spans += ["  ", (hit.kind, "green")]
+    out.line(*spans)
+    details = []
+    if hit.distance is not None:
+        details.append(f"distance {hit.distance:.3f} (cosine, lower is closer)")
+    if hit.rerank_score is not None:
+        details.append(f"relevance {hit.rerank_score:.3f}")
+    if details:
+        out.line("    ", (" · ".join(details), "dim"))
+    lines = [line for line in hit.content.splitlines() if line.strip()]
+    for line in lines[:LINES_SHOWN]:
+        out.line("    ", out.cut(line, 4))
+    out.line()
+
+
+@render.register
+def _outline(response: documents.DocsOutlineResponse, out: Output) -> None:
+    out.line((response.document, "bold cyan"))
+    for entry in response.entries:
+        out.line("  " * entry.level, entry.title, (f"  {entry.start_line}-{entry.end_line}", "dim"))
+    if not response.entries:
+        out.line("  no headings")
+    out.notes(response.notes)
+
+
+@render.register
+def _section(response: documents.DocsSectionResponse, out: Output) -> None:
+    out.lines(response.content)
+
+
+@render.register
+def _related(response: documents.DocsRelatedResponse, out: Output) -> None:
+    rows: list[tuple[Span, ...]] = [
+        (
+            (item.document, "bold cyan"),
+            ", ".join(item.relations),
+            f"distance {item.distance:.3f} (cosine)" if item.distance is not None else "",
+        )
+        for item in response.related
+    ]
+    out.table(rows)
+    if not rows:
+        out.line("Nothing related.")
+    out.notes(response.notes)

@@ -1,4 +1,4 @@
-"""One use of a name, judged: which definition it means, as far as the text around it and the imports tell.
+"""Which definition one use of a name means, as far as the text around it and the imports tell.
 
 A receiver is followed through modules, classes, `self`, and variables whose type is written or plainly assigned in the
 same function or class. What cannot be followed is neither claimed nor denied: it stays a syntactic match.
@@ -11,9 +11,10 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from codeinfo.graph.code_index import CodeIndex
+from codeinfo.graph.model import Unit
 from codeinfo.graph.receivers import Locals, Meaning, Receivers, links_of
-from codeinfo.graph.scopes import EXPLICIT, IMPLICIT_SELF, Binder, ElixirNames, Foreign, ModuleId, SymbolId, World
-from codeinfo.graph.unit import Unit
+from codeinfo.graph.scopes import EXPLICIT, IMPLICIT_SELF, Binder, ElixirNames, Foreign, ModuleId, SymbolId
 from codeinfo.ports import FileLines
 from codeinfo.types import Definition, Reference
 
@@ -24,32 +25,33 @@ _RECEIVER_ENDS = (".", ":", ">", "\\")
 _OPEN_RECEIVER = re.compile(r"\s*(?:(?:\.|::|>-)[\w)\]}\"'?!]|(?:\.\??|>-|::)\s*\Z)")
 
 
-class Verdict(Struct, frozen=True):
-    """`symbols`: what is meant. None of them and `possible`: cannot be told. Neither: something else is meant."""
+class Resolution(Struct, frozen=True):
+    """`symbols`: what is meant. None and `possible`: unknown. None and not `possible`: something else is meant."""
 
     symbols: tuple[SymbolId, ...] = ()
     possible: bool = False
 
 
-_ELSE = Verdict()
-_UNKNOWN = Verdict(possible=True)
+_OTHER = Resolution()
+_UNKNOWN = Resolution(possible=True)
+_MOST_CACHED = 400_000  # rows; beyond that everything is forgotten before the next question
 
 
-class Judge:
-    def __init__(self, world: World) -> None:
-        self._world = world
-        binder = self._binder = Binder(world)
-        self._foreign = Foreign(world)
-        self._elixir = ElixirNames(world)
+class NameResolver:
+    def __init__(self, index: CodeIndex) -> None:
+        self.index = index
+        self._binder = Binder(index)
+        self._foreign = Foreign(index)
+        self._elixir = ElixirNames(index)
         self._locals = Locals()
-        self._receivers = Receivers(binder, self._locals)
-        self._bare: dict[tuple[str, str, str], Verdict] = {}
-        self._received: dict[tuple[str, str, str, str, int], Verdict] = {}
+        self._receivers = Receivers(self._binder, self._locals)
+        self._bare: dict[tuple[str, str, str], Resolution] = {}
+        self._received: dict[tuple[str, str, str, str, int], Resolution] = {}
 
     @property
-    def remembered(self) -> int:
-        """How much was found out so far, in rows: a measure of the memory it takes."""
-        return len(self._bare) + len(self._received) + self._locals.remembered
+    def is_full(self) -> bool:
+        """Whether so much is cached that another resolver should take over."""
+        return len(self._bare) + len(self._received) + self._locals.remembered > _MOST_CACHED
 
     def definition(self, symbol: SymbolId) -> Definition | None:
         return self._binder.definition(symbol)
@@ -57,23 +59,23 @@ class Judge:
     def bases(self, symbol: SymbolId) -> list[SymbolId]:
         return self._binder.bases(symbol)
 
-    def verdict(self, unit: Unit, use: Reference) -> Verdict:
+    def resolve(self, unit: Unit, use: Reference) -> Resolution:
         """The first occurrence on the line that can be followed decides."""
         lines = self._binder.lines(unit)
         text = lines.get(use.line, "")
-        best = _UNKNOWN if not text else _ELSE
+        best = _UNKNOWN if not text else _OTHER
         for start, end in _words(text, use.name):
-            verdict = self._occurrence(unit, use, text[:start], text[end:], lines)
-            if verdict.symbols:
-                return verdict
-            if verdict.possible:
-                best = verdict
+            found = self._occurrence(unit, use, text[:start], text[end:], lines)
+            if found.symbols:
+                return found
+            if found.possible:
+                best = found
         return best
 
-    def _occurrence(self, unit: Unit, use: Reference, before: str, after: str, lines: FileLines) -> Verdict:
+    def _occurrence(self, unit: Unit, use: Reference, before: str, after: str, lines: FileLines) -> Resolution:
         if unit.facts.language == "elixir":
             meant = self._elixir.meaning(unit, use, before, after)
-            return _UNKNOWN if meant is None or (not meant and self._foreign.only(use.name)) else Verdict(meant)
+            return _UNKNOWN if meant is None or (not meant and self._foreign.only(use.name)) else Resolution(meant)
         if before.rstrip()[-1:] in _RECEIVER_ENDS:  # spares most names two expressions
             backwards = before[::-1]
             chain = _RECEIVER.match(backwards)
@@ -82,26 +84,26 @@ class Judge:
             if _OPEN_RECEIVER.match(backwards):
                 return _UNKNOWN
         if self._locals.hides(unit, use, before, after, lines):
-            return _ELSE
+            return _OTHER
         key = (unit.facts.path, use.name, use.within)
         known = self._bare.get(key)
         if known is None:
             known = self._bare[key] = self._without_receiver(unit, use)
         return known
 
-    def _without_receiver(self, unit: Unit, use: Reference) -> Verdict:
+    def _without_receiver(self, unit: Unit, use: Reference) -> Resolution:
         found = self._binder.bare(unit, use.name, use.within)
         symbols = tuple(one for one in found if isinstance(one, SymbolId))
         if symbols or (symbols := self._linked(unit, use)):
-            return Verdict(symbols)
+            return Resolution(symbols)
         explained = unit.facts.language in EXPLICIT and unit.facts.language not in IMPLICIT_SELF
-        return _ELSE if found or (explained and not self._foreign.only(use.name)) else _UNKNOWN
+        return _OTHER if found or (explained and not self._foreign.only(use.name)) else _UNKNOWN
 
     def _linked(self, unit: Unit, use: Reference) -> tuple[SymbolId, ...]:
         """A function of C has one name in the whole program: where one file defines it, a call means that."""
         if unit.facts.language != "c" or use.role != "call":
             return ()
-        files = [one for path in self._world.defining(use.name) if (one := self._world.unit(path))]
+        files = [one for path in self.index.defining(use.name) if (one := self.index.unit(path))]
         found = [
             (file.facts.path, definition)
             for file in files
@@ -112,7 +114,7 @@ class Judge:
             return ()
         return (SymbolId(found[0][0], use.name),)
 
-    def _with_receiver(self, unit: Unit, use: Reference, chain: str, lines: FileLines) -> Verdict:
+    def _with_receiver(self, unit: Unit, use: Reference, chain: str, lines: FileLines) -> Resolution:
         """The same receiver in the same function means the same until its first name is given another type."""
         links = links_of(chain)
         typed_at = self._locals.type_of(unit, links[0][0], use, lines)[1]
@@ -121,7 +123,7 @@ class Judge:
         if known is None:
             owners = self._receivers.evaluate(unit, links, use)
             is_ours = owners or typed_at or not self._is_foreign(unit, links[0][0], use, lines)
-            known = self._received[key] = self._received_by(owners, use.name) if is_ours else _ELSE
+            known = self._received[key] = self._received_by(owners, use.name) if is_ours else _OTHER
         return known
 
     def _is_foreign(self, unit: Unit, first: str, use: Reference, lines: FileLines) -> bool:
@@ -130,15 +132,15 @@ class Judge:
             return False
         return not self._locals.hides(unit, Reference(first, use.line, "use", use.within), "", ".", lines)
 
-    def _received_by(self, owners: Meaning, name: str) -> Verdict:
+    def _received_by(self, owners: Meaning, name: str) -> Resolution:
         if not owners:
             return _UNKNOWN
         found = [one for owner in owners for one in self._binder.attribute(owner, name)]
         symbols = tuple(one for one in found if isinstance(one, SymbolId))
         if symbols:
-            return Verdict(symbols)
+            return Resolution(symbols)
         known = any(_is_whole(owner) if isinstance(owner, ModuleId) else self._closed(owner) for owner in owners)
-        return _ELSE if known else _UNKNOWN
+        return _OTHER if known else _UNKNOWN
 
     def _closed(self, owner: SymbolId) -> bool:
         """Whether all members of a type are known: each of its bases was found."""

@@ -1,4 +1,4 @@
-"""Packed references (see `references`), read in part: one question needs few of them."""
+"""Reading packed references (see `index/references.py`), mostly in part: one question needs few of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class UsedNames(Mapping[str, int]):
     what follows one of the `qualifiers`, as a package's name, is known by both (`errors.New`)."""
 
     def __init__(self, packed: bytes, without: Collection[int] = (), qualifiers: Collection[str] = ()) -> None:
-        self._text = unpacked(packed)
+        self._text = unpack(packed)
         self._without = frozenset(without)
         _, _, rows = self._text.partition("\n")
         if self._without:
@@ -64,8 +64,8 @@ def _rows_without(rows: str, lines: Collection[int]) -> str:
     return "\n".join((*kept, rows[start:]))
 
 
-def unpacked(packed: bytes) -> str:
-    """The text of packed references; what looks into many files again and again keeps it."""
+def unpack(packed: bytes) -> str:
+    """The text of packed references, which most functions here read."""
     return zlib.decompress(packed).decode("utf-8") if packed else ""
 
 
@@ -86,8 +86,21 @@ def dotted_names(text: str) -> dict[str, int]:
     return found
 
 
+def all_references(text: str) -> Iterator[Reference]:
+    """One reference for each name and line; a name that is called and used in a line is a call."""
+    header, *rows = text.split("\n")
+    qualified = header.split("\t")
+    for row in rows:
+        line, position, names = row.split("\t")
+        within = qualified[int(position)] if position != "-1" else ""
+        written = names.split(" ")
+        called = {name[:-1] for name in written if name.endswith("(")}
+        for name in dict.fromkeys(name.rstrip("(") for name in written):
+            yield Reference(name, int(line), "call" if name in called else "use", within)
+
+
 def references_to(text: str, name: str) -> list[Reference]:
-    """The references to one name in an unpacked text, one for each line. Only the rows that have it are read."""
+    """The references to one name in an unpack text, one for each line. Only the rows that have it are read."""
     found: list[Reference] = []
     body = text.find("\n")
     at = text.find(name, body) if name and body >= 0 else -1  # nothing is found everywhere, without end

@@ -1,0 +1,328 @@
+"""Where a name is defined and used: candidates by the keyword index, uses by the packed syntax, meanings by scopes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from codeinfo.errors import NotFound, UsageError
+from codeinfo.graph.code_index import CodeIndex
+from codeinfo.graph.model import Unit
+from codeinfo.graph.names import NameResolver, Resolution
+from codeinfo.graph.resolve import import_family
+from codeinfo.graph.scopes import TYPE_KINDS, SymbolId
+from codeinfo.graph.uses import references_to
+from codeinfo.index.grammars import GRAMMARS
+from codeinfo.languages.tree import FileFacts
+from codeinfo.operations.code import (
+    DefinitionList,
+    DefsRequest,
+    ReferenceReport,
+    RefsRequest,
+    SymbolInfo,
+    SymbolList,
+    SymbolsRequest,
+    Usage,
+)
+from codeinfo.ports import CodeFacts
+from codeinfo.tokens import identifier_terms, identifiers
+from codeinfo.types import Definition, Reference
+
+_MOST_CHECKED = 200  # files whose checksums one question computes, besides those it shows: some 20 ms
+_MOST_NAMED = 3  # files that a note names
+_PREVIEW_CHARS = 160
+_IMPORT_WORDS = ("import", "from", "export", "use ", "using ", "require", "pub use", "#include", "const {")
+_INTERFACES = frozenset({"interface", "trait", "protocol"})
+_NO_USES = frozenset({"package", "namespace", "heading"})  # code is in them or they speak of it; it does not use them
+
+
+def list_symbols(facts: CodeFacts, path: str, request: SymbolsRequest) -> SymbolList:
+    prefix = "" if path == "." else f"{path}/"
+    files = [file for file in facts.files() if file.path == path or file.path.startswith(prefix)]
+    if not files:
+        raise NotFound(f"{path} is not in the index", next_step=f"`codeinfo why {path}` says why")
+    facts.check_symbols(file.file_id for file in files)
+    found = [
+        symbol_info(file.path, definition)
+        for file in files
+        for definition in facts.definitions(file.file_id)
+        if not request.kinds or definition.kind in request.kinds
+    ]
+    unparsed = [file.path for file in files if file.kind in ("code", "tests") and file.language not in GRAMMARS]
+    notes = (_unparsed_note(unparsed),) if unparsed else ()
+    complete = len(found) <= request.limit and not unparsed
+    return SymbolList(path, len(found), tuple(found[: request.limit]), complete, notes)
+
+
+# --- definitions ---------------------------------------------------------------------------------------------------
+
+
+class Lookup(Struct, frozen=True):
+    """The definitions that a name stands for, and whether others share the plain name."""
+
+    name: str
+    found: Mapping[SymbolId, Definition]
+    others: bool
+
+    def listed(self) -> list[SymbolInfo]:
+        """Exported ones first, prototypes last."""
+        infos = [symbol_info(symbol.path, definition) for symbol, definition in self.found.items()]
+        return sorted(infos, key=lambda info: (info.kind == "prototype", not info.exported, info.path, info.start_line))
+
+
+def look_up(index: CodeIndex, asked: str) -> Lookup:
+    """Find what `Name`, `Class.method`, `path::Name` or, as calls are quoted, `name()` stands for."""
+    written = asked.strip()
+    if not written.endswith("operator()"):  # a name of its own in C++
+        written = written.removesuffix("()")
+    path, _, qualified = (
+        written.rpartition("::") if "::" in written and "/" in written.rpartition("::")[0] else ("", "", written)
+    )
+    if not path and "::" in written:
+        head, _, rest = written.partition("::")
+        path, qualified = (head, rest) if head in index.graph.files else ("", written.replace("::", "."))
+    name = qualified.rpartition(".")[2]
+    if not name:
+        raise UsageError(f"{asked!r} has no name at its end", next_step="Write `name`, `Class.method` or `path::name`")
+    every: dict[SymbolId, Definition] = {}
+    for file_id, definition in index.facts.definitions_named(name):
+        file = index.by_id.get(file_id)
+        if file and definition.kind not in _NO_USES:
+            every.setdefault(_symbol(index, file, definition.qualified), definition)
+    found = {
+        symbol: definition
+        for symbol, definition in every.items()
+        if (not path or symbol.path == path or symbol.path.endswith(f"/{path}"))
+        and (
+            symbol.qualified == qualified
+            or symbol.qualified.endswith(f".{qualified}")
+            or definition.qualified == qualified
+        )
+    }
+    return Lookup(name, found, others=len(found) < len(every))
+
+
+def look_up_defined(index: CodeIndex, name: str) -> Lookup:
+    """The same for a name that must be defined here."""
+    lookup = look_up(index, name)
+    if not lookup.found:
+        raise _nothing_called(name)
+    return lookup
+
+
+def _nothing_called(name: str) -> NotFound:
+    return NotFound(f"nothing called {name} is defined here", next_step=f'Try `codeinfo search "{name}"`')
+
+
+def _symbol(index: CodeIndex, file: FileFacts, qualified: str) -> SymbolId:
+    """Hundreds of files may define a name: one is read only where a namespace may have to be taken off."""
+    inside = any(qualified.startswith(f"{package}.") for package in file.packages)
+    unit = index.unit(file.path) if inside else None
+    return SymbolId(file.path, unit.without_namespace(qualified) if unit else qualified)
+
+
+def find_definitions(index: CodeIndex, request: DefsRequest) -> DefinitionList:
+    """Raises IndexDamaged where definitions of a name are not as they were stored. A damaged row may be missing from
+    what was found, so all files are checked that have the name in their text, as long as these are few."""
+    lookup = look_up(index, request.name)
+    named = [index.graph.files[symbol.path].file_id for symbol in lookup.found]
+    index.facts.check_symbols(dict.fromkeys([*named, *_candidate_ids(index, lookup.name)[:_MOST_CHECKED]]))
+    if not lookup.found:
+        raise _nothing_called(request.name)
+    found = lookup.listed()
+    return DefinitionList(request.name, len(found), tuple(found[: request.limit]), len(found) <= request.limit)
+
+
+# --- uses ----------------------------------------------------------------------------------------------------------
+
+
+class Use(Struct, frozen=True):
+    """One use of a name in a file, and the definition that it means, as far as that is known."""
+
+    file: FileFacts
+    reference: Reference
+    symbol: SymbolId | None
+
+
+class FoundUses(Struct, frozen=True):
+    """Every use of a name, resolved ones first."""
+
+    uses: tuple[Use, ...]
+    resolved: int
+    unattributed: int  # more uses that may mean one of several definitions
+    left_out: tuple[str, ...]  # files with the name whose syntax is not known
+
+    def __len__(self) -> int:
+        return len(self.uses)
+
+
+def find_references(names: NameResolver, request: RefsRequest) -> ReferenceReport:
+    lookup = look_up(names.index, request.name)
+    found = find_uses(names, lookup)
+    if not lookup.found and not found.uses:
+        raise NotFound(
+            f"no code here uses the name {request.name}", next_step=f'Try `codeinfo search "{request.name}"`'
+        )
+    notes = [_unparsed_note(found.left_out)] if found.left_out else []
+    if found.unattributed:
+        notes.append(f"{found.unattributed} more uses of the name cannot be told from those of other definitions")
+    return ReferenceReport(
+        symbol=request.name,
+        usage_count=len(found),
+        usages=usages(names.index, lookup, found.uses[: request.limit]),
+        confidence="resolved" if found.resolved == len(found) else "syntactic",
+        is_complete=len(found) <= request.limit and not found.left_out,
+        definitions=tuple(lookup.listed()),
+        resolved_count=found.resolved,
+        unattributed=found.unattributed,
+        file_count=len({use.file.file_id for use in found.uses}),
+        notes=tuple(notes),
+    )
+
+
+def find_uses(names: NameResolver, lookup: Lookup) -> FoundUses:
+    """Every use. A name like `get` has thousands, which take a while: the answer is cached for the generation."""
+    key = ("uses", lookup.name, frozenset(lookup.found))
+    found: FoundUses | None = names.index.answers.get(key)
+    return found if found is not None else names.index.answers.add(key, _find_uses(names, lookup))
+
+
+def _find_uses(names: NameResolver, lookup: Lookup) -> FoundUses:
+    index = names.index
+    candidates = _candidates(index, lookup)
+    parsed = sorted((file for file in candidates if file.language in GRAMMARS), key=lambda file: file.file_id)
+    index.read_uses([file.file_id for file in parsed])
+    resolved: list[Use] = []
+    possible: list[Use] = []
+    for file in parsed:
+        for reference, resolution in resolved_uses(names, file, lookup.name):
+            symbol = next((one for one in resolution.symbols if one in lookup.found), None)
+            if symbol is not None:
+                resolved.append(Use(file, reference, symbol))
+            elif resolution.possible and not resolution.symbols:
+                possible.append(Use(file, reference, None))
+    if lookup.found and all(_is_local(names, symbol) for symbol in lookup.found):
+        possible = []
+    return FoundUses(
+        uses=(*resolved, *(() if lookup.others else possible)),
+        resolved=len(resolved),
+        unattributed=len(possible) if lookup.others else 0,
+        left_out=tuple(file.path for file in candidates if _cannot_be_read(index, file, lookup.name)),
+    )
+
+
+def resolved_uses(names: NameResolver, file: FileFacts, name: str) -> Iterator[tuple[Reference, Resolution]]:
+    """Every use of the name in a file, also under the other names that imports give it, with what it means."""
+    text = names.index.uses(file.file_id)
+    unit = names.index.unit(file.path) if name in text else None  # most candidates have it in a comment or string only
+    if unit is None:
+        return
+    aliases = {written.alias for written in unit.taking(name) if written.alias and name in written.names} - {name}
+    seen: set[int] = set()
+    for written_name in (*aliases, name):
+        for reference in references_to(text, written_name):
+            if reference.line not in seen:  # `import a as b` has both names
+                seen.add(reference.line)
+                yield reference, names.resolve(unit, reference)
+
+
+def _cannot_be_read(index: CodeIndex, file: FileFacts, name: str) -> bool:
+    """Code that has the name, in a language whose syntax is not known."""
+    is_unknown = file.language not in GRAMMARS and file.kind in ("code", "tests")
+    return is_unknown and index.lines(file.file_id).mention(name)
+
+
+def _candidates(index: CodeIndex, lookup: Lookup) -> list[FileFacts]:
+    """Files that have the name, in a language that can mean it: in another one the same name is another name."""
+    families = {import_family(index.graph.files[symbol.path].language) for symbol in lookup.found}
+    known = [index.by_id[file_id] for file_id in _candidate_ids(index, lookup.name) if file_id in index.by_id]
+    return [
+        file
+        for file in known
+        if file.language not in GRAMMARS or not families or import_family(file.language) in families
+    ]
+
+
+def _candidate_ids(index: CodeIndex, name: str) -> list[int]:
+    """Files that may use a name: those that have its index term."""
+    terms = [identifier_terms(part)[-1] for part in identifiers(name) if identifier_terms(part)]
+    if not terms:  # a name the keyword index does not keep: too long, or made of signs
+        return list(index.by_id)
+    return index.facts.files_with(terms)
+
+
+def _is_local(names: NameResolver, symbol: SymbolId) -> bool:
+    """Defined inside of a function: nothing outside of it can mean it."""
+    owner = names.definition(SymbolId(symbol.path, symbol.qualified.rpartition(".")[0]))
+    return owner is not None and owner.kind in ("function", "method")
+
+
+# --- how uses are shown --------------------------------------------------------------------------------------------
+
+
+def usages(index: CodeIndex, lookup: Lookup, uses: Sequence[Use]) -> tuple[Usage, ...]:
+    """Uses with their lines and edges, which only those that are shown need."""
+    only = next(iter(lookup.found.values()), None)
+    return tuple(_usage(index, use, lookup.found[use.symbol] if use.symbol else only) for use in uses)
+
+
+def _usage(index: CodeIndex, use: Use, definition: Definition | None) -> Usage:
+    unit, reference = index.unit(use.file.path), use.reference
+    text = index.lines(use.file.file_id).get(reference.line, "")
+    return Usage(
+        file=use.file.path,
+        line=reference.line,
+        preview=text.strip()[:_PREVIEW_CHARS],
+        edge=_edge(unit, reference, text, definition) if unit else "REFERENCES",
+        confidence="resolved" if use.symbol else "syntactic",
+        within=reference.within,
+        definition=str(use.symbol) if use.symbol else "",
+    )
+
+
+def _edge(unit: Unit, use: Reference, text: str, meant: Definition | None) -> str:
+    for written in unit.imports:
+        whole = not written.names and use.line == written.line and use.name in _last_names((written.module,))
+        if (whole or use.name in written.names or written.alias == use.name) and written.line <= use.line:
+            alone = text.strip(" \t,)};") in (use.name, written.alias)
+            if (
+                use.line == written.line
+                or text.lstrip().startswith(_IMPORT_WORDS)
+                or (alone and use.line < written.line + 200)
+            ):
+                return "EXPORTS" if written.reexport else "IMPORTS"
+    for definition in unit.definitions:
+        if definition.start_line <= use.line <= definition.start_line + 3 and use.name in _last_names(definition.bases):
+            own_interface = definition.kind in _INTERFACES
+            is_interface = meant is not None and meant.kind in _INTERFACES
+            return "IMPLEMENTS" if is_interface and not own_interface else "EXTENDS"
+    if use.role == "call":
+        return "CALLS"
+    return "REFERENCES_TYPE" if meant is not None and meant.kind in TYPE_KINDS else "REFERENCES"
+
+
+def _last_names(bases: Sequence[str]) -> set[str]:
+    return {base.replace("::", ".").replace("\\", ".").rpartition(".")[2] for base in bases}
+
+
+def symbol_info(path: str, definition: Definition) -> SymbolInfo:
+    return SymbolInfo(
+        id=f"{path}::{definition.qualified}",
+        name=definition.name,
+        qualified=definition.qualified,
+        kind=definition.kind,
+        path=path,
+        start_line=definition.start_line,
+        end_line=definition.end_line,
+        signature=definition.signature,
+        doc=definition.doc,
+        exported=definition.exported,
+        bases=definition.bases,
+    )
+
+
+def _unparsed_note(paths: Iterable[str]) -> str:
+    listed = list(paths)
+    named = ", ".join(listed[:_MOST_NAMED]) + ("…" if len(listed) > _MOST_NAMED else "")
+    return f"{len(listed)} files have no syntax tree and were not looked into: {named}"

@@ -1,0 +1,200 @@
+"""Commands from operations: arguments from the fields of a request, results as text or JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+from msgspec.structs import asdict
+
+from codeinfo.config import Config, colour_refused
+from codeinfo.errors import UsageError
+from codeinfo.operations import Operation, Parameter, parameters
+
+# --- building a command --------------------------------------------------------------------------------------------
+
+
+def command(operation: Operation) -> click.Command:
+    params = [_parameter(item) for item in parameters(operation.request)]
+    if operation.confirm:
+        params.append(click.Option(["--yes", "-y"], is_flag=True, help="Do not ask."))
+    return click.Command(
+        operation.name.split()[-1],
+        params=[*params, *common_options()],
+        callback=partial(_perform, operation),
+        help=_help(operation),
+        short_help=operation.summary,
+    )
+
+
+def common_options() -> list[click.Parameter]:
+    return [
+        click.Option(["--set", "settings"], multiple=True, metavar="KEY=VALUE", help="Override one setting this time."),
+        click.Option(["--json", "as_json"], is_flag=True, help="Write the result as JSON."),
+        click.Option(["--debug"], is_flag=True, help="Show a traceback when something fails."),
+    ]
+
+
+def _help(operation: Operation) -> str:
+    arguments = [f"{_argument_name(item)}: {item.help}" for item in parameters(operation.request) if item.argument]
+    return "\n\n".join(part for part in (operation.summary, operation.help, *arguments) if part)
+
+
+def _argument_name(item: Parameter) -> str:
+    many = item.kind.startswith("tuple")
+    name = (item.metavar or (item.name.removesuffix("s") if many else item.name).upper()) + "…" * many
+    return name if item.required else f"[{name}]"
+
+
+def _parameter(item: Parameter) -> click.Parameter:
+    many = item.kind.startswith("tuple")
+    if item.argument:
+        nargs = -1 if many else 1
+        return click.Argument([item.name], nargs=nargs, required=item.required, metavar=_argument_name(item))
+    name = (item.name.removesuffix("s") if many else item.name).replace("_", "-")
+    flags = f"--{name}/--no-{name}" if item.kind == "bool" and item.default else f"--{name}"
+    return click.Option(
+        [flags, item.name, *([f"-{item.short}"] if item.short else [])],
+        type=_type(item),
+        multiple=many,
+        default=None if item.default in ("", ()) else item.default,
+        is_flag=item.kind == "bool",
+        help=item.help,
+        metavar=item.metavar or ("N" if item.kind == "int" else None),
+        show_default=item.kind == "int" or (item.kind == "str" and item.default not in ("", ".")),
+    )
+
+
+def _type(item: Parameter) -> Any:
+    if item.choices:
+        return click.Choice(item.choices, case_sensitive=False)
+    bounded = item.minimum is not None or item.maximum is not None
+    if item.kind == "int":
+        return click.IntRange(item.minimum, item.maximum) if bounded else int
+    if item.kind == "float":
+        return click.FloatRange(item.minimum, item.maximum) if bounded else float
+    return bool if item.kind == "bool" else str
+
+
+# --- performing an operation ---------------------------------------------------------------------------------------
+
+
+def _perform(operation: Operation, /, settings: tuple[str, ...], as_json: bool, debug: bool, **values: Any) -> int:
+    """Run one operation and write its result; the exit code is returned."""
+    agreed = values.pop("yes", True)
+    request = operation.request(**{name: value for name, value in values.items() if value not in ((), None)})
+    _check_quotes(operation, request)
+    ask_first = operation.confirm and not agreed and sys.stdin.isatty()
+    if ask_first and not click.confirm(_question(operation, request), err=True):
+        click.echo("Nothing was done.", err=True)
+        return 0
+    config = Config.load(parse_settings(settings), _project_folder(request))
+    from codeinfo.engine import Engine
+
+    with contextlib.closing(Engine(config)) as engine:
+        if not as_json:
+            from codeinfo.shells.chat import LIVE
+
+            if live := LIVE.get(operation.request):
+                _print_notes(config.notes)
+                with _quiet_pipe():
+                    return live(engine, request, _output(request))
+                return 0
+        from codeinfo.shells.terminal import show_progress
+
+        with show_progress(sys.stderr) as progress:
+            result = operation.run(engine, request, progress)
+    if config.notes:
+        from codeinfo.jsonable import dumps
+
+        text = dumps(result)
+        _print_notes(note for note in config.notes if dumps(note) not in text)  # most results carry them already
+    if as_json:
+        write_json(result)
+    else:
+        write_text(result, request)
+    return operation.exit_code(result) if operation.exit_code else 0
+
+
+def _question(operation: Operation, request: Any) -> str:
+    """What to ask before something is done; folders in full, `.` among them."""
+    values = asdict(request)
+    if "paths" in values:
+        values["paths"] = tuple(map(os.path.abspath, values["paths"]))
+    texts = {name: ", ".join(value) if isinstance(value, tuple) else str(value) for name, value in values.items()}
+    return operation.confirm.format(**texts)
+
+
+def _check_quotes(operation: Operation, request: Any) -> None:
+    """`search parse header` means one query, not a query and a folder: say so where it is typed."""
+    query, paths = getattr(request, "query", getattr(request, "question", "")), getattr(request, "paths", ())
+    missing = next((path for path in paths if not os.path.exists(path)), "") if query else ""
+    if missing:
+        words = " ".join((query, *paths))
+        hint = f'Put several words in quotes: codeinfo {operation.name} "{words}"'
+        raise UsageError(f"{missing} does not exist", next_step=hint)
+
+
+def parse_settings(settings: Sequence[str]) -> Mapping[str, str]:
+    """The values of `--set`."""
+    pairs = [item.partition("=") for item in settings]
+    for key, equals, _ in pairs:
+        if not equals:
+            raise UsageError(f"--set {key} has no value", next_step="Write it as KEY=VALUE, as in index.workers=1.")
+    return {key.strip(): value for key, _, value in pairs}
+
+
+def _project_folder(request: Any) -> Path:
+    """The folder whose project file counts: that of the first path named."""
+    paths = getattr(request, "paths", None) or (getattr(request, "path", "."),)
+    first = Path(paths[0])
+    return first if os.path.isdir(first) else first.parent
+
+
+# --- writing a result ----------------------------------------------------------------------------------------------
+
+
+def write_json(value: object) -> None:
+    from codeinfo.jsonable import dumps
+    from codeinfo.shells.terminal import is_unicode
+
+    with _quiet_pipe():
+        indent = 2 if sys.stdout.isatty() else None
+        print(dumps(value, indent=indent, ascii_only=not is_unicode(sys.stdout)), flush=True)
+
+
+def write_text(result: object, request: object = None) -> None:
+    from codeinfo.shells import render, render_answers, render_code, render_knowledge  # noqa: F401  (they register)
+
+    with _quiet_pipe():
+        render.render(result, _output(request))
+        sys.stdout.flush()
+
+
+def _output(request: object) -> Any:
+    from codeinfo.shells.terminal import Output
+
+    explain = getattr(request, "explain", False)
+    # What was asked for in full is not cut to a few lines again.
+    whole = bool(getattr(request, "full_text", False) or getattr(request, "max_tokens", 0))
+    return Output(sys.stdout, colour=not colour_refused(), explain=explain, whole=whole)
+
+
+def _print_notes(notes: Iterable[str]) -> None:
+    for note in notes:
+        click.echo(f"note: {note}", err=True)
+
+
+@contextlib.contextmanager
+def _quiet_pipe() -> Iterator[None]:
+    """A reader that went away (`| head`) is no failure: stop writing and say nothing."""
+    try:
+        yield
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit would complain

@@ -1,0 +1,258 @@
+"""What people see: text that is plain or styled by rich, progress of long work, and errors.
+
+Text from repositories is hostile until cleaned: control characters could move the cursor, retitle the window or forge
+lines, so they are shown as symbols instead.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+from codeinfo.config import colour_refused
+from codeinfo.errors import CodeInfoError, UsageError, environment_error
+from codeinfo.operations.base import Progress
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.live import Live
+
+Span = str | tuple[str, str]  # text, or text with a style's name
+PLAIN_WIDTH = 160  # no terminal, no limit to obey: long enough for code, short enough for logs
+LEAST_COLUMN = 24  # characters: a text in a narrower column is harder to read than one that the terminal breaks
+
+# C0 and C1 controls, and the bidirectional overrides that can make code read differently from what it is.
+_CONTROLS = {code: chr(0x2400 + code) for code in range(32)} | {0x7F: "\u2421"}
+_CONTROLS |= dict.fromkeys((*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd")
+_CONTROLS[ord("\t")] = "    "
+
+
+def clean(text: str) -> str:
+    """One line of untrusted text, safe to print."""
+    return text.encode("utf-8", "replace").decode().translate(_CONTROLS)
+
+
+def near_path(full: str) -> str:
+    """A path as one would type it here, so that terminals and editors can open it, unless that is longer."""
+    try:
+        near = os.path.relpath(full)
+    except OSError:  # the current folder was removed
+        return full
+    return full if near.startswith(os.path.join("..", "..")) else near
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """`1 file`, `12 files`."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+# --- output --------------------------------------------------------------------------------------------------------
+
+
+class Output:
+    """Where results are written for people. `explain`: with every reason; `whole`: texts are not shortened."""
+
+    def __init__(self, stream: TextIO, *, colour: bool = True, explain: bool = False, whole: bool = False) -> None:
+        self._stream = stream
+        self.explain = explain
+        self.whole = whole
+        self.terminal = stream.isatty()
+        self.width = shutil.get_terminal_size().columns if self.terminal else PLAIN_WIDTH
+        self._console: Console | None = None
+        if self.terminal and colour:
+            from rich.console import Console
+
+            self._console = Console(file=stream, highlight=False, soft_wrap=True)
+
+    def line(self, *spans: Span) -> None:
+        """One line; every span is cleaned."""
+        pairs = [(clean(span), "") if isinstance(span, str) else (clean(span[0]), span[1]) for span in spans]
+        if self._console is None:
+            self._stream.write("".join(text for text, _ in pairs).rstrip() + "\n")
+            return
+        from rich.text import Text
+
+        text = Text.assemble(*pairs)
+        text.rstrip()
+        self._console.print(text)
+
+    def lines(self, text: str) -> None:
+        for line in text.split("\n"):
+            self.line(line)
+
+    def wrapped(self, *spans: Span, hang: int, least: int = 0) -> None:
+        """Text broken between words where a terminal is too narrow, never before `least`; the lines after the first are
+        indented by `hang`. For text to read; text to copy, such as code or a drawing, goes through `line`."""
+        whole = "".join(span if isinstance(span, str) else span[0] for span in spans)
+        cuts = _breaks(whole, self.width, hang, least) if self.terminal else [(0, len(whole))]
+        for number, (start, end) in enumerate(cuts):
+            self.line(" " * hang if number else "", *_between(spans, start, end))
+
+    def notes(self, notes: Iterable[str]) -> None:
+        for note in notes:
+            self.wrapped(("note: ", "bold yellow"), note, hang=6)
+
+    def fitted(self, text: str, used: int) -> str:
+        """A text cut to the room that is left in a line of a terminal; a file or a pipe gets all of it."""
+        return self.cut(text, used) if self.terminal else text
+
+    def cut(self, text: str, used: int) -> str:
+        """A text cut to the room that is left in a line, here or in a file."""
+        text = text.replace("\t", _CONTROLS[ord("\t")])
+        room = max(20, self.width - used)
+        return text if len(text) <= room else text[: room - 1] + "…"
+
+    def table(self, rows: Sequence[Sequence[Span]], *, indent: int = 2) -> None:
+        """Columns as wide as their widest cell; the last one is wrapped below its own beginning in a terminal."""
+        texts = [[cell if isinstance(cell, str) else cell[0] for cell in row] for row in rows]
+        widths = [max(map(len, column)) for column in zip(*texts, strict=True)] if rows else []
+        last = indent + sum(width + 2 for width in widths[:-1])
+        for row, cells in zip(rows, texts, strict=True):
+            spans: list[Span] = [" " * indent]
+            for cell, text, width in zip(row, cells, widths, strict=True):
+                spans += [cell, " " * (width - len(text) + 2)]
+            hang = last if self.width - last >= LEAST_COLUMN else indent + 4
+            self.wrapped(*spans[:-1], hang=hang, least=last)
+
+
+def _breaks(text: str, width: int, hang: int, least: int) -> list[tuple[int, int]]:
+    """Where each line of a text begins and ends; a word that is longer than a line stays whole."""
+    text = text.rstrip()
+    found: list[tuple[int, int]] = []
+    start, room = 0, width
+    while len(text) - start > room:
+        end = text.rfind(" ", max(start, least) + 1, start + room + 1)
+        if text.startswith("%", end + 1):  # it belongs to its number
+            end = text.rfind(" ", max(start, least) + 1, end)
+        if end < 0:
+            end = text.find(" ", max(start + room, least))
+        if end < 0:
+            break
+        found.append((start, end))
+        start, room, least = end + 1, max(LEAST_COLUMN, width - hang), 0
+    return [*found, (start, len(text))]
+
+
+def _between(spans: Sequence[Span], start: int, end: int) -> list[Span]:
+    """The spans, cut to the characters from `start` to `end` of their whole text."""
+    found: list[Span] = []
+    at = 0
+    for span in spans:
+        text, style = (span, "") if isinstance(span, str) else span
+        if part := text[max(0, start - at) : max(0, end - at)]:
+            found.append((part, style))
+        at += len(text)
+    return found
+
+
+# --- progress ------------------------------------------------------------------------------------------------------
+
+PATIENCE_S = 0.4  # quicker work shows nothing: no flicker, and a search does not pay for importing rich
+REDRAW_S = 0.1
+BAR = 24  # characters
+
+
+@contextmanager
+def show_progress(stream: TextIO) -> Iterator[ProgressLine | None]:
+    """A sink that draws on `stream` while the block runs, or None when no one is watching."""
+    if not stream.isatty():
+        yield None
+        return
+    line = ProgressLine(stream)
+    try:
+        yield line
+    finally:
+        line.stop()
+
+
+class ProgressLine:
+    """One line that its caller redraws: no thread, so that worker processes can be forked safely."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._due = time.monotonic() + PATIENCE_S
+        self._live: Live | None = None
+
+    def __call__(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if now < self._due:
+            return
+        self._due = now + REDRAW_S
+        if self._live is None:
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live(console=Console(file=self._stream, highlight=False), auto_refresh=False, transient=True)
+            self._live.start()
+        self._live.update(progress_text(progress), refresh=True)
+
+    def stop(self) -> None:
+        """Remove the line before something else is written; later progress draws it again."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+            self._due = time.monotonic() + PATIENCE_S
+
+
+def progress_text(progress: Progress) -> str:
+    """`index ━━━━╌╌╌╌ 120/480 files, 310/s, 3 skipped`."""
+    if not progress.total and not progress.done:
+        return "looking for files" if progress.phase == "walk" else progress.phase
+    parts = [f"{progress.phase:<6}"]
+    if progress.total:
+        full = min(BAR, BAR * progress.done // progress.total)
+        parts.append("━" * full + "╌" * (BAR - full))
+        count = f"{progress.done}/{progress.total} files"
+    else:
+        count = f"{progress.done} files"
+    rate = f", {progress.rate:.0f}/s" if progress.rate else ""
+    skipped = f", {progress.skipped} skipped" if progress.skipped else ""
+    return " ".join(parts) + f" {count}{rate}{skipped}"
+
+
+# --- errors --------------------------------------------------------------------------------------------------------
+
+
+def is_unicode(stream: TextIO) -> bool:
+    """Whether every character can be written to a stream; one in memory takes them all."""
+    return (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "").replace("_", "") == "utf8"
+
+
+def report_error(error: Exception, *, as_json: bool = False, debug: bool = False) -> int:
+    """Write what happened and what to do next to stderr; the exit code is returned."""
+    if debug:
+        import traceback
+
+        traceback.print_exception(error)
+    known = _known(error)
+    if as_json:
+        from codeinfo.jsonable import dumps
+
+        reported = {"error": {"code": known.code, "message": known.what, "next": known.next_step}}
+        print(dumps(reported, ascii_only=not is_unicode(sys.stderr)), file=sys.stderr)
+    else:
+        plain = False if colour_refused() else None
+        click.secho("error: ", fg="red", bold=True, nl=False, err=True, color=plain)
+        click.echo(clean(known.what), err=True)
+        if known.next_step:
+            click.echo(f"  {clean(known.next_step)}", err=True)
+    return known.exit_code
+
+
+def _known(error: Exception) -> CodeInfoError:
+    """The error as one of ours."""
+    if known := environment_error(error):
+        return known
+    if (
+        isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason
+    ):  # how Python carries bytes that are no text
+        return UsageError("an argument is not UTF-8 text", next_step="Write it in UTF-8.")
+    what = f"{type(error).__name__}: {error}"
+    return CodeInfoError(what, next_step="This is a fault of CodeInfo; --debug shows where.")
