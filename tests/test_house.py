@@ -6,6 +6,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 
 import click
@@ -13,7 +14,7 @@ import pytest
 
 import codeinfo
 from codeinfo.config import table
-from codeinfo.operations import AREAS, OPERATIONS, operation_names
+from codeinfo.operations import AREAS, OPERATIONS, Operation, operation_names, parameters
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = REPOSITORY / "src" / "codeinfo"
@@ -245,3 +246,32 @@ def test_typed_marker_ships() -> None:
 
 def test_every_operation_has_a_name_of_its_own() -> None:
     assert len(OPERATIONS) == sum(len(area.OPERATIONS) for area in AREAS)
+
+
+@pytest.mark.parametrize("row", OPERATIONS.values(), ids=lambda row: row.name)
+def test_an_operation_fits_the_method_that_performs_it(row: Operation) -> None:
+    """Its request and its result are those that the engine's method takes and returns, by name."""
+    if isinstance(row.method, str):
+        with codeinfo.Engine(codeinfo.Config.load()) as engine:
+            hints = attrgetter(row.method)(engine).__annotations__
+        assert row.request.__name__ in re.findall(r"\w+", hints["request"])
+        assert hints["return"].rpartition(".")[2] == row.result.__name__
+
+
+@pytest.mark.parametrize("row", OPERATIONS.values(), ids=lambda row: row.name)
+def test_every_result_can_be_shown_to_people(row: Operation) -> None:
+    from codeinfo.shells import render_answers, render_code, render_knowledge  # noqa: F401  (they register)
+    from codeinfo.shells.render import render
+
+    assert render.dispatch(row.result) is not render.dispatch(object)
+
+
+def test_every_field_of_a_request_is_read_somewhere() -> None:
+    """`.<field>` in a file that names the request; how a result is shown is read in `commands`, for all of them."""
+    sources = {name(path): path.read_text() for path in MODULES if room(path) != "operations"}
+    shown = re.findall(r'getattr\(request, "(\w+)"', sources["shells/commands.py"])
+    for row in OPERATIONS.values():
+        users = [text for text in sources.values() if row.request.__name__ in text]
+        for item in parameters(row.request):
+            read = any(re.search(rf"\.{item.name}\b", text) for text in users)
+            assert read or item.name in shown, f"{row.request.__name__}.{item.name} is never read"

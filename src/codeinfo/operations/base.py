@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from inspect import signature
+from operator import attrgetter
 from typing import Any, get_args, get_type_hints
 
 from msgspec import Struct
@@ -42,24 +44,31 @@ class Progress(Struct, frozen=True):
 
 
 ProgressSink = Callable[[Progress], None]
-Run = Callable[[Any, Any, ProgressSink | None], Any]  # engine, request, progress → result
 
 
 class Operation(Struct, frozen=True):
-    """`summary` is one line for lists; `help` goes on from it; `read_only` promises that nothing is written for good
-    (an index is derived data: bringing it up to date does not count)."""
+    """`method` is the engine's method that performs it, as in `code.references`, or a function of the engine, the
+    request and a sink for progress. `read_only` promises that nothing is written for good (an index is derived data:
+    refreshing it does not count)."""
 
     name: str  # a space makes a sub-command
     request: type
     result: type
-    run: Run
-    summary: str
-    help: str = ""
+    method: str | Callable[[Any, Any, ProgressSink | None], Any]
+    summary: str  # one line for lists
+    help: str = ""  # continues the summary
     read_only: bool = True
     group: str = "search"  # the set of tools it belongs to; "local": for the command line only
     section: str = ""  # the heading under which `codeinfo --help` lists it
     confirm: str = ""  # a question for people before it is done; programs answer with --yes
     exit_code: Callable[[Any], int] | None = None  # where a result can mean more than success
+
+    def run(self, engine: Any, request: Any, progress: ProgressSink | None = None) -> Any:
+        if not isinstance(self.method, str):
+            return self.method(engine, request, progress)
+        method = attrgetter(self.method)(engine)
+        # Quick methods report no progress.
+        return method(request, progress=progress) if "progress" in signature(method).parameters else method(request)
 
 
 class Parameter(Struct, frozen=True):
