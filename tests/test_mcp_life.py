@@ -15,6 +15,7 @@ import pytest
 from mcp_help import INITIALIZE, command, lines, sdk_client
 
 from codeinfo import Config, IndexRequest, SearchRequest
+from codeinfo.engine.index_manager import CodeSource
 from codeinfo.serve.refresh import server_engine
 
 
@@ -41,9 +42,8 @@ def test_a_lasting_engine_does_not_walk_while_nothing_changes(tmp_path: Path, mo
         request = SearchRequest("alpha", (str(tmp_path),))
         engine.search(request)
         walks = []
-        keeper = engine.indexes.of(tmp_path)
-        walk = keeper.walk
-        monkeypatch.setattr(keeper, "walk", lambda: walks.append(1) or walk())
+        walk = CodeSource.walk
+        monkeypatch.setattr(CodeSource, "walk", lambda *given, **named: walks.append(1) or walk(*given, **named))
         for _ in range(5):
             assert engine.search(request).hits
         assert not walks

@@ -8,16 +8,32 @@ import subprocess
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from codeinfo import Config, Engine, SearchRequest
+from codeinfo.engine.index_manager import Source
 from codeinfo.serve import watch
 from codeinfo.serve.refresh import server_engine
 from codeinfo.serve.watch import Watch
 from codeinfo.sources.walk import walk, walked_again
+from codeinfo.store.sqlite import SqliteStore
+from codeinfo.types import Walk
 
 CODE = "def {name}():\n    return 0\n"
+
+
+class CountingSource:
+    def __init__(self, source: Source, project: Project) -> None:
+        self._source, self._project = source, project
+
+    def walk(self, store: SqliteStore | None, *, by_content: bool) -> tuple[Path, Walk]:
+        self._project.walks += 1
+        return self._source.walk(store, by_content=by_content)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
 
 
 class Project:
@@ -25,14 +41,8 @@ class Project:
 
     def __init__(self, root: Path, engine: Engine) -> None:
         self.root, self.engine, self.walks = root, engine, 0
-        keeper = engine.indexes.of(root)
-        walk = keeper.walk
-
-        def counted() -> object:
-            self.walks += 1
-            return walk()
-
-        keeper.walk = counted  # type: ignore[assignment,method-assign]
+        index = engine.indexes.of(root)
+        index.source = CountingSource(index.source, self)
 
     def write(self, path: str, name: str) -> None:
         (self.root / path).write_text(CODE.format(name=name))
