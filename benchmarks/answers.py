@@ -27,7 +27,7 @@ from codeinfo import Config, Engine
 from codeinfo.answers.evidence import estimated_tokens
 from codeinfo.models.scripted import Reply, Request
 from codeinfo.operations.answers import Answer, AskRequest
-from codeinfo.rank.words import STOP_WORDS
+from codeinfo.search.query import STOP_WORDS
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from model_server import ScriptedServer

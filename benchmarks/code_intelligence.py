@@ -35,9 +35,9 @@ from codeinfo.engine import Engine
 from codeinfo.graph.model import Graph
 from codeinfo.graph.reach import components
 from codeinfo.graph.resolve import Graphs
+from codeinfo.model import Definition
 from codeinfo.operations.code import RefsRequest
 from codeinfo.store.sqlite import code_facts
-from codeinfo.types import Definition
 
 # Language of ctags → (project, kinds that count: what other code can name).
 DEFINITIONS = {

@@ -12,7 +12,7 @@ questions it has. Half of the training questions are also seen without history, 
 
 Figures are the mean of `file10`, the ndcg of files among the first ten:
 
-- shipped: the weights of `rank/weights.py`
+- shipped: the weights of `search/weights.py`
 - in-sample: fitted here on everything and judged on the same
 - left out: repositories, not questions, are dealt into six parts; each part is judged with weights fitted on the others
 """
@@ -37,10 +37,8 @@ from codeinfo.evals import datasets
 from codeinfo.evals.metrics import Answer, Found, mean, score
 from codeinfo.evals.run import CODE_FILES, bring_up_to_date, tree_of
 from codeinfo.ports import reads_words
-from codeinfo.rank import boost
-from codeinfo.rank.query import Shape, read_query
-from codeinfo.rank.weights import QUESTION, WITH_VECTORS, Weights
-from codeinfo.search import (
+from codeinfo.search import boost
+from codeinfo.search.line import (
     Evidence,
     Ranked,
     SearchOptions,
@@ -52,6 +50,8 @@ from codeinfo.search import (
     read_paths,
     weights_for,
 )
+from codeinfo.search.query import Shape, read_query
+from codeinfo.search.weights import QUESTION, WITH_VECTORS, Weights
 from codeinfo.tokens import terms
 
 METRIC = "file10"

@@ -37,8 +37,8 @@ from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_file
 from codeinfo.index.symbols import CALLABLE_KINDS
 from codeinfo.languages import language_of
+from codeinfo.model import FileKind
 from codeinfo.sources import git
-from codeinfo.types import FileKind
 
 LOOKED_AT = 3000  # commits, newest first
 MOST_CHANGED = 40  # files of every kind: with tests, documents and fixtures

@@ -23,10 +23,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from codeinfo.model import Skip
+from codeinfo.sources.masking import mask
 from codeinfo.sources.read import decode, load, unwanted
-from codeinfo.sources.secrets import mask
 from codeinfo.sources.walk import walk
-from codeinfo.types import Skip
 
 MOST_IN_10_000_LINES = 1.0
 DIGEST_CHARS = 16

@@ -7,9 +7,9 @@ from codeinfo.graph.resolve import ImportResolver, facts_of, used_names
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_packed
 from codeinfo.languages.tree import FileFacts, Tree
+from codeinfo.model import FileKind
 from codeinfo.ports import CodeFile
-from codeinfo.sources.rules import excluded_folder
-from codeinfo.types import FileKind
+from codeinfo.sources.ignore import excluded_folder
 
 LANGUAGES = {".py": "python", ".ts": "typescript", ".js": "javascript", ".go": "go", ".rs": "rust", ".java": "java"}
 LANGUAGES |= {".kt": "kotlin", ".scala": "scala", ".c": "c", ".h": "cpp", ".cs": "csharp", ".php": "php", ".rb": "ruby"}

@@ -11,12 +11,12 @@ from codeinfo.answers.evidence import Gate, Item
 from codeinfo.answers.loop import Means, answer
 from codeinfo.answers.model import Budget, Metered, Model
 from codeinfo.errors import NotFound
+from codeinfo.model import Distance, Hit, Intent, Quality, SearchResult
 from codeinfo.models.chat import ThinkFilter
 from codeinfo.models.scripted import Reply, Request, ScriptedLlm
 from codeinfo.models.structured import structured
-from codeinfo.rank.policy import PolicySettings
+from codeinfo.search.policy import PolicySettings
 from codeinfo.settings import AnswerSettings
-from codeinfo.types import Distance, Hit, Intent, Quality, SearchResult
 
 
 def hit(number: int, distance: float = 0.5, text: str = "", score: float = 1.0) -> Hit:

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from team_tools import build_team, engine_of
 
 from codeinfo.knowledge.card import Evidence, decide
+from codeinfo.model import FileKind, Hit, Quality, RelatedMemory
 from codeinfo.operations.knowledge import GoldenFile, PatternConflict, PatternReport, PatternUse
 from codeinfo.operations.search import SearchRequest
-from codeinfo.types import FileKind, Hit, Quality, RelatedMemory
 
 
 def hit(path: str, kind: FileKind = FileKind.CODE, symbol: str = "") -> Hit:

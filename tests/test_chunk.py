@@ -9,11 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from codeinfo.index.chunk import ChunkSettings
-from codeinfo.index.fields import COMMENT_WEIGHT, weighted_terms
+from codeinfo.index.chunk import COMMENT_WEIGHT, ChunkSettings, weighted_terms
 from codeinfo.index.grammars import GRAMMARS
 from codeinfo.index.parse import parse_file
-from codeinfo.types import Chunk, FileKind, ParsedFile
+from codeinfo.model import Chunk, FileKind, ParsedFile
 
 SETTINGS = ChunkSettings()
 SMALL = ChunkSettings(code_chars=60, code_max_chars=100)

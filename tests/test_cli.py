@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from codeinfo import errors
+from codeinfo.model import Distance, Dropped, Hit, Intent, Quality, SearchResult, Signal, Skip
 from codeinfo.operations import search
 from codeinfo.shells import cli
-from codeinfo.types import Distance, Dropped, Hit, Intent, Quality, SearchResult, Signal, Skip
 
 HIT = Hit(
     root="/repo",

@@ -17,9 +17,9 @@ import pytest
 from codeinfo.answers.conversation import history_messages, title_of, to_markdown
 from codeinfo.answers.write import stats_block
 from codeinfo.errors import Busy, IndexDamaged, IndexTooNew, NotFound, UsageError
+from codeinfo.model import Distance
 from codeinfo.operations.answers import AnswerUsage, Citation, ToolUse
 from codeinfo.store.conversations import UNFINISHED, ConversationStore
-from codeinfo.types import Distance
 
 
 @pytest.fixture

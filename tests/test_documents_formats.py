@@ -11,7 +11,7 @@ from document_tools import FIXTURES, add, ask, engine, harbour
 from codeinfo.engine import Engine
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.documents import document_parse
-from codeinfo.index.passages import PASSAGE, passage_text
+from codeinfo.model import PASSAGE, passage_text
 from codeinfo.sources.documents import formats
 from codeinfo.sources.documents.html import html_document
 from codeinfo.sources.documents.model import Block, BlockKind, Document, as_markdown

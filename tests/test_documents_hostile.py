@@ -15,12 +15,12 @@ from document_tools import FIXTURES, add, ask, engine
 from codeinfo.collections.fetch import pack, unpack
 from codeinfo.collections.model import read_manifest, safe_path
 from codeinfo.errors import UsageError
-from codeinfo.index import pool, protocol
+from codeinfo.index import pool
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.pool import ParsePool, ParseTask
+from codeinfo.model import FileKind
 from codeinfo.operations.documents import DocsSyncRequest
-from codeinfo.sources.documents.limits import Refused, open_office_file
-from codeinfo.types import FileKind
+from codeinfo.sources.documents.model import Refused, open_office_file
 
 GOOD = "# Good\n\nThe lantern is lit at dusk.\n"
 
@@ -120,7 +120,7 @@ def test_a_conversion_that_never_ends_is_killed(tmp_path: Path, monkeypatch: pyt
 
 def test_a_document_has_a_time_limit_of_its_own() -> None:
     settings = ChunkSettings()
-    assert protocol.time_limit_s(b"", settings) > protocol.time_limit_s("", settings)
+    assert pool.time_limit_s(b"", settings) > pool.time_limit_s("", settings)
 
 
 def test_an_archive_with_too_many_parts_is_refused() -> None:

@@ -13,13 +13,8 @@ from document_tools import add, ask, engine
 
 from codeinfo.engine import Engine
 from codeinfo.errors import NotFound, UsageError
-from codeinfo.operations.documents import (
-    DocsOutlineRequest,
-    DocsRelatedRequest,
-    DocsSearchRequest,
-    DocsSectionRequest,
-)
-from codeinfo.rank.joined import Joined, Part
+from codeinfo.operations.documents import DocsOutlineRequest, DocsRelatedRequest, DocsSearchRequest, DocsSectionRequest
+from codeinfo.search.joined import Joined, Part
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from team_tools import build_team, engine_of
 from codeinfo.engine.knowledge import TRENDS_UNKNOWN
 from codeinfo.graph.calls import ReadBudget, near_callers
 from codeinfo.knowledge.context import context, file_context, path_role, role
+from codeinfo.model import FileKind, Hit
 from codeinfo.operations.knowledge import PatternsRequest
 from codeinfo.operations.search import SearchRequest
-from codeinfo.types import FileKind, Hit
 
 
 class Known(Struct, frozen=True):

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import REPOSITORY, RunCli
 
-from codeinfo.rank.focus import Finder, focus
-from codeinfo.rank.lines import LineKind, line_kind
+from codeinfo.search.focus import Finder, LineKind, focus, line_kind
 
 BUDGET = 300
 FILLER = "".join(f"    step_{n} = prepare(step_{n}, {n})\n" for n in range(12))

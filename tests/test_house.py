@@ -24,16 +24,19 @@ MAX_LINES = 600
 # A room may import from rooms of a lower level, and from itself. Rooms of one level do not know each other, except
 # where ALSO says so.
 LEVELS = (
-    ("frozen", "kept"),
-    ("types", "errors"),
+    ("kept", "cache"),
+    ("model", "errors"),
     ("operations", "jsonable", "private_files", "settings", "ports", "tokens", "globs"),
     ("config", "languages"),
     ("sources",),
-    ("rank", "graph", "knowledge"),
-    ("search", "index", "store", "models", "collections"),
-    ("answers",),
+    ("graph",),
+    ("search",),
+    ("knowledge",),
+    ("index", "store", "providers", "models", "collections"),
+    ("agent", "answers"),
     ("engine",),
-    ("serve", "evals"),
+    ("serve",),
+    ("evals",),
     ("shells",),
     ("__init__", "__main__"),
 )

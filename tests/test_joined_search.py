@@ -12,10 +12,10 @@ import pytest
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.engine.search import CHARS_PER_TOKEN
+from codeinfo.model import SearchResult
 from codeinfo.operations.search import IndexRequest, SearchRequest
-from codeinfo.rank.joined import Part, joined
-from codeinfo.search import SearchOptions, search
-from codeinfo.types import SearchResult
+from codeinfo.search.joined import Part, joined
+from codeinfo.search.line import SearchOptions, search
 
 RETRIES = '''"""Retries of requests that failed."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codeinfo.languages import LANGUAGES, kind_of, language_of, language_of_text
-from codeinfo.types import FileKind
+from codeinfo.model import FileKind
 
 GRAMMARS = (
     "python javascript typescript tsx go rust java kotlin scala c cpp csharp php ruby swift elixir haskell lua zig bash"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeinfo.rank.policy import PolicyItem, PolicyResult, PolicySettings, apply_policy, best_distance
+from codeinfo.search.policy import PolicyItem, PolicyResult, PolicySettings, apply_policy, best_distance
 
 DEFAULTS = PolicySettings()
 

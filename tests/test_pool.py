@@ -15,12 +15,11 @@ import pytest
 
 from codeinfo.errors import CodeInfoError
 from codeinfo.index import pool as pool_module
-from codeinfo.index import spares as spares_module
+from codeinfo.index import pool as spares_module
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_packed
-from codeinfo.index.pool import Parsed, ParsePool, ParseTask
-from codeinfo.index.spares import Spares
-from codeinfo.types import FileKind
+from codeinfo.index.pool import Parsed, ParsePool, ParseTask, Spares
+from codeinfo.model import FileKind
 
 SETTINGS = ChunkSettings()
 PATIENT = ChunkSettings(parse_timeout_s=60)  # for machines that are busy with other tests
@@ -307,7 +306,7 @@ SCRIPT = """
 import os, sys, time
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.pool import ParsePool, ParseTask
-from codeinfo.types import FileKind
+from codeinfo.model import FileKind
 def tasks():
     for number in range(10**9):
         yield ParseTask(f"{number}.py", "x = 1\\n" * 100, "python", FileKind.CODE)

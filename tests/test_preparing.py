@@ -10,9 +10,9 @@ import pytest
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.engine import search as engine_search
+from codeinfo.model import Hit
 from codeinfo.operations.search import IndexRequest, SearchRequest
 from codeinfo.serve.refresh import server_engine
-from codeinfo.types import Hit
 
 
 @pytest.fixture

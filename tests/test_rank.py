@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codeinfo.ports import IN_STEM, Posting
-from codeinfo.rank import boost
-from codeinfo.rank.focus import BUDGETS, LATER_BUDGET, Finder, budget_for, focus
-from codeinfo.rank.keyword import (
+from codeinfo.search import boost
+from codeinfo.search.focus import BUDGETS, LATER_BUDGET, Finder, budget_for, focus
+from codeinfo.search.keyword import (
     ANYWHERE,
     DEFINED,
     FOLDER,
@@ -26,11 +26,11 @@ from codeinfo.rank.keyword import (
     runs_of,
     score_keywords,
 )
-from codeinfo.rank.layout import Layout
-from codeinfo.rank.meaning import PATH_SHARE, file_meaning, squared_l2, with_paths, word_worths
-from codeinfo.rank.quality import Grounds, assess, grounds
-from codeinfo.rank.query import read_query
-from codeinfo.rank.weights import QUESTION, REPORT, TASK
+from codeinfo.search.layout import Layout
+from codeinfo.search.meaning import PATH_SHARE, file_meaning, squared_l2, with_paths, word_worths
+from codeinfo.search.quality import Grounds, assess, grounds
+from codeinfo.search.query import read_query
+from codeinfo.search.weights import QUESTION, REPORT, TASK
 from codeinfo.tokens import stem
 
 W = QUESTION

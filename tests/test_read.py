@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from codeinfo.model import Skip, SourceFile, Text
 from codeinfo.sources import read
+from codeinfo.sources.masking import mask
 from codeinfo.sources.read import Loaded
-from codeinfo.sources.secrets import mask
-from codeinfo.types import Skip, SourceFile, Text
 
 
 def source(path: str) -> SourceFile:

@@ -8,10 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeinfo.rank.query import MAX_NAMES, MAX_TERMS, QUOTED_WEIGHT, TITLE_WEIGHT, Shape, read_query
-from codeinfo.rank.words import EXPANSIONS, STOP_WORDS
+from codeinfo.model import Intent
+from codeinfo.search.query import (
+    EXPANSIONS,
+    MAX_NAMES,
+    MAX_TERMS,
+    QUOTED_WEIGHT,
+    STOP_WORDS,
+    TITLE_WEIGHT,
+    Shape,
+    read_query,
+)
 from codeinfo.tokens import folder_terms, identifier_terms, stem, stem_terms
-from codeinfo.types import Intent
 
 # --- tokens --------------------------------------------------------------------------------------------------------
 

@@ -11,8 +11,8 @@ from codeinfo import Config, Engine
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.graph.uses import UsedNames, references_to, unpack
 from codeinfo.index.references import pack_code
+from codeinfo.model import Reference
 from codeinfo.operations.code import CallsRequest, DefsRequest, RefsRequest, SymbolsRequest, UnusedRequest
-from codeinfo.types import Reference
 
 SOURCES = {
     "shop/__init__.py": "from .cart import Cart as Cart\nfrom .cart import total\n",

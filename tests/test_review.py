@@ -10,8 +10,8 @@ from team_tools import build_team, engine_of
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.knowledge.review import changed_symbols, difference, reviewers
 from codeinfo.knowledge.trends import BlameLine, carried_over, last_changes, read_blame
+from codeinfo.model import Definition
 from codeinfo.operations.knowledge import RememberRequest, ReviewRequest
-from codeinfo.types import Definition
 
 
 def test_a_difference_knows_both_sides() -> None:

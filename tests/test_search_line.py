@@ -16,8 +16,8 @@ from codeinfo.engine import Engine
 from codeinfo.engine.search import CHARS_PER_TOKEN
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.globs import match_globs
+from codeinfo.model import Hit, SearchResult
 from codeinfo.operations.search import SearchRequest, SimilarRequest
-from codeinfo.types import Hit, SearchResult
 
 Search = Callable[..., SearchResult]
 

@@ -15,8 +15,8 @@ from secret_corpus import CONTAINERS, KINDS, SHAPES, Case, cases, draw, leaked
 from codeinfo.engine.history import History
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.documents import document_parse
+from codeinfo.sources.masking import mask
 from codeinfo.sources.read import decode
-from codeinfo.sources.secrets import mask
 
 SEED = 20261115
 LEAST_MASKED = 0.99

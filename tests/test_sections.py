@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_file
-from codeinfo.types import FileKind, ParsedFile
+from codeinfo.model import FileKind, ParsedFile
 
 SETTINGS = ChunkSettings()
 SMALL = ChunkSettings(doc_chars=100, doc_overlap=30)

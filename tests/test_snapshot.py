@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from codeinfo.model import Chunk, FileKind, IndexedFile, ParsedFile, SourceFile
 from codeinfo.store import snapshot
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.types import Chunk, FileKind, IndexedFile, ParsedFile, SourceFile
 
 
 def stored(folder: Path, vectors: np.ndarray) -> SqliteStore:

@@ -10,7 +10,7 @@ from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.grammars import GRAMMARS
 from codeinfo.index.parse import parse_file
 from codeinfo.index.references import pack_code, unpack_references
-from codeinfo.types import Definition, FileKind, ParsedFile, Reference
+from codeinfo.model import Definition, FileKind, ParsedFile, Reference
 
 # A file for each language: the source, then its definitions as `qualified kind first-last`, a `-` before those that
 # are not exported.

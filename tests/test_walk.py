@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from codeinfo.errors import NotFound
+from codeinfo.model import FileKind, Walk
 from codeinfo.sources import git
 from codeinfo.sources.walk import WalkSettings, walk, why
-from codeinfo.types import FileKind, Walk
 
 
 def write(root: Path, *paths: str, text: str = "x = 1\n") -> None:

@@ -14,12 +14,12 @@ import pytest
 
 from codeinfo import Config, Engine, SearchRequest
 from codeinfo.engine.index_manager import Source
+from codeinfo.model import Walk
 from codeinfo.serve import watch
 from codeinfo.serve.refresh import server_engine
 from codeinfo.serve.watch import Watch
 from codeinfo.sources.walk import walk, walked_again
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.types import Walk
 
 CODE = "def {name}():\n    return 0\n"
 

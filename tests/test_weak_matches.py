@@ -13,14 +13,13 @@ from conftest import RunCli
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
+from codeinfo.model import Chunk, Definition, FileKind, IndexedFile, ParsedFile, SearchResult, SourceFile
 from codeinfo.operations.search import SearchRequest
-from codeinfo.rank.quality import Grounds, is_about
-from codeinfo.rank.query import read_query
-from codeinfo.rank.suggest import suggestions
+from codeinfo.search.quality import Grounds, is_about, suggestions
+from codeinfo.search.query import read_query
 from codeinfo.shells.mcp_shapes import search_codebase
 from codeinfo.shells.render import marked_words
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.types import Chunk, Definition, FileKind, IndexedFile, ParsedFile, SearchResult, SourceFile
 
 FILES = {
     "solving.py": '''"""What a route depends on, and the order in which that is made."""

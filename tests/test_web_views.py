@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from web_tools import client, index, make_project
 
+from codeinfo.model import Distance
 from codeinfo.operations.answers import Citation, GradedItem, Round, ToolUse, Turn
 from codeinfo.operations.code import CodeMap, MapArea, MapFile
 from codeinfo.operations.knowledge import PatternHistory
@@ -27,7 +28,6 @@ from codeinfo.shells.http_views import (
     trend_chart,
     turn_view,
 )
-from codeinfo.types import Distance
 
 
 def citation(number: int, path: str, start: int, distance: float | None, root: str = "/r") -> Citation:

@@ -24,8 +24,8 @@ from tables import Table
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_packed
 from codeinfo.languages import language_of_text
+from codeinfo.model import FileKind
 from codeinfo.tokens import terms, words
-from codeinfo.types import FileKind
 
 Floats = NDArray[np.float32]
 K1, B = 1.2, 0.75

@@ -17,14 +17,15 @@ if TYPE_CHECKING:
     from codeinfo.config import Config as Config
     from codeinfo.engine import Engine as Engine
     from codeinfo.errors import CodeInfoError as CodeInfoError
+    from codeinfo.model import Hit as Hit
+    from codeinfo.model import SearchResult as SearchResult
     from codeinfo.operations.search import ClearRequest as ClearRequest
     from codeinfo.operations.search import DoctorRequest as DoctorRequest
     from codeinfo.operations.search import IndexRequest as IndexRequest
     from codeinfo.operations.search import SearchRequest as SearchRequest
     from codeinfo.operations.search import StatusRequest as StatusRequest
     from codeinfo.operations.search import WhyRequest as WhyRequest
-    from codeinfo.types import Hit as Hit
-    from codeinfo.types import SearchResult as SearchResult
+
 
 __version__ = "0.1.0"
 
@@ -38,8 +39,8 @@ _HOMES = {
     "SearchRequest": "operations.search",
     "StatusRequest": "operations.search",
     "WhyRequest": "operations.search",
-    "Hit": "types",
-    "SearchResult": "types",
+    "Hit": "model",
+    "SearchResult": "model",
 }
 
 __all__ = ["__version__", *_HOMES]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard, TypeVar,
 
 from msgspec import Struct
 
-from codeinfo.types import Definition, Import, IndexedFile, ManifestRow, SourceFile
+from codeinfo.model import Definition, Import, IndexedFile, ManifestRow, SourceFile
 
 if TYPE_CHECKING:
     import numpy as np

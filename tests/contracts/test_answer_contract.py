@@ -9,6 +9,7 @@ from msgspec.structs import fields
 
 from codeinfo.answers import loop
 from codeinfo.errors import Busy, ProviderError, UsageError
+from codeinfo.operations import parameters
 from codeinfo.operations.answers import Answer, Conversation, ConversationsRequest, Turn
 from codeinfo.settings import AnswerSettings
 from codeinfo.store.conversations import ConversationStore
@@ -50,8 +51,8 @@ def test_the_numbers_of_the_loop() -> None:
 
 
 def test_pages_have_twenty_and_at_most_a_hundred() -> None:
-    limit = next(item for item in fields(ConversationsRequest) if item.name == "limit")
-    assert (limit.default, limit.metadata["maximum"]) == (20, 100)
+    limit = next(item for item in parameters(ConversationsRequest) if item.name == "limit")
+    assert (limit.default, limit.maximum) == (20, 100)
     assert ConversationsRequest().state == "active"
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from codeinfo.model import Chunk, Definition, FileKind, Import, IndexedFile, ParsedFile, SourceFile
 from codeinfo.ports import IN_FOLDER, IN_STEM, Store
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.tokens import path_terms, terms
-from codeinfo.types import Chunk, Definition, FileKind, Import, IndexedFile, ParsedFile, SourceFile
 
 Factory = Callable[[], Store]
 STORES = {"sqlite": lambda folder: SqliteStore(folder, recipe="test")}

@@ -17,9 +17,9 @@ from msgspec import Struct, field
 from codeinfo.answers.evidence import Evidence, Gate, Item, shown
 from codeinfo.config import parse_toml
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
+from codeinfo.model import SearchResult
 from codeinfo.operations.answers import Agent, AgentCommand, ToolUse
 from codeinfo.ports import ToolCall, ToolSpec
-from codeinfo.types import SearchResult
 
 Search = Callable[[str], SearchResult]
 _SHOWN_ARGUMENTS = 200  # characters of a call's arguments that the trace keeps

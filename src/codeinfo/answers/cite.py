@@ -15,7 +15,7 @@ from msgspec import Struct
 from codeinfo.answers.evidence import Item
 from codeinfo.languages import language_of
 from codeinfo.operations.answers import Citation, CitationFault
-from codeinfo.rank.words import STOP_WORDS
+from codeinfo.search.query import STOP_WORDS
 from codeinfo.tokens import terms
 
 MARK = "unverified"

@@ -10,7 +10,7 @@ from codeinfo.answers.cite import MARK
 from codeinfo.answers.write import strip_stats
 from codeinfo.operations.answers import Conversation, Turn
 from codeinfo.ports import Message
-from codeinfo.rank.words import STOP_WORDS
+from codeinfo.search.query import STOP_WORDS
 
 TITLE_CHARS = 60
 HISTORY_CHARS = 12_000  # of earlier turns, the newest first: the evidence is what the tokens are for

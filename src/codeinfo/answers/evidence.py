@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from codeinfo.model import Distance, Dropped, FileKind, Hit, Quality, SearchResult
 from codeinfo.operations.answers import Answer, AnswerUsage, Citation, GradedItem
-from codeinfo.rank.focus import Finder, focus
-from codeinfo.rank.policy import PolicyItem, PolicyResult, PolicySettings, apply_policy
-from codeinfo.rank.words import EXPANSIONS
+from codeinfo.search.focus import Finder, focus
+from codeinfo.search.policy import PolicyItem, PolicyResult, PolicySettings, apply_policy
+from codeinfo.search.query import EXPANSIONS
 from codeinfo.tokens import stem, terms
-from codeinfo.types import Distance, Dropped, FileKind, Hit, Quality, SearchResult
 
 PREVIEW_LINES, PREVIEW_CHARS = 6, 400  # of a passage, for those who look at what was found
 CHARS_PER_TOKEN = 4  # a rule of thumb for English and code, used only where no endpoint counts

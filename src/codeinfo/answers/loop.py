@@ -16,7 +16,7 @@ from codeinfo.answers.model import Budget, Model, Spent, filled
 from codeinfo.answers.write import Emit, Written, write
 from codeinfo.operations.answers import Answer, Round, ToolUse, Trace
 from codeinfo.ports import Message
-from codeinfo.rank.focus import Finder
+from codeinfo.search.focus import Finder
 from codeinfo.settings import AnswerSettings
 
 ENOUGH = 0.7  # average grade from which the answer is written

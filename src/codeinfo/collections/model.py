@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from codeinfo.errors import UsageError
 from codeinfo.globs import check_globs
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 _ARCHIVES = (".tar.gz", ".tgz")
 _WEB = ("https://", "http://")

@@ -3,7 +3,7 @@ less there than in code, a document as a whole says more than its best passage, 
 
 from __future__ import annotations
 
-from codeinfo.rank.weights import Weights
+from codeinfo.search.weights import Weights
 
 DOCUMENTS = Weights(
     b=0.75,

@@ -23,11 +23,11 @@ from codeinfo.graph.references import find_definitions, find_references, list_sy
 from codeinfo.graph.resolve import refresh_graph
 from codeinfo.graph.survey import code_map
 from codeinfo.knowledge.context import MOST_LISTED, FileContext, file_context
+from codeinfo.model import FileKind, Hit
 from codeinfo.operations import code as requests
 from codeinfo.operations.base import Progress
 from codeinfo.ports import CodeFacts
 from codeinfo.store.sqlite import code_facts, read_beside, write_beside
-from codeinfo.types import FileKind, Hit
 
 if TYPE_CHECKING:
     from codeinfo.engine.index_manager import Indexes, IndexManager

@@ -38,6 +38,7 @@ from codeinfo.collections.model import (
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.globs import match_globs
+from codeinfo.model import ManifestRow, Skip, SourceFile, Walk
 from codeinfo.operations.documents import DocsPackRequest, DocsPackResponse
 from codeinfo.private_files import open_private, private_folder, replace_private, wait_for_lock, write_private
 from codeinfo.sources.documents.formats import document_language, missing_library
@@ -45,7 +46,6 @@ from codeinfo.sources.read import load
 from codeinfo.sources.walk import WalkSettings, check_root, walk
 from codeinfo.store.layout import IndexFolder
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.types import ManifestRow, Skip, SourceFile, Walk
 
 MAX_DOCUMENT_BYTES = 50_000_000
 MAX_FETCHED_BYTES = 2_000_000_000
@@ -321,7 +321,7 @@ def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, o
 def _fetched_repository(
     collection: Collection, reach: Reach, *, own: bool
 ) -> AbstractContextManager[tuple[str, Iterable[tuple[str, bytes]]]]:
-    from codeinfo.sources.git_fetch import fetch_files
+    from codeinfo.sources.git import fetch_files
 
     pinned = ""
     if not own:

@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.knowledge import metadata as facts
 from codeinfo.knowledge.style import is_style_file, style_rules
+from codeinfo.model import FileKind
 from codeinfo.operations.knowledge import LanguageSize, MetadataReport, StyleReport
 from codeinfo.sources.files import read_regular
 from codeinfo.sources.read import decode
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.types import FileKind
 
 MAX_FILE_BYTES = 1_000_000
 MOST_FILES = 500  # manifests of a monorepository; the shallow ones come first

@@ -20,7 +20,7 @@ from codeinfo.engine.collections import CollectionIndex
 from codeinfo.engine.index_manager import Indexes, IndexManager, ProgressSink
 from codeinfo.engine.search import OFF, Relevance, Reranking, best_first, reranking_of
 from codeinfo.errors import NotFound, UsageError
-from codeinfo.index.passages import CRUMB
+from codeinfo.model import CRUMB, Definition, Hit, Import, Quality
 from codeinfo.operations.documents import (
     MAX_QUERIES,
     DocsOutlineRequest,
@@ -37,12 +37,11 @@ from codeinfo.operations.documents import (
     RelatedDocument,
 )
 from codeinfo.ports import ChunkRow, Embedder
-from codeinfo.rank.joined import Joined, Part
-from codeinfo.rank.words import STOP_WORDS
-from codeinfo.search import SearchOptions, search
+from codeinfo.search.joined import Joined, Part
+from codeinfo.search.line import SearchOptions, search
+from codeinfo.search.query import STOP_WORDS
 from codeinfo.store.sqlite import SqliteStore, code_facts
 from codeinfo.tokens import terms, words
-from codeinfo.types import Definition, Hit, Import, Quality
 
 FARTHEST = 2.0
 SECOND = 0.5  # the score of a document's second passage, beside its first

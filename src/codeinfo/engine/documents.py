@@ -15,6 +15,7 @@ from codeinfo.engine.collections import CollectionIndex, CollectionList, Collect
 from codeinfo.engine.index_manager import Indexes, ProgressSink, bytes_under, healed
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.index.line import edited
+from codeinfo.model import Skip
 from codeinfo.operations.documents import (
     CollectionInfo,
     DocsAddRequest,
@@ -39,7 +40,6 @@ from codeinfo.operations.documents import (
     SyncReport,
     SyncResponse,
 )
-from codeinfo.types import Skip
 
 
 class DocumentOperations:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from codeinfo.config import Config
 from codeinfo.engine.index_manager import Indexes, ProgressSink
+from codeinfo.model import SearchResult
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import (
     ClearReport,
@@ -25,7 +26,6 @@ from codeinfo.operations.search import (
     WhyReport,
     WhyRequest,
 )
-from codeinfo.types import SearchResult
 
 if TYPE_CHECKING:
     from codeinfo.engine.answers import AnswerOperations

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from codeinfo.knowledge import memory
 from codeinfo.knowledge.trends import WINDOW_DAYS, BlameLine, last_changes, read_blame
-from codeinfo.rank.commits import Commit
+from codeinfo.search.commits import Commit
 from codeinfo.sources import git
-from codeinfo.sources.secrets import mask
+from codeinfo.sources.masking import mask
 
 MOST_COMMITS = 20_000  # read at most: a history of a hundred commits a day still fits
 MOST_INDEXED = 10_000  # commits whose messages are searched: some years of a busy project

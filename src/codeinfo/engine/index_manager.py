@@ -18,8 +18,8 @@ from codeinfo.engine.models import Models
 from codeinfo.errors import Busy, IndexDamaged, NotFound, OutOfSpace, UsageError
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.line import Changes, Outcome, add_edited, compare, update
-from codeinfo.index.pool import ParsePool
-from codeinfo.index.spares import Spares
+from codeinfo.index.pool import ParsePool, Spares
+from codeinfo.model import Skip, Walk
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import IndexReport
 from codeinfo.ports import Embedder
@@ -28,10 +28,9 @@ from codeinfo.sources.walk import WalkSettings, resolved_root, walk, walked_agai
 from codeinfo.store.database import BuildDamaged, Replaced, translated
 from codeinfo.store.layout import IndexFolder
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.types import Skip, Walk
 
 if TYPE_CHECKING:
-    from codeinfo.rank.commits import CommitIndex
+    from codeinfo.search.commits import CommitIndex
 
 TOKENS_VERSION = 3  # raise when tokens.py, the field weights or packed references change what is stored
 MASKING_VERSION = 2  # raise when sources/secrets masks more: what older rules let through must not stay in an index
@@ -479,7 +478,7 @@ def refresh_commits(root: Path, folder: Path) -> str:
     """
     # A search that finds nothing changed does not need these.
     from codeinfo.engine.history import MOST_INDEXED, History
-    from codeinfo.rank.commits import index_commits
+    from codeinfo.search.commits import index_commits
     from codeinfo.sources.git import GitFailed
     from codeinfo.store.commits import load_commits, save_commits
 

@@ -19,11 +19,11 @@ from codeinfo.errors import NotFound
 from codeinfo.index.line import edited
 from codeinfo.knowledge.context import enriched
 from codeinfo.knowledge.memory import described
+from codeinfo.model import Card, Hit, RelatedMemory, SearchResult
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import SearchRequest
 from codeinfo.sources.files import read_regular
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.types import Card, Hit, RelatedMemory, SearchResult
 
 if TYPE_CHECKING:
     from codeinfo.engine.code import CodeOperations

@@ -17,17 +17,16 @@ from codeinfo.engine.document_search import document_lines, headings, no_collect
 from codeinfo.engine.documents import DocumentOperations
 from codeinfo.engine.index_manager import Indexes, IndexManager, ProgressSink
 from codeinfo.errors import NotFound, UsageError
-from codeinfo.index.passages import CRUMB
 from codeinfo.jsonable import dumps
+from codeinfo.model import CRUMB, Distance, FileKind, Hit, Intent, Quality, SearchResult, Skip, SourceFile
 from codeinfo.operations.answers import Citation
 from codeinfo.operations.code import ReferenceReport, RefsRequest
 from codeinfo.operations.documents import DocsAskRequest, DocsSearchRequest, DocumentHit
 from codeinfo.operations.search import SearchRequest
-from codeinfo.rank.query import read_query
+from codeinfo.search.query import read_query
 from codeinfo.sources.read import read_text
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.tokens import stem, terms
-from codeinfo.types import Distance, FileKind, Hit, Intent, Quality, SearchResult, Skip, SourceFile
 
 USES = 30  # of a name that are listed
 READ_LINES = 200  # at once: a model that wants more reads on

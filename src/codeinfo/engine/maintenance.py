@@ -26,12 +26,12 @@ from codeinfo.engine.index_manager import (
 )
 from codeinfo.engine.models import Models
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound
+from codeinfo.model import ManifestRow
 from codeinfo.operations.clients import DaySavings, SavingsReport, SavingsRequest, ToolSavings
 from codeinfo.operations.search import Check, Cleared, DoctorReport, IndexStatus, WhyReport
 from codeinfo.private_files import private_folder
 from codeinfo.sources.walk import why
 from codeinfo.store.savings import SavingsStore, Tally
-from codeinfo.types import ManifestRow
 
 PROBE_S = 5.0  # an embedding endpoint that needs longer for a few words is worth a complaint
 
@@ -131,7 +131,7 @@ def _sqlite() -> Check:
 def _grammars() -> Check:
     from codeinfo.index.chunk import ChunkSettings
     from codeinfo.index.parse import parse_file
-    from codeinfo.types import FileKind
+    from codeinfo.model import FileKind
 
     try:
         parsed = parse_file("check.py", "def check():\n    pass\n", "python", FileKind.CODE, ChunkSettings())
@@ -242,7 +242,7 @@ class Savings:
         days: dict[str, list[ToolSavings]] = {}
         total = Tally()
         for day, tool, tally in self._store.since(first):
-            days.setdefault(day, []).append(ToolSavings(tool, *tally, _saved(tally)))
+            days.setdefault(day, []).append(ToolSavings(tool, tally.calls, tally.returned, tally.files, _saved(tally)))
             total = total.plus(tally)
         listed = tuple(DaySavings(day, tuple(tools)) for day, tools in days.items())
         return SavingsReport(listed, total.calls, total.returned, total.files, _saved(total))

@@ -24,12 +24,13 @@ from codeinfo.knowledge.memory import (
     relevance,
     to_record,
 )
+from codeinfo.model import RelatedMemory
 from codeinfo.sources.git import GitFailed
 from codeinfo.store.sqlite import read_beside, write_beside
-from codeinfo.types import RelatedMemory
 
-if TYPE_CHECKING:  # a search brings related memories and needs none of these
+if TYPE_CHECKING:
     from codeinfo.operations.knowledge import MemoryImported, MemoryList, MemoryListRequest, Remembered, RememberRequest
+
 
 GIT_NAME = "git-memories.json"
 MOST_MEANT = 500  # memories whose meaning is compared: an endpoint is asked for each of them

@@ -20,11 +20,11 @@ from codeinfo.knowledge.matching import Matcher
 from codeinfo.knowledge.own_patterns import own_detectors
 from codeinfo.knowledge.patterns import Dated, FileUses, analyse, file_hint, pattern_key
 from codeinfo.knowledge.trends import DECLINING_DAYS, WINDOW_DAYS, BlameLine, carried_over, newest_use, written_by_month
+from codeinfo.model import FileKind
 from codeinfo.operations.knowledge import PatternHistory, PatternReport
 from codeinfo.ports import CodeFile
 from codeinfo.sources.git import GitFailed
 from codeinfo.store.sqlite import SqliteStore, code_facts, read_beside, write_beside
-from codeinfo.types import FileKind
 
 USES_NAME = "patterns.json"
 MOST_BLAMES = 100  # files dated in one run: git needs 40 ms for each in a history of 35,000 commits

@@ -14,16 +14,17 @@ from codeinfo.engine.pattern_state import PatternState
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.knowledge.review import Difference, against_the_grain, changed_symbols, difference, reviewers
 from codeinfo.languages import kind_of, language_of
+from codeinfo.model import FileKind
 from codeinfo.operations.code import RefsRequest
 from codeinfo.operations.knowledge import ChangedSymbol, Reviewer, ReviewPacket, ReviewRequest
 from codeinfo.sources.files import read_regular
 from codeinfo.sources.git import GitFailed
 from codeinfo.sources.read import decode
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.types import FileKind
 
 if TYPE_CHECKING:
     from codeinfo.engine.code import CodeOperations
+
 
 MAIN_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 MOST_FILES = 200  # compared line by line; a change of more is reviewed in parts

@@ -19,6 +19,7 @@ from codeinfo.engine.index_manager import Indexes, IndexManager, ProgressSink, h
 from codeinfo.engine.models import Models
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound, ProviderError, UsageError
 from codeinfo.globs import match_globs
+from codeinfo.model import Dropped, Hit, Intent, SearchResult, Signal
 from codeinfo.operations.clients import (
     Project,
     ProjectsRequest,
@@ -30,15 +31,14 @@ from codeinfo.operations.clients import (
 )
 from codeinfo.operations.search import SearchRequest, SimilarRequest
 from codeinfo.ports import Embedder, Reranker, Snapshot
-from codeinfo.rank.joined import Joined, Part, joined
-from codeinfo.rank.meaning import squared_l2
-from codeinfo.rank.policy import PolicyItem, PolicySettings, apply_policy, best_distance
-from codeinfo.search import EXPLAINED_DROPS, SMALLEST_EXCERPT, SearchOptions, search
+from codeinfo.search.joined import Joined, Part, joined
+from codeinfo.search.line import EXPLAINED_DROPS, SMALLEST_EXCERPT, SearchOptions, search
+from codeinfo.search.meaning import squared_l2
+from codeinfo.search.policy import PolicyItem, PolicySettings, apply_policy, best_distance
 from codeinfo.settings import RerankSettings, RetrievalSettings
 from codeinfo.store.layout import indexed_roots
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.tokens import terms
-from codeinfo.types import Dropped, Hit, Intent, SearchResult, Signal
 
 CHARS_PER_TOKEN = 4  # of source code, on average
 MAX_LINE_DIGITS = 9  # no file has more lines, and no database column holds any number

@@ -22,10 +22,10 @@ from codeinfo.evals.datasets import Dataset, Query, Target
 from codeinfo.evals.metrics import Answer
 from codeinfo.evals.run import CODE_FILES, Run, ask, bring_up_to_date, summed
 from codeinfo.languages import kind_of, language_of
+from codeinfo.model import FileKind
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import ClearRequest
 from codeinfo.sources import git
-from codeinfo.types import FileKind
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine

@@ -18,8 +18,8 @@ from msgspec.structs import fields
 from codeinfo.errors import UsageError
 from codeinfo.evals.datasets import Query, Target
 from codeinfo.languages import kind_of, language_of
+from codeinfo.model import FileKind
 from codeinfo.operations.evaluation import Change, Comparison, Score, Summary, Verdict
-from codeinfo.types import FileKind
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,12 +14,13 @@ from msgspec import Struct
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.evals.datasets import Dataset, Query
 from codeinfo.evals.metrics import DEPTH, Answer, Found
+from codeinfo.model import FileKind, Hit
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import IndexReport, IndexRequest, SearchRequest
-from codeinfo.types import FileKind, Hit
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
+
 
 ProgressSink = Callable[[Progress], None]
 

@@ -13,8 +13,8 @@ from codeinfo.graph.names import NameResolver
 from codeinfo.graph.references import Lookup, find_uses, look_up, look_up_defined, resolved_uses, usages
 from codeinfo.graph.scopes import TYPE_KINDS, SymbolId
 from codeinfo.graph.uses import all_references
+from codeinfo.model import Definition
 from codeinfo.operations.code import CallGraph, CallsRequest, CodeEdge
-from codeinfo.types import Definition
 
 _NEAR_FILES = 5  # that are looked into for the callers of a search result, the most important importers first
 _WORD_CHARACTERS = f"{ascii_letters}{digits}_"

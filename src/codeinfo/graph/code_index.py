@@ -12,8 +12,8 @@ from codeinfo.graph.resolve import ImportResolver, have_same_exports, project_tr
 from codeinfo.graph.uses import unpack
 from codeinfo.kept import Kept
 from codeinfo.languages.tree import FileFacts, Outcome
+from codeinfo.model import Import
 from codeinfo.ports import CodeFacts, FileLines
-from codeinfo.types import Import
 
 _MOST_UNITS = 8000  # files whose definitions and imports stay in memory
 _MOST_CHARACTERS = 64_000_000  # of lines, and as many of uses: those of some 5,000 files

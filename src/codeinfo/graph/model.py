@@ -14,7 +14,7 @@ from msgspec import Struct, ValidationError, convert
 from msgspec.structs import astuple
 
 from codeinfo.languages.tree import FileFacts
-from codeinfo.types import Definition, Import
+from codeinfo.model import Definition, Import
 
 _TEST_MARK = re.compile(r"^tests?_|_?(?:tests?|specs?|it)$")
 _PARTS = re.compile(r"[./\\:]+")

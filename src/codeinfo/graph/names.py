@@ -15,8 +15,8 @@ from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Unit
 from codeinfo.graph.receivers import Locals, Meaning, Receivers, links_of
 from codeinfo.graph.scopes import EXPLICIT, IMPLICIT_SELF, Binder, ElixirNames, Foreign, ModuleId, SymbolId
+from codeinfo.model import Definition, Reference
 from codeinfo.ports import FileLines
-from codeinfo.types import Definition, Reference
 
 # What stands before a name, read backwards from it: searching for an end takes a try at every character of the line.
 _RECEIVER = re.compile(r"\s*((?:(?:\.|::|>-|\\)[?!]?(?:\)[^()]*\(|\][^\[\]]*\[)?[\w$]+)+)")

@@ -16,6 +16,7 @@ from codeinfo.graph.references import symbol_info
 from codeinfo.graph.uses import UsedNames
 from codeinfo.index.grammars import GRAMMARS
 from codeinfo.languages.tree import FileFacts
+from codeinfo.model import Definition
 from codeinfo.operations.code import (
     Affected,
     CycleInfo,
@@ -36,7 +37,6 @@ from codeinfo.operations.code import (
 )
 from codeinfo.ports import CodeFacts
 from codeinfo.sources.git import GitFailed, run, work_tree_of
-from codeinfo.types import Definition
 
 _SEVERITY = {2: "high", 3: "medium"}  # the shorter a cycle, the tighter its files hang together
 IMPACT_HOPS = 2

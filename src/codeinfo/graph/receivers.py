@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 
 from codeinfo.graph.model import Unit
 from codeinfo.graph.scopes import TYPE_KINDS, Binder, ModuleId, SymbolId
+from codeinfo.model import Definition, Reference
 from codeinfo.ports import FileLines as Lines
-from codeinfo.types import Definition, Reference
 
 Meaning = list[SymbolId | ModuleId]
 Links = list[tuple[str, str]]  # (name, what it is called or indexed with)

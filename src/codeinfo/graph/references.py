@@ -15,6 +15,7 @@ from codeinfo.graph.scopes import TYPE_KINDS, SymbolId
 from codeinfo.graph.uses import references_to
 from codeinfo.index.grammars import GRAMMARS
 from codeinfo.languages.tree import FileFacts
+from codeinfo.model import Definition, Reference
 from codeinfo.operations.code import (
     DefinitionList,
     DefsRequest,
@@ -27,7 +28,6 @@ from codeinfo.operations.code import (
 )
 from codeinfo.ports import CodeFacts
 from codeinfo.tokens import identifier_terms, identifiers
-from codeinfo.types import Definition, Reference
 
 _MOST_CHECKED = 200  # files whose checksums one question computes, besides those it shows: some 20 ms
 _MOST_NAMED = 3  # files that a note names

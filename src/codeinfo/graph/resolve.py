@@ -19,9 +19,9 @@ from codeinfo.graph.uses import UsedNames, dotted_names, unpack
 from codeinfo.languages import go
 from codeinfo.languages.resolvers import IMPORTS, Imports
 from codeinfo.languages.tree import MOST_ABOVE, FileFacts, Outcome, Tree, family, is_config, nearest_all
+from codeinfo.model import Definition, Import
 from codeinfo.ports import CodeFacts, CodeFile
-from codeinfo.sources.rules import excluded_folder
-from codeinfo.types import Definition, Import
+from codeinfo.sources.ignore import excluded_folder
 
 # Here an import names a whole package, or none is needed: which of its files are meant, only the names used tell.
 BY_NAME = frozenset({"go", "java", "kotlin", "scala", "csharp", "php", "swift", "elixir"})

@@ -11,8 +11,8 @@ from typing import NamedTuple, Protocol
 from codeinfo.graph.model import Unit
 from codeinfo.languages import go
 from codeinfo.languages.tree import FileFacts, Outcome
+from codeinfo.model import Definition, Import, Reference
 from codeinfo.ports import FileLines
-from codeinfo.types import Definition, Import, Reference
 
 TYPE_KINDS = frozenset("class interface struct enum trait protocol type object impl extension module".split())
 # Members are in scope by their bare name; elsewhere they need a receiver.

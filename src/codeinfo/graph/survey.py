@@ -13,8 +13,8 @@ from codeinfo.graph.reach import components, cycles, hotspots
 from codeinfo.graph.references import symbol_info
 from codeinfo.graph.scopes import TYPE_KINDS
 from codeinfo.languages.tree import FileFacts
+from codeinfo.model import Definition
 from codeinfo.operations.code import CodeMap, HotspotsRequest, MapArea, MapFile, MapRequest, SymbolInfo
-from codeinfo.types import Definition
 
 _STARTS = re.compile(r"^(?:__main__|main|index|app|application|server|cli|cmd|manage|wsgi|asgi|program|lib|mod|root)$")
 _PICTURE_AREAS = 24  # more boxes than this are no picture any more

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection, Iterator, Mapping
 
-from codeinfo.types import Reference
+from codeinfo.model import Reference
 
 _BEFORE, _AFTER = "\t ", (" ", "\n", "(", "")
 

@@ -1,28 +1,255 @@
-"""A document's bytes in, passages out: converted, masked, cut at headings. Runs where it can be killed (see pool).
+"""Documents: cut at headings, long sections at paragraphs, with a little overlap.
 
-A passage knows its title and section; both are embedded with it, never stored in its text. The one thing that is
-added to a text is the header of a long table, above each part of it.
+A fenced code block or a table that fits into a chunk is never cut. The overlap repeats whole lines, so that a chunk is
+always the lines it says it is.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from msgspec.structs import replace
 
-from codeinfo.index.chunk import ChunkSettings
-from codeinfo.index.fields import weighted_terms
-from codeinfo.index.passages import CRUMB, PASSAGE
-from codeinfo.index.sections import SECTIONED, section_parse
+from codeinfo.index.chunk import SECTIONED as SECTIONED
+from codeinfo.index.chunk import ChunkSettings, Span, weighted_terms
 from codeinfo.index.syntax import Source
-from codeinfo.sources import secrets
+from codeinfo.model import CRUMB, PASSAGE, Chunk, Definition, Import, ParsedFile
 from codeinfo.sources.documents.formats import convert, document_language, format_of
-from codeinfo.sources.documents.limits import MAX_TEXT_CHARS, Refused
-from codeinfo.sources.documents.model import as_markdown, one_line
+from codeinfo.sources.documents.model import MAX_TEXT_CHARS, Refused, as_markdown, one_line
+from codeinfo.sources.masking import mask
 from codeinfo.sources.read import decode
-from codeinfo.types import Chunk, Import, ParsedFile
+
+_ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+|$)")
+_CLOSING_MARKS = re.compile(r"[ \t]+#+[ \t]*$")
+_SETEXT = re.compile(r" {0,3}(=+|-+)[ \t]*")
+_ADORNMENT = re.compile(r"([=\-`:'\"~^_*+#<>.])\1{2,}")
+_MARKED = {"asciidoc": re.compile(r"(={1,6})[ \t]+(?=\S)"), "org": re.compile(r"(\*{1,8})[ \t]+(?=\S)")}
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_FENCES = {"markdown": _FENCE, "asciidoc": re.compile(r"(-{4,}|\.{4,})[ \t\r]*$")}
+_FRONT_MATTER = re.compile(r"(?:---|\+\+\+)\s*")
+_MAX_TITLE = 160
+
+
+class Heading(NamedTuple):
+    line: int  # of the title
+    first: int  # of the heading with its adornment
+    level: int
+    title: str
+
+
+def section_parse(source: Source, language: str, settings: ChunkSettings) -> ParsedFile:
+    """Chunks of kind "section" with the titles above them as breadcrumb; each heading is a definition."""
+    headings = list(_headings(source.lines, language))
+    chunks: list[Chunk] = []
+    for first, last, crumb in _joined(list(_sections(headings, len(source.lines))), source, settings):
+        for span in _section_spans(first, last, source, settings):
+            text = source.between(span.first, span.last)
+            if span.columns is not None:
+                text = source.lines[span.first - 1][slice(*span.columns)]
+            chunks.append(Chunk(span.first, span.last, text, "section", crumb.rpartition(" > ")[2], crumb))
+    titles = {heading.line: heading.title for heading in headings}
+    return ParsedFile(
+        chunks=tuple(chunks),
+        definitions=tuple(_definitions(headings, len(source.lines))),
+        terms=tuple(_terms(chunk, titles) for chunk in chunks),
+    )
+
+
+def _terms(chunk: Chunk, titles: dict[int, str]) -> dict[str, float]:
+    inside = [titles[line] for line in range(chunk.start_line, chunk.end_line + 1) if line in titles]
+    return weighted_terms(chunk.text, other_names=[word for title in inside for word in re.findall(r"\w+", title)])
+
+
+def _headings(lines: Sequence[str], language: str) -> Iterator[Heading]:
+    levels: dict[str, int] = {}  # of reStructuredText adornments, in the order they appear
+    fences = _FENCES.get(language)
+    fence = ""
+    start = _front_matter_end(lines) if language == "markdown" else 0
+    for number in range(start, len(lines)):
+        mark = fences.match(lines[number]) if fences is not None else None
+        if mark is not None:
+            if not fence:
+                fence = mark.group(1)
+            elif mark.group(1).startswith(fence):
+                fence = ""
+        elif not fence:
+            heading = _heading(lines, number, language, levels)
+            if heading is not None:
+                yield heading
+
+
+def _heading(lines: Sequence[str], number: int, language: str, levels: dict[str, int]) -> Heading | None:
+    if language == "markdown":
+        return _markdown_heading(lines, number)
+    if language in _MARKED:
+        return _marked_heading(lines[number], number, _MARKED[language])
+    return _adorned_heading(lines, number, levels)
+
+
+def _front_matter_end(lines: Sequence[str]) -> int:
+    """The number of lines that a block of metadata at the top takes."""
+    if not lines or not _FRONT_MATTER.fullmatch(lines[0]):
+        return 0
+    for number in range(1, min(len(lines), 100)):
+        if lines[number].strip() == lines[0].strip():
+            return number + 1
+    return 0
+
+
+def _markdown_heading(lines: Sequence[str], number: int) -> Heading | None:
+    line = lines[number]
+    match = _ATX.match(line)
+    if match:
+        title = _CLOSING_MARKS.sub("", line[match.end() :]).strip()
+        return Heading(number + 1, number + 1, len(match.group(1)), title[:_MAX_TITLE])
+    if number + 1 < len(lines) and line.strip() and not line.startswith(("    ", "\t", ">", "- ", "* ", "|", "<")):
+        below = _SETEXT.fullmatch(lines[number + 1].rstrip("\r"))
+        paragraph = number > 0 and lines[number - 1].strip() and not _ATX.match(lines[number - 1])
+        if below and not paragraph and not _SETEXT.fullmatch(line):
+            return Heading(number + 1, number + 1, 1 if below.group(1)[0] == "=" else 2, line.strip()[:_MAX_TITLE])
+    return None
+
+
+def _marked_heading(line: str, number: int, mark: re.Pattern[str]) -> Heading | None:
+    match = mark.match(line)
+    if not match:
+        return None
+    return Heading(number + 1, number + 1, len(match.group(1)), line[match.end() :].strip()[:_MAX_TITLE])
+
+
+def _adorned_heading(lines: Sequence[str], number: int, levels: dict[str, int]) -> Heading | None:
+    """A title with a line of signs below it that is at least as long; the same line may stand above."""
+    title = lines[number].rstrip()
+    if not title or title[0].isspace() or number + 1 >= len(lines) or _ADORNMENT.fullmatch(title):
+        return None
+    below = lines[number + 1].rstrip()
+    if not _ADORNMENT.fullmatch(below) or len(below) < min(len(title), 200):
+        return None
+    above = lines[number - 1].rstrip() if number > 0 else ""
+    over = above == below
+    if above and not over:
+        return None  # the last line of a paragraph, or a table
+    style = below[0] * 2 if over else below[0]
+    level = levels.setdefault(style, len(levels) + 1)
+    return Heading(number + 1, number if over else number + 1, level, title.strip()[:_MAX_TITLE])
+
+
+def _sections(headings: Sequence[Heading], line_count: int) -> Iterator[tuple[int, int, str]]:
+    """First line, last line and breadcrumb of what each heading starts, and of what stands before the first."""
+    if not headings or headings[0].first > 1:
+        yield 1, (headings[0].first - 1 if headings else line_count), ""
+    above: list[Heading] = []
+    for position, heading in enumerate(headings):
+        while above and above[-1].level >= heading.level:
+            above.pop()
+        above.append(heading)
+        last = headings[position + 1].first - 1 if position + 1 < len(headings) else line_count
+        yield heading.first, last, " > ".join(part.title for part in above if part.title)
+
+
+def _joined(
+    sections: Sequence[tuple[int, int, str]], source: Source, settings: ChunkSettings
+) -> Iterator[tuple[int, int, str]]:
+    """A heading with hardly a word of its own goes with its first subsection, where both fit into one chunk."""
+    start = 0
+    for position, (first, last, crumb) in enumerate(sections):
+        start = start or first
+        following = sections[position + 1] if position + 1 < len(sections) else None
+        if (
+            following is not None
+            and following[2].startswith(f"{crumb} > ")
+            and source.size(start, last) <= settings.doc_overlap
+            and source.size(start, following[1]) <= settings.doc_chars
+        ):
+            continue
+        yield start, last, crumb
+        start = 0
+
+
+def _definitions(headings: Sequence[Heading], line_count: int) -> Iterator[Definition]:
+    ends = [line_count] * len(headings)
+    open_positions: list[int] = []
+    for position, heading in enumerate(headings):
+        while open_positions and headings[open_positions[-1]].level >= heading.level:
+            ends[open_positions.pop()] = heading.first - 1
+        open_positions.append(position)
+    crumbs = [crumb for _, _, crumb in _sections(headings, line_count)][-len(headings) :] if headings else []
+    for heading, end, crumb in zip(headings, ends, crumbs, strict=True):
+        if heading.title:
+            yield Definition(heading.title, crumb, "heading", f"level {heading.level}", "", heading.line, end)
+
+
+def _section_spans(first: int, last: int, source: Source, settings: ChunkSettings) -> Iterator[Span]:
+    """Paragraphs joined up to the target size; the end of one chunk is repeated at the start of the next."""
+    blocks = list(_blocks(first, last, source, settings))
+    start = 0
+    while start < len(blocks):
+        block = blocks[start]
+        if block.columns is not None:
+            yield block
+            start += 1
+            continue
+        end = start
+        while (
+            end + 1 < len(blocks)
+            and blocks[end + 1].columns is None
+            and source.size(block.first, blocks[end + 1].last) <= settings.doc_chars
+        ):
+            end += 1
+        yield Span(block.first, blocks[end].last)
+        following = end + 1
+        while (
+            following < len(blocks)
+            and following - 1 > start
+            and blocks[following - 1].columns is None
+            and source.size(blocks[following - 1].first, blocks[end].last) <= settings.doc_overlap
+        ):
+            following -= 1
+        start = following if following <= end and end + 1 < len(blocks) else end + 1
+
+
+def _blocks(first: int, last: int, source: Source, settings: ChunkSettings) -> Iterator[Span]:
+    """Paragraphs, tables and fenced code, each whole where it fits, otherwise line by line."""
+    lines = source.lines
+    number = first
+    while number <= last:
+        if not lines[number - 1].strip():
+            number += 1
+            continue
+        end = _block_end(lines, number, last)
+        if source.size(number, end) <= settings.doc_chars:
+            yield Span(number, end)
+        else:
+            yield from _long_block(number, end, source, settings)
+        number = end + 1
+
+
+def _block_end(lines: Sequence[str], number: int, last: int) -> int:
+    fence = _FENCE.match(lines[number - 1])
+    if fence:
+        for end in range(number + 1, last + 1):
+            if lines[end - 1].strip().startswith(fence.group(1)):
+                return end
+    end = number
+    while end < last and lines[end].strip():
+        end += 1
+    return end
+
+
+def _long_block(first: int, last: int, source: Source, settings: ChunkSettings) -> Iterator[Span]:
+    max_chars = settings.doc_chars
+    for line in range(first, last + 1):
+        text = source.lines[line - 1]
+        if len(text) <= 2 * max_chars:
+            if text.strip():
+                yield Span(line, line)
+            continue
+        for column in range(0, min(len(text), settings.line_max_chars), max_chars):
+            yield Span(line, line, (column, column + max_chars))
+
 
 CONVERT_TIMEOUT_S = 60.0  # a PDF of a thousand pages takes a few seconds
 MAX_LINKS = 5000  # of one document
@@ -32,7 +259,7 @@ _TITLE_LINE = re.compile(r"title:[ \t]*(\S[^\n]{0,300})", re.IGNORECASE)
 _LINK = re.compile(r"\[([^\[\]\n]{0,200})\]\([ \t]*<?([^()<>\s]{1,500})>?[^()\n]{0,200}\)")
 _WIKI_LINK = re.compile(r"\[\[([^\[\]|#\n]{1,200})(?:#[^\[\]|\n]{0,200})?(?:\|([^\[\]\n]{0,200}))?\]\]")
 _RULE = re.compile(r"\|(?:[ \t]*:?-+:?[ \t]*\|)+[ \t]*")
-_FENCE = ("```", "~~~")
+_FENCE_MARKS = ("```", "~~~")
 _ABSOLUTE = re.compile(r"[a-z][a-z0-9+.-]*:|//|#", re.IGNORECASE)
 
 
@@ -68,8 +295,8 @@ def _read(path: str, data: bytes) -> tuple[str, str, str, tuple[str, ...]]:
         return decoded.content, document_language(path), "", decoded.notes
     document = convert(path, data)
     text, notes = as_markdown(document)
-    text, masked = secrets.mask(text)
-    title, _ = secrets.mask(one_line(document.title))
+    text, masked = mask(text)
+    title, _ = mask(one_line(document.title))
     return text, "markdown", title, (*notes, *([f"{masked} secrets masked"] if masked else []))
 
 
@@ -116,7 +343,7 @@ def links(lines: Sequence[str]) -> Iterator[Import]:
     fence, count = "", 0
     for number, line in enumerate(lines, 1):
         mark = line.lstrip()[:3]
-        if mark in _FENCE and (not fence or mark == fence):
+        if mark in _FENCE_MARKS and (not fence or mark == fence):
             fence = "" if fence else mark
         if fence or "[" not in line or len(line) > 20_000:
             continue

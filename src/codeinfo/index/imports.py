@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from codeinfo.index.syntax import Scan, Source
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 _MAX_STATEMENT = 20_000  # characters; a longer "import" is data
 _COMMENT = re.compile(r"//[^\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/")

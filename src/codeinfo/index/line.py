@@ -13,14 +13,13 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from codeinfo.index.passages import PASSAGE, passage_text
 from codeinfo.index.pool import Parsed, ParsePool, ParseTask
 from codeinfo.languages import kind_of, language_of_text
+from codeinfo.model import PASSAGE, Chunk, FileKind, IndexedFile, ParsedFile, Skip, SourceFile, passage_text
 from codeinfo.operations.base import Progress
 from codeinfo.ports import Embedder, Store
 from codeinfo.sources.read import Loaded, decode, load, unwanted
 from codeinfo.tokens import path_terms
-from codeinfo.types import Chunk, FileKind, IndexedFile, ParsedFile, Skip, SourceFile
 
 BATCH_CHUNKS = 8192  # one transaction and one segment: large enough that most trees are a single segment
 BATCH_SECONDS = 20.0  # a slow provider's work is committed at least this often

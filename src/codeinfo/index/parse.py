@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from codeinfo.index import grammars
-from codeinfo.index.chunk import SECTIONED, ChunkSettings, Span, syntax_spans, text_spans
-from codeinfo.index.fields import Layers, weighted_terms
+from codeinfo.index.chunk import SECTIONED, ChunkSettings, Layers, Span, syntax_spans, text_spans, weighted_terms
 from codeinfo.index.imports import imports_of
 from codeinfo.index.macros import hide_macros
 from codeinfo.index.references import pack_code, unpack_references
 from codeinfo.index.symbols import CALLABLE_KINDS, TYPE_KINDS, Symbol, symbols_of
 from codeinfo.index.syntax import Source, scan
-from codeinfo.types import Chunk, FileKind, ParsedFile
+from codeinfo.model import Chunk, FileKind, ParsedFile
 
 _MAX_BREADCRUMB = 200
 # Definitions whose names weigh more than their mere occurrence.
@@ -39,7 +38,7 @@ def parse_packed(
     source = Source(text, hide_macros(text) if grammar is not None and grammar.macros else None)
     notes = _notes(source, settings)
     if language in SECTIONED:
-        from codeinfo.index.sections import section_parse
+        from codeinfo.index.documents import section_parse
 
         return replace(section_parse(source, language, settings), notes=notes), b""
     if grammar is None:

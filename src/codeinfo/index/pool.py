@@ -1,7 +1,10 @@
-"""Parsing in worker processes: what a file does to a parser never reaches the process that asked.
+"""What a pool and its workers agree on; apart from both, so that neither imports what only the other needs.
 
-One thread for each worker keeps it fed, a few files ahead, so that it works on while the caller embeds and stores. A
-file that takes too long or takes its worker down is done again as plain text by a fresh one, and says so in its notes.
+Messages on both pipes are a length (`HEADER` bytes) and marshalled plain values. The first one in holds the settings
+and is answered by `READY`; each further one is (path, text, language, kind, syntax), answered by (True, the parse) or
+(False, the reason). Bytes in the place of a text are a document to convert; a tuple of queries in the place of syntax
+asks for the lines that each of them matches; with EXPRESSIONS as the kind they are regular expressions. (REST, seconds)
+has no answer: a worker that is asked nothing for so long ends by itself.
 """
 
 from __future__ import annotations
@@ -12,20 +15,122 @@ import os
 import queue
 import select
 import subprocess
+import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from msgspec.structs import astuple, replace
 
 from codeinfo.errors import CodeInfoError
 from codeinfo.index.chunk import ChunkSettings
-from codeinfo.index.protocol import HEADER, READY, REST, time_limit_s
-from codeinfo.index.spares import Spares, end
-from codeinfo.index.spawn import spawn_worker
-from codeinfo.types import Chunk, Definition, FileKind, Import, ParsedFile
+from codeinfo.model import Chunk, Definition, FileKind, Import, ParsedFile
+
+HEADER = 8
+READY = b"\x01"
+REST = "rest"
+EXPRESSIONS = "expressions"
+
+
+def time_limit_s(text: str | bytes, settings: ChunkSettings) -> float:
+    """How long one file may take."""
+    if isinstance(text, bytes):
+        from codeinfo.index.documents import CONVERT_TIMEOUT_S
+
+        return CONVERT_TIMEOUT_S
+    return settings.parse_timeout_s
+
+
+def worker_command(module: str) -> list[str]:
+    """How a process is started that runs `main` of a module of ours."""
+    # The path is appended, and -P keeps the current folder out: a repository's own modules are never imported.
+    package_root = str(Path(__file__).parents[2])
+    code = f"import sys; sys.path.append({package_root!r}); from {module} import main; main()"
+    return [sys.executable, "-P", "-c", code]
+
+
+def spawn_worker() -> subprocess.Popen[bytes]:
+    """A worker on two pipes; it gets no signals from the terminal."""
+    return subprocess.Popen(
+        worker_command("codeinfo.index.worker"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        bufsize=0,
+        start_new_session=True,
+    )
+
+
+KEPT_S = 120.0  # an editing session asks again within that
+_SAFE_SHARE = 0.8  # of that time: one that is about to end is not taken, or a file would be lost with it
+_MOST = 2
+_RESTING_BYTES = 100 << 20  # one in which files and grammars left more behind is replaced by a fresh one
+
+
+class _Spare(NamedTuple):
+    settings: ChunkSettings
+    process: subprocess.Popen[bytes]
+    until: float
+
+    def serves(self, settings: ChunkSettings) -> bool:
+        return self.settings == settings and time.monotonic() < self.until and self.process.poll() is None
+
+
+class Spares:
+    def __init__(self, seconds: float = KEPT_S) -> None:
+        self.seconds = seconds
+        self._lock = threading.Lock()
+        self._waiting: list[_Spare] = []
+        self._closed = False
+
+    def take(self, settings: ChunkSettings) -> subprocess.Popen[bytes] | None:
+        """The one that was kept last and was started with these settings."""
+        with self._lock:
+            chosen = next((spare for spare in reversed(self._waiting) if spare.serves(settings)), None)
+            if chosen is not None:
+                self._waiting.remove(chosen)
+        return chosen.process if chosen is not None else None
+
+    def keep(self, settings: ChunkSettings, process: subprocess.Popen[bytes]) -> None:
+        # Asked here and not of the worker: one that ends by itself might be taken before it does.
+        if _has_grown(process.pid):
+            end(process)
+            return
+        with self._lock:
+            self._waiting.append(_Spare(settings, process, time.monotonic() + _SAFE_SHARE * self.seconds))
+            surplus = self._waiting[:-_MOST] if not self._closed else self._waiting[:]
+            del self._waiting[: len(surplus)]
+        for spare in surplus:
+            end(spare.process)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            waiting, self._waiting = self._waiting, []
+        for spare in waiting:
+            end(spare.process)
+
+
+def _has_grown(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as status:
+            return int(status.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") > _RESTING_BYTES
+    except OSError:
+        return False  # not every system tells; it ends after a while in any case
+
+
+def end(process: subprocess.Popen[bytes]) -> int:
+    """Kill and collect a worker; its status."""
+    process.kill()
+    status = process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()
+    return status
+
 
 _AHEAD = 3  # files a worker has at hand: one in work, the others in its pipe
 _QUEUED_FILES = 32  # per worker, waiting in this process…

@@ -20,9 +20,7 @@ from msgspec.structs import astuple
 
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.grammars import GRAMMARS, language, parser
-from codeinfo.index.protocol import EXPRESSIONS, HEADER, READY
-from codeinfo.index.spares import end
-from codeinfo.index.spawn import spawn_worker
+from codeinfo.index.pool import EXPRESSIONS, HEADER, READY, end, spawn_worker
 
 if TYPE_CHECKING:
     from tree_sitter import Query

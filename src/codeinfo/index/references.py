@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from codeinfo.index.grammars import GRAMMARS
-from codeinfo.types import Reference
+from codeinfo.model import Reference
 
 _SPACE_BEFORE_PAREN = re.compile(r"(?<=[\w'?!])[ \t]+\(")
 _FASTEST = 1

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from codeinfo.index.grammars import GRAMMARS, Grammar
 from codeinfo.index.syntax import Candidate, Scan, Source
-from codeinfo.types import Definition
+from codeinfo.model import Definition
 
 if TYPE_CHECKING:
     from tree_sitter import Node

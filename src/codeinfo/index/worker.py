@@ -14,8 +14,8 @@ from typing import Any, BinaryIO
 
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_packed
-from codeinfo.index.protocol import EXPRESSIONS, HEADER, READY, REST, time_limit_s
-from codeinfo.types import FileKind, ParsedFile
+from codeinfo.index.pool import EXPRESSIONS, HEADER, READY, REST, time_limit_s
+from codeinfo.model import FileKind, ParsedFile
 
 MEMORY_LIMIT = 2 << 30  # bytes of address space; a parse that needs more is hostile
 
@@ -59,7 +59,7 @@ def _answer(request: Any, settings: ChunkSettings) -> tuple[bool, Any]:
 
 def _convert(path: str, data: bytes, settings: ChunkSettings) -> tuple[bool, Any]:
     from codeinfo.index.documents import document_parse  # most runs have no document
-    from codeinfo.sources.documents.limits import Refused
+    from codeinfo.sources.documents.model import Refused
 
     try:
         return True, (*plain(document_parse(path, data, settings)), b"")

@@ -11,8 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from msgspec import Struct
 
 from codeinfo.knowledge.detector import FAMILY
+from codeinfo.model import Card, CardImpact, CardPatterns, CardPoint, FileKind, Hit, Quality, RelatedMemory
 from codeinfo.operations.knowledge import PatternConflict, PatternReport, PatternUse
-from codeinfo.types import Card, CardImpact, CardPatterns, CardPoint, FileKind, Hit, Quality, RelatedMemory
 
 CODE_POINTS, PATTERN_POINTS, MEMORY_POINTS = 45.0, 30.0, 25.0
 NEEDED = 40.0

@@ -9,8 +9,8 @@ from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
 
+from codeinfo.model import FileKind, Hit, HitContext
 from codeinfo.tokens import identifiers, split_identifier
-from codeinfo.types import FileKind, Hit, HitContext
 
 MOST_LISTED = 3
 

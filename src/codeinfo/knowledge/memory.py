@@ -13,8 +13,8 @@ from typing import Any
 from msgspec import Struct
 
 from codeinfo.errors import UsageError
+from codeinfo.model import RelatedMemory
 from codeinfo.tokens import terms
-from codeinfo.types import RelatedMemory
 
 # Days after which a memory counts half; None never ages. A decision outlives the trouble that a fix speaks of.
 HALF_LIFE_DAYS: dict[str, float | None] = {"convention": None, "decision": 180.0, "gotcha": 90.0, "failure": 90.0}

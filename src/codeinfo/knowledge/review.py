@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from codeinfo.knowledge.detector import Detector
 from codeinfo.knowledge.trends import BlameLine
+from codeinfo.model import Definition
 from codeinfo.operations.knowledge import ChangedFile, ChangedSymbol, PatternUse, Reviewer
-from codeinfo.types import Definition
 
 MOST_COMPARED = 20_000  # lines of one file: beyond it, all of it counts as changed
 

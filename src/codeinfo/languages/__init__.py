@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from codeinfo.types import FileKind
+from codeinfo.model import FileKind
 
 
 class Language(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codeinfo.languages.tree import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target, Tree, joined, nearest
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 # Headers of the C library and of POSIX: an own file of this name is meant only by a quoted include beside it.
 _STANDARD = frozenset(

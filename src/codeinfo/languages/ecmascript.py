@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from codeinfo.languages.tree import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target, Tree, ancestors, joined, nearest
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 _EXTENSIONS = (".ts", ".tsx", ".d.ts", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs", ".json", ".vue", ".svelte")
 # TypeScript is imported by the name of what it compiles to.

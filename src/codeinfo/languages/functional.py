@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codeinfo.languages.tree import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target, Tree
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 
 class NamedModules:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from codeinfo.languages.tree import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target, Tree
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 MANIFEST = "go.mod"
 _VERSION, _NOT_IN_NAMES = re.compile(r"v\d+"), re.compile(r"^go[-.]|[-.]go$|\.v\d+$")

@@ -16,7 +16,7 @@ from codeinfo.languages.tree import (
     joined,
     packages_of,
 )
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 _SWIFT_TARGET = re.compile(r'\.(?:\w+T|t)arget\(\s*name:\s*"([^"]+)",[^()]*?\bpath:\s*"([^"]+)"')
 

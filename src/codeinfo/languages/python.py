@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 
 from codeinfo.languages.tree import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target, Tree, ancestors, joined
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 _USUAL_ROOTS = ("", "src", "lib", "python")
 

@@ -14,7 +14,7 @@ from codeinfo.languages.python import PythonImports
 from codeinfo.languages.rust import RustImports
 from codeinfo.languages.scripting import BashImports, LuaImports, RubyImports, ZigImports
 from codeinfo.languages.tree import FileFacts, Outcome, Tree
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 
 class Imports(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from codeinfo.languages.tree import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target, Tree, ancestors
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 _ROOT_FILES = ("lib.rs", "main.rs", "mod.rs", "build.rs")
 _SECTION = re.compile(r"^\s*\[(\w[\w.-]*)\]", re.MULTILINE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from codeinfo.languages.tree import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target, Tree, ancestors, joined, nearest
-from codeinfo.types import Import
+from codeinfo.model import Import
 
 _ZIG_MODULE = re.compile(r'\baddModule\(\s*"([^"]+)"\s*,\s*\.\{[^}"]*root_source_file\s*=\s*b\.path\("([^"]+)"\)')
 _VARIABLE_PART = re.compile(r"^[\"']?(?:\$\{?[^/]*|\$\([^)]*\)|`[^`]*`)/")

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from msgspec import Struct, field
 
+from codeinfo.model import Distance, Dropped
 from codeinfo.operations.base import Arg, Operation, Opt
-from codeinfo.types import Distance, Dropped
 
 _PATHS = "Folders to ask about; the current one unless named."
 PROVIDER = "Ask this server, by a name that `codeinfo providers` shows; none quotes passages and asks no model."

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from msgspec import Struct, field
 
+from codeinfo.model import Skip
 from codeinfo.operations.base import Arg, Operation, Opt, Progress, load
-from codeinfo.types import Skip
 
 
 class VectorSearchRequest(Struct, frozen=True):

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from msgspec import Struct
 
+from codeinfo.model import Quality, Skip
 from codeinfo.operations.answers import MODEL, PROVIDER, Answer
 from codeinfo.operations.base import Arg, Operation, Opt
-from codeinfo.types import Quality, Skip
 
 _COLLECTION = "A collection, by its name or id."
 _PROJECT = "The project whose context.json counts beside your own collections."

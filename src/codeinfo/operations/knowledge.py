@@ -7,8 +7,8 @@ from typing import Annotated
 
 from msgspec import Struct
 
+from codeinfo.model import RelatedMemory
 from codeinfo.operations.base import Arg, Operation, Opt
-from codeinfo.types import RelatedMemory
 
 _PROJECT = "The project's folder; the current one unless named."
 _MEMORY_TYPES = ("convention", "decision", "gotcha", "failure")

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from msgspec import Struct, field
 
+from codeinfo.model import FileKind, Intent, SearchResult, Skip
 from codeinfo.operations.base import Arg, Operation, Opt, load
 from codeinfo.operations.base import Progress as Progress
-from codeinfo.types import FileKind, Intent, SearchResult, Skip
 
 _PATHS = "Folders to work on; the current one unless named."
 

@@ -18,12 +18,12 @@ from msgspec.structs import replace
 
 from codeinfo.errors import Busy, CodeInfoError, NotFound
 from codeinfo.jsonable import dumps
+from codeinfo.model import Skip
 from codeinfo.operations.base import Progress
 from codeinfo.operations.clients import SHOWN, IngestRun, IngestStatus
 from codeinfo.operations.search import IndexReport, IndexRequest
 from codeinfo.private_files import open_private, try_lock
 from codeinfo.store.ingest_queue import WAITING, IngestRow, IngestStore
-from codeinfo.types import Skip
 
 if TYPE_CHECKING:
     from codeinfo.engine.engine import Engine

@@ -17,8 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from codeinfo.engine.index_manager import Events
-from codeinfo.sources.ignore import OVERRIDES_NAME
-from codeinfo.sources.rules import folder_rule
+from codeinfo.sources.ignore import OVERRIDES_NAME, folder_rule
 
 WALK_AGAIN_S = 30.0  # for what the kernel does not tell: network folders, memory-mapped writes, git's own ignore files
 

@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 
 from codeinfo import __version__
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
+from codeinfo.model import FileKind, Intent, RelatedMemory
 from codeinfo.operations import answers as requests
 from codeinfo.operations import code as code_requests
 from codeinfo.operations.knowledge import MemoryListRequest, PatternsRequest
@@ -44,7 +45,6 @@ from codeinfo.shells.http_views import (
 )
 from codeinfo.shells.mcp_schema import check_length, checked
 from codeinfo.shells.terminal import counted
-from codeinfo.types import FileKind, Intent, RelatedMemory
 
 PANEL_LINES = 120
 LISTED = 8  # entries of each part of the side panel

@@ -20,7 +20,7 @@ from codeinfo.knowledge.memory import HALF_LIFE_DAYS, STALE_BELOW
 from codeinfo.operations.answers import Citation, GradedItem, Turn
 from codeinfo.operations.code import CodeMap, MapArea, MapFile
 from codeinfo.operations.knowledge import PatternHistory
-from codeinfo.rank.policy import PolicyItem, PolicySettings, apply_policy, numeric
+from codeinfo.search.policy import PolicyItem, PolicySettings, apply_policy, numeric
 from codeinfo.shells.terminal import counted
 
 _NO_CUT = 10**9

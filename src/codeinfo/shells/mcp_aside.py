@@ -20,7 +20,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from msgspec import Struct, field
 
 from codeinfo.config import Config
-from codeinfo.index.spawn import worker_command
+from codeinfo.index.pool import worker_command
 from codeinfo.shells.mcp_calls import Answered, Asked
 from codeinfo.shells.search_worker import HEADER, Errand, packed
 

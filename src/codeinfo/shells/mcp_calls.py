@@ -16,14 +16,14 @@ from codeinfo.config import Config
 from codeinfo.errors import NotFound
 from codeinfo.jsonable import dumps, written
 from codeinfo.kept import Kept
+from codeinfo.model import SearchResult
 from codeinfo.serve.dispatch import Call
 from codeinfo.shells.mcp_budget import fitted, most_chars
 from codeinfo.shells.mcp_tools import Tool
-from codeinfo.types import SearchResult
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
-    from codeinfo.serve.refresh import server_engine
+
 
 Reply = dict[str, Any]
 Key = tuple[str, str, str]  # tool, project, arguments
@@ -178,6 +178,7 @@ class Hub:
             engine.close()
 
     def _own_engine(self) -> Engine:
+        from codeinfo.serve.refresh import server_engine
 
         return server_engine(self._config)
 

@@ -11,11 +11,11 @@ from codeinfo.jsonable import PLAIN, jsonable
 from codeinfo.operations.documents import DocsSearchResponse, DocumentHit
 
 if TYPE_CHECKING:
+    from codeinfo.model import Card, Hit, RelatedMemory, SearchResult
     from codeinfo.operations.answers import AgentList, AgentRun, Answer
     from codeinfo.operations.code import ReferenceReport
     from codeinfo.operations.knowledge import MemoryList
     from codeinfo.operations.search import IndexResponse, StatusReport
-    from codeinfo.types import Card, Hit, RelatedMemory, SearchResult
 
 
 Reply = dict[str, Any]

@@ -8,11 +8,11 @@ from functools import singledispatch
 from typing import Any
 
 from codeinfo.config import Config, table
+from codeinfo.model import Card, Dropped, Hit, HitContext, RelatedMemory, SearchResult
 from codeinfo.operations import search
 from codeinfo.operations.clients import InstallReport, ProjectsResult, SavingsReport, VectorSearchResult
 from codeinfo.operations.evaluation import EvalReport
 from codeinfo.shells.terminal import Output, Span, counted, near_path
-from codeinfo.types import Card, Dropped, Hit, HitContext, RelatedMemory, SearchResult
 
 FIRST_LINES = 24  # of the first hit, which is read
 SNIPPET_LINES = 8  # of each other: enough to recognise it, few enough to see ten hits at once
@@ -61,7 +61,7 @@ def _search(result: SearchResult, out: Output) -> None:
 
 def marked_words(query: str) -> set[str]:
     """The words of a query that are set off in a text: those that say something."""
-    from codeinfo.rank.words import STOP_WORDS
+    from codeinfo.search.query import STOP_WORDS
     from codeinfo.tokens import words
 
     return {word for word in words(query) if len(word) > 2 and word not in STOP_WORDS}

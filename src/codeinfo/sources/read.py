@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from codeinfo.languages import kind_of, language_of
-from codeinfo.sources import secrets
+from codeinfo.model import FileKind, Skip, SourceFile, Text
+from codeinfo.sources import masking
 from codeinfo.sources.files import NotRegular, TooLarge, read_regular
 from codeinfo.sources.ignore import overrides_above
-from codeinfo.types import FileKind, Skip, SourceFile, Text
 
 MAX_READ_BYTES = 64_000_000  # a guard for files that grew after the walk, which has the real limit
 
@@ -76,7 +76,7 @@ def decode(data: bytes, *, mask: bool = True) -> Text | None:
             notes.append(f"{replaced} invalid byte sequences replaced")
     if "\r" in content:
         content = content.replace("\r\n", "\n").replace("\r", "\n")
-    content, masked = secrets.mask(content) if mask else (content, 0)
+    content, masked = masking.mask(content) if mask else (content, 0)
     if masked:
         notes.append(f"{masked} secrets masked")
     return Text(content, encoding, tuple(notes))

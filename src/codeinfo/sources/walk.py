@@ -19,13 +19,14 @@ from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from codeinfo.errors import RootRefused, UsageError
 from codeinfo.languages import kind_of, language_of, language_of_text
-from codeinfo.sources import listing, rules
-from codeinfo.sources.ignore import Match, Overrides, brings_back_secret
-from codeinfo.types import FileKind, Skip, SourceFile, Walk
+from codeinfo.model import FileKind, Skip, SourceFile, Walk
+from codeinfo.sources import git, ignore
+from codeinfo.sources.files import read_regular
+from codeinfo.sources.ignore import OVERRIDES_NAME, IgnoreFile, Match, Overrides, brings_back_secret, decide, load
 
 
 class WalkSettings(Struct, frozen=True):
@@ -51,7 +52,7 @@ DEFAULTS = WalkSettings()
 
 def walk(root: Path, settings: WalkSettings = DEFAULTS) -> Walk:
     base = str(check_root(root))
-    listed = listing.candidates(base, submodules=settings.submodules)
+    listed = candidates(base, submodules=settings.submodules)
     judge = _Judge(base, settings, listed.overrides)
     files: list[SourceFile] = []
     skipped = {skip.path: skip for skip in listed.skipped}
@@ -75,7 +76,7 @@ def walked_again(
     """
     files, judge = list(before.files), _Judge(str(root), settings, None)
     for path, is_new in changed.items():
-        if path.rpartition("/")[2] in listing.IGNORE_FILES:
+        if path.rpartition("/")[2] in IGNORE_FILES:
             return None
         at = bisect_left(files, path, key=_path_of)
         if at < len(files) and files[at].path == path:
@@ -113,13 +114,13 @@ class _Judge:
             return link
         if left_out and not match:
             return left_out
-        rule = rules.name_rule(name)
+        rule = ignore.name_rule(name)
         if rule and self._applies(rule, path, match):
             return Skip(path, rule.name, rule.reason)
         return self.judge_status(path)
 
-    def _applies(self, rule: rules.Rule, path: str, match: Match | None) -> bool:
-        if rule is rules.SECRET:
+    def _applies(self, rule: ignore.Rule, path: str, match: Match | None) -> bool:
+        if rule is ignore.SECRET:
             return match is None or not brings_back_secret(match, path)
         if self._settings.documents and rule.name == "binary":
             return False  # whether it can be converted is decided later
@@ -128,10 +129,10 @@ class _Judge:
     def _judge_folder(self, folder: str) -> tuple[Skip | None, Skip | None]:
         """A link among the folders, and the topmost folder that a default rule leaves out."""
         link = None
-        if not listing.is_real_folder(self._root, folder):
+        if not is_real_folder(self._root, folder):
             link = Skip(folder + "/", "symlink", "reached through a link, or gone")
         left_out = None
-        if self._settings.default_rules and (found := rules.excluded_folder(folder)):
+        if self._settings.default_rules and (found := ignore.excluded_folder(folder)):
             left_out = Skip(found[0] + "/", found[1].name, found[1].reason)
         self._folders[folder] = link, left_out
         return link, left_out
@@ -180,7 +181,7 @@ class _Judge:
         return Skip(path, "special-file", "a FIFO, device or socket")
 
     def _nested_repository(self, path: str) -> Skip:
-        if listing.is_worktree(self._root, path):
+        if is_worktree(self._root, path):
             return Skip(path, "nested-worktree", "another work tree of a repository")
         return Skip(path, "nested-repository", "a repository of its own: index it by itself")
 
@@ -209,7 +210,7 @@ def why(root: Path, path: str, settings: WalkSettings = DEFAULTS) -> Decision:
     relative = os.path.relpath(os.path.join(base, path), base).replace(os.sep, "/")
     if relative == ".." or relative.startswith("../"):
         return Decision(False, "outside-root", f"not below {base}", _BUILT_IN)
-    listed = listing.candidates(base, submodules=settings.submodules)
+    listed = candidates(base, submodules=settings.submodules)
     judge = _Judge(base, settings, listed.overrides)
     if relative not in listed.paths:
         return _why_not_listed(base, relative, listed, judge)
@@ -234,7 +235,7 @@ def _by_content(root: str, file: SourceFile, match: Match | None, by_git: bool) 
     return Decision(True, "included", detail, "git lists it" if by_git else "plain walk, no rule against it")
 
 
-def _why_not_listed(root: str, path: str, listed: listing.Listing, judge: _Judge) -> Decision:
+def _why_not_listed(root: str, path: str, listed: Listing, judge: _Judge) -> Decision:
     if path == "." or any(other.startswith(f"{path}/") and other != f"{path}/" for other in listed.paths):
         return _why_folder(path)
     if not os.path.lexists(f"{root}/{path}"):
@@ -257,14 +258,14 @@ def _why_not_listed(root: str, path: str, listed: listing.Listing, judge: _Judge
     override = listed.overrides.decide(path) if listed.overrides else None
     if override and not override.negated:
         return Decision(False, "codeinfoignore", override.text, override.source)
-    match = listing.ignored_by_git(root, path) if listed.by_git else listing.ignored_plainly(root, path)
+    match = ignored_by_git(root, path) if listed.by_git else ignored_plainly(root, path)
     if match:
         return Decision(False, "gitignore", match.text, match.source)
     return Decision(False, "not-listed", "an empty folder, or git keeps it to itself", _BUILT_IN)
 
 
 def _why_folder(path: str) -> Decision:
-    found = rules.excluded_folder(path)
+    found = ignore.excluded_folder(path)
     if found:
         return Decision(False, found[1].name, found[1].reason, _BUILT_IN)
     return Decision(True, "included", "a folder; its files are decided one by one", _BUILT_IN)
@@ -272,7 +273,7 @@ def _why_folder(path: str) -> Decision:
 
 # --- the root ------------------------------------------------------------------------------------------------------
 
-_SYSTEM_FOLDERS = rules.names(
+_SYSTEM_FOLDERS = ignore.names(
     "/bin /boot /dev /etc /home /lib /lib64 /media /mnt /opt /proc /root /run /sbin /srv /sys /tmp /usr /var "
     "/Applications /Library /System /Users /Volumes /private"
 )
@@ -309,3 +310,207 @@ def resolved_root(root: str | os.PathLike[str]) -> str:
 @lru_cache(maxsize=4)
 def _home(named: str) -> str:
     return os.path.realpath(named)
+
+
+IGNORE_FILES = (".gitignore", OVERRIDES_NAME)
+_LIST_FILES = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+
+
+class Listing(Struct):
+    """`paths` may repeat; a nested repository is one entry with a slash at its end."""
+
+    paths: list[str] = field(default_factory=list)
+    skipped: list[Skip] = field(default_factory=list)
+    overrides: Overrides | None = None
+    by_git: bool = False
+
+
+def candidates(root: str, *, submodules: bool) -> Listing:
+    """Git's view where there is one. A root that git cannot or will not list is walked plainly, and that is said."""
+    work_tree = git.work_tree_of(root)
+    if work_tree is None:
+        return list_plainly(root)
+    try:
+        listing = list_by_git(root, submodules=submodules)
+    except git.GitFailed as error:
+        note = Skip(".", "git-unavailable", f"{error.what}: walked without git", matters=True)
+    else:
+        if listing.paths or work_tree == root:
+            return listing
+        note = Skip(".", "git-ignored-root", f"the repository at {work_tree} ignores this folder: walked without git")
+    listing = list_plainly(root)
+    listing.skipped.insert(0, note)
+    return listing
+
+
+# --- git -----------------------------------------------------------------------------------------------------------
+
+
+def list_by_git(root: str, *, submodules: bool) -> Listing:
+    excludes = git.excludes_setting()
+    paths = _split(git.run(root, _LIST_FILES, settings=(excludes,)))
+    if submodules:
+        paths += _submodule_paths(root, "", excludes)
+    overrides = _load_overrides(root, paths)
+    if overrides and overrides.has_negation:
+        ignored = _split(
+            git.run(root, (*_LIST_FILES[:2], "--others", "--ignored", "--exclude-standard"), settings=(excludes,))
+        )
+        paths += [path for path in ignored if (match := overrides.decide(path)) and match.negated]
+    return Listing(paths, [], overrides, by_git=True)
+
+
+def ignored_by_git(root: str, path: str) -> Match | None:
+    """The line of an ignore file that makes git leave out `path`."""
+    arguments = ("check-ignore", "--verbose", "-z", "--stdin")
+    stdin = b"./%s\0" % os.fsencode(path)  # with "./" a name like ":(top)" is a name
+    fields = _split(git.run(root, arguments, settings=(git.excludes_setting(),), stdin=stdin, accept=(0, 1)))
+    if len(fields) < 3:
+        return None
+    source, line, text = fields[:3]
+    return Match(text.startswith("!"), f"{source}:{line}", text)
+
+
+def _split(output: bytes) -> list[str]:
+    return os.fsdecode(output).split("\0")[:-1]
+
+
+def _load_overrides(root: str, paths: list[str]) -> Overrides | None:
+    """Those git lists, and the root's own even when git ignores it."""
+    found = {path for path in paths if path.endswith(OVERRIDES_NAME)}
+    if os.path.lexists(f"{root}/{OVERRIDES_NAME}"):
+        found.add(OVERRIDES_NAME)
+    folders = (path.removesuffix(OVERRIDES_NAME) for path in found)
+    files = [file for folder in folders if folder[-1:] in ("", "/") and (file := load(root, folder, OVERRIDES_NAME))]
+    return Overrides(files) if files else None
+
+
+def _submodule_paths(root: str, prefix: str, excludes: str) -> list[str]:
+    """The files of every submodule that is checked out, submodules of submodules included."""
+    paths: list[str] = []
+    staged = _split(git.run(f"{root}/{prefix}", ("ls-files", "-z", "--stage"), settings=(excludes,)))
+    for entry in staged:
+        mode_and_more, _, name = entry.partition("\t")
+        folder = prefix + name
+        if not mode_and_more.startswith("160000") or not is_real_folder(root, folder):
+            continue
+        if os.path.lexists(f"{root}/{folder}/.git"):
+            listed = _split(git.run(f"{root}/{folder}", _LIST_FILES, settings=(excludes,)))
+            paths += [f"{folder}/{path}" for path in listed]
+            paths += _submodule_paths(root, f"{folder}/", excludes)
+    return paths
+
+
+def is_real_folder(root: str, folder: str) -> bool:
+    """Whether every step from the root to `folder` is a folder itself, not a link to one."""
+    at = root
+    for part in folder.split("/"):
+        at = f"{at}/{part}"
+        try:
+            if not stat.S_ISDIR(os.lstat(at).st_mode):
+                return False
+        except OSError:
+            return False
+    return True
+
+
+def is_worktree(root: str, folder: str) -> bool:
+    """Whether `folder` is a second work tree of some repository: its `.git` is a file that points among worktrees."""
+    try:
+        return b"/worktrees/" in read_regular(root, f"{folder.rstrip('/')}/.git", 4096)
+    except OSError:
+        return False
+
+
+# --- without git ---------------------------------------------------------------------------------------------------
+
+
+class _Folder(Struct, frozen=True):
+    path: str  # "" or ending with a slash
+    ignores: tuple[IgnoreFile, ...] = ()
+    overrides: tuple[IgnoreFile, ...] = ()
+    ignored: bool = False  # left out by a .gitignore, entered only to look for what an override brings back
+
+    @property
+    def can_bring_back(self) -> bool:
+        return any(file.has_negation for file in self.overrides)
+
+
+def list_plainly(root: str) -> Listing:
+    listing = Listing()
+    overrides: list[IgnoreFile] = []
+    waiting = [_Folder("")]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with os.scandir(f"{root}/{folder.path}") as found:
+                entries = list(found)
+        except OSError as error:
+            listing.skipped.append(Skip(folder.path or ".", "unreadable", error.strerror or "", matters=True))
+            continue
+        names = {entry.name for entry in entries}
+        if folder.path and ".git" in names and is_worktree(root, folder.path):
+            listing.skipped.append(Skip(folder.path, "nested-worktree", "another work tree of a repository"))
+            continue
+        if not folder.ignored:
+            folder = _with_ignore_files(root, folder, names, overrides)
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                _consider_folder(folder, entry.name, listing, waiting)
+            elif not _file_ignored(folder, folder.path + entry.name):
+                listing.paths.append(folder.path + entry.name)
+    listing.overrides = Overrides(overrides) if overrides else None
+    return listing
+
+
+def _with_ignore_files(root: str, folder: _Folder, names: set[str], overrides: list[IgnoreFile]) -> _Folder:
+    ignores, own = folder.ignores, folder.overrides
+    if ".gitignore" in names and (file := load(root, folder.path, ".gitignore")):
+        ignores = (*ignores, file)
+    if OVERRIDES_NAME in names and (file := load(root, folder.path, OVERRIDES_NAME)):
+        own = (*own, file)
+        overrides.append(file)
+    return _Folder(folder.path, ignores, own, folder.ignored)
+
+
+def _consider_folder(folder: _Folder, name: str, listing: Listing, waiting: list[_Folder]) -> None:
+    path = f"{folder.path}{name}/"
+    if name == ".git":
+        return
+    ignored = folder.ignored or _excludes(decide(folder.ignores, path))
+    if not folder.can_bring_back:
+        if rule := ignore.folder_rule(name, set(folder.path.split("/"))):
+            listing.skipped.append(Skip(path, rule.name, rule.reason))
+            return
+        for files, rule_name in ((folder.overrides, "codeinfoignore"), (folder.ignores, "gitignore")):
+            match = decide(files, path)
+            if match and not match.negated:
+                listing.skipped.append(Skip(path, rule_name, f"{match.source}: {match.text}"))
+                return
+    waiting.append(_Folder(path, folder.ignores, folder.overrides, ignored))
+
+
+def _excludes(match: Match | None) -> bool:
+    return match is not None and not match.negated
+
+
+def _file_ignored(folder: _Folder, path: str) -> bool:
+    if not folder.ignored and not _excludes(decide(folder.ignores, path)):
+        return False
+    override = decide(folder.overrides, path)
+    return override is None or not override.negated
+
+
+def ignored_plainly(root: str, path: str) -> Match | None:
+    """The line of a `.gitignore` that leaves out `path` or a folder above it."""
+    ignores: list[IgnoreFile] = []
+    folder = ""
+    for part in path.rstrip("/").split("/"):
+        if file := load(root, folder, ".gitignore"):
+            ignores.append(file)
+        step = f"{folder}{part}"
+        folder = f"{step}/"
+        match = decide(ignores, step if step == path else folder)
+        if match and not match.negated:
+            return match
+    return None

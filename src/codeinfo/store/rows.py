@@ -7,8 +7,8 @@ from zlib import crc32
 
 import apsw
 
+from codeinfo.model import Chunk, Definition, Import
 from codeinfo.store.database import Damage
-from codeinfo.types import Chunk, Definition, Import
 
 SCHEMA_VERSION = 4
 

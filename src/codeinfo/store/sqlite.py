@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import apsw
 
+from codeinfo.model import Definition, FileKind, Import, IndexedFile, ManifestRow, Skip, SourceFile
 from codeinfo.ports import CodeFile, FileLines, FileSymbols
 from codeinfo.private_files import private_folder, try_lock, write_private
 from codeinfo.store.database import (
@@ -33,13 +34,13 @@ from codeinfo.store.database import (
     translated,
 )
 from codeinfo.store.rows import SCHEMA_VERSION, TABLES, check_symbols, definition_from_row, import_from_row
-from codeinfo.types import Definition, FileKind, Import, IndexedFile, ManifestRow, Skip, SourceFile
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from codeinfo.store.snapshot import Arrays, SqliteSnapshot
+
 
 _AMONG = " WHERE path IN (SELECT value FROM json_each(?))"
 _SNAPSHOT_TRIES = 5  # a merge may unlink a vector file between our reading its name and opening it

@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from msgspec import Struct
 
 from codeinfo.languages import language_of
+from codeinfo.model import FileKind
 from codeinfo.sources.documents.model import Document
-from codeinfo.types import FileKind
 
 INSTALL = "pip install 'codeinfo[docs]'"
 

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
-from codeinfo.sources.documents.limits import MAX_CELLS, MAX_TEXT_CHARS, Refused
-from codeinfo.sources.documents.model import Block, BlockKind, Document, heading, one_line, paragraph
+from codeinfo.sources.documents.model import (
+    MAX_CELLS,
+    MAX_TEXT_CHARS,
+    Block,
+    BlockKind,
+    Document,
+    Refused,
+    heading,
+    one_line,
+    paragraph,
+)
 
 _SILENT = frozenset({"script", "style", "template", "svg", "noscript", "iframe", "nav", "select", "head"})
 _BREAKS = frozenset(

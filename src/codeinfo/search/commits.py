@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from codeinfo.rank.keyword import Floats
-from codeinfo.rank.words import STOP_WORDS
+from codeinfo.search.keyword import Floats
+from codeinfo.search.query import STOP_WORDS
 from codeinfo.tokens import stem, terms
 
 MOST_FILES = 15  # a commit that changed more is a sweep and says little about each file

@@ -288,3 +288,14 @@ class SearchResult(Struct, frozen=True):
     took_ms: float = 0.0
     preflight: Card | None = None  # for a search on behalf of a change
     memories: tuple[RelatedMemory, ...] = ()  # at most three, related to the query or to what was found
+
+
+PASSAGE = "passage"  # the kind of a document's chunks
+CRUMB = " > "
+
+
+def passage_text(chunk: Chunk) -> str:
+    """What a passage is embedded as."""
+    title, _, section = chunk.breadcrumb.partition(CRUMB)
+    where = f"Document: {title}\nSection: {section}" if section else f"Document: {title}"
+    return f"{where}\n\n{chunk.text}"

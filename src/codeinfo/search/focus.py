@@ -1,12 +1,166 @@
-"""Which lines of a chunk to show: those that answer, within a budget of characters."""
+"""Which chunks of a file and which lines of a chunk to show: those that answer, within a budget of characters."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
 from typing import NamedTuple
 
-from codeinfo.rank.lines import LineKind, line_kind
+import numpy as np
+from numpy.typing import NDArray
+
+from codeinfo.model import Definition
+from codeinfo.ports import Snapshot, StoredSymbol
+from codeinfo.search.boost import TYPE_KINDS
+from codeinfo.search.keyword import Floats, Ints
+from codeinfo.search.query import Query
+
+MEANING_IN_FILE = 1.0  # a cosine's worth beside the relative keyword score when chunks of one file compete
+DEFINED_HERE = 3.0  # the chunk where a bare name is defined wins over any that uses it
+NAMED_HERE = 0.3
+
+
+def best_rows(
+    view: Snapshot,
+    files: Sequence[int],
+    keyword: Floats,
+    cosines: Floats | None,
+    defined: dict[int, float],
+    most: int | None,
+) -> list[list[int]]:
+    """Each file's best rows, best first: by words and meaning, and by where a name asked for is defined."""
+    rows, starts, counts = _rows_of(view, files)
+    words = keyword[rows]
+    score = words / np.maximum(np.maximum.reduceat(words, starts), 1e-6).repeat(counts)
+    if cosines is not None:
+        score = score + MEANING_IN_FILE * cosines[rows]
+    for row, worth in defined.items():
+        score[rows == row] += worth
+    order = rows[np.lexsort((-score, np.arange(len(files)).repeat(counts)))].tolist()
+    spans = zip(starts.tolist(), (starts + counts).tolist(), strict=True)
+    return [order[start : end if most is None else min(end, start + most)] for start, end in spans]
+
+
+def defined_rows(
+    query: Query, definitions: Iterable[StoredSymbol], view: Snapshot, files: Sequence[int]
+) -> dict[int, float]:
+    """Rows of these files where a name of the query is defined, with what that is worth."""
+    worths: dict[int, float] = {}
+    among = set(files)
+    for symbol in definitions:
+        if symbol.file in among and (row := view.row_at(symbol.file, symbol.definition.start_line)) is not None:
+            worths[row] = max(worths.get(row, 0.0), _worth_of_definition(query, symbol.definition))
+    return worths
+
+
+def _worth_of_definition(query: Query, definition: Definition) -> float:
+    """Several constructors of one name in a chunk are worth no more than one; the type itself is worth the most."""
+    worth = DEFINED_HERE if query.bare_name else NAMED_HERE
+    if definition.kind in TYPE_KINDS:
+        worth *= 1.5
+    return worth if definition.name in query.names else worth / 2
+
+
+def closest_rows(view: Snapshot, cosines: Floats, files: Sequence[int]) -> NDArray[np.intp]:
+    """Of each file, which has some, the first row that is nearest."""
+    rows, starts, counts = _rows_of(view, files)
+    near = cosines[rows]
+    nearest = (near == np.maximum.reduceat(near, starts).repeat(counts)).nonzero()[0]
+    found: NDArray[np.intp] = rows[nearest[nearest.searchsorted(starts)]]
+    return found
+
+
+def _rows_of(view: Snapshot, files: Sequence[int]) -> tuple[Ints, Ints, Ints]:
+    """The rows of these files end to end, where each file's start in that, and how many they are."""
+    wanted = np.array(files)
+    counts = view.file_rows[wanted]
+    ends = counts.cumsum()
+    starts = ends - counts
+    return (view.file_first[wanted] - starts).repeat(counts) + np.arange(ends[-1]), starts, counts
+
+
+LINE_READ = 200  # characters of a line that tell what it is
+MODIFIERS_READ = 6  # words before the one that says what is defined
+
+
+class LineKind(Enum):
+    BLANK = "blank"
+    IMPORT = "import"
+    COMMENT = "comment"
+    ATTRIBUTE = "attribute"  # belongs to the definition below it: a decorator, an annotation
+    DEFINITION = "definition"  # the first line of one
+    OTHER = "other"
+
+
+_ATTRIBUTES = ("@", "#[", "#![", "template<", "template <")
+_COMMENTS = ("//", "/*", "* ", "*/", "#", "--", ";", "%", '"""', "'''", "<!--", "{-")
+_IMPORTS = frozenset("import use require require_relative require_once include package alias #include".split())
+_MAY_IMPORT = frozenset("from using const let var export".split())
+_DEFINERS = frozenset(
+    """
+    class def defmacro defmodule defp enum extension fn fun func function impl instance interface macro_rules! module
+    namespace newtype object proc protocol record struct sub trait type union #define
+    """.split()
+)
+_MODIFIERS = frozenset(
+    """
+    abstract async case const constexpr data declare default explicit export extern final implicit indirect inline
+    internal lazy local mutating open override partial private protected pub public readonly sealed static suspend
+    typedef unsafe virtual
+    """.split()
+)
+_CONTROL = frozenset(
+    """
+    if for while switch catch else elif elsif return match when foreach with do try unless until case loop select
+    synchronized using lock guard defer throw yield await new
+    """.split()
+)
+
+
+def line_kind(line: str) -> LineKind:
+    bare = line[:LINE_READ].strip()
+    if not bare:
+        return LineKind.BLANK
+    if bare.startswith(_ATTRIBUTES):
+        return LineKind.ATTRIBUTE
+    first = _word(bare.split(None, 1)[0])
+    if first in _IMPORTS or (first in _MAY_IMPORT and _imports(first, bare)):
+        return LineKind.IMPORT
+    if bare == "*" or (bare.startswith(_COMMENTS) and first != "#define"):
+        return LineKind.COMMENT
+    return LineKind.DEFINITION if _defines(first, bare, line[0].isspace()) else LineKind.OTHER
+
+
+def _word(word: str) -> str:
+    """`pub(crate)` → pub, `impl<T>` → impl."""
+    return word if word.isalpha() else word.partition("(")[0].partition("<")[0]
+
+
+def _imports(first: str, bare: str) -> bool:
+    if first == "from":
+        return " import " in bare
+    if first == "using":
+        return bare.endswith(";") and "(" not in bare
+    return "= require(" in bare or " from " in bare
+
+
+def _defines(first: str, bare: str, indented: bool) -> bool:
+    if first in _DEFINERS:
+        return True
+    if first in _MODIFIERS:
+        for word in map(_word, bare.split(None, MODIFIERS_READ)[1:MODIFIERS_READ]):
+            if word in _DEFINERS:
+                return True
+            if word not in _MODIFIERS:
+                break
+    # `int main(void) {`, `send(body) {`, `exports.send = function (body) {`; in C the brace may be on the next line.
+    if bare.endswith(("{", "=>")):
+        opens = True
+    else:
+        opens = not indented and bare.endswith(")") and " " in bare and "=" not in bare
+    return opens and "(" in bare and (first.lstrip("}") or "else") not in _CONTROL
+
 
 # The first result is read, the last ones are glanced at: characters by place, 3,300 for ten results.
 BUDGETS = (900, 500, 350, 300)

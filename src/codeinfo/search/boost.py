@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from codeinfo.rank.keyword import ANYWHERE, FOLDER, STEM, Floats, KeywordScores
-from codeinfo.rank.layout import Facts, Layout
-from codeinfo.rank.query import Query
-from codeinfo.rank.weights import Weights
+from codeinfo.model import FileKind, Intent
+from codeinfo.search.keyword import ANYWHERE, FOLDER, STEM, Floats, KeywordScores
+from codeinfo.search.layout import Facts, Layout
+from codeinfo.search.query import Query
+from codeinfo.search.weights import Weights
 from codeinfo.tokens import identifier_terms, stem_terms
-from codeinfo.types import FileKind, Intent
 
 LATER_FRAME = 0.3  # what the first path of a text loses against the last
 

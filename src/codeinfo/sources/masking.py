@@ -1,6 +1,9 @@
-"""Values that their surroundings give away: assignments, addresses, headers, command lines, key blocks.
+"""Secrets inside text, masked before anything is stored, embedded or sent. Line breaks stay where they are.
 
-A value also has to look random: names such as `token` stand before many things that are no secret.
+Found by their format (`secret_formats`), by what stands around them (assignments, addresses, headers, command lines,
+key blocks), and behind another encoding (JSON escapes, notebooks, base64 in Kubernetes secrets). Every expression is
+bounded or starts at a border, so that time grows with the length of the text whatever it holds. Plain substrings are
+looked for first: most files have few and cost nothing more.
 """
 
 from __future__ import annotations
@@ -8,11 +11,11 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from urllib.parse import unquote_to_bytes
 
-from codeinfo.sources.secrets.formats import Span
-from codeinfo.sources.secrets.randomness import looks_random, looks_random_bare
+from codeinfo.sources.secret_formats import Span, find_keys, looks_random, looks_random_bare
 
 
 def find_in_context(data: bytes) -> Iterator[Span]:
@@ -172,3 +175,115 @@ def _private_keys(data: bytes) -> Iterator[Span]:
         at = end if end >= 0 else min(begin.end() + _KEY_MAX_CHARS, len(data))
         for body in _KEY_BODY.finditer(data, begin.end(), at):
             yield *body.span(), "private-key"
+
+
+# --- JSON ----------------------------------------------------------------------------------------------------------
+
+_JSON_START = re.compile(rb"\s*[\[{]")
+# An escape, or the seam between two lines of a list: notebooks keep each cell as one.
+_ESCAPE = re.compile(rb'\\n",\s{0,64}"|\\(?:["\\/bfnrt]|u00[0-7][0-9a-fA-F])')
+_SHORT_ESCAPES = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"b": b" ", b"f": b" "}
+
+
+def find_in_json(data: bytes, find: Callable[[bytes], Iterator[Span]]) -> Iterator[Span]:
+    """What `find` sees once the strings of a JSON text are decoded, as places in the text as it is written."""
+    if b"\\" not in data or not _JSON_START.match(data):
+        return
+    pieces: list[bytes] = []
+    plain_ends, raw_ends = [0], [0]  # of the text before each escape, and after it
+    at = length = 0
+    for escape in _ESCAPE.finditer(data):
+        before, decoded = data[at : escape.start()], _decoded(escape[0])
+        pieces += (before, decoded)
+        length += len(before)
+        plain_ends += (length, length + len(decoded))
+        raw_ends += (escape.start(), escape.end())
+        length += len(decoded)
+        at = escape.end()
+    pieces.append(data[at:])
+
+    def raw(place: int) -> int:
+        near = bisect_right(plain_ends, place) - 1
+        return raw_ends[near] + place - plain_ends[near]
+
+    for start, end, kind in find(b"".join(pieces)):
+        yield raw(start), raw(end), kind
+
+
+def _decoded(escape: bytes) -> bytes:
+    if escape.startswith(b'\\n",'):
+        return b"\n"
+    if escape[1:2] == b"u":
+        return bytes((int(escape[2:], 16),))
+    return _SHORT_ESCAPES.get(escape[1:], escape[1:])
+
+
+# --- Kubernetes ----------------------------------------------------------------------------------------------------
+
+_SECRET_KIND = re.compile(rb"kind[\"']?[ \t]{0,4}:[ \t]{0,4}[\"']?Secret\b")
+_DOCUMENT_BORDER = b"\n---"
+_YAML_DATA = re.compile(
+    rb"^(?P<indent>[ \t]*+)(?P<name>stringData|data):[ \t]*+\n"
+    rb"(?P<body>(?:(?P=indent)[ \t]++\S[^\n]*+(?:\n|\Z)|[ \t]*+\n)++)",
+    re.MULTILINE,
+)
+_JSON_DATA = re.compile(rb"\"(?P<name>stringData|data)\"\s{0,8}:\s{0,8}\{(?P<body>[^{}]*+)\}")
+_VALUE = re.compile(rb"(?:^|:)[ \t]*+[\"']?(?P<value>[^\s\"'{}$<>]{8,}+)[\"']?[ \t]*+(?=\n|,|\Z)", re.MULTILINE)
+_BASE64_RUN = re.compile(rb"[A-Za-z0-9+/]{4,}={0,2}")
+
+
+def find_in_kubernetes(data: bytes) -> Iterator[Span]:
+    """The values of a Secret's `data`, which are base64 and secret by what they are; those of its `stringData` that
+    look random."""
+    at = 0
+    while kind := _SECRET_KIND.search(data, at):
+        start = data.rfind(_DOCUMENT_BORDER, at, kind.start())
+        end = data.find(_DOCUMENT_BORDER, kind.end())
+        end = len(data) if end < 0 else end + 1
+        for pattern in (_YAML_DATA, _JSON_DATA):
+            for block in pattern.finditer(data, max(start, at), end):
+                is_secret = _is_base64 if block["name"] == b"data" else looks_random
+                for value in _VALUE.finditer(data, *block.span("body")):
+                    if is_secret(value["value"]):
+                        yield *value.span("value"), "kubernetes-secret"
+        at = end
+
+
+def _is_base64(value: bytes) -> bool:
+    return len(value) % 4 == 0 and _BASE64_RUN.fullmatch(value) is not None
+
+
+def mask(text: str) -> tuple[str, int]:
+    """The text with each secret replaced by `[masked:kind]`, and how many there were."""
+    data = text.encode("utf-8", "surrogatepass")  # bytes search as fast as ASCII text whatever else the text holds
+    spans = _joined(sorted([*_find(data), *find_in_json(data, _find)]))
+    if not spans:
+        return text, 0
+    pieces: list[bytes] = []
+    at = 0
+    for start, end, kind in spans:
+        pieces += (data[at:start], b"[masked:%s]" % kind.encode())
+        at = end
+    pieces.append(data[at:])
+    return b"".join(pieces).decode("utf-8", "surrogatepass"), len(spans)
+
+
+def _find(data: bytes) -> Iterator[Span]:
+    yield from find_keys(data)
+    yield from find_in_context(data)
+    yield from find_in_kubernetes(data)
+
+
+def _joined(spans: list[Span]) -> list[Span]:
+    """Those that overlap as one, called what the first by name of a service is called."""
+    joined: list[Span] = []
+    for start, end, kind in spans:
+        if joined and start < joined[-1][1]:
+            first, last, named = joined[-1]
+            joined[-1] = first, max(last, end), kind if named in _GENERAL else named
+        else:
+            joined.append((start, end, kind))
+    return joined
+
+
+_GENERAL = ("secret", "token", "password")

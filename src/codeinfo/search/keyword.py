@@ -17,7 +17,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from codeinfo.ports import IN_FOLDER, IN_STEM, Posting
-from codeinfo.rank.weights import Weights
+from codeinfo.search.weights import Weights
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.integer]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from codeinfo.rank.query import Shape
+from codeinfo.search.query import Shape
 
 
 class Weights(NamedTuple):

@@ -13,11 +13,12 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from codeinfo.kept import Kept
+from codeinfo.model import Distance, Dropped, FileKind, Hit, Intent, SearchResult, Signal
 from codeinfo.ports import ChunkRow, Embedder, Snapshot, StoredSymbol, WordEmbedder, reads_words
-from codeinfo.rank import boost, meaning
-from codeinfo.rank.commits import CommitIndex, score_history
-from codeinfo.rank.focus import Finder, budget_for, focus
-from codeinfo.rank.keyword import (
+from codeinfo.search import boost, meaning
+from codeinfo.search.commits import CommitIndex, score_history
+from codeinfo.search.focus import Finder, best_rows, budget_for, closest_rows, defined_rows, focus
+from codeinfo.search.keyword import (
     ANYWHERE,
     DEFINED,
     FOLDER,
@@ -33,13 +34,11 @@ from codeinfo.rank.keyword import (
     runs_of,
     score_keywords,
 )
-from codeinfo.rank.layout import Layout
-from codeinfo.rank.quality import Grounds, assess, grounds, is_about, nothing_found
-from codeinfo.rank.query import Query, Shape, read_query
-from codeinfo.rank.rows import best_rows, closest_rows, defined_rows
-from codeinfo.rank.weights import WITH_VECTORS, WITHOUT_VECTORS, Weights
+from codeinfo.search.layout import Layout
+from codeinfo.search.quality import Grounds, assess, grounds, is_about, nothing_found
+from codeinfo.search.query import Query, Shape, read_query
+from codeinfo.search.weights import WITH_VECTORS, WITHOUT_VECTORS, Weights
 from codeinfo.tokens import stem
-from codeinfo.types import Distance, Dropped, FileKind, Hit, Intent, SearchResult, Signal
 
 CANDIDATES = 150  # files that get the per-path signals, at least: in a whole tree tests and documents come first
 CANDIDATES_PER_RESULT = 2  # the factors that follow may halve a score, so a long list needs files to choose from
@@ -480,7 +479,7 @@ def is_misspelt(query: Query, evidence: Evidence, found: Grounds) -> bool:
 
 
 def suggested(query: Query, evidence: Evidence, view: Snapshot) -> tuple[str, ...]:
-    from codeinfo.rank.suggest import suggestions  # a search that finds what it looks for does without
+    from codeinfo.search.quality import suggestions  # a search that finds what it looks for does without
 
     return suggestions(query, evidence.keyword.idf, view)
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codeinfo.rank.keyword import Floats, Runs
-from codeinfo.rank.query import Query
+from codeinfo.search.keyword import Floats, Runs
+from codeinfo.search.query import Query
 from codeinfo.tokens import stem, words
 
 LEAST_REACH = 0.05  # where all files are about equally near, the nearest is no answer either

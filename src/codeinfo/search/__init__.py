@@ -1,0 +1,1 @@
+"""The search line and its steps: pure functions over arrays and values; no clock, no model, no file."""
