@@ -7,12 +7,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from codeinfo.engine.history import History
-from codeinfo.engine.index_manager import project_of, resolved
+from codeinfo.engine.index_manager import Indexes, IndexManager, project_of, resolved
 from codeinfo.errors import NotFound
 from codeinfo.graph.calls import ReadBudget, call_graph, near_callers
 from codeinfo.graph.code_index import CodeIndex
@@ -23,16 +21,12 @@ from codeinfo.graph.references import find_definitions, find_references, list_sy
 from codeinfo.graph.resolve import refresh_graph
 from codeinfo.graph.survey import code_map
 from codeinfo.knowledge.context import MOST_LISTED, FileContext, file_context
+from codeinfo.knowledge.history import History
 from codeinfo.model import FileKind, Hit
 from codeinfo.operations import code as requests
 from codeinfo.operations.base import Progress
 from codeinfo.ports import CodeFacts
-from codeinfo.store.sqlite import code_facts, read_beside, write_beside
-
-if TYPE_CHECKING:
-    from codeinfo.engine.index_manager import Indexes, IndexManager
-    from codeinfo.store.sqlite import SqliteStore
-
+from codeinfo.store.sqlite import SqliteStore, code_facts, read_beside, write_beside
 
 GRAPH_FILE = "graph.json"  # beside the index: the next process does not have to build the graph
 FileRequest = requests.SymbolsRequest | requests.ImportsRequest | requests.ImpactRequest

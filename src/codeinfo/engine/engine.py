@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from codeinfo.config import Config
-from codeinfo.engine.index_manager import Indexes, ProgressSink
+from codeinfo.engine.index_manager import Indexes, IndexManager, ProgressSink
 from codeinfo.model import SearchResult
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import (
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from codeinfo.engine.search import SearchOperations
     from codeinfo.operations.clients import ProjectsRequest, ProjectsResult, VectorSearchRequest, VectorSearchResult
     from codeinfo.ports import Embedder
+    from codeinfo.store.sqlite import SqliteStore
 
 Area = TypeVar("Area")
 
@@ -107,7 +108,10 @@ class Engine:
         """Memories, patterns, style, reviews and the context of results."""
         from codeinfo.engine.knowledge import KnowledgeOperations
 
-        return self._area(KnowledgeOperations, lambda: KnowledgeOperations(self.indexes, lambda: self.code))
+        def refresh(index: IndexManager, progress: ProgressSink | None) -> SqliteStore:
+            return self.indexes.open(index, progress=progress)[0]
+
+        return self._area(KnowledgeOperations, lambda: KnowledgeOperations(self.indexes.of, refresh, self.code))
 
     @property
     def documents(self) -> DocumentOperations:

@@ -477,8 +477,8 @@ def refresh_commits(root: Path, folder: Path) -> str:
     Returns what went wrong, for the report; "" where nothing did.
     """
     # A search that finds nothing changed does not need these.
-    from codeinfo.engine.history import MOST_INDEXED, History
-    from codeinfo.search.commits import index_commits
+    from codeinfo.knowledge.history import MOST_INDEXED, History
+    from codeinfo.search.commits import Commit, index_commits
     from codeinfo.sources.git import GitFailed
     from codeinfo.store.commits import load_commits, save_commits
 
@@ -495,7 +495,7 @@ def refresh_commits(root: Path, folder: Path) -> str:
             return ""
         if before is not None and (len(before.lengths) > 2 * MOST_INDEXED or not history.has_ancestor(before.head)):
             before = None
-        index = index_commits(head, history.commits(before.head if before else ""), before)
+        index = index_commits(head, (Commit(*one) for one in history.commits(before.head if before else "")), before)
     except GitFailed as error:
         return f"git could not read the history, so search does without the newest commits: {error.what}"
     with translated(folder):

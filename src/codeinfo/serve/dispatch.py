@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from codeinfo.operations.search import Progress
+from codeinfo.operations.base import Progress
 
 if TYPE_CHECKING:
     from codeinfo.ports import Delta, Llm

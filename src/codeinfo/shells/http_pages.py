@@ -44,7 +44,7 @@ from codeinfo.shells.http_views import (
     turn_view,
 )
 from codeinfo.shells.mcp_schema import check_length, checked
-from codeinfo.shells.terminal import counted
+from codeinfo.shells.terminal import quantity
 
 PANEL_LINES = 120
 LISTED = 8  # entries of each part of the side panel
@@ -78,7 +78,7 @@ def _environment() -> jinja2.Environment:
     )
     environment.filters |= {
         "ago": _ago, "size": _size, "distance": _distance, "query": urlencode, "sentence": sentence_html,
-        "counted": counted, "area_name": area_name,
+        "quantity": quantity, "area_name": area_name,
     }  # fmt: skip
     environment.globals |= {
         "code_lines": code_lines, "lines_address": lines_address, "markdown": markdown_html,
@@ -148,7 +148,7 @@ def _ago(stamp: str) -> str:
     for unit, length in (("day", 86_400), ("hour", 3600), ("minute", 60)):
         if seconds >= length:
             count = int(seconds // length)
-            return f"{counted(count, unit)} ago"
+            return f"{quantity(count, unit)} ago"
     return "just now"
 
 

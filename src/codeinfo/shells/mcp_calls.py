@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from codeinfo.config import Config
 from codeinfo.errors import NotFound
-from codeinfo.jsonable import dumps, written
+from codeinfo.jsonable import dumps, dumps_plain
 from codeinfo.kept import Kept
 from codeinfo.model import SearchResult
 from codeinfo.serve.dispatch import Call
@@ -53,7 +53,7 @@ class Asked(NamedTuple):
 def answered(tool: Tool, result: Any, values: Reply, project: str) -> Answered:
     whole = tool.shape(result, values)
     failed = isinstance(result, SearchResult) and result.quality.reranker_failed
-    return Answered(whole, written(whole), tuple(tool.files(result, project)), repeatable=not failed)
+    return Answered(whole, dumps_plain(whole), tuple(tool.files(result, project)), repeatable=not failed)
 
 
 class Recent:
@@ -129,7 +129,7 @@ class Hub:
         tokens = self._config.mcp.reply_tokens
         if asked.cursor or len(text) > most_chars(tokens):
             reply = fitted(reply, tokens, asked.cursor)
-            text = written(reply)
+            text = dumps_plain(reply)
         with self.engine() as engine:
             engine.savings.record(asked.tool.name, len(text), answer.files)
             new = asked.known is None and answer.repeatable
