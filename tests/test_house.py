@@ -56,6 +56,7 @@ HOMES = {
     "tree_sitter_language_pack": "index",
     "click": "shells",
     "rich": "shells",
+    "tomlkit": "shells",
     "tomllib": "config",
     "platformdirs": "config",
     "mcp": "shells",

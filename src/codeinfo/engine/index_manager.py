@@ -25,7 +25,7 @@ from codeinfo.operations.search import IndexReport
 from codeinfo.ports import Embedder
 from codeinfo.settings import IndexSettings
 from codeinfo.sources.walk import WalkSettings, resolved_root, walk, walked_again
-from codeinfo.store.database import BuildDamaged, Replaced, translated
+from codeinfo.store.database import BuildDamaged, Replaced, translate_errors
 from codeinfo.store.layout import IndexFolder
 from codeinfo.store.sqlite import SqliteStore
 
@@ -498,7 +498,7 @@ def refresh_commits(root: Path, folder: Path) -> str:
         index = index_commits(head, (Commit(*one) for one in history.commits(before.head if before else "")), before)
     except GitFailed as error:
         return f"git could not read the history, so search does without the newest commits: {error.what}"
-    with translated(folder):
+    with translate_errors(folder):
         save_commits(folder, index)
     return ""
 

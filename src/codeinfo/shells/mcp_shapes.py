@@ -122,7 +122,7 @@ class CodebaseSearch(Struct, frozen=True):
 
 
 def search_codebase(result: SearchResult, values: dict[str, Any]) -> Reply:
-    from codeinfo.answers.evidence import estimated_tokens
+    from codeinfo.answers.evidence import estimate_tokens
     from codeinfo.shells.mcp_words import with_tools
 
     snippets = values.get("includeSnippets", True)
@@ -133,7 +133,7 @@ def search_codebase(result: SearchResult, values: dict[str, Any]) -> Reply:
         searchQuality=SearchQuality(
             quality.status,
             quality.confidence,
-            sum(estimated_tokens(hit.text) for hit in result.hits) if snippets else 0,
+            sum(estimate_tokens(hit.text) for hit in result.hits) if snippets else 0,
             hint=quality.hint or None,
             rerankerStatus=quality.reranker_status,
         ),
