@@ -14,7 +14,7 @@ from codeinfo import Config, Engine
 from codeinfo.graph import resolve
 from codeinfo.graph.model import Edge, Graph, centrality, dumps, loads
 from codeinfo.graph.reach import components, cycles, impact
-from codeinfo.languages.tree import FileFacts
+from codeinfo.languages.model import FileFacts
 from codeinfo.operations.code import CyclesRequest, HotspotsRequest, ImpactRequest, ImportsRequest, MapRequest
 
 SOURCES = {
