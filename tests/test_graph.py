@@ -107,7 +107,7 @@ def test_questions_about_files(tmp_path: Path) -> None:
             ("tests/test_db.py", 1),
             ("app/views.py", 2),
         }
-        relations = engine.code.relations(engine.upkeep(root), ["app/db.py"])["app/db.py"]
+        relations = engine.code.relations(engine.indexes.of(root), ["app/db.py"])["app/db.py"]
         assert relations.tests == ("tests/test_db.py",)
         assert len(relations.imported_by) == 3
 

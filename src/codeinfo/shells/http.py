@@ -23,7 +23,6 @@ from starlette.routing import Route
 
 from codeinfo import __version__
 from codeinfo.config import Config
-from codeinfo.engine import Engine
 from codeinfo.errors import UsageError
 from codeinfo.serve.auth import (
     CODE_PARAMETER,
@@ -38,6 +37,7 @@ from codeinfo.serve.auth import (
     write_link_file,
 )
 from codeinfo.serve.index_queue import IndexQueue
+from codeinfo.serve.refresh import server_engine
 from codeinfo.serve.runs import Bell, Runs
 from codeinfo.serve.shutdown import DRAIN_S, answer_cancelled, check_threads, end_by_deadline
 from codeinfo.shells import http_contract, http_operations
@@ -106,7 +106,7 @@ def _document(described: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def _state(config: Config, allowed: tuple[Path, ...]) -> State:
-    engine = Engine(config, lasting=True)
+    engine = server_engine(config)
     bell = Bell()
     here = Path.cwd().resolve()
     return State(

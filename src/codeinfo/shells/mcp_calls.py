@@ -178,9 +178,9 @@ class Hub:
             engine.close()
 
     def _own_engine(self) -> Engine:
-        from codeinfo.engine import Engine
+        from codeinfo.serve.refresh import server_engine
 
-        return Engine(self._config, lasting=True)
+        return server_engine(self._config)
 
     def _project(self, engine: Engine, name: str) -> str:
         """The folder that a project's name or path means; "" stays the working folder."""
