@@ -436,7 +436,8 @@ def _header(qualified: Iterable[str]) -> str:
 
 
 def pack_code(masked: str, language: str, within: Sequence[int], qualified: Sequence[str]) -> bytes:
-    """The packed references of a file, whose comments, strings and names of definitions are masked. `within[line - 1]` is a position in `qualified`, -1 outside of any."""
+    """The packed references of a file, whose comments, strings and names of definitions are masked.
+    `within[line - 1]` is a position in `qualified`, -1 outside of any."""
     find, ignored = _word(language).findall, _ignored(language)
     rows = [_header(qualified)]
     for number, line in enumerate(_SPACE_BEFORE_PAREN.sub("(", masked).split("\n"), 1):
