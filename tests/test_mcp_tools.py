@@ -13,8 +13,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_help import Lines, lines, sdk_client
 
 from codeinfo.operations import operation, operation_names
-from codeinfo.shells.mcp_budget import fitted, size
 from codeinfo.shells.mcp_catalog import SETS, chosen_tools
+from codeinfo.shells.mcp_replies import fitted, size
 
 CODE = '''"""Headers."""
 
