@@ -13,7 +13,7 @@ from codeinfo.engine.index_manager import Fresh, IndexManager, healed, is_comple
 from codeinfo.engine.models import Models
 from codeinfo.errors import Busy, IndexDamaged, NotFound, OutOfSpace, UsageError
 from codeinfo.index.pool import Spares
-from codeinfo.model import SearchResult
+from codeinfo.model import INDEXING, Note, SearchResult
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import (
     Cleared,
@@ -255,7 +255,8 @@ class Engine:
                     raise
                 if keeper.live_store() is None:
                     raise
-                notes = (f"{error.what}: these results may miss the newest changes",)
+                text = f"{error.what}: these results may miss the newest changes"
+                notes = (Note(text, INDEXING) if isinstance(error, Busy) else text,)
             store = keeper.live_store()
         if store is None:
             raise NotFound(f"{keeper.root} is not indexed yet", next_step="Run `codeinfo index` and search again")

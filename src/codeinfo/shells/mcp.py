@@ -30,7 +30,7 @@ from codeinfo.jsonable import written
 from codeinfo.operations import OPERATIONS
 from codeinfo.serve.dispatch import Call, Dispatcher, EngineLease, Projects, end_by_deadline
 from codeinfo.serve.schema import check
-from codeinfo.shells.mcp_catalog import chosen_tools
+from codeinfo.shells.mcp_catalog import chosen_tools, with_tool
 from codeinfo.shells.mcp_context import CONTEXT_URI, PROMPTS, PromptRow, codebase_context
 from codeinfo.shells.mcp_replies import Reply, fitted, most_chars
 from codeinfo.shells.mcp_stdio import stdio
@@ -159,8 +159,6 @@ class Service:
 
 def failed(tool: Tool, error: CodeInfoError) -> types.CallToolResult:
     """The contract's code as a protocol error where clients rely on it, else a result that says what to do next."""
-    from codeinfo.shells.mcp_words import with_tool
-
     about, text = {"code": error.code, "next": with_tool(error.next_step)}, with_tool(str(error))
     if code := tool.codes.get(error.code, tool.codes.get("")):
         raise MCPError(code, text, about)

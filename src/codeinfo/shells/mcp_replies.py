@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from codeinfo.errors import UsageError
 from codeinfo.jsonable import PLAIN, jsonable
+from codeinfo.model import INDEXING
 from codeinfo.operations.documents import DocsSearchResponse, DocumentHit
 
 if TYPE_CHECKING:
@@ -129,12 +130,12 @@ class CodebaseSearch(Struct, frozen=True):
     notes: tuple[str, ...] | None = None
 
 
-def search_codebase(result: SearchResult, values: dict[str, Any]) -> Reply:
+def search_codebase(result: SearchResult, values: dict[str, Any], phrase: Callable[[str], str] = str) -> Reply:
+    """`phrase` turns commands in texts into what the reader can do."""
     from codeinfo.answers.evidence import estimated_tokens
-    from codeinfo.shells.mcp_words import with_tools
 
     snippets = values.get("includeSnippets", True)
-    partial = any("being built" in note or "being indexed" in note for note in result.notes)
+    partial = any(getattr(note, "code", "") == INDEXING for note in result.notes)
     quality = result.quality
     found = CodebaseSearch(
         status="indexing" if partial else "success",
@@ -146,10 +147,10 @@ def search_codebase(result: SearchResult, values: dict[str, Any]) -> Reply:
             rerankerStatus=quality.reranker_status,
         ),
         results=tuple(_code_result(hit, snippets) for hit in result.hits),
-        preflight=_preflight(result.preflight) if result.preflight else None,
+        preflight=_preflight(result.preflight, phrase) if result.preflight else None,
         relatedMemories=tuple(map(memory, result.memories)) or None,
         suggestions=result.suggestions or None,
-        notes=with_tools(result.notes) or None,
+        notes=tuple(map(phrase, result.notes)) or None,
     )
     return shaped(found)
 
@@ -176,17 +177,15 @@ def _code_result(hit: Hit, snippets: bool) -> CodeResult:
     )
 
 
-def _preflight(card: Card) -> Preflight:
-    from codeinfo.shells.mcp_words import with_tool, with_tools
-
+def _preflight(card: Card, phrase: Callable[[str], str]) -> Preflight:
     return Preflight(
         ready=card.ready,
-        nextAction=with_tool(card.next_action) or None,
-        warnings=with_tools(card.warnings) or None,
+        nextAction=phrase(card.next_action) or None,
+        warnings=tuple(map(phrase, card.warnings)) or None,
         patterns=Patterns(card.patterns.do, card.patterns.avoid) if card.patterns else None,
         bestExample=card.best_example or None,
         impact=Impact(card.impact.coverage, card.impact.files) if card.impact else None,
-        whatWouldHelp=with_tools(card.what_would_help) or None,
+        whatWouldHelp=tuple(map(phrase, card.what_would_help)) or None,
     )
 
 
