@@ -226,6 +226,6 @@ def test_the_commands_work_as_documented(codeinfo: RunCli, place: Path) -> None:
         assert done.returncode == 0, (arguments, done.stderr)
         assert done.stdout
         if arguments == ("sync", "--dry-run"):
-            assert "would stay as it is" in done.stdout
+            assert "would not change" in done.stdout
     assert (place / "harbour-1.0.0.tar.gz").exists()
     assert codeinfo("docs", "search", "x", cwd=place).returncode == 2

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from codeinfo.index.chunk import ChunkSettings
-from codeinfo.index.grammars import GRAMMARS
 from codeinfo.index.parse import parse_file
 from codeinfo.index.references import pack_code, unpack_references
+from codeinfo.languages import GRAMMARS
 from codeinfo.model import Definition, FileKind, ParsedFile, Reference
 
 # A file for each language: the source, then its definitions as `qualified kind first-last`, a `-` before those that

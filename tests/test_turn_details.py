@@ -65,6 +65,63 @@ def test_conversations_of_an_earlier_version_keep_everything(tmp_path: Path) -> 
     assert kept(store, ROUND).rounds == (ROUND,)  # and it goes on
 
 
+def test_a_database_of_the_first_release_shows_the_same_turns(tmp_path: Path) -> None:
+    """`conversations.sql` is what that release wrote."""
+    db = apsw.Connection(str(tmp_path / "conversations.db"))
+    db.execute((Path(__file__).parent / "fixtures" / "conversations.sql").read_text())
+    db.close()
+    item = GradedItem("src/a.py", 1, 5, 0.9, Distance(0.41), "/r", "def a():\n    return 1")
+    store = ConversationStore(tmp_path)
+    (conversation,) = store.page(state="all", limit=9, cursor="").conversations
+    assert (conversation.title, conversation.turns, conversation.paths) == ("How are redirects followed?", 6, ("/r",))
+    turns = store.turns(conversation.id)
+    assert turns[1] == Turn(
+        2,
+        conversation.id,
+        "assistant",
+        "By `follow` [1].",
+        "ok",
+        "2026-11-01T12:00:00.000000Z",
+        "m-2",
+        "lm-studio",
+        tool_calls=(
+            ToolUse("search", '{"query": "follow"}', "1 passages, 0 dropped by the relevance policy", items=(item,)),
+            ToolUse("read_file", "{", "no", failed=True),
+        ),
+        citations=(
+            Citation(
+                *(1, "/r", "src/a.py", 1, 5, "a", Distance(0.41)),
+                section="Page 2",
+                collection="docs",
+                opens="file:///r/src/a.py",
+            ),
+            Citation(2, "/r", "b.py", 3, 4, problem="the source does not contain 'x'"),
+        ),
+        usage=AnswerUsage(3, 1200, 80, True, 400),
+        took_ms=1234.5,
+        rounds=(
+            Round(
+                "redirects",
+                (item, GradedItem("ü.py", 1, 2, None)),
+                (Dropped("b.py", 1, 2, "cutoff", "1.6"),),
+                0.9,
+                "answer",
+                "distances",
+            ),
+            Round("again", (), (), None, "nothing new was found"),
+        ),
+        notes=("slow", "the evidence is thin"),
+    )
+    assert [(turn.role, turn.content, turn.status, turn.error) for turn in turns] == [
+        ("user", "How are redirects followed?", "ok", ""),
+        ("assistant", "By `follow` [1].", "ok", ""),
+        ("user", "And then?", "ok", ""),
+        ("assistant", "", "failed", "LLM_TIMEOUT"),
+        ("user", "And now?", "ok", ""),
+        ("assistant", "", "failed", "the run did not finish"),
+    ]
+
+
 GOOD = {"path": "a.py", "start_line": 1, "end_line": 2, "score": None, "distance": None}
 
 

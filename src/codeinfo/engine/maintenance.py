@@ -221,7 +221,7 @@ class Savings:
         days: dict[str, list[ToolSavings]] = {}
         total = Tally()
         for day, tool, tally in self._store.since(first):
-            days.setdefault(day, []).append(ToolSavings(tool, *tally, _saved(tally)))
+            days.setdefault(day, []).append(ToolSavings(tool, tally.calls, tally.returned, tally.files, _saved(tally)))
             total = total.plus(tally)
         listed = tuple(DaySavings(day, tuple(tools)) for day, tools in days.items())
         return SavingsReport(listed, total.calls, total.returned, total.files, _saved(total))

@@ -14,7 +14,7 @@ from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Edge, Graph, relations
 from codeinfo.graph.references import symbol_info
 from codeinfo.graph.uses import UsedNames
-from codeinfo.index.grammars import GRAMMARS
+from codeinfo.languages import GRAMMARS
 from codeinfo.languages.tree import FileFacts
 from codeinfo.model import Definition
 from codeinfo.operations.code import (

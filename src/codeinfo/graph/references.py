@@ -13,7 +13,7 @@ from codeinfo.graph.names import NameResolver, Resolution
 from codeinfo.graph.resolve import import_family
 from codeinfo.graph.scopes import TYPE_KINDS, SymbolId
 from codeinfo.graph.uses import references_to
-from codeinfo.index.grammars import GRAMMARS
+from codeinfo.languages import GRAMMARS
 from codeinfo.languages.tree import FileFacts
 from codeinfo.model import Definition, Reference
 from codeinfo.operations.code import (

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from codeinfo.graph.model import Edge, FileImports, Graph, Links, Loose
 from codeinfo.graph.uses import UsedNames, dotted_names, unpack
 from codeinfo.languages import go
-from codeinfo.languages.resolvers import IMPORTS, Imports
+from codeinfo.languages.model import LanguageResolver, named
 from codeinfo.languages.tree import MOST_ABOVE, FileFacts, Outcome, Tree, family, is_config, nearest_all
 from codeinfo.model import Definition, Import
 from codeinfo.ports import CodeFacts, CodeFile
@@ -44,10 +44,10 @@ class ImportResolver:
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
-        self._languages: dict[Callable[[Tree], Imports], Imports] = {}
+        self._languages: dict[Callable[..., LanguageResolver], LanguageResolver] = {}
 
-    def _imports(self, language: str) -> Imports | None:
-        make = IMPORTS.get(language)
+    def _imports(self, language: str) -> LanguageResolver | None:
+        make = named(language).imports.resolver
         if make is None:
             return None
         if make not in self._languages:

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from codeinfo.index import grammars
 from codeinfo.index.chunk import SECTIONED, ChunkSettings, Layers, Span, syntax_spans, text_spans, weighted_terms
-from codeinfo.index.imports import imports_of
-from codeinfo.index.macros import hide_macros
 from codeinfo.index.references import pack_code, unpack_references
-from codeinfo.index.symbols import CALLABLE_KINDS, TYPE_KINDS, Symbol, symbols_of
-from codeinfo.index.syntax import Source, scan
+from codeinfo.index.symbols import CALLABLE_KINDS, TYPE_KINDS, Symbol, imports_of, symbols_of
+from codeinfo.index.syntax import Source, parser, scan
+from codeinfo.languages import GRAMMARS
 from codeinfo.model import Chunk, FileKind, ParsedFile
 
 _MAX_BREADCRUMB = 200
@@ -34,15 +32,15 @@ def parse_packed(
     path: str, text: str, language: str, kind: FileKind, settings: ChunkSettings, *, syntax: bool = True
 ) -> tuple[ParsedFile, bytes]:
     """The same with packed references, which are many: `ParsedFile.references` stays empty."""
-    grammar = grammars.GRAMMARS.get(language) if syntax and len(text) <= settings.syntax_max_chars else None
-    source = Source(text, hide_macros(text) if grammar is not None and grammar.macros else None)
+    grammar = GRAMMARS.get(language) if syntax and len(text) <= settings.syntax_max_chars else None
+    source = Source(text, grammar.hide(text) if grammar is not None and grammar.hide is not None else None)
     notes = _notes(source, settings)
     if language in SECTIONED:
         from codeinfo.index.documents import section_parse
 
         return replace(section_parse(source, language, settings), notes=notes), b""
     if grammar is None:
-        if syntax and language in grammars.GRAMMARS:
+        if syntax and language in GRAMMARS:
             notes = (*notes, f"larger than {settings.syntax_max_chars:,} characters: indexed as text")
         return replace(text_parse(source, settings), notes=notes), b""
     parsed, references = _code_parse(source, language, settings)
@@ -56,7 +54,7 @@ def text_parse(source: Source, settings: ChunkSettings) -> ParsedFile:
 
 
 def _code_parse(source: Source, language: str, settings: ChunkSettings) -> tuple[ParsedFile, bytes]:
-    tree = grammars.parser(language).parse(source.data, encoding=source.encoding)
+    tree = parser(language).parse(source.data, encoding=source.encoding)
     found = scan(tree.root_node, language, source)
     symbols = symbols_of(found, source, language)
     layers = Layers(source, found, (span for symbol in symbols for span in symbol.name_spans))

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from codeinfo.index.grammars import GRAMMARS
+from codeinfo.languages import GRAMMARS
 from codeinfo.model import Reference
 
 _SPACE_BEFORE_PAREN = re.compile(r"(?<=[\w'?!])[ \t]+\(")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from codeinfo.index.grammars import GRAMMARS, Grammar
 from codeinfo.index.syntax import Candidate, Scan, Source
-from codeinfo.model import Definition
+from codeinfo.languages import GRAMMARS, named
+from codeinfo.languages.model import Declared, Syntax
+from codeinfo.languages.reading import grouped
+from codeinfo.model import Definition, Import
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -27,9 +30,9 @@ _ATTRIBUTE_LINE = re.compile(r"\s*(?:@|#\[|\[|template\b)")
 _COMMENT_MARKS = re.compile(r'^[\s/*#!;%|^<>"\'{-]+|[\s*/"\'}-]+$')
 _CONSTANT_NAME = re.compile(r"_*[A-Z][A-Z0-9_]+")
 _ALWAYS_EXPORTED = frozenset({"package", "impl", "instance"})
-_COMMONJS_EXPORTS = re.compile(r"\bmodule\.exports\s*=\s*(\{[^}]*\}|[\w$]+)")
 _MARKUP = re.compile(r"</?(?:summary|remarks|para|p|inheritdoc)\b[^>]*>")
 _MAX_DOC = 200
+_MAX_STATEMENT = 20_000  # characters; a longer "import" is data
 _MAX_ATTRIBUTES = 20  # lines of attributes between a comment and what it documents
 
 
@@ -49,21 +52,21 @@ class _Reader:
     def __init__(self, found: Scan, source: Source, language: str) -> None:
         self.source = source
         self.language = language
-        self.grammar: Grammar = GRAMMARS[language]
+        self.syntax: Syntax = GRAMMARS[language]
         self.symbols: list[Symbol] = []
         self.named: set[int] = set()
         self.open: list[tuple[int, int]] = []  # (end offset, position in symbols)
         self.docs = dict(found.docs)
         self.comment_ending = self._comments_by_last_line(found)
         listed = [source.text[start:end] for start, end in found.exports]
-        if self.grammar.public == "export":
-            listed += _COMMONJS_EXPORTS.findall(source.text)
+        if self.syntax.more_exports:
+            listed += re.findall(self.syntax.more_exports, source.text)
         self.exported_names = frozenset(re.findall(r"\w+", " ".join(listed)))
 
     def _comments_by_last_line(self, found: Scan) -> dict[int, tuple[int, int]]:
         """Comments that have their lines for themselves, by their last line."""
         source = self.source
-        spans = found.comments + found.docs if self.grammar.doc_attribute else found.comments
+        spans = found.comments + found.docs if self.syntax.doc_attribute else found.comments
         ending = {}
         for start, end in spans:
             first = source.line_of(start)
@@ -128,10 +131,10 @@ class _Reader:
             start_line=source.line_of(span[0]),
             end_line=source.line_of(max(candidate.start, end - 1)),
             exported=self._exported(candidate, names, header, outer),
-            bases=bases or (bases_of(source.text, header, self.grammar) if kind in TYPE_KINDS else ()),
+            bases=bases or (bases_of(source.text, header, self.syntax) if kind in TYPE_KINDS else ()),
         )
         symbols = self.symbols
-        if self.grammar.clauses and symbols and _continues(symbols[-1].definition, definition):
+        if self.syntax.clauses and symbols and _continues(symbols[-1].definition, definition):
             symbols[-1].definition = _joined(symbols[-1].definition, definition)
             symbols[-1].name_spans.append(span)
         else:
@@ -158,16 +161,16 @@ class _Reader:
             return False
         if names[-1] in self.exported_names or candidate.kind in _ALWAYS_EXPORTED:
             return True
-        if self.grammar.public == "export-list":
+        if self.syntax.export_list:
             return not self.exported_names
         if "keyword" in candidate.captures:
-            return self.source.node_text(candidate.captures["keyword"][0]) not in self.grammar.private_definers
-        return is_exported(self.source, header, names[-1], self.grammar.public, outer)
+            return self.source.node_text(candidate.captures["keyword"][0]) not in self.syntax.private_definers
+        return is_exported(self.source, header, names[-1], self.syntax, outer)
 
     def _doc(self, first_line: int, body: int | None) -> str:
         """The first line of the documentation: a string at the start of the body, or the comment right above."""
         text = self.source.text
-        if body is not None and body in self.docs and not self.grammar.doc_attribute:
+        if body is not None and body in self.docs and not self.syntax.doc_attribute:
             return _first_words(text[body : self.docs[body]].lstrip("rRbBuUfF"))
         line = first_line - 1
         while (
@@ -190,8 +193,8 @@ def symbols_of(found: Scan, source: Source, language: str) -> list[Symbol]:
     reader = _Reader(found, source, language)
     for candidate in found.candidates:
         reader.read(candidate)
-    if found.has_errors and reader.grammar.rescue is not None:
-        reader.rescue(reader.grammar.rescue, found)
+    if found.has_errors and reader.syntax.rescue is not None:
+        reader.rescue(reader.syntax.rescue, found)
     return reader.symbols
 
 
@@ -267,10 +270,6 @@ _MAX_HEADER = 1000  # characters looked at
 _BODIES = frozenset({"class_body", "function_body", "enum_class_body", "do_block", "Block", "block", "template_body"})
 _ATTRIBUTE = re.compile(r"^\s*(?:@|\[|#\[)")
 _TAIL = re.compile(r"(?:[\s{:=]|=>|\bdo|\bwhere|,\s*do:)+$")
-_NESTED = re.compile(r"<[^<>]*>|\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}")
-_HERITAGE_WORD = re.compile(r"\b(?:extends|implements|with|permits|derives)\b")
-_DOTTED = re.compile(r"[^\W\d][\w$]*(?:(?:\.|::|\\)[^\W\d][\w$]*)*")
-_MODIFIERS = re.compile(r"\b(?:public|private|protected|internal|virtual|override|final|typename|class|unchecked)\b")
 
 
 def header_end(node: Node, kind: str, source: Source) -> int | None:
@@ -297,74 +296,17 @@ def signature_of(text: str, header: Header, *, has_body: bool, is_scope: bool) -
     return _TAIL.sub("", " ".join((before + rest).split())[:MAX_SIGNATURE])
 
 
-def bases_of(text: str, header: Header, grammar: Grammar) -> tuple[str, ...]:
+def bases_of(text: str, header: Header, syntax: Syntax) -> tuple[str, ...]:
     """Names of what a type extends or implements."""
-    if grammar.heritage == "none":
-        return ()
     _, (_, name_end), end = header
-    rest = text[name_end : min(end, name_end + _MAX_HEADER)]
-    if grammar.heritage == "parens":
-        return _python_bases(rest)
-    if grammar.heritage == "less":
-        match = re.match(r"\s*<\s*([\w:]+)", rest)
-        return (match.group(1),) if match else ()
-    rest = _flat(rest)
-    if grammar.heritage == "words":
-        pieces = _HERITAGE_WORD.split(rest)[1:]
-    else:
-        _, colon, after = rest.partition(":")
-        pieces = [re.split(r"\bwhere\b", after)[0]] if colon else []
-    names = (_DOTTED.search(_MODIFIERS.sub(" ", part)) for piece in pieces for part in re.split(r"[,+&]", piece))
-    return tuple(dict.fromkeys(match.group() for match in names if match and match.group() not in grammar.keywords))
+    return syntax.bases(text[name_end : min(end, name_end + _MAX_HEADER)], syntax.keywords) if syntax.bases else ()
 
 
-def _python_bases(rest: str) -> tuple[str, ...]:
-    if not rest.lstrip().startswith("("):
-        return ()
-    inside = _flat(rest.strip().removeprefix("(").rstrip(": \n").removesuffix(")"))
-    names = (_DOTTED.match(part.strip()) for part in inside.split(",") if "=" not in part)
-    return tuple(match.group() for match in names if match)
-
-
-def _flat(text: str) -> str:
-    """Without anything in brackets."""
-    while True:
-        shorter = _NESTED.sub(" ", text)
-        if shorter == text:
-            return text
-        text = shorter
-
-
-def is_exported(source: Source, header: Header, name: str, rule: str, outer: Definition | None) -> bool:
-    """By the language's custom; `before` is what stands on the header's lines in front of the name."""
-    start, (name_start, _), _ = header
+def is_exported(source: Source, header: Header, name: str, syntax: Syntax, outer: Definition | None) -> bool:
+    start, (name_start, name_end), _ = header
     line_start = source.line_start(source.line_of(start))
     before = source.text[max(line_start, name_start - _MAX_HEADER) : name_start]
-    if rule == "underscore":
-        return not name.startswith("_") or (name.startswith("__") and name.endswith("__"))
-    if rule == "capital":
-        return name[:1].isupper()
-    if rule == "export":
-        written = source.text[header[1][0] : header[1][1]]
-        if outer is not None and outer.kind not in {"namespace", "module"}:
-            return (
-                outer.exported and not written.startswith("#") and not re.search(r"\b(?:private|protected)\b", before)
-            )
-        return "export" in before or written.startswith(("exports.", "module.exports"))
-    if rule == "pub":
-        return "pub" in before or (outer is not None and (outer.kind in {"trait", "enum"} or bool(outer.bases)))
-    if rule == "not-private":
-        return not re.search(r"\b(?:private|fileprivate|protected)\b", before)
-    if rule == "csharp":
-        open_by_default = outer is None or outer.kind in {"interface", "enum", "namespace"}
-        return bool(re.search(r"\b(?:public|protected|internal)\b", before)) or (
-            open_by_default and "private" not in before
-        )
-    if rule == "not-static":
-        return outer is not None or "static" not in before
-    if rule == "not-local":
-        return "local" not in before
-    return True
+    return syntax.exported(Declared(name, source.text[name_start:name_end], before, outer))
 
 
 _BRACKETS = re.compile(r"<[^<>]*>|\[[^\[\]]*\]")
@@ -417,3 +359,42 @@ def _without_brackets(text: str) -> str:
         if shorter == text:
             return text
         text = shorter
+
+
+# --- imports -------------------------------------------------------------------------------------------------------
+
+
+def imports_of(found: Scan, source: Source, code: Sequence[str], language: str) -> tuple[Import, ...]:
+    """The imports of a file, as written: statements come from the syntax tree, and languages that import by calling a
+    function (`require`, `@import`, `source`) are searched in their code, comments left out.
+
+    Modules are without quotes. What the writing alone would lose is kept in the language's own way: a C system header
+    keeps its angle brackets, Ruby's `require_relative` gets a leading `./`, Rust's `mod x;` is `self::x`.
+    """
+    rules = named(language).imports
+    imports: list[Import] = []
+    if rules.read is not None:
+        for start, end in sorted(found.imports):
+            statement = source.text[start : min(end, start + _MAX_STATEMENT)]
+            imports.extend(rules.read(statement, source.line_of(start)))
+    if rules.calls:
+        stated = {(entry.module, entry.line) for entry in imports}
+        called = _called(rules.calls, "\n".join(code))
+        imports.extend(entry for entry in called if (entry.module, entry.line) not in stated)
+        imports.sort(key=lambda entry: entry.line)
+    return tuple(imports)
+
+
+def _called(search: str, code: str) -> Iterator[Import]:
+    line, position = 1, 0
+    for match in re.finditer(search, code, re.MULTILINE):
+        groups = match.groupdict()
+        start = match.start("module")
+        line += code.count("\n", position, start)
+        position = start
+        module = ("./" if groups.get("relative") else "") + match["module"]
+        if groups.get("names"):
+            parts = (item.partition(":") for item in groups["names"].split(",") if item.strip())
+            yield from grouped(module, line, [(name.strip(), alias.strip()) for name, _, alias in parts])
+        else:
+            yield Import(module, line, (), groups.get("alias") or "")

@@ -1,4 +1,4 @@
-"""What is asked of collections of documents, and what is answered."""
+"""Collections of documents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from codeinfo.operations.answers import MODEL, PROVIDER, Answer
 from codeinfo.operations.base import Arg, Operation, Opt
 
 _COLLECTION = "A collection, by its name or id."
-_PROJECT = "The project whose context.json counts beside your own collections."
+_PROJECT = "The project whose context.json is used in addition to your own collections."
 MAX_QUERIES = 10
 
 
@@ -21,9 +21,9 @@ MAX_QUERIES = 10
 
 class DocsAddRequest(Struct, frozen=True):
     sources: Annotated[tuple[str, ...], Arg("A folder, files, a package (folder or tar.gz) or a git repository.")]
-    name: Annotated[str, Opt("What to call it; its own name unless given.")] = ""
+    name: Annotated[str, Opt("The name of the collection; by default that of the source.")] = ""
     ref: Annotated[str, Opt("The branch, tag or commit of a git repository.", metavar="REV")] = ""
-    globs: Annotated[tuple[str, ...], Opt("Only documents that match; a leading ! leaves them out.", short="g")] = ()
+    globs: Annotated[tuple[str, ...], Opt("Only documents that match; a leading ! excludes them.", short="g")] = ()
     project: Annotated[bool, Opt("List it in the project's context.json instead of your own list.")] = False
     path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
 
@@ -86,8 +86,8 @@ class DocsListResponse(Struct, frozen=True):
 
 
 class DocsSyncRequest(Struct, frozen=True):
-    collections: Annotated[tuple[str, ...], Arg("Collections by name or id; all of them unless named.")] = ()
-    dry_run: Annotated[bool, Opt("Only say what would be done.")] = False
+    collections: Annotated[tuple[str, ...], Arg("Collections by name or id; all by default.")] = ()
+    dry_run: Annotated[bool, Opt("Only show what would change.")] = False
     path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
 
 
@@ -108,11 +108,11 @@ class DocsRemoveResponse(Struct, frozen=True):
 
 class DocsPackRequest(Struct, frozen=True):
     source: Annotated[str, Arg("The folder whose documents to pack.")]
-    name: Annotated[str, Opt("The package's name; the folder's unless given.")] = ""
+    name: Annotated[str, Opt("The package's name; the folder's by default.")] = ""
     version: Annotated[str, Opt("The package's version.")] = "1.0.0"
     description: Annotated[str, Opt("One sentence about it.")] = ""
-    globs: Annotated[tuple[str, ...], Opt("Only documents that match; a leading ! leaves them out.", short="g")] = ()
-    out: Annotated[str, Opt("The file to write; NAME-VERSION.tar.gz unless given.", metavar="FILE")] = ""
+    globs: Annotated[tuple[str, ...], Opt("Only documents that match; a leading ! excludes them.", short="g")] = ()
+    out: Annotated[str, Opt("The file to write; NAME-VERSION.tar.gz by default.", metavar="FILE")] = ""
 
 
 class DocsPackResponse(Struct, frozen=True):
@@ -133,13 +133,13 @@ class DocsSearchRequest(Struct, frozen=True):
         tuple[str, ...], Arg(f"What to look for; up to {MAX_QUERIES} questions, each in quotes.", metavar="QUERY")
     ]
     collections: Annotated[
-        tuple[str, ...], Opt("Only these collections, by name or id; all unless named.", short="c")
+        tuple[str, ...], Opt("Only these collections, by name or id; all by default.", short="c")
     ] = ()
     code: Annotated[tuple[str, ...], Opt("Search the code of this folder as well.", metavar="DIR")] = ()
     limit: Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=1000)] = 10
     max_distance: Annotated[float, Opt("Only passages within this cosine distance (0..2).", minimum=0, maximum=2)] = 2.0
-    hybrid: Annotated[bool, Opt("Use keywords and vectors; without it vectors only.")] = True
-    rerank: Annotated[bool, Opt("Have the reranking model of the settings order the first results.")] = False
+    hybrid: Annotated[bool, Opt("Use keywords and vectors; off: vectors only.")] = True
+    rerank: Annotated[bool, Opt("Rerank the first results with the model from the settings.")] = False
     refresh: Annotated[bool, Opt("Look for changed documents before searching.")] = True
     path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
 
@@ -186,9 +186,9 @@ class DocsSearchResponse(Struct, frozen=True):
 class DocsAskRequest(Struct, frozen=True):
     question: Annotated[str, Arg("The question, in plain words.")]
     collections: Annotated[
-        tuple[str, ...], Opt("Only these collections, by name or id; all unless named.", short="c")
+        tuple[str, ...], Opt("Only these collections, by name or id; all by default.", short="c")
     ] = ()
-    conversation: Annotated[str, Opt("Go on with this conversation.", metavar="ID")] = ""
+    conversation: Annotated[str, Opt("Continue this conversation.", metavar="ID")] = ""
     provider: Annotated[str, Opt(PROVIDER, metavar="NAME")] = ""
     model: Annotated[str, Opt(MODEL, short="m", metavar="NAME")] = ""
     trace: Annotated[bool, Opt("Show rounds, grades, what was dropped and why, and tokens.", short="t")] = False
@@ -221,7 +221,7 @@ class DocsOutlineResponse(Struct, frozen=True):
 class DocsSectionRequest(Struct, frozen=True):
     collection: Annotated[str, Arg(_COLLECTION)]
     document: Annotated[str, Arg("A document, by its path in the collection.")]
-    section: Annotated[str, Arg("A heading, page, sheet or slide; the whole document unless named.")] = ""
+    section: Annotated[str, Arg("A heading, page, sheet or slide; the whole document by default.")] = ""
     path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
 
 
@@ -259,7 +259,7 @@ class DocsRelatedResponse(Struct, frozen=True):
 
 
 def _skips(response: Any) -> int:
-    """3: done, but a document was left out that the user would want to know of."""
+    """3: done, but a document was skipped that the user should know about."""
     return 3 if any(skip.matters for report in response.reports for skip in report.skipped) else 0
 
 
@@ -277,15 +277,15 @@ OPERATIONS = (
         exit_code=_skips,
     ),
     _Operation(
-        "docs list", DocsListRequest, DocsListResponse, "documents.list", "List collections, or the documents of some."
+        "docs list", DocsListRequest, DocsListResponse, "documents.list", "List collections, or the documents in them."
     ),
     _Operation(
         "docs sync",
         DocsSyncRequest,
         SyncResponse,
         "documents.sync",
-        "Fetch what is elsewhere and index what changed, by content.",
-        help="The only command that goes to the network for a collection, beside adding one.",
+        "Fetch remote sources and index what changed, by content.",
+        help="Apart from adding a collection, the only command that uses the network for one.",
         read_only=False,
         exit_code=_skips,
     ),
@@ -294,7 +294,7 @@ OPERATIONS = (
         DocsRemoveRequest,
         DocsRemoveResponse,
         "documents.remove",
-        "Forget collections and delete their indexes.",
+        "Remove collections and delete their indexes.",
         help="Your own files are not touched.",
         read_only=False,
         confirm="Remove {collections}?",
@@ -344,7 +344,7 @@ OPERATIONS = (
         DocsPackRequest,
         DocsPackResponse,
         "documents.pack",
-        "Write a folder's documents as a package that anyone can add.",
+        "Pack a folder's documents so that anyone can add them.",
         help="A tar.gz with a manifest that lists every document with its hash.",
         read_only=False,
         group="local",

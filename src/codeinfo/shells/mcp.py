@@ -26,7 +26,7 @@ from msgspec import Struct
 from codeinfo import __version__
 from codeinfo.config import Config
 from codeinfo.errors import CodeInfoError
-from codeinfo.jsonable import written
+from codeinfo.jsonable import dumps_plain
 from codeinfo.operations import OPERATIONS
 from codeinfo.serve.dispatch import Call, Dispatcher, EngineLease, Projects, end_by_deadline
 from codeinfo.serve.schema import check
@@ -106,10 +106,10 @@ class Service:
             project = self._dispatcher.projects.root_of(values.pop(tool.project.name, "")) if tool.project else ""
             result = tool.run(engine, tool.request(values, project), call)
             reply = tool.shape(result, values)
-            text = written(reply)
+            text = dumps_plain(reply)
             if cursor or len(text) > most_chars(self._reply_tokens):
                 reply = fitted(reply, self._reply_tokens, cursor)
-                text = written(reply)
+                text = dumps_plain(reply)
             engine.savings.record(tool.name, len(text), tuple(tool.files(result, project)))
         return reply, text
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-import math
 import os
 import secrets
 import threading
@@ -21,10 +20,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import apsw
+from msgspec import convert, to_builtins
+from msgspec.structs import replace
 
-from codeinfo.errors import Busy, CodeInfoError, IndexDamaged, IndexTooNew, NotFound, OutOfSpace, UsageError
-from codeinfo.jsonable import jsonable
-from codeinfo.model import Distance, Dropped
+from codeinfo.errors import Busy, CodeInfoError, IndexDamaged, NotFound, OutOfSpace, UsageError
+from codeinfo.model import Dropped
 from codeinfo.operations.answers import (
     AnswerUsage,
     Citation,
@@ -36,18 +36,64 @@ from codeinfo.operations.answers import (
     ToolUse,
     Turn,
 )
-from codeinfo.private_files import open_private, private_folder, touch_private, wait_for_lock
-from codeinfo.store.database import transaction
+from codeinfo.private_files import open_private, private_folder, wait_for_lock
+from codeinfo.store.database import open_user_data, timestamp, transaction
 
-BUSY_MS = 10_000
 LOCK_PATIENCE_S = 0.25  # a look at whether a run is going on holds its lock for a moment
 UNFINISHED = "the run did not finish"
 LEAST_PREFIX = 6  # characters of an id that may stand for all 16: fewer are as likely a slip as a choice
 _MOST_NAMED = 5  # ids in an error
+MOST_DETAIL_CHARS = 200_000  # of the searches or the tool calls of one turn
+MALFORMED = "malformed entry"
+_SHOWN_CHARS = 200  # of an entry that cannot be read
+_EXCERPT = 80  # characters around a found word
+_UNREADABLE = (TypeError, ValueError, KeyError, AttributeError)  # msgspec's errors are ValueErrors
 
 _LISTED = "`codeinfo conversations list` shows their ids"
 
+# In the order they were added; a name never changes once it was released.
+MIGRATIONS: dict[str, str] = {
+    "conversations and turns": """
+        CREATE TABLE conversations(
+            id TEXT PRIMARY KEY,
+            title TEXT NOT NULL,
+            provider TEXT NOT NULL,
+            model TEXT NOT NULL,
+            source TEXT NOT NULL,
+            created_at TEXT NOT NULL,
+            last_message_at TEXT NOT NULL,
+            agent_name TEXT NOT NULL,
+            archived_at TEXT,
+            paths TEXT NOT NULL
+        );
+        CREATE INDEX conversations_by_time ON conversations(last_message_at, id);
+        CREATE TABLE turns(
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            conversation_id TEXT NOT NULL REFERENCES conversations(id) ON DELETE CASCADE,
+            role TEXT NOT NULL,
+            content TEXT NOT NULL,
+            status TEXT NOT NULL,
+            created_at TEXT NOT NULL,
+            provider TEXT NOT NULL,
+            model TEXT NOT NULL,
+            tool_calls TEXT,
+            citations TEXT,
+            usage TEXT,
+            took_ms REAL,
+            error TEXT NOT NULL
+        );
+        CREATE INDEX turns_by_conversation ON turns(conversation_id, id);
+    """,
+    "searches and notes of turns": """
+        ALTER TABLE turns ADD COLUMN rounds TEXT;
+        ALTER TABLE turns ADD COLUMN notes TEXT;
+    """,
+}
+
+COLUMNS = "id, title, provider, model, source, created_at, last_message_at, agent_name, archived_at, paths"
+
 Now = Callable[[], datetime]
+Value = TypeVar("Value")
 
 
 def utc_now() -> datetime:
@@ -61,13 +107,7 @@ class ConversationStore:
         self._thread_lock = threading.RLock()
         with self._translated():
             private_folder(folder / "runs", folder)
-            path = private_folder(folder) / "conversations.db"
-            touch_private(path)
-            self._db = apsw.Connection(str(path))
-            self._db.set_busy_timeout(BUSY_MS)
-            for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
-                self._db.execute(f"PRAGMA {pragma}").fetchall()
-            self._migrate()
+            self._db = open_user_data(folder / "conversations.db", MIGRATIONS)
 
     def close(self) -> None:
         with self._thread_lock:
@@ -143,12 +183,12 @@ class ConversationStore:
                 (
                     content,
                     status,
-                    within_bounds(jsonable(tool_calls)),
+                    bounded_json(tool_calls),
                     _json(citations),
                     _json(usage),
                     took_ms,
                     error,
-                    within_bounds(jsonable(rounds)),
+                    bounded_json(rounds),
                     _json(notes),
                     model,
                     model,
@@ -282,23 +322,7 @@ class ConversationStore:
         return conversation_of(row, turns=int(str(counted[0])), running=self.running(row[0]))
 
     def _stamp(self) -> str:
-        return self._now().astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-    def _migrate(self) -> None:
-        """Each change of the tables has a name and is made once."""
-        with self._writing() as db:
-            db.execute("CREATE TABLE IF NOT EXISTS migrations(name TEXT PRIMARY KEY, made_at TEXT NOT NULL)")
-            made = {row[0] for row in db.execute("SELECT name FROM migrations")}
-            if unknown := made - MIGRATIONS.keys():
-                names = ", ".join(sorted(unknown))
-                raise IndexTooNew(
-                    f"the conversations in {self.folder} were written by a newer CodeInfo ({names})",
-                    next_step="Upgrade CodeInfo",
-                )
-            for name, statements in MIGRATIONS.items():
-                if name not in made:
-                    db.execute(statements)
-                    db.execute("INSERT INTO migrations VALUES(?, ?)", (name, self._stamp()))
+        return timestamp(self._now())
 
     @contextmanager
     def _writing(self) -> Iterator[apsw.Connection]:
@@ -348,7 +372,7 @@ class ConversationStore:
 
 
 def _json(value: object) -> str | None:
-    return None if value is None else json.dumps(jsonable(value), ensure_ascii=False)
+    return None if value is None else json.dumps(to_builtins(value), ensure_ascii=False)
 
 
 def _cursor(stamp: str, identity: str) -> str:
@@ -364,47 +388,7 @@ def _cursor_parts(cursor: str) -> list[str]:
     return [stamp, identity]
 
 
-# In the order they were added; a name never changes once it was released.
-MIGRATIONS: dict[str, str] = {
-    "conversations and turns": """
-        CREATE TABLE conversations(
-            id TEXT PRIMARY KEY,
-            title TEXT NOT NULL,
-            provider TEXT NOT NULL,
-            model TEXT NOT NULL,
-            source TEXT NOT NULL,
-            created_at TEXT NOT NULL,
-            last_message_at TEXT NOT NULL,
-            agent_name TEXT NOT NULL,
-            archived_at TEXT,
-            paths TEXT NOT NULL
-        );
-        CREATE INDEX conversations_by_time ON conversations(last_message_at, id);
-        CREATE TABLE turns(
-            id INTEGER PRIMARY KEY AUTOINCREMENT,
-            conversation_id TEXT NOT NULL REFERENCES conversations(id) ON DELETE CASCADE,
-            role TEXT NOT NULL,
-            content TEXT NOT NULL,
-            status TEXT NOT NULL,
-            created_at TEXT NOT NULL,
-            provider TEXT NOT NULL,
-            model TEXT NOT NULL,
-            tool_calls TEXT,
-            citations TEXT,
-            usage TEXT,
-            took_ms REAL,
-            error TEXT NOT NULL
-        );
-        CREATE INDEX turns_by_conversation ON turns(conversation_id, id);
-    """,
-    "searches and notes of turns": """
-        ALTER TABLE turns ADD COLUMN rounds TEXT;
-        ALTER TABLE turns ADD COLUMN notes TEXT;
-    """,
-}
-
-COLUMNS = "id, title, provider, model, source, created_at, last_message_at, agent_name, archived_at, paths"
-EXCERPT = 80  # characters around a found word
+# --- rows as values ------------------------------------------------------------------------------------------------
 
 
 def conversation_of(row: tuple[Any, ...], *, turns: int, running: bool) -> Conversation:
@@ -432,22 +416,15 @@ def excerpt_around(words: Sequence[str], title: str, turns: Sequence[Turn]) -> s
         for word in words:
             at = folded.find(word.casefold())
             if at >= 0:
-                start, end = max(0, at - EXCERPT), at + len(word) + EXCERPT
+                start, end = max(0, at - _EXCERPT), at + len(word) + _EXCERPT
                 shown = " ".join(turn.content[start:end].split())
                 return f"{'…' if start else ''}{shown}{'…' if end < len(turn.content) else ''}"
     return title
 
 
-MOST_DETAIL_CHARS = 200_000  # of the searches or the tool calls of one turn
-MALFORMED = "malformed entry"
-_SHOWN_CHARS = 200  # of an entry that cannot be read
-_UNREADABLE = (TypeError, ValueError, KeyError, AttributeError)
-
-Value = TypeVar("Value")
-
-
-def within_bounds(entries: list[dict[str, Any]]) -> str:
-    """The details as JSON; without previews where they are too long, and without passages where they still are."""
+def bounded_json(details: object) -> str:
+    """Searches or tool calls as JSON; where that is too long without previews, then without passages."""
+    entries = to_builtins(details)
     for field, empty in (("", None), ("preview", ""), ("items", []), ("dropped", [])):
         for entry in entries if field else ():
             for part in (entry, *entry.get("items", ())):
@@ -460,33 +437,29 @@ def within_bounds(entries: list[dict[str, Any]]) -> str:
 
 
 def turn_of(row: tuple[Any, ...]) -> Turn:
-    number, conversation, role, content, status, created, model, provider, *details, rounds, notes = row
-    tools, citations, usage, took, error = details
-    searches, unread = _read(rounds, _round)
-    calls, odd_calls = _read(tools, _tool_use)
-    return Turn(
-        id=number,
-        conversation_id=conversation,
-        role=role,
-        content=content,
-        status=status,
-        created_at=created,
-        model=model,
-        provider=provider,
-        tool_calls=(*calls, *map(_unreadable, (*odd_calls, *unread))),
-        citations=_read(citations, _citation)[0],
-        usage=_usage(usage),
-        took_ms=took,
-        error=error,
-        rounds=searches,
-        notes=_read(notes, _text)[0],
-    )
+    """A row as a turn. A conversation is worth more than its details: an entry that an odd version or hand wrote is
+    shown as one that cannot be read, and everything else as it is."""
+    *plain, tool_calls, citations, usage, took_ms, error, rounds, notes = row
+    searches, odd_searches = _read(rounds, _round)
+    calls, odd_calls = _read(tool_calls, _tool_use)
+    odd = (ToolUse("unknown", str(each)[:_SHOWN_CHARS], MALFORMED, failed=True) for each in odd_calls + odd_searches)
+    details: dict[str, Any] = {
+        "tool_calls": (*calls, *odd),
+        "citations": _read(citations, lambda entry: _convert(entry, Citation))[0],
+        "usage": next(iter(_read(f"[{usage or ''}]", lambda entry: _convert(entry, AnswerUsage))[0]), None),
+        "took_ms": took_ms,
+        "error": error,
+        "rounds": searches,
+        "notes": _read(notes, lambda entry: _convert(entry, str))[0],
+    }
+    return Turn(*plain, **details)
 
 
 def _read(stored: str | None, build: Callable[[Any], Value]) -> tuple[tuple[Value, ...], tuple[object, ...]]:
     """The entries of a stored list, and those that are not what they should be."""
     try:
-        entries = json.loads(stored or "[]")
+        # NaN, which JSON does not have, becomes a text and with it its entry one that cannot be read.
+        entries = json.loads(stored or "[]", parse_constant=str)
     except ValueError:
         return (), (stored,)
     if not isinstance(entries, list):
@@ -500,100 +473,31 @@ def _read(stored: str | None, build: Callable[[Any], Value]) -> tuple[tuple[Valu
     return tuple(good), tuple(odd)
 
 
-def _unreadable(entry: object) -> ToolUse:
-    return ToolUse("unknown", str(entry)[:_SHOWN_CHARS], MALFORMED, failed=True)
+def _convert(entry: Any, kind: type[Value]) -> Value:
+    found = entry.get("distance") if isinstance(entry, dict) else None
+    if isinstance(found, dict) and "metric" not in found:
+        raise ValueError("a distance without its metric means nothing")
+    return convert(entry, kind)
 
 
-def _usage(stored: str | None) -> AnswerUsage | None:
-    with suppress(*_UNREADABLE):
-        told = json.loads(stored or "null")
-        if told is not None and all(isinstance(value, int) for value in told.values()):
-            return AnswerUsage(**told)
-    return None
-
-
-def _round(stored: Any) -> Round:
-    items, odd = _entries(stored["items"], _item)
-    dropped, odd_drops = _entries(stored["dropped"], _dropped)
+def _round(entry: Any) -> Round:
+    items, odd = _readable(entry["items"], GradedItem)
+    dropped, odd_drops = _readable(entry["dropped"], Dropped)
+    found = convert({**entry, "items": items, "dropped": dropped}, Round)
     lost = odd + odd_drops
-    return Round(
-        query=_text(stored["query"]),
-        items=items,
-        dropped=dropped,
-        average=_number(stored.get("average")),
-        verdict=_text(stored["verdict"])
-        + (f", {lost} {MALFORMED if lost == 1 else 'malformed entries'}" if lost else ""),
-        score_source=_text(stored.get("score_source", "")),
-    )
+    if not lost:
+        return found
+    return replace(found, verdict=f"{found.verdict}, {lost} {MALFORMED if lost == 1 else 'malformed entries'}")
 
 
-def _entries(stored: Any, build: Callable[[Any], Value]) -> tuple[tuple[Value, ...], int]:
-    good: list[Value] = []
-    for entry in stored:
+def _tool_use(entry: Any) -> ToolUse:
+    return convert({**entry, "items": _readable(entry.get("items", []), GradedItem)[0]}, ToolUse)
+
+
+def _readable(entries: list[Any], kind: type[Value]) -> tuple[list[Value], int]:
+    """Those of the entries that can be read, and how many cannot."""
+    good = []
+    for entry in entries:
         with suppress(*_UNREADABLE):
-            good.append(build(entry))
-    return tuple(good), len(stored) - len(good)
-
-
-def _item(stored: Any) -> GradedItem:
-    return GradedItem(
-        *_place(stored),
-        score=_number(stored.get("score")),
-        distance=_distance(stored.get("distance")),
-        root=_text(stored.get("root", "")),
-        preview=_text(stored.get("preview", "")),
-    )
-
-
-def _dropped(stored: Any) -> Dropped:
-    return Dropped(*_place(stored), _text(stored["rule"]), _text(stored.get("detail", "")))
-
-
-def _tool_use(stored: Any) -> ToolUse:
-    items, _ = _entries(stored.get("items", []), _item)
-    name, arguments, outcome = (_text(stored[key]) for key in ("name", "arguments", "outcome"))
-    return ToolUse(name, arguments, outcome, bool(stored.get("failed")), items)
-
-
-def _citation(stored: Any) -> Citation:
-    path, start, end = _place(stored)
-    return Citation(
-        number=_line(stored["number"]),
-        root=_text(stored["root"]),
-        path=path,
-        start_line=start,
-        end_line=end,
-        symbol=_text(stored.get("symbol", "")),
-        distance=_distance(stored.get("distance")),
-        problem=_text(stored.get("problem", "")),
-        section=_text(stored.get("section", "")),
-        collection=_text(stored.get("collection", "")),
-        opens=_text(stored.get("opens", "")),
-    )
-
-
-def _place(stored: Any) -> tuple[str, int, int]:
-    return _text(stored["path"]), _line(stored["start_line"]), _line(stored["end_line"])
-
-
-def _distance(stored: Any) -> Distance | None:
-    value = _number(stored["value"]) if stored is not None else None
-    return None if value is None else Distance(value, _text(stored["metric"]))
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(value)
-    return value
-
-
-def _line(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(value)
-    return value
-
-
-def _number(value: Any) -> float | None:
-    if value is not None and (not isinstance(value, int | float) or not math.isfinite(value)):
-        raise TypeError(value)
-    return value
+            good.append(_convert(entry, kind))
+    return good, len(entries) - len(good)

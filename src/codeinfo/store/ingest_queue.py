@@ -9,23 +9,22 @@ import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import apsw
 from msgspec import Struct
 
-from codeinfo.private_files import private_folder, touch_private
-from codeinfo.store.database import transaction, translated
+from codeinfo.store.database import open_user_data, timestamp, transaction, translated
 
-BUSY_MS = 5000
 KEPT = 200  # finished runs that are remembered
-_TABLE = """CREATE TABLE IF NOT EXISTS runs(
+_MIGRATIONS = {
+    "runs": """CREATE TABLE IF NOT EXISTS runs(
     place INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, root TEXT NOT NULL, complete INTEGER NOT NULL,
     state TEXT NOT NULL, created_at TEXT NOT NULL, started_at TEXT NOT NULL DEFAULT '',
     finished_at TEXT NOT NULL DEFAULT '', outcome TEXT NOT NULL DEFAULT '', error TEXT NOT NULL DEFAULT '',
-    error_code TEXT NOT NULL DEFAULT '')"""
+    error_code TEXT NOT NULL DEFAULT '')"""  # versions before the first migration had made the table already
+}
 _COLUMNS = "id, root, complete, state, created_at, started_at, finished_at, outcome, error, error_code"
 WAITING = ("queued", "running")
 
@@ -50,12 +49,7 @@ class IngestStore:
         self._folder = folder
         self._lock = threading.RLock()
         with translated(folder):
-            path = private_folder(folder) / "ingest.db"
-            touch_private(path)
-            self._db = apsw.Connection(str(path))
-            self._db.set_busy_timeout(BUSY_MS)
-            self._db.execute("PRAGMA journal_mode = WAL").fetchall()
-            self._db.execute(_TABLE)
+            self._db = open_user_data(folder / "ingest.db", _MIGRATIONS)
 
     def close(self) -> None:
         with self._lock:
@@ -78,7 +72,7 @@ class IngestStore:
             identity = secrets.token_hex(8)
             db.execute(
                 "INSERT INTO runs(id, root, complete, state, created_at) VALUES(?, ?, ?, 'queued', ?)",
-                (identity, root, int(full), _now()),
+                (identity, root, int(full), timestamp()),
             )
             db.execute(
                 """DELETE FROM runs WHERE state NOT IN ('queued', 'running')
@@ -93,7 +87,7 @@ class IngestStore:
             rows = self._select(db, "WHERE state = 'queued' ORDER BY place LIMIT 1")
             if not rows:
                 return None
-            db.execute("UPDATE runs SET state = 'running', started_at = ? WHERE id = ?", (_now(), rows[0].id))
+            db.execute("UPDATE runs SET state = 'running', started_at = ? WHERE id = ?", (timestamp(), rows[0].id))
             return self._select(db, "WHERE id = ?", rows[0].id)[0]
 
     def finish(self, identity: str, state: str, *, outcome: str = "", error: str = "", error_code: str = "") -> None:
@@ -101,7 +95,7 @@ class IngestStore:
             db.execute(
                 """UPDATE runs SET state = ?, finished_at = ?, outcome = ?, error = ?, error_code = ?
                    WHERE id = ? AND state IN ('queued', 'running')""",
-                (state, _now(), outcome, error, error_code, identity),
+                (state, timestamp(), outcome, error, error_code, identity),
             )
 
     def cancel_waiting(self, identity: str) -> bool:
@@ -109,7 +103,7 @@ class IngestStore:
         with self._writing() as db:
             db.execute(
                 "UPDATE runs SET state = 'cancelled', finished_at = ? WHERE id = ? AND state = 'queued'",
-                (_now(), identity),
+                (timestamp(), identity),
             )
             return db.changes() > 0
 
@@ -137,7 +131,3 @@ class IngestStore:
     def _writing(self) -> Iterator[apsw.Connection]:
         with self._lock, translated(self._folder), transaction(self._db):
             yield self._db
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

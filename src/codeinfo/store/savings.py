@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import apsw
+from msgspec import Struct
+from msgspec.structs import astuple
 
-from codeinfo.private_files import private_folder, touch_private
-from codeinfo.store.database import translated
+from codeinfo.store.database import open_user_data, translated
 
-BUSY_MS = 5000
-_TABLE = """CREATE TABLE IF NOT EXISTS savings(
+_MIGRATIONS = {
+    "savings": """CREATE TABLE IF NOT EXISTS savings(
     day TEXT NOT NULL, tool TEXT NOT NULL, calls INTEGER NOT NULL, returned INTEGER NOT NULL, files INTEGER NOT NULL,
-    PRIMARY KEY(day, tool)) WITHOUT ROWID"""
+    PRIMARY KEY(day, tool)) WITHOUT ROWID"""  # versions before the first migration had made the table already
+}
 
 
-class Tally(NamedTuple):
+class Tally(Struct, frozen=True):
     """Calls, the tokens they returned, and the tokens of the whole files that they took them from."""
 
     calls: int = 0
@@ -35,16 +36,13 @@ class SavingsStore:
         self._path = folder / "savings.db"
 
     def add(self, tallies: Mapping[tuple[str, str], Tally]) -> None:
-        with translated(self._path.parent):
-            private_folder(self._path.parent)
-            touch_private(self._path)
-            with self._opened() as db:
-                db.executemany(
-                    """INSERT INTO savings VALUES(?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
+        with translated(self._path.parent), self._opened() as db:
+            db.executemany(
+                """INSERT INTO savings VALUES(?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
                        calls = calls + excluded.calls, returned = returned + excluded.returned,
                        files = files + excluded.files""",
-                    [(day, tool, *tally) for (day, tool), tally in tallies.items()],
-                )
+                [(day, tool, *astuple(tally)) for (day, tool), tally in tallies.items()],
+            )
 
     def since(self, day: str) -> Sequence[tuple[str, str, Tally]]:
         """Day, tool and tally from that day on, the latest first."""
@@ -57,7 +55,4 @@ class SavingsStore:
 
     def _opened(self) -> apsw.Connection:
         """A connection is a transaction in a `with` block, and is closed when nothing refers to it any more."""
-        db = apsw.Connection(str(self._path))
-        db.set_busy_timeout(BUSY_MS)
-        db.execute(_TABLE)
-        return db
+        return open_user_data(self._path, _MIGRATIONS)
