@@ -196,7 +196,7 @@ def test_no_history_is_said(tmp_path: Path) -> None:
         (("refs", "connect"), "2 resolved"),
         (("calls", "connect"), "called by (0)"),
         (("imports", "app/db.py"), "imported by (3)"),
-        (("map",), "Stands on"),
+        (("map",), "Hubs"),
         (("cycles",), "high"),
         (("impact", "app/db.py"), "may affect 4 files"),
         (("hotspots",), "no git history"),

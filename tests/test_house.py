@@ -56,6 +56,7 @@ HOMES = {
     "tree_sitter_language_pack": "index",
     "click": "shells",
     "rich": "shells",
+    "tomlkit": "shells",
     "tomllib": "config",
     "platformdirs": "config",
     "mcp": "shells",
@@ -245,6 +246,12 @@ def test_every_dependency_is_used() -> None:
 
 def test_typed_marker_ships() -> None:
     assert (PACKAGE / "py.typed").exists()
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "operations").glob("*.py")), ids=name)
+def test_operations_import_only_values(path: Path) -> None:
+    """Every process imports all of them, so they stay light: the engine and shells are named, not imported."""
+    assert rooms_used(path) <= {"operations", "model"}
 
 
 def test_every_operation_has_a_name_of_its_own() -> None:

@@ -7,27 +7,19 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
 import pytest
 from conftest import RunCli
+
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.model import Chunk
-from codeinfo.model import Definition
-from codeinfo.model import FileKind
-from codeinfo.model import IndexedFile
-from codeinfo.model import ParsedFile
-from codeinfo.model import SearchResult
-from codeinfo.model import SourceFile
+from codeinfo.model import Chunk, Definition, FileKind, IndexedFile, ParsedFile, SearchResult, SourceFile
 from codeinfo.operations.search import SearchRequest
-from codeinfo.search.quality import Grounds
-from codeinfo.search.quality import is_about
-from codeinfo.search.quality import suggestions
+from codeinfo.search.quality import Grounds, is_about, suggestions
 from codeinfo.search.query import read_query
 from codeinfo.shells.mcp_replies import search_codebase
-from codeinfo.store.sqlite import SqliteStore
 from codeinfo.shells.render import query_words
-
-
+from codeinfo.store.sqlite import SqliteStore
 
 FILES = {
     "solving.py": '''"""What a route depends on, and the order in which that is made."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 from msgspec.structs import replace
 
 from codeinfo.answers.agents import ALL_TOOLS, BUNDLED, Profile, list_agents, load_agent
-from codeinfo.answers.conversation import history_messages, searched_for, title_of, to_markdown
+from codeinfo.answers.conversation import history_messages, search_text, title_of, to_markdown
 from codeinfo.answers.evidence import Gate, extract
 from codeinfo.answers.loop import Means, Progress, Research, answer
 from codeinfo.answers.model import Budget, Metered, Model
@@ -186,7 +186,7 @@ class AnswerOperations:
 
     def _extracted(self, question: str, lookup: Lookup, chosen: ChatModel, history: Sequence[Message]) -> Answer:
         budget = Budget(self._config.answers.max_tokens, self._config.answers.timeout_s)
-        query = searched_for(question, [message.content for message in history if message.role == "user"])
+        query = search_text(question, [message.content for message in history if message.role == "user"])
         found = lookup.search(query)
         relevant = self._gate(lookup).relevant(found)
         reply = extract(question, found, relevant.items, lookup.word_weights(query))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from codeinfo.engine.history import History
+from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.maintenance import project_of, resolved
 from codeinfo.errors import NotFound
 from codeinfo.graph.calls import ReadBudget, call_graph, near_callers
@@ -23,16 +23,15 @@ from codeinfo.graph.references import find_definitions, find_references, list_sy
 from codeinfo.graph.resolve import refresh_graph
 from codeinfo.graph.survey import code_map
 from codeinfo.knowledge.context import MOST_LISTED, FileContext, file_context
+from codeinfo.knowledge.history import History
 from codeinfo.model import FileKind, Hit
 from codeinfo.operations import code as requests
 from codeinfo.operations.base import Progress
 from codeinfo.ports import CodeFacts
-from codeinfo.store.sqlite import code_facts, read_beside, write_beside
+from codeinfo.store.sqlite import SqliteStore, code_facts, read_beside, write_beside
 
 if TYPE_CHECKING:
     from codeinfo.engine.engine import Engine
-    from codeinfo.engine.index_manager import IndexManager
-    from codeinfo.store.sqlite import SqliteStore
 
 
 GRAPH_FILE = "graph.json"  # beside the index: the next process does not have to build the graph

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from codeinfo.collections.model import edges
-from codeinfo.collections.weights import DOCUMENTS
 from codeinfo.engine.documents import CollectionManager
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.search import OFF, Relevance, Reranking, best_first
@@ -42,6 +41,7 @@ from codeinfo.ports import ChunkRow, Embedder
 from codeinfo.search.joined import Joined, Part
 from codeinfo.search.line import SearchOptions, search
 from codeinfo.search.query import STOP_WORDS
+from codeinfo.search.weights import DOCUMENTS
 from codeinfo.store.sqlite import SqliteStore, code_facts
 from codeinfo.tokens import terms, words
 

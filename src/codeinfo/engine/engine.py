@@ -151,7 +151,7 @@ class Engine:
 
         with self._lock:
             if self._knowledge is None:
-                self._knowledge = KnowledgeOperations(self)
+                self._knowledge = KnowledgeOperations(self.upkeep, self._searchable_store, self.code)
             return self._knowledge
 
     @property
@@ -196,13 +196,13 @@ class Engine:
         return self._lasting.running(self.upkeep(path)) if self._lasting is not None else None
 
     def prepare(self, path: str | Path) -> None:
-        """Work out beforehand what searches of an index need, as it is now."""
-        from codeinfo.engine.preparing import prepare
+        """Load what searches of an index need, as it is now."""
+        from codeinfo.engine.search import warm_up
 
         keeper = self.upkeep(path)
         store = keeper.live_store()
-        for _ in prepare(keeper, store) if store is not None else ():
-            pass
+        if store is not None:
+            warm_up(keeper, store)
 
     def search(self, request: SearchRequest, progress: ProgressSink | None = None) -> SearchResult:
         keepers = list(dict.fromkeys(map(self.upkeep, request.paths)))  # a folder may be named twice
@@ -238,6 +238,9 @@ class Engine:
         from codeinfo.engine.search import projects
 
         return projects(self)
+
+    def _searchable_store(self, keeper: IndexManager, progress: ProgressSink | None) -> SqliteStore:
+        return self.searchable(keeper, progress=progress)[0]
 
     def searchable(
         self, keeper: IndexManager, *, refresh: bool = True, progress: ProgressSink | None = None

@@ -16,20 +16,20 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from codeinfo.config import Config
-from codeinfo.engine.history import MOST_INDEXED, History
 from codeinfo.errors import IndexDamaged
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.line import Changes, compare
+from codeinfo.knowledge.history import MOST_INDEXED, History
 from codeinfo.model import Skip, SourceFile, Walk
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import IndexReport
 from codeinfo.ports import Embedder
-from codeinfo.search.commits import index_commits
+from codeinfo.search.commits import Commit, index_commits
 from codeinfo.settings import IndexSettings
 from codeinfo.sources.git import GitFailed
 from codeinfo.sources.walk import WalkSettings, walk, walked_again
 from codeinfo.store.commits import load_commits, save_commits
-from codeinfo.store.database import BuildDamaged, Replaced, translated
+from codeinfo.store.database import BuildDamaged, Replaced, translate_errors
 from codeinfo.store.layout import IndexFolder
 from codeinfo.store.sqlite import SqliteStore
 
@@ -58,10 +58,10 @@ def refresh_commits(root: Path, folder: Path) -> str:
             return ""
         if before is not None and (len(before.lengths) > 2 * MOST_INDEXED or not history.has_ancestor(before.head)):
             before = None
-        index = index_commits(head, history.commits(before.head if before else ""), before)
+        index = index_commits(head, (Commit(*one) for one in history.commits(before.head if before else "")), before)
     except GitFailed as error:
         return f"git could not read the history, so search does without the newest commits: {error.what}"
-    with translated(folder):
+    with translate_errors(folder):
         save_commits(folder, index)
     return ""
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from contextlib import closing
 
 from codeinfo.engine.index_manager import Fresh, IndexManager, ProgressSink, Since
 from codeinfo.engine.watch import Watch
@@ -18,7 +17,6 @@ _LOOK_S = 0.1  # between looks at a running refresh: how fine its progress is to
 _LISTING_S = 30.0  # even a huge tree is listed by then; otherwise the caller is told that there is nothing yet
 _GIVE_WAY_S = 0.5  # to those who waited for a refresh: they have searched by then
 _CLOSE_S = 2.0  # a stopped refresh ends after the file at hand
-_DONE = object()
 _log = logging.getLogger(__name__)
 
 
@@ -154,20 +152,17 @@ class _Job:
             self.done.set()
         if self._fresh is not None and not self.keeper.documents:
             time.sleep(rest_s)
-            self._prepare(self._fresh.store)
+            self._warm_up(self._fresh.store)
 
-    def _prepare(self, store: SqliteStore) -> None:
-        """Nobody waits for this; what goes wrong here goes wrong again, and is told, where somebody does."""
-        from codeinfo.engine.preparing import prepare
+    def _warm_up(self, store: SqliteStore) -> None:
+        """Nobody waits for this; what fails here fails again, and is reported, where somebody does."""
+        from codeinfo.engine.search import warm_up
 
         try:
-            with closing(prepare(self.keeper, store)) as steps:
-                began = time.perf_counter()
-                while self.is_latest and not self.stopped and next(steps, _DONE) is not _DONE:
-                    time.sleep(time.perf_counter() - began)  # as long for those who ask meanwhile
-                    began = time.perf_counter()
+            if self.is_latest and not self.stopped:
+                warm_up(self.keeper, store)
         except Exception:
-            _log.debug("preparing %s ended", self.keeper.root, exc_info=True)
+            _log.debug("warming up %s failed", self.keeper.root, exc_info=True)
 
     def _report(self, progress: Progress) -> None:
         if self.stopped:

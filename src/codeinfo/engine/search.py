@@ -438,3 +438,9 @@ def _file(path: str, items: list[PolicyItem], model_id: str) -> VectorFile:
 def _line_count(items: Iterable[PolicyItem]) -> int | None:
     counts = [item.text.count("\n") + 1 for item in items if item.text]
     return sum(counts) if counts else None
+
+
+def warm_up(keeper: IndexManager, store: SqliteStore) -> None:
+    """Search once, which loads what every search needs: the first one in a large project would wait 0.4 s for it."""
+    with store.snapshot() as view:
+        search("search", view, keeper.embedder, SearchOptions())

@@ -114,7 +114,7 @@ def areas(graph: Graph, limit: int) -> list[Area]:
             if other != name:
                 needs[name][other] += 1
     weight = {name: sum(graph.centrality.get(path, 0.0) for path in files) for name, files in groups.items()}
-    layers, circular = layered(needs, weight)
+    layers, in_cycle = layered(needs, weight)
     top = max(weight.values(), default=0.0) or 1.0
     return [
         Area(
@@ -123,7 +123,7 @@ def areas(graph: Graph, limit: int) -> list[Area]:
             layer=layers[name],
             centrality=round(weight[name] / top, 4),
             needs=dict(needs[name].most_common()),
-            in_cycle=name in circular,
+            in_cycle=name in in_cycle,
             hub=max(files, key=lambda path: graph.centrality.get(path, 0.0)),
         )
         for name, files in sorted(groups.items(), key=lambda group: (-layers[group[0]], -weight[group[0]], group[0]))
@@ -167,9 +167,9 @@ def _label(name: str, files: Sequence[str]) -> str:
 
 
 def layered(needs: Mapping[str, Mapping[str, int]], weight: Mapping[str, float]) -> tuple[dict[str, int], set[str]]:
-    """Layer of each area, and the areas that need each other in a circle.
+    """Layer of each area, and the areas that are in a cycle.
 
-    A circle has no layers by itself: in it, what is needed more counts as lower, and what points upwards is left aside.
+    A cycle has no layers by itself: in it, what is needed more counts as lower, and edges upwards are ignored.
     """
     groups = components({name: list(targets) for name, targets in needs.items()})
     group_of = {name: number for number, group in enumerate(groups) for name in group}

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from codeinfo.graph.uses import all_references, unpack
 from codeinfo.index.chunk import SECTIONED, ChunkSettings, Layers, Span, syntax_spans, text_spans, weighted_terms
-from codeinfo.index.references import pack_code, unpack_references
+from codeinfo.index.references import pack_code
 from codeinfo.index.symbols import CALLABLE_KINDS, TYPE_KINDS, Symbol, imports_of, symbols_of
 from codeinfo.index.syntax import Source, parser, scan
 from codeinfo.languages import GRAMMARS
@@ -25,7 +26,7 @@ def parse_file(
 ) -> ParsedFile:
     """Everything a file has; without `syntax` it is cut as plain text."""
     parsed, references = parse_packed(path, text, language, kind, settings, syntax=syntax)
-    return replace(parsed, references=unpack_references(references))
+    return replace(parsed, references=tuple(all_references(unpack(references))))
 
 
 def parse_packed(

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from codeinfo.languages import GRAMMARS
-from codeinfo.model import Reference
 
 _SPACE_BEFORE_PAREN = re.compile(r"(?<=[\w'?!])[ \t]+\(")
 _FASTEST = 1
@@ -49,20 +48,3 @@ def pack_code(masked: str, language: str, within: Sequence[int], qualified: Sequ
         if names:
             rows.append(f"{number}\t{within[number - 1]}\t{' '.join(names[:_NAMES_PER_LINE])}")
     return zlib.compress("\n".join(rows).encode("utf-8", "replace"), _FASTEST) if len(rows) > 1 else b""
-
-
-def unpack_references(packed: bytes) -> tuple[Reference, ...]:
-    """One reference for each name and line; a name that is called and used in a line is a call."""
-    if not packed:
-        return ()
-    header, *rows = zlib.decompress(packed).decode("utf-8").split("\n")
-    qualified = header.split("\t")
-    references: list[Reference] = []
-    for row in rows:
-        line, position, names = row.split("\t")
-        within = qualified[int(position)] if position != "-1" else ""
-        written = names.split(" ")
-        called = {name[:-1] for name in written if name.endswith("(")}
-        for name in dict.fromkeys(name.rstrip("(") for name in written):
-            references.append(Reference(name, int(line), "call" if name in called else "use", within))
-    return tuple(references)

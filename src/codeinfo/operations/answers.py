@@ -10,9 +10,17 @@ from msgspec import Struct, field
 from codeinfo.model import Distance, Dropped
 from codeinfo.operations.base import Arg, Operation, Opt
 
-_PATHS = "Folders to ask about; the current one by default."
-PROVIDER = "The provider to ask, by a name from `codeinfo providers`; none quotes passages without a model."
-MODEL = "The model to ask."
+AskedFolders = Annotated[tuple[str, ...], Arg("Folders to ask about; the current one by default.")]
+ConversationId = Annotated[str, Opt("Continue this conversation.", short="c", metavar="ID")]
+ProviderName = Annotated[
+    str,
+    Opt(
+        "The provider to ask, by a name from `codeinfo providers`; none quotes passages without a model.",
+        metavar="NAME",
+    ),
+]
+ModelName = Annotated[str, Opt("The model to ask.", short="m", metavar="NAME")]
+ShowTrace = Annotated[bool, Opt("Show rounds, grades, what was dropped and why, and tokens.", short="t")]
 
 
 # --- asking ----------------------------------------------------------------------------------------------------------
@@ -20,18 +28,18 @@ MODEL = "The model to ask."
 
 class AskRequest(Struct, frozen=True):
     question: Annotated[str, Arg("The question, in plain words.")]
-    paths: Annotated[tuple[str, ...], Arg(_PATHS)] = (".",)
-    conversation: Annotated[str, Opt("Continue this conversation.", short="c", metavar="ID")] = ""
-    provider: Annotated[str, Opt(PROVIDER, metavar="NAME")] = ""
-    model: Annotated[str, Opt(MODEL, short="m", metavar="NAME")] = ""
-    trace: Annotated[bool, Opt("Show rounds, grades, what was dropped and why, and tokens.", short="t")] = False
+    paths: AskedFolders = (".",)
+    conversation: ConversationId = ""
+    provider: ProviderName = ""
+    model: ModelName = ""
+    trace: ShowTrace = False
 
 
 class ChatRequest(Struct, frozen=True):
-    paths: Annotated[tuple[str, ...], Arg(_PATHS)] = (".",)
-    conversation: Annotated[str, Opt("Continue this conversation.", short="c", metavar="ID")] = ""
-    provider: Annotated[str, Opt(PROVIDER, metavar="NAME")] = ""
-    model: Annotated[str, Opt(MODEL, short="m", metavar="NAME")] = ""
+    paths: AskedFolders = (".",)
+    conversation: ConversationId = ""
+    provider: ProviderName = ""
+    model: ModelName = ""
     agent: Annotated[str, Opt("Talk to this agent.", short="a", metavar="NAME")] = ""
 
 
@@ -199,9 +207,9 @@ class AgentRunRequest(Struct, frozen=True):
     ] = "."
     command: Annotated[str, Opt("Run this command's steps, each with the instruction.", metavar="NAME")] = ""
     conversation: Annotated[str, Opt("Continue this conversation with the same agent.", short="c", metavar="ID")] = ""
-    provider: Annotated[str, Opt(PROVIDER, metavar="NAME")] = ""
-    model: Annotated[str, Opt(MODEL, short="m", metavar="NAME")] = ""
-    trace: Annotated[bool, Opt("Show rounds, grades, what was dropped and why, and tokens.", short="t")] = False
+    provider: ProviderName = ""
+    model: ModelName = ""
+    trace: ShowTrace = False
 
 
 class AgentRun(Struct, frozen=True):

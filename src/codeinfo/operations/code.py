@@ -11,14 +11,13 @@ from typing import Annotated
 
 from msgspec import Struct, field
 
-from codeinfo.operations.base import Arg, Operation, Opt
+from codeinfo.operations.base import Arg, Limit, Operation, Opt
 
 NAME_HELP = "A name, `Class.method`, or `path::Name` where several files define it."
 
 
 Folder = Annotated[str, Arg("The folder to work on; the current one by default.")]
 Root = Annotated[str, Opt("The project the file belongs to; found from the file by default.", metavar="FOLDER")]
-Limit = Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=1000)]
 Refresh = Annotated[bool, Opt("Look for changed files first.")]
 
 

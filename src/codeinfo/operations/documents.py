@@ -8,11 +8,16 @@ from typing import Annotated, Any
 from msgspec import Struct
 
 from codeinfo.model import Quality, Skip
-from codeinfo.operations.answers import MODEL, PROVIDER, Answer
-from codeinfo.operations.base import Arg, Operation, Opt
+from codeinfo.operations.answers import Answer, ModelName, ProviderName, ShowTrace
+from codeinfo.operations.base import Arg, Limit, Operation, Opt
 
-_COLLECTION = "A collection, by its name or id."
-_PROJECT = "The project whose context.json is used in addition to your own collections."
+CollectionName = Annotated[str, Arg("A collection, by its name or id.")]
+DocumentPath = Annotated[str, Arg("A document, by its path in the collection.")]
+OnlyCollections = Annotated[tuple[str, ...], Opt("Only these collections, by name or id; all by default.", short="c")]
+OnlyDocuments = Annotated[tuple[str, ...], Opt("Only documents that match; a leading ! excludes them.", short="g")]
+ContextProject = Annotated[
+    str, Opt("The project whose context.json is used in addition to your own collections.", metavar="DIR")
+]
 MAX_QUERIES = 10
 
 
@@ -23,9 +28,9 @@ class DocsAddRequest(Struct, frozen=True):
     sources: Annotated[tuple[str, ...], Arg("A folder, files, a package (folder or tar.gz) or a git repository.")]
     name: Annotated[str, Opt("The name of the collection; by default that of the source.")] = ""
     ref: Annotated[str, Opt("The branch, tag or commit of a git repository.", metavar="REV")] = ""
-    globs: Annotated[tuple[str, ...], Opt("Only documents that match; a leading ! excludes them.", short="g")] = ()
+    globs: OnlyDocuments = ()
     project: Annotated[bool, Opt("List it in the project's context.json instead of your own list.")] = False
-    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    path: ContextProject = "."
 
 
 class SyncPlan(Struct, frozen=True):
@@ -55,7 +60,7 @@ class SyncResponse(Struct, frozen=True):
 
 class DocsListRequest(Struct, frozen=True):
     collections: Annotated[tuple[str, ...], Arg("List the documents of these collections.")] = ()
-    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    path: ContextProject = "."
 
 
 class DocumentInfo(Struct, frozen=True):
@@ -88,12 +93,12 @@ class DocsListResponse(Struct, frozen=True):
 class DocsSyncRequest(Struct, frozen=True):
     collections: Annotated[tuple[str, ...], Arg("Collections by name or id; all by default.")] = ()
     dry_run: Annotated[bool, Opt("Only show what would change.")] = False
-    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    path: ContextProject = "."
 
 
 class DocsRemoveRequest(Struct, frozen=True):
     collections: Annotated[tuple[str, ...], Arg("Collections by name or id.")]
-    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    path: ContextProject = "."
 
 
 class RemovedCollection(Struct, frozen=True):
@@ -111,7 +116,7 @@ class DocsPackRequest(Struct, frozen=True):
     name: Annotated[str, Opt("The package's name; the folder's by default.")] = ""
     version: Annotated[str, Opt("The package's version.")] = "1.0.0"
     description: Annotated[str, Opt("One sentence about it.")] = ""
-    globs: Annotated[tuple[str, ...], Opt("Only documents that match; a leading ! excludes them.", short="g")] = ()
+    globs: OnlyDocuments = ()
     out: Annotated[str, Opt("The file to write; NAME-VERSION.tar.gz by default.", metavar="FILE")] = ""
 
 
@@ -132,16 +137,14 @@ class DocsSearchRequest(Struct, frozen=True):
     queries: Annotated[
         tuple[str, ...], Arg(f"What to look for; up to {MAX_QUERIES} questions, each in quotes.", metavar="QUERY")
     ]
-    collections: Annotated[
-        tuple[str, ...], Opt("Only these collections, by name or id; all by default.", short="c")
-    ] = ()
+    collections: OnlyCollections = ()
     code: Annotated[tuple[str, ...], Opt("Search the code of this folder as well.", metavar="DIR")] = ()
-    limit: Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=1000)] = 10
+    limit: Limit = 10
     max_distance: Annotated[float, Opt("Only passages within this cosine distance (0..2).", minimum=0, maximum=2)] = 2.0
     hybrid: Annotated[bool, Opt("Use keywords and vectors; off: vectors only.")] = True
     rerank: Annotated[bool, Opt("Rerank the first results with the model from the settings.")] = False
     refresh: Annotated[bool, Opt("Look for changed documents before searching.")] = True
-    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    path: ContextProject = "."
 
 
 class DocumentHit(Struct, frozen=True):
@@ -185,23 +188,21 @@ class DocsSearchResponse(Struct, frozen=True):
 
 class DocsAskRequest(Struct, frozen=True):
     question: Annotated[str, Arg("The question, in plain words.")]
-    collections: Annotated[
-        tuple[str, ...], Opt("Only these collections, by name or id; all by default.", short="c")
-    ] = ()
+    collections: OnlyCollections = ()
     conversation: Annotated[str, Opt("Continue this conversation.", metavar="ID")] = ""
-    provider: Annotated[str, Opt(PROVIDER, metavar="NAME")] = ""
-    model: Annotated[str, Opt(MODEL, short="m", metavar="NAME")] = ""
-    trace: Annotated[bool, Opt("Show rounds, grades, what was dropped and why, and tokens.", short="t")] = False
-    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    provider: ProviderName = ""
+    model: ModelName = ""
+    trace: ShowTrace = False
+    path: ContextProject = "."
 
 
 # --- one document ----------------------------------------------------------------------------------------------------
 
 
 class DocsOutlineRequest(Struct, frozen=True):
-    collection: Annotated[str, Arg(_COLLECTION)]
-    document: Annotated[str, Arg("A document, by its path in the collection.")]
-    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    collection: CollectionName
+    document: DocumentPath
+    path: ContextProject = "."
 
 
 class OutlineEntry(Struct, frozen=True):
@@ -219,10 +220,10 @@ class DocsOutlineResponse(Struct, frozen=True):
 
 
 class DocsSectionRequest(Struct, frozen=True):
-    collection: Annotated[str, Arg(_COLLECTION)]
-    document: Annotated[str, Arg("A document, by its path in the collection.")]
+    collection: CollectionName
+    document: DocumentPath
     section: Annotated[str, Arg("A heading, page, sheet or slide; the whole document by default.")] = ""
-    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    path: ContextProject = "."
 
 
 class DocsSectionResponse(Struct, frozen=True):
@@ -235,10 +236,10 @@ class DocsSectionResponse(Struct, frozen=True):
 
 
 class DocsRelatedRequest(Struct, frozen=True):
-    collection: Annotated[str, Arg(_COLLECTION)]
-    document: Annotated[str, Arg("A document, by its path in the collection.")]
-    limit: Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=1000)] = 10
-    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    collection: CollectionName
+    document: DocumentPath
+    limit: Limit = 10
+    path: ContextProject = "."
 
 
 class RelatedDocument(Struct, frozen=True):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from codeinfo.operations.answers import MODEL, PROVIDER
+from codeinfo.operations.answers import ModelName, ProviderName
 from codeinfo.operations.base import Arg, Operation, Opt, load
 
 
@@ -161,8 +161,8 @@ class AnswerEvalRequest(Struct, frozen=True):
     paths: Annotated[
         tuple[str, ...], Opt("The folders the questions are about; the current one by default.", metavar="DIR")
     ] = (".",)
-    provider: Annotated[str, Opt(PROVIDER, metavar="NAME")] = ""
-    model: Annotated[str, Opt(MODEL, short="m", metavar="NAME")] = ""
+    provider: ProviderName = ""
+    model: ModelName = ""
 
 
 class AnswerCheck(Struct, frozen=True):

@@ -8,9 +8,9 @@ from typing import Annotated
 from msgspec import Struct
 
 from codeinfo.model import RelatedMemory
-from codeinfo.operations.base import Arg, Operation, Opt
+from codeinfo.operations.base import Arg, Operation, Opt, Project
 
-_PROJECT = "The project's folder; the current one by default."
+ProjectFolder = Annotated[str, Arg("The project's folder; the current one by default.")]
 _MEMORY_TYPES = ("convention", "decision", "gotcha", "failure")
 _MEMORY_CATEGORIES = ("tooling", "architecture", "testing", "dependencies", "conventions")
 PATTERN_CATEGORIES = (
@@ -39,7 +39,7 @@ class RememberRequest(Struct, frozen=True):
     reason: Annotated[str, Opt("The reason for it.", short="r")] = ""
     scope: Annotated[str, Opt("file:PATH or symbol:NAME; the whole project by default.", metavar="SCOPE")] = ""
     author: Annotated[str, Opt("Who said it.", metavar="NAME")] = ""
-    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    path: Project = "."
 
 
 class Remembered(Struct, frozen=True):
@@ -54,7 +54,7 @@ class MemoryListRequest(Struct, frozen=True):
     type: Annotated[str, Opt("Only memories of this type.", short="t", choices=_MEMORY_TYPES)] = ""
     category: Annotated[str, Opt("Only memories of this category.", short="c", choices=_MEMORY_CATEGORIES)] = ""
     limit: Annotated[int, Opt("At most this many.", short="n", minimum=1, maximum=1000)] = 20
-    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    path: Project = "."
 
 
 class MemoryList(Struct, frozen=True):
@@ -65,12 +65,12 @@ class MemoryList(Struct, frozen=True):
 
 class MemoryShowRequest(Struct, frozen=True):
     id: Annotated[str, Arg("The memory's id, or the start of it.")]
-    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    path: Project = "."
 
 
 class MemoryRemoveRequest(Struct, frozen=True):
     id: Annotated[str, Arg("The memory's id, or the start of it.")]
-    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    path: Project = "."
 
 
 class MemoryRemoved(Struct, frozen=True):
@@ -78,7 +78,7 @@ class MemoryRemoved(Struct, frozen=True):
 
 
 class MemoryExportRequest(Struct, frozen=True):
-    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    path: Project = "."
 
 
 class MemoryExport(Struct, frozen=True):
@@ -90,7 +90,7 @@ class MemoryExport(Struct, frozen=True):
 
 class MemoryImportRequest(Struct, frozen=True):
     file: Annotated[str, Arg("A file that `memory export` wrote, or a bare list of memories.")]
-    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    path: Project = "."
 
 
 class MemoryImported(Struct, frozen=True):
@@ -103,7 +103,7 @@ class MemoryImported(Struct, frozen=True):
 
 
 class PatternsRequest(Struct, frozen=True):
-    path: Annotated[str, Arg(_PROJECT)] = "."
+    path: ProjectFolder = "."
     category: Annotated[str, Opt("Only this category.", short="c", choices=PATTERN_CATEGORIES)] = ""
     languages: Annotated[
         tuple[str, ...], Opt("Only patterns of this language; may be given several times.", short="l")
@@ -169,7 +169,7 @@ class PatternReport(Struct, frozen=True):
 
 
 class MetadataRequest(Struct, frozen=True):
-    path: Annotated[str, Arg(_PROJECT)] = "."
+    path: ProjectFolder = "."
 
 
 class Dependency(Struct, frozen=True):
@@ -211,7 +211,7 @@ class MetadataReport(Struct, frozen=True):
 
 
 class StyleRequest(Struct, frozen=True):
-    path: Annotated[str, Arg(_PROJECT)] = "."
+    path: ProjectFolder = "."
     query: Annotated[str, Opt("Only rules with these words.")] = ""
 
 
@@ -231,7 +231,7 @@ class StyleReport(Struct, frozen=True):
 
 class ReviewRequest(Struct, frozen=True):
     base: Annotated[str, Arg("The revision to compare with; by default where the branch left the main one.")] = ""
-    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    path: Project = "."
     limit: Annotated[int, Opt("At most this many entries in each part.", short="n", minimum=1, maximum=200)] = 20
 
 

@@ -7,16 +7,13 @@ from typing import Annotated
 from msgspec import Struct, field
 
 from codeinfo.model import FileKind, Intent, SearchResult, Skip
-from codeinfo.operations.base import Arg, Operation, Opt, load
-
-_PATHS = "Folders to work on; the current one by default."
-
+from codeinfo.operations.base import Arg, Folders, Limit, Operation, Opt, load
 
 # --- index -----------------------------------------------------------------------------------------------------------
 
 
 class IndexRequest(Struct, frozen=True):
-    paths: Annotated[tuple[str, ...], Arg(_PATHS)] = (".",)
+    paths: Folders = (".",)
     full: Annotated[bool, Opt("Rebuild everything instead of only what changed.")] = False
 
 
@@ -47,8 +44,8 @@ class IndexResponse(Struct, frozen=True):
 
 class SearchRequest(Struct, frozen=True):
     query: Annotated[str, Arg("What to look for: a name, a path, or a question in plain words.")]
-    paths: Annotated[tuple[str, ...], Arg(_PATHS)] = (".",)
-    limit: Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=1000)] = 10
+    paths: Folders = (".",)
+    limit: Limit = 10
     intent: Annotated[
         str,
         Opt("Treat the query as this kind instead of detecting it.", choices=tuple(intent.value for intent in Intent)),
@@ -84,7 +81,7 @@ class SearchRequest(Struct, frozen=True):
 class SimilarRequest(Struct, frozen=True):
     place: Annotated[str, Arg("Where to look: FILE:LINE, as in src/app.py:42.")]
     path: Annotated[str, Opt("The project's folder; the current one by default.")] = "."
-    limit: Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=1000)] = 10
+    limit: Limit = 10
     explain: Annotated[bool, Opt("Show why each result is ranked where it is.", short="e")] = False
 
 
@@ -92,7 +89,7 @@ class SimilarRequest(Struct, frozen=True):
 
 
 class StatusRequest(Struct, frozen=True):
-    paths: Annotated[tuple[str, ...], Arg(_PATHS)] = (".",)
+    paths: Folders = (".",)
 
 
 class IndexStatus(Struct, frozen=True):

@@ -13,32 +13,22 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
-from typing import Any
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
 import anyio
 import anyio.to_thread
-from codeinfo.errors import Busy
-from codeinfo.errors import CodeInfoError
-from codeinfo.errors import NotFound
-from codeinfo.errors import environment_error
-from codeinfo.operations.base import Operation
-from codeinfo.operations.base import Progress
-from codeinfo.operations.clients import Project
-from codeinfo.operations.clients import ProjectsRequest
-from codeinfo.serve.schema import Values
-from codeinfo.serve.schema import inputs_of
+
+from codeinfo.errors import Busy, CodeInfoError, NotFound, environment_error
+from codeinfo.operations.base import Operation, Progress
+from codeinfo.operations.clients import Project, ProjectsRequest
+from codeinfo.serve.schema import Values, inputs_of
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
-    from codeinfo.ports import Delta
-    from codeinfo.ports import Llm
+    from codeinfo.ports import Delta, Llm
 
 
 THREADS = 8  # runs at once; more wait

@@ -23,6 +23,7 @@ from codeinfo.config import Config, table, use_one_blas_thread
 from codeinfo.errors import Interrupted, UsageError
 from codeinfo.operations import OPERATIONS
 from codeinfo.shells.commands import command, common_options, parse_settings, write_json, write_text
+from codeinfo.shells.terminal import report_error
 
 EPILOG = "Exit codes: 0 ok, 1 a fault of CodeInfo, 2 usage, 3 done but something was skipped or failed a check, 4 "
 EPILOG += "busy, 5 index damaged, 6 endpoint, 7 disk or memory, 130 interrupted. Settings: `codeinfo config show`."
@@ -309,8 +310,6 @@ def _interrupt(number: int, frame: object) -> NoReturn:
 
 
 def _fail(error: Exception, options: set[str]) -> int:
-    from codeinfo.shells.terminal import report_error
-
     return report_error(error, as_json="--json" in options, debug="--debug" in options)
 
 

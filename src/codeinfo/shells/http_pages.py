@@ -3,70 +3,48 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from collections.abc import Mapping
-from datetime import UTC
-from datetime import datetime
-from functools import lru_cache
-from functools import partial
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs
-from urllib.parse import urlencode
+from urllib.parse import parse_qs, urlencode
+
 import jinja2
 from msgspec import Struct
 from starlette.requests import Request
-from starlette.responses import HTMLResponse
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
+
 from codeinfo import __version__
-from codeinfo.errors import CodeInfoError
-from codeinfo.errors import NotFound
-from codeinfo.errors import UsageError
-from codeinfo.model import FileKind
-from codeinfo.model import Intent
-from codeinfo.model import RelatedMemory
+from codeinfo.errors import CodeInfoError, NotFound, UsageError
+from codeinfo.model import FileKind, Intent, RelatedMemory
 from codeinfo.operations import answers as requests
 from codeinfo.operations import code as code_requests
-from codeinfo.operations.knowledge import MemoryListRequest
-from codeinfo.operations.knowledge import PatternsRequest
-from codeinfo.operations.search import DoctorRequest
-from codeinfo.operations.search import SearchRequest
-from codeinfo.operations.search import StatusRequest
-from codeinfo.serve.dispatch import Call
-from codeinfo.serve.dispatch import file_within
+from codeinfo.operations.knowledge import MemoryListRequest, PatternsRequest
+from codeinfo.operations.search import DoctorRequest, SearchRequest, StatusRequest
+from codeinfo.serve.dispatch import Call, file_within
 from codeinfo.serve.runs import AnswerRun
-from codeinfo.serve.schema import check
-from codeinfo.serve.schema import check_length
+from codeinfo.serve.schema import check, check_length
 from codeinfo.serve.state import State
-from codeinfo.shells.http_api import AGENT_INPUTS
-from codeinfo.shells.http_api import CHAT_INPUTS
-from codeinfo.shells.http_api import LEVELS
-from codeinfo.shells.http_api import agent_request
-from codeinfo.shells.http_api import api_routes
-from codeinfo.shells.http_api import ask_request
-from codeinfo.shells.http_routes import json_body
-from codeinfo.shells.http_routes import json_response
-from codeinfo.shells.http_routes import no_route
-from codeinfo.shells.http_routes import openapi_document
-from codeinfo.shells.http_routes import state_of
-from codeinfo.shells.http_routes import status_of
-from codeinfo.shells.http_views import TurnView
-from codeinfo.shells.http_views import area_name
-from codeinfo.shells.http_views import citation_link
-from codeinfo.shells.http_views import code_lines
-from codeinfo.shells.http_views import decay_chart
-from codeinfo.shells.http_views import described_routes
-from codeinfo.shells.http_views import files_of
-from codeinfo.shells.http_views import lines_address
-from codeinfo.shells.http_views import markdown_html
-from codeinfo.shells.http_views import picture_of
-from codeinfo.shells.http_views import sentence_html
-from codeinfo.shells.http_views import trend_chart
-from codeinfo.shells.http_views import turn_view
+from codeinfo.shells.http_api import AGENT_INPUTS, CHAT_INPUTS, LEVELS, agent_request, api_routes, ask_request
+from codeinfo.shells.http_routes import json_body, json_response, no_route, openapi_document, state_of, status_of
+from codeinfo.shells.http_views import (
+    TurnView,
+    area_name,
+    citation_link,
+    code_lines,
+    decay_chart,
+    described_routes,
+    files_of,
+    lines_address,
+    markdown_html,
+    picture_of,
+    sentence_html,
+    trend_chart,
+    turn_view,
+)
 from codeinfo.shells.terminal import quantity
-
-
 
 SHOWN_CONVERSATIONS = 40
 PANEL_LINES = 120

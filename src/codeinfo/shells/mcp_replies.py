@@ -132,7 +132,7 @@ class CodebaseSearch(Struct, frozen=True):
 
 def search_codebase(result: SearchResult, values: dict[str, Any], phrase: Callable[[str], str] = str) -> Reply:
     """`phrase` turns commands in texts into what the reader can do."""
-    from codeinfo.answers.evidence import estimated_tokens
+    from codeinfo.answers.evidence import estimate_tokens
 
     snippets = values.get("includeSnippets", True)
     partial = any(getattr(note, "code", "") == INDEXING for note in result.notes)
@@ -142,7 +142,7 @@ def search_codebase(result: SearchResult, values: dict[str, Any], phrase: Callab
         searchQuality=SearchQuality(
             quality.status,
             quality.confidence,
-            sum(estimated_tokens(hit.text) for hit in result.hits) if snippets else 0,
+            sum(estimate_tokens(hit.text) for hit in result.hits) if snippets else 0,
             hint=quality.hint or None,
             rerankerStatus=quality.reranker_status,
         ),

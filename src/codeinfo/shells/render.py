@@ -60,7 +60,7 @@ def _search(result: SearchResult, out: Output) -> None:
 
 
 def query_words(query: str) -> set[str]:
-    """The words of a query that are set off in a text: those that say something."""
+    """The words of a query that are highlighted in a text: those that carry meaning."""
     from codeinfo.search.query import STOP_WORDS
     from codeinfo.tokens import words
 
@@ -159,7 +159,7 @@ def window(lines: list[str], wanted: set[str], most: int = SNIPPET_LINES) -> lis
 
 
 def _highlight(line: str, wanted: set[str]) -> list[Span]:
-    """The line with the query's words set off."""
+    """The line with the query's words highlighted."""
     if not wanted:
         return [line]
     import re
@@ -194,7 +194,7 @@ def _footer(result: SearchResult, out: Output) -> None:
 
 @render.register
 def memory(item: RelatedMemory, out: Output, indent: str = "") -> None:
-    state: Span = ("stale", "yellow") if item.stale else f"counts {item.confidence:.0%}"
+    state: Span = ("stale", "yellow") if item.stale else f"confidence {item.confidence:.0%}"
     out.line(indent, (item.id, "bold cyan"), f"  {item.type}, {item.category}  ", state, f"  {item.date[:10]}")
     hang = len(indent) + 2
     out.wrap(indent, "  ", item.memory, hang=hang)
@@ -430,7 +430,7 @@ def _evaluation(result: EvalReport, out: Output) -> None:
                 out.table(report.changes_table(changes, None if out.explain else CHANGES_SHOWN), indent=4)
         out.line()
     misses = report.misses_table(result.outcomes)
-    out.line(f"{len(misses)} of {len(result.outcomes)} queries have no right file in the first ten")
+    out.line(f"{len(misses)} of {len(result.outcomes)} queries have no relevant file in the first ten")
     if out.explain:
         out.table(misses)
     for verdict in result.verdicts:

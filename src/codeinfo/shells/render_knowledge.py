@@ -19,7 +19,7 @@ DEPENDENCIES_SHOWN = 40
 
 @render.register
 def _remembered(result: knowledge.Remembered, out: Output) -> None:
-    out.line(("remembered again" if result.known else "remembered", "green"))
+    out.line(("updated" if result.known else "remembered", "green"))
     memory(result.memory, out)
 
 
@@ -43,7 +43,7 @@ def _export(result: knowledge.MemoryExport, out: Output) -> None:
 
 @render.register
 def _imported(result: knowledge.MemoryImported, out: Output) -> None:
-    out.line(f"{result.added} added, {result.known} known already, {result.from_git} left out: git has them")
+    out.line(f"{result.added} added, {result.known} known already, {result.from_git} skipped: git has them")
 
 
 # --- patterns ------------------------------------------------------------------------------------------------------
@@ -69,8 +69,8 @@ def _patterns(report: knowledge.PatternReport, out: Output) -> None:
         out.table(rows)
     for conflict in report.conflicts:
         one, other = (f"{n} {a} %" for n, a in zip(conflict.patterns, conflict.adoption, strict=True))
-        told = f"{conflict.question} ({conflict.language}): {one} against {other}"
-        out.wrap(("conflict ", "bold yellow"), told, hang=9)
+        text = f"{conflict.question} ({conflict.language}): {one} against {other}"
+        out.wrap(("conflict ", "bold yellow"), text, hang=9)
     if report.golden_files:
         out.line(("Golden files", "bold"))
         out.table(

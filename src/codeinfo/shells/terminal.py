@@ -18,6 +18,7 @@ import click
 
 from codeinfo.config import colour_refused
 from codeinfo.errors import CodeInfoError, UsageError, environment_error
+from codeinfo.jsonable import dumps
 from codeinfo.operations.base import Progress
 
 if TYPE_CHECKING:
@@ -233,8 +234,6 @@ def report_error(error: Exception, *, as_json: bool = False, debug: bool = False
         traceback.print_exception(error)
     known = _as_known(error)
     if as_json:
-        from codeinfo.jsonable import dumps
-
         reported = {"error": {"code": known.code, "message": known.what, "next": known.next_step}}
         print(dumps(reported, ascii_only=not is_unicode(sys.stderr)), file=sys.stderr)
     else:

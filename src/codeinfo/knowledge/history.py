@@ -8,7 +8,6 @@ from pathlib import Path
 
 from codeinfo.knowledge import memory
 from codeinfo.knowledge.trends import WINDOW_DAYS, BlameLine, last_changes, read_blame
-from codeinfo.search.commits import Commit
 from codeinfo.sources import git
 from codeinfo.sources.masking import mask
 
@@ -32,7 +31,7 @@ class History:
         return self._git_dir is not None and not self.shallow
 
     def key(self) -> str:
-        """Changes when the branch moves; told by looking at a few files, without starting git."""
+        """Changes when the branch moves. Reads a few files instead of starting git."""
         if self._git_dir is None:
             return ""
         head = _text(self._git_dir / "HEAD")
@@ -54,14 +53,14 @@ class History:
     def head(self) -> str:
         return self._text(("rev-parse", "--verify", "--quiet", "HEAD")).strip()
 
-    def commits(self, since: str = "") -> Iterator[Commit]:
-        """The newest commits below the root, those after `since` where it is named."""
+    def commits(self, since: str = "") -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Message and paths of the newest commits below the root, of those after `since` where it is given."""
         revisions = f"{since}..HEAD" if since else "HEAD"
         shape = (f"--max-count={MOST_INDEXED}", "--no-merges", "--no-renames", "--name-only", "--relative", "-z")
         log = self._masked(("log", *shape, f"--format={_COMMIT_START}%B{_MESSAGE_END}", revisions, "--", "."))
         for entry in log.split(_COMMIT_START)[1:]:
             message, _, names = entry.partition(_MESSAGE_END)
-            yield Commit(message, tuple(name.lstrip("\n") for name in names.split("\0") if name.strip("\n")))
+            yield message, tuple(name.lstrip("\n") for name in names.split("\0") if name.strip("\n"))
 
     def has_ancestor(self, commit: str) -> bool:
         """Whether HEAD has `commit` in its history: not after a rebase or on another branch."""
