@@ -14,7 +14,9 @@ import anyio
 import pytest
 from mcp_help import INITIALIZE, command, lines, sdk_client
 
-from codeinfo import Config, Engine, IndexRequest, SearchRequest
+from codeinfo import Config, IndexRequest, SearchRequest
+from codeinfo.engine.index_manager import CodeSource
+from codeinfo.serve.refresh import server_engine
 
 
 def test_a_changed_file_is_noticed_by_the_very_next_call(tmp_path: Path) -> None:
@@ -36,13 +38,12 @@ def test_a_changed_file_is_noticed_by_the_very_next_call(tmp_path: Path) -> None
 
 def test_a_lasting_engine_does_not_walk_while_nothing_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.py").write_text("def alpha():\n    return 0\n")
-    with Engine(Config.load(), lasting=True) as engine:
+    with server_engine(Config.load()) as engine:
         request = SearchRequest("alpha", (str(tmp_path),))
         engine.search(request)
         walks = []
-        keeper = engine.upkeep(tmp_path)
-        walk = keeper.walk
-        monkeypatch.setattr(keeper, "walk", lambda: walks.append(1) or walk())
+        walk = CodeSource.walk
+        monkeypatch.setattr(CodeSource, "walk", lambda *given, **named: walks.append(1) or walk(*given, **named))
         for _ in range(5):
             assert engine.search(request).hits
         assert not walks
@@ -172,7 +173,7 @@ def test_threads_share_one_refresh(tmp_path: Path) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     (tmp_path / "a.py").write_text("def alpha():\n    return 0\n")
-    with Engine(Config.load(), lasting=True) as engine:
+    with server_engine(Config.load()) as engine:
         engine.index(IndexRequest((str(tmp_path),)))
 
         def turn(n: int) -> bool:

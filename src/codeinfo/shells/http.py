@@ -22,7 +22,6 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from codeinfo.config import Config
-from codeinfo.engine import Engine
 from codeinfo.errors import Interrupted, UsageError
 from codeinfo.serve.auth import (
     CODE_PARAMETER,
@@ -38,6 +37,7 @@ from codeinfo.serve.auth import (
 )
 from codeinfo.serve.dispatch import Dispatcher, EngineLease, Projects, check_threads, end_by_deadline
 from codeinfo.serve.index_queue import IndexQueue
+from codeinfo.serve.refresh import server_engine
 from codeinfo.serve.runs import Bell, Runs
 from codeinfo.serve.state import LogLines, State
 from codeinfo.shells.http_api import api_routes, read_paths
@@ -105,7 +105,7 @@ def make_app(config: Config, access: Access, allowed: tuple[Path, ...] = ()) -> 
 
 
 def _state(config: Config, allowed: tuple[Path, ...], watch: LoopWatch) -> State:
-    engine = Engine(config, lasting=True)
+    engine = server_engine(config)
     bell = Bell()
     here = Path.cwd().resolve()
     lease = EngineLease(lambda: engine, idle_s=None)

@@ -245,10 +245,8 @@ def _around(state: State, root: str, path: str, start: int, end: int, symbol: st
 
 def _lines(state: State, root: str, path: str, start: int, end: int) -> str:
     """Lines of an indexed file; "" where they cannot be had."""
-    from codeinfo.engine.lookup import CodeLookup
-
     try:
-        return CodeLookup(state.engine, (root,), 1).read_file(path, start, max(start, end)).text
+        return state.engine.answers.read_lines(root, path, start, end)
     except (CodeInfoError, OSError, ValueError):
         return ""
 

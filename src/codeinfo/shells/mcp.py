@@ -224,9 +224,9 @@ async def _release_when_idle(lease: EngineLease) -> None:
 
 def own_engine(config: Config) -> EngineLease:
     def make() -> Engine:
-        from codeinfo.engine import Engine  # after the handshake
+        from codeinfo.serve.refresh import server_engine  # after the handshake
 
-        return Engine(config, lasting=True)
+        return server_engine(config)
 
     return EngineLease(make, config.mcp.idle_s)
 
