@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from codeinfo.cache import Cache
 from codeinfo.config import Config
 from codeinfo.errors import NotFound
 from codeinfo.jsonable import dumps, dumps_plain
-from codeinfo.kept import Kept
 from codeinfo.model import SearchResult
 from codeinfo.serve.dispatch import Call
 from codeinfo.shells.mcp_budget import fitted, most_chars
@@ -75,7 +75,7 @@ class Recent:
         self._known.add(key, (mark, answer.text, answer.files))
 
     def clear(self) -> None:
-        self._known = Kept[Key, tuple[object, str, tuple[str, ...]]](self._most_chars, _size)
+        self._known = Cache[Key, tuple[object, str, tuple[str, ...]]](self._most_chars, _size)
 
 
 def _size(remembered: tuple[object, str, tuple[str, ...]]) -> int:
