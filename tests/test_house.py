@@ -61,7 +61,7 @@ HOMES = {
     "tomllib": "config",
     "platformdirs": "config",
     "mcp": "shells",
-    "fastapi": "shells",
+    "starlette": "shells",
     "uvicorn": "shells",
     "sse_starlette": "shells",
     "jinja2": "shells",

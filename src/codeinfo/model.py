@@ -311,6 +311,20 @@ class Quality(Struct, frozen=True):
         return self.reranker_status.startswith(("failed", "timed out"))
 
 
+class Note(str):
+    """A remark for people that carries a code for programs; in JSON it is its text."""
+
+    code: str
+
+    def __new__(cls, text: str, code: str) -> Note:
+        note = super().__new__(cls, text)
+        note.code = code
+        return note
+
+
+INDEXING = "INDEXING"  # code of a note: the results come from a part of the project, or miss its newest changes
+
+
 class SearchResult(Struct, frozen=True):
     query: str
     intent: Intent

@@ -19,7 +19,7 @@ from codeinfo.errors import Busy, IndexDamaged, NotFound, OutOfSpace, UsageError
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.line import Changes, Outcome, add_edited, compare, update
 from codeinfo.index.pool import ParsePool, Spares
-from codeinfo.model import Skip, Walk
+from codeinfo.model import INDEXING, Note, Skip, Walk
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import IndexReport
 from codeinfo.ports import Embedder
@@ -431,10 +431,6 @@ class Indexes:
         """None where it is known that nothing changed."""
         return index.refresh(progress=progress)
 
-    def mark(self, index: IndexManager) -> object | None:
-        """The same object as long as nothing has changed below the root; None where that is not known."""
-        return None
-
     def progress_of(self, index: IndexManager) -> Progress | None:
         """How far a refresh is that is running in this process."""
         return None
@@ -455,7 +451,8 @@ class Indexes:
                     raise
                 if index.live_store() is None:
                     raise
-                notes = (f"{error.what}: these results may miss the newest changes",)
+                text = f"{error.what}: these results may miss the newest changes"
+                notes = (Note(text, INDEXING) if isinstance(error, Busy) else text,)
             store = index.live_store()
         if store is None:
             raise NotFound(f"{index.root} is not indexed yet", next_step="Run `codeinfo index` and search again")

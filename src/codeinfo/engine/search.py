@@ -19,7 +19,7 @@ from codeinfo.engine.index_manager import Indexes, IndexManager, ProgressSink, h
 from codeinfo.engine.models import Models
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound, ProviderError, UsageError
 from codeinfo.globs import match_globs
-from codeinfo.model import Dropped, Hit, Intent, SearchResult, Signal
+from codeinfo.model import INDEXING, Dropped, Hit, Intent, Note, SearchResult, Signal
 from codeinfo.operations.clients import (
     Project,
     ProjectsRequest,
@@ -150,9 +150,10 @@ def _without_vectors(indexes: Sequence[IndexManager]) -> list[str]:
 
 
 def _remarks(request: SearchRequest, view: Snapshot) -> list[str]:
-    remarks = []
+    remarks: list[str] = []
     if not view.complete:
-        remarks.append("the index is still being built: these results come from a part of it")
+        text = "the index is still being built: these results come from a part of it"
+        remarks.append(Note(text, INDEXING))
     known = set(view.languages)
     if not known and view.complete:
         return [*remarks, "no file is indexed here: is this the right folder?"]

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from codeinfo.graph.uses import all_references, unpack
 from codeinfo.index.chunk import ChunkSettings, Layers, Span, syntax_spans, text_spans, weighted_terms
-from codeinfo.index.references import pack_code
-from codeinfo.index.symbols import Symbol, imports_of, symbols_of
+from codeinfo.index.symbols import Symbol, imports_of, pack_code, symbols_of
 from codeinfo.index.syntax import Source, parser, scan
 from codeinfo.languages import GRAMMARS, named
 from codeinfo.model import Chunk, FileKind, ParsedFile, symbol_kind
