@@ -14,6 +14,7 @@ import pytest
 
 import codeinfo
 from codeinfo.config import table
+from codeinfo.languages import GRAMMARS
 from codeinfo.operations import AREAS, OPERATIONS, Operation, operation_names, parameters
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -60,7 +61,7 @@ HOMES = {
     "tomllib": "config",
     "platformdirs": "config",
     "mcp": "shells",
-    "fastapi": "shells",
+    "starlette": "shells",
     "uvicorn": "shells",
     "sse_starlette": "shells",
     "jinja2": "shells",
@@ -134,6 +135,17 @@ def test_a_library_has_one_home(path: Path) -> None:
     for module in imports(path):
         home = HOMES.get(module.split(".")[0])
         assert home in (None, room(path)), f"{name(path)} imports {module}, whose home is {home}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_only_languages_knows_a_language_by_name(path: Path) -> None:
+    """Elsewhere a property of the language decides."""
+    if room(path) == "languages":
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Compare) and getattr(node.left, "attr", getattr(node.left, "id", "")) == "language":
+            named = {value.value for value in ast.walk(node) if isinstance(value, ast.Constant)}
+            assert not named & GRAMMARS.keys(), f"{name(path)}:{node.lineno} compares the name of a language"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name)

@@ -12,6 +12,7 @@ from codeinfo.engine import Engine
 from codeinfo.engine import search as engine_search
 from codeinfo.model import Hit
 from codeinfo.operations.search import IndexRequest, SearchRequest
+from codeinfo.serve.refresh import server_engine
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def hits(engine: Engine, root: Path) -> tuple[Hit, ...]:
 def test_it_warms_up_after_a_refresh(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     warmed: list[str] = []
     monkeypatch.setattr(engine_search, "warm_up", lambda keeper, store: warmed.append(str(keeper.root)))
-    with Engine(config(tmp_path), lasting=True) as engine:
+    with server_engine(config(tmp_path)) as engine:
         engine.index(IndexRequest((str(project),)))
         deadline = time.monotonic() + 60
         while not warmed and time.monotonic() < deadline:
@@ -57,7 +58,7 @@ def test_answers_are_the_same(project: Path, tmp_path: Path) -> None:
 def test_an_engine_closes_while_it_warms_up(project: Path, tmp_path: Path) -> None:
     for _ in range(3):
         started = time.monotonic()
-        with Engine(config(tmp_path), lasting=True) as engine:
+        with server_engine(config(tmp_path)) as engine:
             engine.index(IndexRequest((str(project),)))
         assert time.monotonic() - started < 60
     with Engine(config(tmp_path)) as engine:

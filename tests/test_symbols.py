@@ -9,7 +9,7 @@ import pytest
 from codeinfo.graph.uses import all_references, unpack
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_file
-from codeinfo.index.references import pack_code
+from codeinfo.index.symbols import pack_code
 from codeinfo.languages import GRAMMARS
 from codeinfo.model import Definition, FileKind, ParsedFile, Reference
 

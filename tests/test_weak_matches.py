@@ -17,7 +17,7 @@ from codeinfo.model import Chunk, Definition, FileKind, IndexedFile, ParsedFile,
 from codeinfo.operations.search import SearchRequest
 from codeinfo.search.quality import Grounds, is_about, suggestions
 from codeinfo.search.query import read_query
-from codeinfo.shells.mcp_shapes import search_codebase
+from codeinfo.shells.mcp_replies import search_codebase
 from codeinfo.shells.render import query_words
 from codeinfo.store.sqlite import SqliteStore
 

@@ -16,6 +16,7 @@ from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.project_knowledge import ProjectKnowledge
 from codeinfo.engine.review import review_change
 from codeinfo.errors import NotFound, UsageError
+from codeinfo.index.line import edited
 from codeinfo.knowledge.card import Evidence, decide
 from codeinfo.knowledge.context import add_context
 from codeinfo.knowledge.detectors import family
@@ -246,7 +247,7 @@ def _changed_since_index(index: IndexManager, store: SqliteStore) -> int:
     _, changes = index.pending()
     if not changes:
         return 0
-    return len(changes.added) + len(changes.removed) + len(index.edited(store, changes.suspects))
+    return len(changes.added) + len(changes.removed) + len(edited(index.root, store, changes.suspects))
 
 
 def _sizes(store: SqliteStore) -> dict[str, operations.LanguageSize]:

@@ -11,7 +11,7 @@ from codeinfo.graph.model import Graph, Unit
 from codeinfo.graph.resolve import ImportResolver, have_same_exports, project_tree
 from codeinfo.graph.uses import unpack
 from codeinfo.kept import Kept
-from codeinfo.languages.tree import FileFacts, Outcome
+from codeinfo.languages.model import FileFacts, Outcome
 from codeinfo.model import Import
 from codeinfo.ports import CodeFacts, FileLines
 

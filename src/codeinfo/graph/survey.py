@@ -11,8 +11,7 @@ from codeinfo.graph.drawing import mermaid, svg
 from codeinfo.graph.model import Area, Graph
 from codeinfo.graph.reach import components, cycles, hotspots
 from codeinfo.graph.references import symbol_info
-from codeinfo.graph.scopes import TYPE_KINDS
-from codeinfo.languages.tree import FileFacts
+from codeinfo.languages.model import FileFacts
 from codeinfo.model import Definition
 from codeinfo.operations.code import CodeMap, HotspotsRequest, MapArea, MapFile, MapRequest, SymbolInfo
 
@@ -67,7 +66,7 @@ def _interfaces(index: CodeIndex, limit: int) -> tuple[SymbolInfo, ...]:
     types: dict[str, list[tuple[int, Definition]]] = {}
     for file_id, definition in index.facts.outlines():
         file = index.by_id.get(file_id)
-        if file is None or file.kind != "code" or definition.kind not in TYPE_KINDS:
+        if file is None or file.kind != "code" or not definition.is_type:
             continue
         heirs.update({base.replace("::", ".").replace("\\", ".").rpartition(".")[2] for base in definition.bases})
         if definition.kind not in ("impl", "extension"):

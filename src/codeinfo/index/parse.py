@@ -8,17 +8,16 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from codeinfo.graph.uses import all_references, unpack
-from codeinfo.index.chunk import SECTIONED, ChunkSettings, Layers, Span, syntax_spans, text_spans, weighted_terms
-from codeinfo.index.references import pack_code
-from codeinfo.index.symbols import CALLABLE_KINDS, TYPE_KINDS, Symbol, imports_of, symbols_of
+from codeinfo.index.chunk import ChunkSettings, Layers, Span, syntax_spans, text_spans, weighted_terms
+from codeinfo.index.symbols import Symbol, imports_of, pack_code, symbols_of
 from codeinfo.index.syntax import Source, parser, scan
-from codeinfo.languages import GRAMMARS
-from codeinfo.model import Chunk, FileKind, ParsedFile
+from codeinfo.languages import GRAMMARS, named
+from codeinfo.model import Chunk, FileKind, ParsedFile, symbol_kind
 
 _MAX_BREADCRUMB = 200
 # Definitions whose names weigh more than their mere occurrence.
 _CONTAINERS = frozenset({"package", "namespace"})  # around everything: a chunk is named after what is inside
-_NAMED_KINDS = CALLABLE_KINDS | {"constant", "prototype"}
+_NAMED_KINDS = frozenset({"constant", "prototype"})
 
 
 def parse_file(
@@ -36,7 +35,7 @@ def parse_packed(
     grammar = GRAMMARS.get(language) if syntax and len(text) <= settings.syntax_max_chars else None
     source = Source(text, grammar.hide(text) if grammar is not None and grammar.hide is not None else None)
     notes = _notes(source, settings)
-    if language in SECTIONED:
+    if named(language).markup is not None:
         from codeinfo.index.documents import section_parse
 
         return replace(section_parse(source, language, settings), notes=notes), b""
@@ -107,8 +106,12 @@ def _text_of(span: Span, source: Source) -> str:
 
 def _terms(span: Span, layers: Layers, inside: Sequence[Symbol], text: str) -> dict[str, float]:
     definitions = [symbol.definition for symbol in inside]
-    types = [definition.name for definition in definitions if definition.kind in TYPE_KINDS]
-    others = [definition.name for definition in definitions if definition.kind in _NAMED_KINDS]
+    types = [definition.name for definition in definitions if symbol_kind(definition.kind).is_container]
+    others = [
+        definition.name
+        for definition in definitions
+        if symbol_kind(definition.kind).is_callable or definition.kind in _NAMED_KINDS
+    ]
     if span.columns is not None:
         return weighted_terms(text)
     lines = slice(span.first - 1, span.last)

@@ -1,9 +1,14 @@
-"""Definitions of a file, from the candidates its query found."""
+"""Definitions, imports and references of a file, from what its query found.
+
+Headers of definitions are short, so signature, bases and visibility are read from their text.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -12,17 +17,12 @@ from codeinfo.index.syntax import Candidate, Scan, Source
 from codeinfo.languages import GRAMMARS, named
 from codeinfo.languages.model import Declared, Syntax
 from codeinfo.languages.reading import grouped
-from codeinfo.model import Definition, Import
+from codeinfo.model import Definition, Import, symbol_kind
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 
-TYPE_KINDS = frozenset(
-    {"class", "interface", "struct", "enum", "trait", "protocol", "type", "object", "module", "namespace", "concept"}
-    | {"impl", "extension", "instance"}
-)
-CALLABLE_KINDS = frozenset({"function", "method", "macro"})
 # What is only worth a definition outside of functions: inside, it is a local variable.
 _LOCAL_KINDS = frozenset({"variable", "constant", "member", "property", "field", "prototype", "type"})
 _MEMBER_KINDS = {"function": "method", "prototype": "method", "variable": "field"}
@@ -32,7 +32,6 @@ _CONSTANT_NAME = re.compile(r"_*[A-Z][A-Z0-9_]+")
 _ALWAYS_EXPORTED = frozenset({"package", "impl", "instance"})
 _MARKUP = re.compile(r"</?(?:summary|remarks|para|p|inheritdoc)\b[^>]*>")
 _MAX_DOC = 200
-_MAX_STATEMENT = 20_000  # characters; a longer "import" is data
 _MAX_ATTRIBUTES = 20  # lines of attributes between a comment and what it documents
 
 
@@ -81,9 +80,9 @@ class _Reader:
         parent = self.open[-1][1] if self.open else -1
         parent_kind = self.symbols[parent].definition.kind if parent >= 0 else ""
         kind = candidate.kind
-        if parent_kind in CALLABLE_KINDS and kind in _LOCAL_KINDS:
+        if symbol_kind(parent_kind).is_callable and kind in _LOCAL_KINDS:
             return
-        if parent_kind == "type" and kind in TYPE_KINDS:
+        if parent_kind == "type" and symbol_kind(kind).is_container:
             parent = self.symbols[parent].parent  # `typedef struct point {…} point_t`: the struct stands for itself
         name_node, kind = _name_node(candidate, kind)
         if name_node is None:
@@ -102,7 +101,7 @@ class _Reader:
     def _repeats(self, name: str, parent: int, name_start: int) -> bool:
         """`app.use = function use() {}`: the second name is the first one again."""
         outer = self.symbols[parent].definition if parent >= 0 else None
-        if outer is None or outer.kind not in CALLABLE_KINDS or outer.name != name:
+        if outer is None or not symbol_kind(outer.kind).is_callable or outer.name != name:
             return False
         return outer.start_line == self.source.line_of(name_start)
 
@@ -117,7 +116,8 @@ class _Reader:
         source, end = self.source, -candidate.minus_end
         outer = self.symbols[parent].definition if parent >= 0 else None
         kind = _settled_kind(kind, names, outer)
-        is_scope = kind in TYPE_KINDS or kind in CALLABLE_KINDS
+        is_container = symbol_kind(kind).is_container
+        is_scope = is_container or symbol_kind(kind).is_callable
         body = header_end(candidate.node, kind, source) if is_scope else None
         header = (candidate.start, span, body if body is not None else end)
         first_line = source.line_of(candidate.start)
@@ -131,7 +131,7 @@ class _Reader:
             start_line=source.line_of(span[0]),
             end_line=source.line_of(max(candidate.start, end - 1)),
             exported=self._exported(candidate, names, header, outer),
-            bases=bases or (bases_of(source.text, header, self.syntax) if kind in TYPE_KINDS else ()),
+            bases=bases or (bases_of(source.text, header, self.syntax) if is_container else ()),
         )
         symbols = self.symbols
         if self.syntax.clauses and symbols and _continues(symbols[-1].definition, definition):
@@ -157,7 +157,7 @@ class _Reader:
             self.symbols.append(Symbol(definition, line, [span], -1, True))
 
     def _exported(self, candidate: Candidate, names: tuple[str, ...], header: Header, outer: Definition | None) -> bool:
-        if outer is not None and outer.kind in CALLABLE_KINDS:
+        if outer is not None and symbol_kind(outer.kind).is_callable:
             return False
         if names[-1] in self.exported_names or candidate.kind in _ALWAYS_EXPORTED:
             return True
@@ -223,7 +223,7 @@ def _name_node(candidate: Candidate, kind: str) -> tuple[Node | None, str]:
 
 def _settled_kind(kind: str, names: tuple[str, ...], outer: Definition | None) -> str:
     """Functions of a type are methods, its variables fields; upper-case variables are constants."""
-    in_type = outer is not None and outer.kind in TYPE_KINDS and outer.kind not in {"module", "namespace"}
+    in_type = outer is not None and symbol_kind(outer.kind).is_container and outer.kind not in {"module", "namespace"}
     if in_type or (len(names) > 1 and kind == "function"):
         kind = _MEMBER_KINDS.get(kind, kind)
     if kind in {"variable", "field", "property"} and _CONSTANT_NAME.fullmatch(names[-1]):
@@ -236,7 +236,7 @@ def _continues(previous: Definition, definition: Definition) -> bool:
     return (
         previous.qualified == definition.qualified
         and previous.kind == definition.kind
-        and previous.kind in CALLABLE_KINDS
+        and symbol_kind(previous.kind).is_callable
     )
 
 
@@ -262,6 +262,8 @@ def _first_words(comment: str) -> str:
             return words[:_MAX_DOC]
     return ""
 
+
+# --- headers --------------------------------------------------------------------------------------------------------
 
 Header = tuple[int, tuple[int, int], int]  # start of the node, span of the name, end of the header
 
@@ -308,6 +310,8 @@ def is_exported(source: Source, header: Header, name: str, syntax: Syntax, outer
     before = source.text[max(line_start, name_start - _MAX_HEADER) : name_start]
     return syntax.exported(Declared(name, source.text[name_start:name_end], before, outer))
 
+
+# --- names as written: `Outer::inner<T>` is `inner` of `Outer` ------------------------------------------------------
 
 _BRACKETS = re.compile(r"<[^<>]*>|\[[^\[\]]*\]")
 _SEPARATOR = re.compile(r"::|\.|\\|->|:")
@@ -364,6 +368,9 @@ def _without_brackets(text: str) -> str:
 # --- imports -------------------------------------------------------------------------------------------------------
 
 
+_MAX_STATEMENT = 20_000  # characters; a longer "import" is data
+
+
 def imports_of(found: Scan, source: Source, code: Sequence[str], language: str) -> tuple[Import, ...]:
     """The imports of a file, as written: statements come from the syntax tree, and languages that import by calling a
     function (`require`, `@import`, `source`) are searched in their code, comments left out.
@@ -398,3 +405,46 @@ def _called(search: str, code: str) -> Iterator[Import]:
             yield from grouped(module, line, [(name.strip(), alias.strip()) for name, _, alias in parts])
         else:
             yield Import(module, line, (), groups.get("alias") or "")
+
+
+# --- references -----------------------------------------------------------------------------------------------------
+#
+# Uses of names outnumber everything else in a file, so they travel and rest packed: one line of text for each line of
+# code (its number, position of the enclosing definition, the names; a name with `(` behind it is called), under a first
+# line with the qualified names of the enclosing definitions, compressed. A row says everything by itself, so that one
+# name can be looked up without reading the rows before it.
+
+_SPACE_BEFORE_PAREN = re.compile(r"(?<=[\w'?!])[ \t]+\(")
+_FASTEST = 1
+_NAMES_PER_LINE = 2000  # a minified line does not need more
+
+
+@lru_cache(maxsize=64)
+def _word(language: str) -> re.Pattern[str]:
+    return re.compile(GRAMMARS[language].word + r"\(?")
+
+
+@lru_cache(maxsize=64)
+def _ignored(language: str) -> frozenset[str]:
+    keywords = GRAMMARS[language].keywords
+    return keywords | {f"{keyword}(" for keyword in keywords}
+
+
+def _header(qualified: Iterable[str]) -> str:
+    """Names in a row. One written over two lines, as C++ operators are, must not look like a row of its own."""
+    return "\t".join(" ".join(name.split()) for name in qualified)
+
+
+def pack_code(masked: str, language: str, within: Sequence[int], qualified: Sequence[str]) -> bytes:
+    """The packed references of a file, whose comments, strings and names of definitions are masked.
+    `within[line - 1]` is a position in `qualified`, -1 outside of any."""
+    find, ignored = _word(language).findall, _ignored(language)
+    rows = [_header(qualified)]
+    for number, line in enumerate(_SPACE_BEFORE_PAREN.sub("(", masked).split("\n"), 1):
+        found = find(line)
+        if not found:
+            continue
+        names = [name for name in dict.fromkeys(found) if name not in ignored]
+        if names:
+            rows.append(f"{number}\t{within[number - 1]}\t{' '.join(names[:_NAMES_PER_LINE])}")
+    return zlib.compress("\n".join(rows).encode("utf-8", "replace"), _FASTEST) if len(rows) > 1 else b""

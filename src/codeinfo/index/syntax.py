@@ -68,6 +68,9 @@ class Source:
         return self.text[node.start_byte // self.unit_bytes : node.end_byte // self.unit_bytes]
 
 
+# --- grammars -------------------------------------------------------------------------------------------------------
+
+
 @lru_cache(maxsize=64)
 def language(name: str) -> tree_sitter.Language:
     from tree_sitter import Language
@@ -112,6 +115,8 @@ def _binding(syntax: Syntax) -> object:
                 return loaded.language()
     raise LookupError(f"no grammar for {name} in {package}: install {package.replace('_', '-')} again")
 
+
+# --- one run of a query ---------------------------------------------------------------------------------------------
 
 Spans = list[tuple[int, int]]  # character offsets, end excluded
 

@@ -10,13 +10,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from codeinfo.languages.model import BY_NAME
-from codeinfo.languages.model import EXTERNAL as EXTERNAL
-from codeinfo.languages.model import UNRESOLVED as UNRESOLVED
-from codeinfo.languages.model import FileFacts as FileFacts
-from codeinfo.languages.model import Outcome as Outcome
-from codeinfo.languages.model import Target as Target
-from codeinfo.languages.model import family as family
+from codeinfo.languages.model import BY_NAME, FileFacts, Outcome, family
 from codeinfo.model import Import
 
 Key = TypeVar("Key")

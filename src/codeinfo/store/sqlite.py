@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 from msgspec import Struct
 
+from codeinfo.languages import LANGUAGES
 from codeinfo.model import Definition, FileKind, Import, IndexedFile, ManifestRow, Skip, SourceFile
 from codeinfo.ports import CodeFile, FileLines, FileSymbols
 from codeinfo.private_files import private_folder, try_lock, write_private
@@ -314,7 +315,10 @@ class Hold:
 
 _DEFINITION = "name, qualified, kind, signature, doc, start_line, end_line, exported, bases"
 _MEMBERS = "('method', 'field', 'property', 'parameter', 'prototype')"
-_EXTENSION_FUNCTIONS = "kind IN ('method', 'property') AND file_id IN (SELECT id FROM files WHERE language = 'kotlin')"
+_WITH_EXTENSIONS = ", ".join(f"'{language.name}'" for language in LANGUAGES if language.names.extensions)
+_EXTENSION_FUNCTIONS = (
+    f"kind IN ('method', 'property') AND file_id IN (SELECT id FROM files WHERE language IN ({_WITH_EXTENSIONS}))"
+)
 _MANY = 500  # beyond this many files reading the whole table is quicker than asking for each
 
 

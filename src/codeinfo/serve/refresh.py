@@ -1,5 +1,5 @@
-"""Fresh indexes in a process that answers many calls: one refresh of a root at a time, none while nothing changed, and
-no call that waits longer than it was told to."""
+"""Server mode: indexes of a process that answers many calls. One refresh of a root at a time, none while nothing has
+changed, and no search that waits longer than it may."""
 
 from __future__ import annotations
 
@@ -7,63 +7,76 @@ import logging
 import threading
 import time
 
-from codeinfo.engine.index_manager import Fresh, IndexManager, ProgressSink, Since
-from codeinfo.engine.watch import Watch
+from codeinfo.config import Config
+from codeinfo.engine import Engine
+from codeinfo.engine import search as engine_search
+from codeinfo.engine.index_manager import Fresh, Indexes, IndexManager, ProgressSink, Since
 from codeinfo.errors import Busy
 from codeinfo.operations.base import Progress
+from codeinfo.serve.watch import Watch
 from codeinfo.store.sqlite import SqliteStore
 
-_LOOK_S = 0.1  # between looks at a running refresh: how fine its progress is told
-_LISTING_S = 30.0  # even a huge tree is listed by then; otherwise the caller is told that there is nothing yet
+_LOOK_S = 0.1  # between looks at a running refresh: how fine its progress is reported
+_LISTING_S = 30.0  # even a huge tree is listed by then; otherwise the caller learns that there is nothing yet
 _GIVE_WAY_S = 0.5  # to those who waited for a refresh: they have searched by then
 _CLOSE_S = 2.0  # a stopped refresh ends after the file at hand
 _log = logging.getLogger(__name__)
 
 
-class Lasting:
-    """Refreshes for `Engine`. `patience_s` bounds how long a search waits before it takes the index as it is."""
+def server_engine(config: Config) -> Engine:
+    return Engine(config, ServerIndexes(config))
 
-    def __init__(self, patience_s: float) -> None:
-        self._patience_s = patience_s
-        self._lock = threading.Lock()
+
+class ServerIndexes(Indexes):
+    """Refreshes run in threads of their own, one a root, and are joined by every call that needs them. A search waits
+    `mcp.patience_s` before it takes the index as it is."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self._patience_s = config.mcp.patience_s
+        self._roots_lock = threading.Lock()  # guards the roots, their jobs, and who waits for these
         self._roots: dict[int, _Root] = {}
 
-    def refresh(
-        self, keeper: IndexManager, progress: ProgressSink | None, *, full: bool = False, wait: bool = False
-    ) -> Fresh | None:
+    def refresh(self, index: IndexManager, *, full: bool = False, progress: ProgressSink | None = None) -> Fresh:
+        fresh = self._refresh(index, progress, full=full, wait=True)
+        assert fresh is not None  # whoever waits gets a report
+        return fresh
+
+    def refresh_for_search(self, index: IndexManager, progress: ProgressSink | None) -> Fresh | None:
+        return self._refresh(index, progress, full=False, wait=False)
+
+    def _refresh(self, index: IndexManager, progress: ProgressSink | None, *, full: bool, wait: bool) -> Fresh | None:
         """What a refresh did, or None where nothing changed since the last. With `wait` it is done in any case and to
-        its end; without, Busy tells that it goes on behind the caller's back."""
-        root = self._root(keeper)
+        its end; without, Busy says that it goes on in the background."""
+        root = self._root(index)
         arrived = time.monotonic()
         while True:
             with root.lock:
                 job = root.job
                 if job is None or job.done.is_set():  # while one runs, clean means only that it will have seen it all
-                    if not full and not wait and root.watch.is_clean() and keeper.live_store() is not None:
+                    if not full and not wait and root.watch.is_clean() and index.live_store() is not None:
                         return None
                     if job is not None:
                         job.is_latest = False
-                    job = root.job = _Job(keeper, root.watch, full, None if full or wait else job)
+                    job = root.job = _Job(index, root.watch, full, None if full or wait else job)
             self._join(job, None if wait else arrived + self._patience_s, progress)
             if job.started >= arrived and job.full == full and not job.stopped and not (wait and job.before):
                 return job.outcome()
             # It looked at the files before this call did, or another call has stopped it: once more.
 
-    def mark(self, keeper: IndexManager) -> object | None:
-        """The same object as long as nothing has changed below the root; None where that cannot be told."""
-        root = self._root(keeper)
+    def mark(self, index: IndexManager) -> object | None:
+        root = self._root(index)
         with root.lock:
             job = root.job
             settled = job is not None and job.done.is_set() and job.succeeded
             return job if settled and root.watch.is_clean() else None
 
-    def running(self, keeper: IndexManager) -> Progress | None:
-        """How far the refresh is that goes on now."""
-        job = self._root(keeper).job
+    def progress_of(self, index: IndexManager) -> Progress | None:
+        job = self._root(index).job
         return None if job is None or job.done.is_set() else job.latest
 
-    def close(self) -> None:
-        with self._lock:
+    def stop(self) -> None:
+        with self._roots_lock:
             roots, self._roots = list(self._roots.values()), {}
         jobs = [root.job for root in roots if root.job is not None]
         for job in jobs:
@@ -73,35 +86,35 @@ class Lasting:
         for root in roots:
             root.watch.close()
 
-    def _root(self, keeper: IndexManager) -> _Root:
-        with self._lock:
-            return self._roots.setdefault(id(keeper), _Root(keeper))
+    def _root(self, index: IndexManager) -> _Root:
+        with self._roots_lock:
+            return self._roots.setdefault(id(index), _Root(index))
 
     def _join(self, job: _Job, until: float | None, progress: ProgressSink | None) -> None:
         """Wait for a job. When the last one who does so is cancelled (`progress` raises), the job is stopped."""
-        with self._lock:
+        with self._roots_lock:
             job.waiting += 1
         try:
             while not job.done.wait(_LOOK_S):
                 if progress is not None:
                     progress(job.latest)
                 if until is not None and time.monotonic() > until and job.has_something():
-                    raise Busy(f"{job.keeper.root} is being indexed ({_told(job.latest)})")
+                    raise Busy(f"{job.index.root} is being indexed ({_describe(job.latest)})")
         except Busy:
             raise
         except BaseException:
             job.stopped = job.waiting == 1
             raise
         finally:
-            with self._lock:
+            with self._roots_lock:
                 job.waiting -= 1
 
 
 class _Root:
-    def __init__(self, keeper: IndexManager) -> None:
-        self.keeper = keeper  # also keeps its identity from being given to another
+    def __init__(self, index: IndexManager) -> None:
+        self.index = index  # also keeps its identity from being given to another
         self.lock = threading.Lock()
-        self.watch = Watch(keeper.root)
+        self.watch = Watch(index.root)
         self.job: _Job | None = None
 
 
@@ -109,8 +122,8 @@ class _Job:
     """One refresh in a thread of its own, for all who wait for it. After one that looked at everything it looks at what
     has changed since, where that is known."""
 
-    def __init__(self, keeper: IndexManager, watch: Watch, full: bool, before: _Job | None) -> None:
-        self.keeper = keeper
+    def __init__(self, index: IndexManager, watch: Watch, full: bool, before: _Job | None) -> None:
+        self.index = index
         self.full = full
         self.before = before._fresh.seen if before is not None and before._fresh is not None else None
         self.started = time.monotonic()
@@ -126,7 +139,7 @@ class _Job:
 
     def has_something(self) -> bool:
         """Whether there is an index to search meanwhile: a new one is there once the files have been listed."""
-        return self.keeper.live_store() is not None or time.monotonic() - self.started > _LISTING_S
+        return self.index.live_store() is not None or time.monotonic() - self.started > _LISTING_S
 
     @property
     def succeeded(self) -> bool:
@@ -139,30 +152,28 @@ class _Job:
         return self._fresh
 
     def _run(self) -> None:
+        documents = self.index.source.documents  # a collection's files may lie in several places: nothing to watch
         try:
-            # A collection's files may lie in several places.
-            events = None if self.keeper.documents else self._watch.start()
+            events = None if documents else self._watch.start()
             since = Since(self.before, events) if self.before is not None and events is not None else None
-            self._fresh = self.keeper.refresh(full=self.full, since=since, progress=self._report)
+            self._fresh = self.index.refresh(full=self.full, since=since, progress=self._report)
         except BaseException as error:
             self._watch.spoil()
             self._error = error
         finally:
             rest_s = _GIVE_WAY_S if self.waiting else 0.0
             self.done.set()
-        if self._fresh is not None and not self.keeper.documents:
+        if self._fresh is not None and not documents:
             time.sleep(rest_s)
             self._warm_up(self._fresh.store)
 
     def _warm_up(self, store: SqliteStore) -> None:
         """Nobody waits for this; what fails here fails again, and is reported, where somebody does."""
-        from codeinfo.engine.search import warm_up
-
         try:
             if self.is_latest and not self.stopped:
-                warm_up(self.keeper, store)
+                engine_search.warm_up(self.index, store)
         except Exception:
-            _log.debug("warming up %s failed", self.keeper.root, exc_info=True)
+            _log.debug("warming up %s failed", self.index.root, exc_info=True)
 
     def _report(self, progress: Progress) -> None:
         if self.stopped:
@@ -170,5 +181,5 @@ class _Job:
         self.latest = progress
 
 
-def _told(progress: Progress) -> str:
+def _describe(progress: Progress) -> str:
     return f"{progress.done} of {progress.total} files" if progress.total else "looking for files"

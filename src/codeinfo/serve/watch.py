@@ -12,11 +12,11 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
+from codeinfo.engine.index_manager import Events
 from codeinfo.sources.ignore import OVERRIDES_NAME, folder_rule
 
 WALK_AGAIN_S = 30.0  # for what the kernel does not tell: network folders, memory-mapped writes, git's own ignore files
@@ -33,14 +33,6 @@ _OVERFLOW, _IGNORED, _IS_FOLDER = 0x4000, 0x8000, 0x40000000
 _ONLY_FOLDERS, _NO_LINKS = 0x01000000, 0x02000000
 _HEADER = struct.Struct("iIII")  # watch, mask, cookie, length of the name
 _READ_BYTES = 1 << 16
-
-
-class Events(NamedTuple):
-    """The files that something happened to, each with whether it may have come or gone rather than only been written
-    to. `are_all` promises that nothing else happened."""
-
-    files: Mapping[str, bool]
-    are_all: bool
 
 
 class Watch:

@@ -1,13 +1,22 @@
-"""Replies in the shape that clients of other servers know. A field that is None is left out of the reply."""
+"""Replies of tools: in the shape that clients of other servers know, and cut to their token budget.
+
+A field that is None is left out of a shaped reply. Of a reply that is too long the largest lists and texts are cut, and
+a cursor says where each goes on. The cursor holds no state of the server: it is the places at which fields were cut, so
+that the same call with it takes up there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import base64
+import json
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from codeinfo.errors import UsageError
 from codeinfo.jsonable import PLAIN, jsonable
+from codeinfo.model import INDEXING
 from codeinfo.operations.documents import DocsSearchResponse, DocumentHit
 
 if TYPE_CHECKING:
@@ -121,12 +130,12 @@ class CodebaseSearch(Struct, frozen=True):
     notes: tuple[str, ...] | None = None
 
 
-def search_codebase(result: SearchResult, values: dict[str, Any]) -> Reply:
+def search_codebase(result: SearchResult, values: dict[str, Any], phrase: Callable[[str], str] = str) -> Reply:
+    """`phrase` turns commands in texts into what the reader can do."""
     from codeinfo.answers.evidence import estimate_tokens
-    from codeinfo.shells.mcp_words import with_tools
 
     snippets = values.get("includeSnippets", True)
-    partial = any("being built" in note or "being indexed" in note for note in result.notes)
+    partial = any(getattr(note, "code", "") == INDEXING for note in result.notes)
     quality = result.quality
     found = CodebaseSearch(
         status="indexing" if partial else "success",
@@ -138,10 +147,10 @@ def search_codebase(result: SearchResult, values: dict[str, Any]) -> Reply:
             rerankerStatus=quality.reranker_status,
         ),
         results=tuple(_code_result(hit, snippets) for hit in result.hits),
-        preflight=_preflight(result.preflight) if result.preflight else None,
+        preflight=_preflight(result.preflight, phrase) if result.preflight else None,
         relatedMemories=tuple(map(memory, result.memories)) or None,
         suggestions=result.suggestions or None,
-        notes=with_tools(result.notes) or None,
+        notes=tuple(map(phrase, result.notes)) or None,
     )
     return shaped(found)
 
@@ -168,17 +177,15 @@ def _code_result(hit: Hit, snippets: bool) -> CodeResult:
     )
 
 
-def _preflight(card: Card) -> Preflight:
-    from codeinfo.shells.mcp_words import with_tool, with_tools
-
+def _preflight(card: Card, phrase: Callable[[str], str]) -> Preflight:
     return Preflight(
         ready=card.ready,
-        nextAction=with_tool(card.next_action) or None,
-        warnings=with_tools(card.warnings) or None,
+        nextAction=phrase(card.next_action) or None,
+        warnings=tuple(map(phrase, card.warnings)) or None,
         patterns=Patterns(card.patterns.do, card.patterns.avoid) if card.patterns else None,
         bestExample=card.best_example or None,
         impact=Impact(card.impact.coverage, card.impact.files) if card.impact else None,
-        whatWouldHelp=with_tools(card.what_would_help) or None,
+        whatWouldHelp=tuple(map(phrase, card.what_would_help)) or None,
     )
 
 
@@ -406,3 +413,89 @@ def document_results(response: DocsSearchResponse, values: dict[str, Any]) -> Re
     (found,) = response.searches  # one query, one search
     reply: Reply = jsonable(DocumentResults(found.results, response.notes, found.reranker_status))
     return reply
+
+
+_SIGNS = 120  # characters that `truncated` and a cursor may need themselves
+
+
+def fitted(reply: Reply, tokens: int, cursor: str = "") -> Reply:
+    """`reply` from the cursor on, with as much as fits."""
+    starts = _read(cursor)
+    if starts:
+        reply = {name: _from(name, value, starts) for name, value in reply.items()}
+    limit = most_chars(tokens)
+    if size(reply) <= limit:
+        return reply
+    cut, places = _cut(reply, limit - _SIGNS)
+    goes_on = {name: starts.get(name, 0) + at for name, at in places.items()}
+    return {**cut, "truncated": True, **({"cursor": _written(goes_on)} if goes_on else {})}
+
+
+def most_chars(tokens: int) -> int:
+    from codeinfo.answers.evidence import CHARS_PER_TOKEN  # behind the handshake
+
+    return tokens * CHARS_PER_TOKEN
+
+
+def size(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def _from(name: str, value: Any, starts: Mapping[str, int]) -> Any:
+    """A field of a page after the first: what was shown in full before is not shown again."""
+    if not isinstance(value, list | str):
+        return value
+    if name in starts:
+        return value[starts[name] :]
+    return [] if isinstance(value, list) else value
+
+
+def _cut(reply: Reply, limit: int) -> tuple[Reply, dict[str, int]]:
+    """The largest field gives way first, until all fits; and where each was cut."""
+    reply, places = dict(reply), dict[str, int]()
+    while (excess := size(reply) - limit) > 0:
+        sizes = {name: size(value) for name, value in reply.items() if isinstance(value, list | str) and len(value) > 1}
+        if not sizes:
+            return {name: _shrunk(value, limit // max(len(reply), 1)) for name, value in reply.items()}, places
+        name = max(sizes, key=lambda name: sizes[name])
+        kept = _fitting(reply[name], max(sizes[name] - excess, 0))
+        reply[name], places[name] = reply[name][:kept], kept
+    return reply, places
+
+
+def _fitting(value: Any, room: int) -> int:
+    """How many elements of a list, or characters of a text, have room; one at least, or no page would ever end."""
+    if isinstance(value, str):
+        return max(min(room - 2, len(value) - 1), 1)
+    used, kept = 2, 0
+    for element in value:
+        used += size(element) + 1
+        if used > room:
+            break
+        kept += 1
+    return max(min(kept, len(value) - 1), 1)
+
+
+def _shrunk(value: Any, limit: int) -> Any:
+    """One element that is too large by itself: its own lists and texts are cut, for good."""
+    if size(value) <= limit:
+        return value
+    if isinstance(value, list):
+        return [_shrunk(element, limit // len(value)) for element in value]
+    return _cut(value, limit)[0] if isinstance(value, dict) else value
+
+
+def _written(places: Mapping[str, int]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(places, separators=(",", ":")).encode()).decode().rstrip("=")
+
+
+def _read(cursor: str) -> dict[str, int]:
+    if not cursor:
+        return {}
+    try:
+        places = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        if isinstance(places, dict) and all(isinstance(at, int) and at >= 0 for at in places.values()):
+            return {str(name): at for name, at in places.items()}
+    except ValueError:
+        pass
+    raise UsageError("the cursor is not one of ours", next_step="Take it from a reply, or leave it out")
