@@ -25,7 +25,7 @@ MAX_LINES = 600
 # A room may import from rooms of a lower level, and from itself. Rooms of one level do not know each other, except
 # where ALSO says so.
 LEVELS = (
-    ("kept", "cache"),
+    ("cache",),
     ("model", "errors"),
     ("operations", "jsonable", "private_files", "settings", "ports", "tokens", "globs"),
     ("config", "languages"),

@@ -48,10 +48,10 @@ def test_answers_are_the_same(project: Path, tmp_path: Path) -> None:
     with Engine(config(tmp_path)) as engine:
         engine.index(IndexRequest((str(project),)))
         before = hits(engine, project)
-        engine.prepare(project)
+        engine.searches.warm_up(engine.indexes.of(project))
         assert hits(engine, project) == before
     with Engine(config(tmp_path)) as engine:
-        engine.prepare(project)
+        engine.searches.warm_up(engine.indexes.of(project))
         assert hits(engine, project) == before
 
 

@@ -145,12 +145,6 @@ class Engine:
         """How far the refresh of a root is that is running in this process."""
         return self.indexes.progress_of(self.indexes.of(path))
 
-    def mark(self, path: str | Path) -> object | None:
-        return self.indexes.mark(self.indexes.of(path))
-
-    def prepare(self, path: str | Path) -> None:
-        self.searches.warm_up(self.indexes.of(path))
-
     def similar(self, request: SimilarRequest, progress: ProgressSink | None = None) -> SearchResult:
         return self.searches.similar(request, progress)
 

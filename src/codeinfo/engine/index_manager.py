@@ -431,10 +431,6 @@ class Indexes:
         """None where it is known that nothing changed."""
         return index.refresh(progress=progress)
 
-    def mark(self, index: IndexManager) -> object | None:
-        """The same object as long as nothing has changed below the root; None where that is not known."""
-        return None
-
     def progress_of(self, index: IndexManager) -> Progress | None:
         """How far a refresh is that is running in this process."""
         return None

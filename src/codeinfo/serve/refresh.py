@@ -64,13 +64,6 @@ class ServerIndexes(Indexes):
                 return job.outcome()
             # It looked at the files before this call did, or another call has stopped it: once more.
 
-    def mark(self, index: IndexManager) -> object | None:
-        root = self._root(index)
-        with root.lock:
-            job = root.job
-            settled = job is not None and job.done.is_set() and job.succeeded
-            return job if settled and root.watch.is_clean() else None
-
     def progress_of(self, index: IndexManager) -> Progress | None:
         job = self._root(index).job
         return None if job is None or job.done.is_set() else job.latest
@@ -140,10 +133,6 @@ class _Job:
     def has_something(self) -> bool:
         """Whether there is an index to search meanwhile: a new one is there once the files have been listed."""
         return self.index.live_store() is not None or time.monotonic() - self.started > _LISTING_S
-
-    @property
-    def succeeded(self) -> bool:
-        return self._fresh is not None
 
     def outcome(self) -> Fresh:
         if self._error is not None:

@@ -1,4 +1,4 @@
-"""What was worked out once and may be needed again, in bounded memory."""
+"""A cache in bounded memory."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ Key = TypeVar("Key", bound=Hashable)
 Content = TypeVar("Content")
 
 
-class Kept(Generic[Key, Content]):
-    """Contents by a key that never changes its content, the most recently added ones up to a size."""
+class Cache(Generic[Key, Content]):
+    """Contents by a key that never changes its content: the most recently added ones, up to a total size."""
 
     def __init__(self, most: int, size: Callable[[Content], int]) -> None:
         self._most, self._size = most, size
