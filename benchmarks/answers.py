@@ -24,7 +24,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from codeinfo import Config, Engine
-from codeinfo.answers.evidence import estimated_tokens
+from codeinfo.answers.evidence import estimate_tokens
 from codeinfo.models.scripted import Reply, Request
 from codeinfo.operations.answers import Answer, AskRequest
 from codeinfo.search.query import STOP_WORDS
@@ -127,7 +127,7 @@ def tokens(questions: list[Question], roots: dict[str, Path], home: str) -> None
             found = bool(sent & set(question.targets))
             files = grepped(root, question.text)
             read, hit = files_read(root, files, question.targets)
-            oracle = sum(estimated_tokens(text_of(root / path)) for path in question.targets)
+            oracle = sum(estimate_tokens(text_of(root / path)) for path in question.targets)
             rows.append((question.tree, listener.sources, found, read, hit, oracle, listener.graded))
     heads = "tree, questions, evidence tokens, recall, grep-and-read tokens, recall, share, oracle tokens, share, "
     heads += "graded tokens, share with them"
@@ -165,9 +165,9 @@ class Listener:
         for message in request.messages:
             for block in self.MARKED.finditer(message.content):
                 if block[1] == "source":
-                    self.sources += estimated_tokens(block[0])
+                    self.sources += estimate_tokens(block[0])
                 else:
-                    self.graded += estimated_tokens(block[0])
+                    self.graded += estimate_tokens(block[0])
         return agreeable(request)
 
 
@@ -187,7 +187,7 @@ def files_read(root: Path, files: list[Path], targets: tuple[str, ...], most: in
     """Tokens of the files read whole, in order, until one of the targets was read or ten were."""
     read = 0
     for path in files[:most]:
-        read += estimated_tokens(text_of(path))
+        read += estimate_tokens(text_of(path))
         if path.relative_to(root).as_posix() in targets:
             return read, True
     return read, False

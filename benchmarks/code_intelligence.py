@@ -103,11 +103,11 @@ class Bench:
     def project(self, name: str) -> Iterator[tuple[Engine, Path]]:
         with Engine(self.config) as engine:
             root = (self.trees / name).resolve()
-            engine.upkeep(root).refresh()
+            engine.indexes.of(root).refresh()
             yield engine, root
 
     def graph(self, engine: Engine, root: Path) -> Graph:
-        store = engine.upkeep(root).live_store()
+        store = engine.indexes.of(root).live_store()
         assert store is not None
         return Graphs().graph(store, root)
 
@@ -145,7 +145,7 @@ def definitions(bench: Bench) -> None:
 
 
 def _our_definitions(engine: Engine, root: Path) -> dict[str, dict[str, list[int]]]:
-    store = engine.upkeep(root).live_store()
+    store = engine.indexes.of(root).live_store()
     assert store is not None
     found: dict[str, dict[str, list[int]]] = {}
     with code_facts(store) as facts:
@@ -305,7 +305,7 @@ def _count(
 
 
 def _sample(engine: Engine, root: Path, package: str, count: int) -> list[tuple[str, Definition]]:
-    store = engine.upkeep(root).live_store()
+    store = engine.indexes.of(root).live_store()
     assert store is not None
     with code_facts(store) as facts:
         every = [

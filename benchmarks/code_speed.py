@@ -69,7 +69,7 @@ def measure(trees: Path, projects: Sequence[str], scratch: Path) -> None:
 
 def _costs(engine: Engine, root: Path) -> None:
     """What is paid once for each content, as a share of indexing, and what an edit costs."""
-    keeper = engine.upkeep(root)
+    keeper = engine.indexes.of(root)
     indexing = _timed(lambda: keeper.refresh()).wall
     card = SearchRequest("open a connection", (str(root),), purpose="edit", refresh=False)
     parts = {
@@ -111,7 +111,7 @@ def _context(engine: Engine, root: Path) -> None:
         pairs = list(zip(searches, found, strict=True))
         times = [_timed(lambda pair=pair: engine.knowledge.around(*pair)) for pair in pairs]  # type: ignore[misc]
         print(f"      context of 10 results, {when}: {_told(times[1:] if when == 'first' else times)}")
-    keeper, graph = engine.upkeep(root), _graph(engine, root)
+    keeper, graph = engine.indexes.of(root), _graph(engine, root)
     ten = random.Random(SEED).sample([path for path in graph.files if graph.edges_to(path)], 10)
     print(
         f"      relations of 10 files: {_told([_timed(lambda: engine.code.relations(keeper, ten)) for _ in range(20)])}"
@@ -129,14 +129,14 @@ def _told(times: Sequence[Spent]) -> str:
 
 
 def _graph(engine: Engine, root: Path) -> Graph:
-    store = engine.upkeep(root).live_store()
+    store = engine.indexes.of(root).live_store()
     assert store is not None
     with engine.code.open(root, store) as names:
         return names.index.graph
 
 
 def _most_used(engine: Engine, root: Path, count: int) -> list[str]:
-    store = engine.upkeep(root).live_store()
+    store = engine.indexes.of(root).live_store()
     assert store is not None
     files: Counter[str] = Counter()
     with code_facts(store) as facts:

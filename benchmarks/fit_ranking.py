@@ -133,7 +133,7 @@ def collect(engine: Engine, dataset: datasets.Dataset, trees: Path, *, roots: bo
         folder = dataset.roots.get(repo, "") if roots else ""
         root = tree_of(repo, trees) / folder
         bring_up_to_date(engine, root)
-        keeper = engine.upkeep(root)
+        keeper = engine.indexes.of(root)
         store, embedder, commits = keeper.live_store(), keeper.embedder, keeper.commits()
         assert store is not None, "it was just made"
         assert embedder is not None, "the index must have vectors"

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from codeinfo.config import Config
-from codeinfo.engine import Engine
 from codeinfo.operations.search import SearchRequest
+from codeinfo.serve.refresh import server_engine
 
 QUERIES = ("parse header", "where is the index written", "Engine", "relevance policy cutoff", "how are conflicts found")
 
@@ -57,7 +57,7 @@ def p(values: list[float], percent: int) -> float:
 
 
 def engine_times(project: str) -> list[float]:
-    with Engine(Config.load(), lasting=True) as engine:
+    with server_engine(Config.load()) as engine:
         times = []
         for number in range(120):
             asked = SearchRequest(QUERIES[number % len(QUERIES)], (project,))

@@ -95,7 +95,7 @@ def index(root: Path, cache: Path, flags: dict[str, Any]) -> str:
     """Bring the index up to date; its digest."""
     with engine(cache, flags) as opened:
         opened.index(IndexRequest((str(root),)))
-        store = opened.upkeep(root).live_store()
+        store = opened.indexes.of(root).live_store()
         assert store is not None
         return store.digest()
 

@@ -37,8 +37,8 @@ from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.evals import datasets
 from codeinfo.evals.datasets import Dataset, Query
-from codeinfo.evals.metrics import METRIC, Answer, compare, judge, score, summarise
-from codeinfo.evals.report import aligned, formatted, scores_of
+from codeinfo.evals.metrics import METRIC, Answer, check_gates, compare, score, summarise
+from codeinfo.evals.report import align, format_figure, scores_of
 from codeinfo.evals.run import read_results, run
 from codeinfo.operations.evaluation import Comparison, Score, Summary, Verdict
 
@@ -151,7 +151,7 @@ def measure_fixtures(config: Config, options: argparse.Namespace) -> Iterator[Ro
         tree = fixture_tree(file, options)
         with Engine(config) as engine:
             scores = measure(engine, FIXTURE, dataset, tree)
-        verdicts = judge(dataset.gates, summarise(list(scores.values())))
+        verdicts = check_gates(dataset.gates, summarise(list(scores.values())))
         title = f"{FIXTURE.title} {file.stem.removeprefix('eval-')}"
         yield Row(title, dataset.queries, scores, FIXTURE.watched, verdicts=verdicts)
 
@@ -183,15 +183,15 @@ def show(rows: Sequence[Row]) -> None:
 
 
 def _figures(summary: Summary) -> list[str]:
-    return [formatted(column, getattr(summary, column)) for column in COLUMNS]
+    return [format_figure(column, getattr(summary, column)) for column in COLUMNS]
 
 
 def _beside(row: Row) -> tuple[str, str]:
     """semble's ndcg10, and ours on the same questions."""
     if not row.semble:
-        return formatted(METRIC, None), formatted(METRIC, None)
+        return format_figure(METRIC, None), format_figure(METRIC, None)
     ours = summarise([row.scores[id] for id in row.semble])
-    return formatted(METRIC, summarise(list(row.semble.values())).ndcg10), formatted(METRIC, ours.ndcg10)
+    return format_figure(METRIC, summarise(list(row.semble.values())).ndcg10), format_figure(METRIC, ours.ndcg10)
 
 
 def show_repositories(rows: Sequence[Row]) -> None:
@@ -219,7 +219,7 @@ def _comparison_cells(row: Row, found: Comparison) -> tuple[str, ...]:
 def print_table(rows: Sequence[tuple[str, ...]]) -> None:
     """In Markdown, so that it can be pasted, with its columns aligned, so that it can be read as it is."""
     width = max(len(row[0]) for row in rows)
-    head, *body = ([row[0].ljust(width), *row[1:]] for row in aligned(rows))
+    head, *body = ([row[0].ljust(width), *row[1:]] for row in align(rows))
     rule = ["-" * len(head[0]), *("-" * (len(cell) - 1) + ":" for cell in head[1:])]
     for cells in (head, rule, *body):
         print(f"| {' | '.join(cells)} |")

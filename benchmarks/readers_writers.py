@@ -84,7 +84,7 @@ def read_on(number: int, root: Path, cache: Path, until: float, told: Any) -> No
 def digest_of(root: Path, cache: Path, told: Any) -> None:
     with engine(cache) as opened:
         opened.index(IndexRequest((str(root),)))
-        store = opened.upkeep(root).live_store()
+        store = opened.indexes.of(root).live_store()
         assert store is not None
         told.put(store.digest())
 

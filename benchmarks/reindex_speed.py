@@ -24,8 +24,8 @@ from synthetic import Cost, cost, shown, typical, write_tree
 
 import codeinfo
 from codeinfo.config import Config
-from codeinfo.engine import Engine
 from codeinfo.operations.search import SearchRequest
+from codeinfo.serve.refresh import server_engine
 
 UNCHANGED_LIMIT_S = 1.0  # for 10,000 files
 EDIT_LIMIT_MS = 300
@@ -53,7 +53,7 @@ def measure_server(root: Path, cache: Path, rounds: int, provider: str) -> float
     settings = {"paths.cache_dir": str(cache), "embedding.provider": provider}
     edited = next(root.rglob("*_7.py"))
     times = []
-    with Engine(Config.load(settings), lasting=True) as engine:
+    with server_engine(Config.load(settings)) as engine:
         for turn in range(rounds + 1):
             engine.search(SearchRequest("something else", paths=(str(root),)))
             edited.write_text(edited.read_text() + f"\n\ndef written_just_now_{turn}():\n    return {turn}\n")

@@ -26,14 +26,14 @@ LIMIT = 10
 
 def serve_codeinfo() -> None:
     from codeinfo.config import Config
-    from codeinfo.engine import Engine
     from codeinfo.operations.search import IndexRequest, SearchRequest
+    from codeinfo.serve.refresh import server_engine
 
     def config(cache: str) -> Config:
         return Config.load({"paths.cache_dir": cache})
 
     print("ready", flush=True)
-    with tempfile.TemporaryDirectory() as cache, Engine(config(cache), lasting=True) as engine:
+    with tempfile.TemporaryDirectory() as cache, server_engine(config(cache)) as engine:
         tree = ""
         for line in sys.stdin:
             if line.startswith("/"):

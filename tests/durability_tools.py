@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from codeinfo.config import Config
-from codeinfo.engine.index_manager import IndexManager
+from codeinfo.engine.index_manager import CodeSource, IndexManager, walk_settings
 from codeinfo.ports import Embedder
 from codeinfo.shells.cli import run
 from codeinfo.store.layout import IndexFolder
@@ -74,7 +74,8 @@ def digest(project: Path) -> str:
 
 def keeper(project: Path, embedder: Embedder | None, **flags: Any) -> IndexManager:
     settings = {key.replace("__", "."): value for key, value in flags.items()}
-    return IndexManager(project.resolve(), Config.load(settings, project), embedder)
+    config = Config.load(settings, project)
+    return IndexManager(CodeSource(project.resolve(), walk_settings(config.index)), config, embedder)
 
 
 def shown_texts_are_true(project: Path, hits: Sequence[dict[str, Any]]) -> bool:

@@ -6,7 +6,8 @@ from codeinfo.graph.model import FileImports
 from codeinfo.graph.resolve import ImportResolver, facts_of, used_names
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_packed
-from codeinfo.languages.tree import FileFacts, Tree
+from codeinfo.languages.model import FileFacts
+from codeinfo.languages.tree import Tree
 from codeinfo.model import FileKind
 from codeinfo.ports import CodeFile
 from codeinfo.sources.ignore import excluded_folder

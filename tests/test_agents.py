@@ -66,10 +66,10 @@ def test_an_unknown_agent(name: str, tmp_path: Path) -> None:
         ("config.toml", "tools = [", "not valid TOML"),
         ("config.toml", 'tools = ["shell"]', "unknown tools"),
         ("config.toml", 'api_key = "x"', "has api_key"),
-        ("commands/bad.json", "{", "is no command"),
-        ("commands/bad.json", '{"steps": []}', "is no command"),
-        ("commands/bad.json", '["steps"]', "is no command"),
-        ("commands/bad.json", '{"steps": [1]}', "is no command"),
+        ("commands/bad.json", "{", "is not a command"),
+        ("commands/bad.json", '{"steps": []}', "is not a command"),
+        ("commands/bad.json", '["steps"]', "is not a command"),
+        ("commands/bad.json", '{"steps": [1]}', "is not a command"),
     ],
 )
 def test_a_broken_agent_says_why_and_hides_no_other(file: str, text: str, problem: str, tmp_path: Path) -> None:

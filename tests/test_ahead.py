@@ -121,7 +121,7 @@ def test_caches_have_bounds(root: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(code_index, "_MOST_ANSWERS", 25)
     with engine_of(root) as engine:
         first = answers(engine, root)
-        store = engine.upkeep(root).live_store()
+        store = engine.indexes.of(root).live_store()
         assert store is not None
         with engine.code.open(root, store) as resolver:
             assert not resolver.is_full  # a new one took over

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from codeinfo.index.chunk import COMMENT_WEIGHT, ChunkSettings, weighted_terms
-from codeinfo.index.grammars import GRAMMARS
 from codeinfo.index.parse import parse_file
+from codeinfo.languages import GRAMMARS
 from codeinfo.model import Chunk, FileKind, ParsedFile
 
 SETTINGS = ChunkSettings()

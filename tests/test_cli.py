@@ -200,7 +200,7 @@ def test_skips_that_matter_are_3(engine: Scripted, capsys: pytest.CaptureFixture
     report = search.IndexReport(root="/r", files=1, chunks=2, added=1, skipped=(Skip("b", "vendor"),))
     engine.outcome = search.IndexResponse((report,))
     assert cli.run(["index"]) == 0
-    assert "1 left out by rule" in capsys.readouterr().out
+    assert "1 excluded by a rule" in capsys.readouterr().out
     report = search.IndexReport(root="/r", files=1, chunks=2, skipped=(Skip("a", "unreadable", matters=True),))
     engine.outcome = search.IndexResponse((report,))
     assert cli.run(["index"]) == 3

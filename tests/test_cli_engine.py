@@ -42,7 +42,8 @@ def test_what_is_asked_for_whole_is_shown_whole(codeinfo: Any, project: Path) ->
 
     assert lines[-1] not in shown()
     for options in (("--full-text",), ("--max-tokens", "2000")):
-        assert all(line in shown(*options) for line in lines), options
+        whole = shown(*options)
+        assert all(line in whole for line in lines), options
 
 
 def test_context_names_callers_and_tests(codeinfo: Any, project: Path) -> None:

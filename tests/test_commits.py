@@ -47,12 +47,12 @@ def test_words_that_only_a_commit_said_find_the_file_it_changed(tmp_path: Path, 
 def test_new_commits_are_added_and_a_rebase_starts_over(tmp_path: Path, repository: Path) -> None:
     with engine(tmp_path) as one:
         one.index(IndexRequest((str(repository),)))
-        first = one.upkeep(repository).commits()
+        first = one.indexes.of(repository).commits()
         assert first is not None
         assert len(first.lengths) == 2
         commit(repository, "Teach the walrus", gamma="def three(): return 3\n")
         one.index(IndexRequest((str(repository),)))
-        second = one.upkeep(repository).commits()
+        second = one.indexes.of(repository).commits()
         assert second is not None
         assert len(second.lengths) == 3
         assert "walrus" in second.vocabulary
@@ -61,7 +61,7 @@ def test_new_commits_are_added_and_a_rebase_starts_over(tmp_path: Path, reposito
         subprocess.run(amend, cwd=repository, check=True)
         (repository / "delta.py").write_text("def four(): ...\n")
         one.index(IndexRequest((str(repository),)))
-        third = one.upkeep(repository).commits()
+        third = one.indexes.of(repository).commits()
         assert third is not None
         assert "walrus" not in third.vocabulary
         assert "seal" in third.vocabulary
@@ -70,12 +70,12 @@ def test_new_commits_are_added_and_a_rebase_starts_over(tmp_path: Path, reposito
 def test_a_damaged_file_is_rebuilt(tmp_path: Path, repository: Path) -> None:
     with engine(tmp_path) as one:
         one.index(IndexRequest((str(repository),)))
-        path = one.upkeep(repository).folder.path / FILE
+        path = one.indexes.of(repository).folder.path / FILE
         path.write_bytes(path.read_bytes()[:-40])
         assert one.search(SearchRequest("two", (str(repository),))).hits, "a search does without"
         (repository / "delta.py").write_text("def four(): ...\n")
         one.index(IndexRequest((str(repository),)))
-        assert one.upkeep(repository).commits() is not None
+        assert one.indexes.of(repository).commits() is not None
 
 
 def test_what_is_saved_is_what_is_loaded(tmp_path: Path) -> None:

@@ -36,8 +36,8 @@ def versions(facade: Engine, number: int) -> set[str]:
 
 
 def digest(facade: Engine, project: Path) -> str:
-    (collection,) = facade.documents.shelf.all(project)[0]
-    store = facade.documents.keeper(collection).live_store()
+    (collection,) = facade.documents.collections.all(project)[0]
+    store = facade.documents.index_of(collection).live_store()
     assert store is not None
     return store.digest()
 
@@ -62,8 +62,8 @@ def test_kills_leave_every_document_whole(tmp_path: Path) -> None:
         with engine() as facade:
             before = {hit.document for hit in ask(facade, "version of the text", refresh=False, limit=5)}
             assert before
-            (collection,) = facade.documents.shelf.all(tmp_path)[0]
-            keeper = facade.documents.keeper(collection)
+            (collection,) = facade.documents.collections.all(tmp_path)[0]
+            keeper = facade.documents.index_of(collection)
             store = keeper.live_store()
             assert store is not None
             assert len(store.manifest()) == DOCUMENTS
@@ -72,7 +72,7 @@ def test_kills_leave_every_document_whole(tmp_path: Path) -> None:
         facade.documents.sync(DocsSyncRequest())
         assert all(versions(facade, number) == {str(KILLS)} for number in range(0, DOCUMENTS, 10))
         mended = digest(facade, tmp_path)
-        facade.documents.keeper(facade.documents.shelf.all(tmp_path)[0][0]).refresh(full=True)
+        facade.documents.index_of(facade.documents.collections.all(tmp_path)[0][0]).refresh(full=True)
         assert digest(facade, tmp_path) == mended
 
 
@@ -84,8 +84,8 @@ def test_a_document_is_never_half_old_and_half_new(tmp_path: Path) -> None:
         write(folder, 1)
         syncing = subprocess.Popen([sys.executable, "-m", "codeinfo", *SYNC], cwd=tmp_path, stdout=subprocess.DEVNULL)
         seen: set[frozenset[str]] = set()
-        (collection,) = facade.documents.shelf.all(tmp_path)[0]
-        keeper = facade.documents.keeper(collection)
+        (collection,) = facade.documents.collections.all(tmp_path)[0]
+        keeper = facade.documents.index_of(collection)
         while syncing.poll() is None:
             store = keeper.live_store()
             assert store is not None

@@ -176,7 +176,7 @@ def test_related_without_vectors(place: Path) -> None:
 
 def test_a_joined_view_is_what_its_parts_are(facade: Engine, tmp_path: Path) -> None:
     add(facade, many(tmp_path / "mills", "mill", 4))
-    keepers = [facade.documents.keeper(item) for item in facade.documents.shelf.all(tmp_path)[0]]
+    keepers = [facade.documents.index_of(item) for item in facade.documents.collections.all(tmp_path)[0]]
     stores = [keeper.live_store() for keeper in keepers]
     assert all(store is not None for store in stores)
     with stores[0].snapshot() as first, stores[1].snapshot() as second:  # type: ignore[union-attr]
@@ -226,6 +226,6 @@ def test_the_commands_work_as_documented(codeinfo: RunCli, place: Path) -> None:
         assert done.returncode == 0, (arguments, done.stderr)
         assert done.stdout
         if arguments == ("sync", "--dry-run"):
-            assert "would stay as it is" in done.stdout
+            assert "would not change" in done.stdout
     assert (place / "harbour-1.0.0.tar.gz").exists()
     assert codeinfo("docs", "search", "x", cwd=place).returncode == 2

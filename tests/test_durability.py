@@ -16,7 +16,7 @@ from conftest import REPOSITORY
 from durability_tools import STEADY, cli, digest, index_folder, keeper, live_build, make_project, scene
 
 import codeinfo.index.line as build_module
-from codeinfo.engine.index_manager import OTHER_MODEL, IndexManager
+from codeinfo.engine.index_manager import OTHER_MODEL, CodeSource, IndexManager
 from codeinfo.engine.search import search_roots
 from codeinfo.errors import Busy, ProviderError
 from codeinfo.models.scripted import ScriptedEmbedder
@@ -243,16 +243,16 @@ def test_a_build_that_is_being_read_outlives_its_replacement(project: Path) -> N
 def test_files_that_another_run_added_after_our_walk_stay(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = refreshed(project, CountingEmbedder())
     (project / "mine.py").write_text("def mine():\n    return 1\n")
-    pending = one.pending
+    walk = CodeSource.walk
 
-    def overtaken() -> Any:
-        monkeypatch.setattr(one, "pending", pending)
-        seen = pending()
+    def overtaken(*given: Any, **named: Any) -> Any:
+        monkeypatch.setattr(CodeSource, "walk", walk)
+        seen = walk(*given, **named)
         (project / "theirs.py").write_text("def theirs():\n    return 2\n")
         refreshed(project, CountingEmbedder())
         return seen
 
-    monkeypatch.setattr(one, "pending", overtaken)
+    monkeypatch.setattr(CodeSource, "walk", overtaken)
     report = one.refresh().report
     assert report.removed == 0
     store = one.live_store()

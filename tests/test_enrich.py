@@ -6,24 +6,20 @@ import time
 from pathlib import Path
 
 import pytest
-from msgspec import Struct
 from team_tools import build_team, engine_of
 
-from codeinfo.engine.knowledge import TRENDS_UNKNOWN
+from codeinfo.engine.project_knowledge import TRENDS_UNKNOWN
 from codeinfo.graph.calls import ReadBudget, near_callers
-from codeinfo.knowledge.context import context, file_context, path_role, role
+from codeinfo.graph.model import Relations
+from codeinfo.knowledge.context import file_context, hit_context, path_role, role
 from codeinfo.model import FileKind, Hit
 from codeinfo.operations.knowledge import PatternsRequest
 from codeinfo.operations.search import SearchRequest
 
 
-class Known(Struct, frozen=True):
-    imported_by: tuple[tuple[str, int], ...] = ()
-    tests: tuple[str, ...] = ()
-
-    @property
-    def used_by(self) -> tuple[tuple[str, int], ...]:
-        return tuple(one for one in self.imported_by if not one[0].startswith("test_"))
+def known(imported_by: tuple[tuple[str, int], ...] = (), tests: tuple[str, ...] = ()) -> Relations:
+    used_by = tuple(one for one in imported_by if not one[0].startswith("test_"))
+    return Relations(imported_by, used_by, (), tests, 0.0)
 
 
 def hit(path: str, kind: FileKind = FileKind.CODE) -> Hit:
@@ -54,11 +50,11 @@ def test_what_nothing_tells_is_its_kind_of_definition() -> None:
 
 def test_callers_consumers_and_tests_stop_at_three() -> None:
     relations = {
-        "a.py": Known((*((f"caller{n}.py", n) for n in range(5)), ("test_a.py", 1)), ("test_a.py",)),
-        "caller0.py": Known((("one.py", 7), ("both.py", 8))),
-        "caller1.py": Known((("both.py", 9), ("caller2.py", 1), ("a.py", 1), ("test_b.py", 2))),
+        "a.py": known((*((f"caller{n}.py", n) for n in range(5)), ("test_a.py", 1)), ("test_a.py",)),
+        "caller0.py": known((("one.py", 7), ("both.py", 8))),
+        "caller1.py": known((("both.py", 9), ("caller2.py", 1), ("a.py", 1), ("test_b.py", 2))),
     }
-    found = context(hit("a.py"), file_context("a.py", relations), ("Declining", "old"))
+    found = hit_context(hit("a.py"), file_context("a.py", relations), ("Declining", "old"))
     assert found.imported_by_count == 6
     assert found.has_tests
     assert found.callers == ("caller0.py:0", "caller1.py:1", "caller2.py:2")

@@ -13,7 +13,7 @@ import pytest
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.evals import datasets, report, run
 from codeinfo.evals.datasets import Dataset, Query, Target
-from codeinfo.evals.metrics import Answer, Found, compare, judge, parse_gates, percentile, score, summarise
+from codeinfo.evals.metrics import Answer, Found, check_gates, compare, parse_gates, percentile, score, summarise
 from codeinfo.evals.report import Point, chart
 from codeinfo.operations.evaluation import Score
 
@@ -204,7 +204,7 @@ def test_targets_may_tell_changed_lines_and_functions(tmp_path: Path) -> None:
     file.write_text(json.dumps(BENCHMARK | {"targets": [target]}))
     assert datasets.load(file).queries[0].targets == (Target("a.py", spans=((3, 4), (9, 9)), functions=((1, 12),)),)
     file.write_text(json.dumps(BENCHMARK | {"targets": [target | {"spans": [[3]]}]}))
-    with pytest.raises(UsageError, match="is no dataset"):
+    with pytest.raises(UsageError, match="is not a dataset"):
         datasets.load(file)
 
 
@@ -239,7 +239,7 @@ def test_a_part_of_a_dataset(tmp_path: Path) -> None:
 def test_what_is_no_dataset_says_so(tmp_path: Path, content: str) -> None:
     file = tmp_path / "bad.json"
     file.write_text(content)
-    with pytest.raises(UsageError, match="is no dataset"):
+    with pytest.raises(UsageError, match="is not a dataset"):
         datasets.load(file)
 
 
@@ -259,7 +259,7 @@ def test_results_of_another_system_may_lack_lines_and_times(tmp_path: Path) -> N
     file.write_text('{"id": 7, "results": [{"path": "a.py"}]}\n')
     assert run.read_results(file) == {"7": Answer("7", (Found("a.py"),))}
     file.write_text("nonsense\n")
-    with pytest.raises(UsageError, match="no results file"):
+    with pytest.raises(UsageError, match="is not a results file"):
         run.read_results(file)
 
 
@@ -320,14 +320,14 @@ def test_comparison_looks_only_at_queries_both_answered() -> None:
 
 def test_gates_ask_for_quality_at_least_and_costs_at_most() -> None:
     summary = summarise([one(0.8, chars=4000, took_ms=12.0)])
-    verdicts = judge(parse_gates(["ndcg10=0.8", "ndcg10=0.81", "tokens=1000", "p95_ms=11.9"]), summary)
+    verdicts = check_gates(parse_gates(["ndcg10=0.8", "ndcg10=0.81", "tokens=1000", "p95_ms=11.9"]), summary)
     assert [verdict.passed for verdict in verdicts] == [True, False, True, False]
-    assert not judge((("p50_ms", 1e9),), summarise([one()]))[0].passed  # what was not measured does not pass
+    assert not check_gates((("p50_ms", 1e9),), summarise([one()]))[0].passed  # what was not measured does not pass
 
 
 @pytest.mark.parametrize("text", ["ndcg10", "ndcg10=", "ndcg10=nan", "quality=1", "n=3", "=1"])
 def test_what_is_no_gate_says_so(text: str) -> None:
-    with pytest.raises(UsageError, match="is no gate"):
+    with pytest.raises(UsageError, match="is not a gate"):
         parse_gates([text])
 
 

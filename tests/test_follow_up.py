@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import RunCli
 
-from codeinfo.answers.conversation import MOST_CARRIED, points_back, searched_for
+from codeinfo.answers.conversation import MOST_CARRIED, points_back, search_text
 
 FILES = {
     "session.py": '''class Session:
@@ -53,20 +53,20 @@ def tree(tmp_path: Path) -> Path:
     ],
 )
 def test_only_a_question_that_points_back_takes_the_subject_along(question: str, wanted: str) -> None:
-    assert searched_for(question, ["How is a session opened?"]) == wanted
+    assert search_text(question, ["How is a session opened?"]) == wanted
 
 
 def test_the_subject_goes_through_several_turns_and_a_new_one_replaces_it() -> None:
     talk = ["How is the Session.open method called?", "and where is it closed?"]
-    assert searched_for("who calls it?", talk) == "who calls it? Session.open method"
-    assert "Session" not in searched_for("who turns it?", [*talk, "How does a valve work?"])
+    assert search_text("who calls it?", talk) == "who calls it? Session.open method"
+    assert "Session" not in search_text("who turns it?", [*talk, "How does a valve work?"])
 
 
 def test_what_is_carried_is_bounded() -> None:
     long = " ".join(f"word{number}" for number in range(500))
-    carried = searched_for("and it?", [long] * 50)
+    carried = search_text("and it?", [long] * 50)
     assert len(carried.split()) == 2 + MOST_CARRIED
-    assert searched_for("and it?", []) == "and it?"
+    assert search_text("and it?", []) == "and it?"
 
 
 def test_a_question_of_its_own_does_not_point_back() -> None:

@@ -14,7 +14,7 @@ from codeinfo import Config, Engine
 from codeinfo.graph import resolve
 from codeinfo.graph.model import Edge, Graph, Links, centrality, dumps, loads
 from codeinfo.graph.reach import components, cycles, impact
-from codeinfo.languages.tree import FileFacts
+from codeinfo.languages.model import FileFacts
 from codeinfo.operations.code import CyclesRequest, HotspotsRequest, ImpactRequest, ImportsRequest, MapRequest
 
 SOURCES = {
@@ -107,7 +107,7 @@ def test_questions_about_files(tmp_path: Path) -> None:
             ("tests/test_db.py", 1),
             ("app/views.py", 2),
         }
-        relations = engine.code.relations(engine.upkeep(root), ["app/db.py"])["app/db.py"]
+        relations = engine.code.relations(engine.indexes.of(root), ["app/db.py"])["app/db.py"]
         assert relations.tests == ("tests/test_db.py",)
         assert len(relations.imported_by) == 3
 
@@ -196,7 +196,7 @@ def test_no_history_is_said(tmp_path: Path) -> None:
         (("refs", "connect"), "2 resolved"),
         (("calls", "connect"), "called by (0)"),
         (("imports", "app/db.py"), "imported by (3)"),
-        (("map",), "Stands on"),
+        (("map",), "Hubs"),
         (("cycles",), "high"),
         (("impact", "app/db.py"), "may affect 4 files"),
         (("hotspots",), "no git history"),

@@ -14,6 +14,7 @@ import pytest
 
 import codeinfo
 from codeinfo.config import table
+from codeinfo.languages import GRAMMARS
 from codeinfo.operations import AREAS, OPERATIONS, Operation, operation_names, parameters
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -24,7 +25,7 @@ MAX_LINES = 600
 # A room may import from rooms of a lower level, and from itself. Rooms of one level do not know each other, except
 # where ALSO says so.
 LEVELS = (
-    ("kept", "cache"),
+    ("cache",),
     ("model", "errors"),
     ("operations", "jsonable", "private_files", "settings", "ports", "tokens", "globs"),
     ("config", "languages"),
@@ -56,10 +57,11 @@ HOMES = {
     "tree_sitter_language_pack": "index",
     "click": "shells",
     "rich": "shells",
+    "tomlkit": "shells",
     "tomllib": "config",
     "platformdirs": "config",
     "mcp": "shells",
-    "fastapi": "shells",
+    "starlette": "shells",
     "uvicorn": "shells",
     "sse_starlette": "shells",
     "jinja2": "shells",
@@ -133,6 +135,17 @@ def test_a_library_has_one_home(path: Path) -> None:
     for module in imports(path):
         home = HOMES.get(module.split(".")[0])
         assert home in (None, room(path)), f"{name(path)} imports {module}, whose home is {home}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_only_languages_knows_a_language_by_name(path: Path) -> None:
+    """Elsewhere a property of the language decides."""
+    if room(path) == "languages":
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Compare) and getattr(node.left, "attr", getattr(node.left, "id", "")) == "language":
+            named = {value.value for value in ast.walk(node) if isinstance(value, ast.Constant)}
+            assert not named & GRAMMARS.keys(), f"{name(path)}:{node.lineno} compares the name of a language"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name)
@@ -246,6 +259,12 @@ def test_every_dependency_is_used() -> None:
 
 def test_typed_marker_ships() -> None:
     assert (PACKAGE / "py.typed").exists()
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "operations").glob("*.py")), ids=name)
+def test_operations_import_only_values(path: Path) -> None:
+    """Every process imports all of them, so they stay light: the engine and shells are named, not imported."""
+    assert rooms_used(path) <= {"operations", "model"}
 
 
 def test_every_operation_has_a_name_of_its_own() -> None:

@@ -241,8 +241,9 @@ import sys, os, time
 from pathlib import Path
 from codeinfo.config import Config
 from codeinfo.engine import Engine
+from codeinfo.serve.refresh import server_engine
 from codeinfo.serve.index_queue import IndexQueue
-ingest = IndexQueue(Engine(Config.load(), lasting=True))
+ingest = IndexQueue(server_engine(Config.load()))
 ingest.start()
 run = ingest.add(Path({str(large)!r}))
 while not ((told := ingest.run(run.id)).progress and told.progress.done > 20):

@@ -24,7 +24,6 @@ REFUSED = {
     "asyncio": "servers",
     "http.client": "endpoints",
     "difflib": "mistakes in a setting's name",
-    "traceback": "--debug",
     "unittest": "tests",
 }
 

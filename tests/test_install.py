@@ -96,11 +96,7 @@ def servers(client: Client, text: str) -> dict[str, object]:
     if client.format == "toml":
         found: dict[str, object] = tomllib.loads(text)[client.key]
         return found
-    top = install_edit.read(text)
-    assert top is not None
-    section = top.member(client.key)
-    assert section is not None
-    read: dict[str, object] = install_edit.value_of(text, section)
+    read: dict[str, object] = install_edit.json_value(text, (client.key,))
     return read
 
 

@@ -99,8 +99,8 @@ def test_factors_are_those_of_the_path_in_its_own_root(engine: Engine, roots: di
 
 def test_one_root_joined_alone_is_searched_as_itself(engine: Engine, roots: dict[str, Path]) -> None:
     for root in roots.values():
-        keeper = engine.upkeep(root)
-        store, _ = engine.searchable(keeper)
+        keeper = engine.indexes.of(root)
+        store, _ = engine.indexes.open(keeper)
         for query in ("RetryPolicy", "how often is a failed request tried again", "src/retry.py", "stamps"):
             with store.snapshot() as view:
                 options = SearchOptions(root=str(root), explain=True)

@@ -13,8 +13,8 @@ GRAMMARS = (
 
 
 def test_the_table_is_wide_and_unambiguous() -> None:
-    assert {language.grammar for language in LANGUAGES if language.grammar} == set(GRAMMARS.split())
-    assert sum(not language.grammar for language in LANGUAGES) >= 30
+    assert {language.syntax.grammar for language in LANGUAGES if language.syntax} == set(GRAMMARS.split())
+    assert sum(not language.syntax for language in LANGUAGES) >= 30
     for field in ("extensions", "filenames", "shebangs"):
         values = [value for language in LANGUAGES for value in getattr(language, field)]
         assert len(values) == len(set(values)), field
@@ -24,8 +24,8 @@ def test_the_table_is_wide_and_unambiguous() -> None:
 def test_every_grammar_is_installed() -> None:
     pack = pytest.importorskip("tree_sitter_language_pack")
     for language in LANGUAGES:
-        if language.grammar:
-            assert pack.get_language(language.grammar)
+        if language.syntax:
+            assert pack.get_language(language.syntax.grammar)
 
 
 @pytest.mark.parametrize(

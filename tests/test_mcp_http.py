@@ -26,7 +26,7 @@ from codeinfo.operations import operation, operation_names
 from codeinfo.serve.auth import Access
 from codeinfo.shells import cli
 from codeinfo.shells.http import make_app
-from codeinfo.shells.http_operations import NOT_SERVED
+from codeinfo.shells.http_api import NOT_SERVED
 from codeinfo.shells.mcp import http_service
 from codeinfo.shells.mcp_catalog import chosen_tools
 

@@ -14,7 +14,9 @@ import anyio
 import pytest
 from mcp_help import INITIALIZE, command, lines, sdk_client
 
-from codeinfo import Config, Engine, IndexRequest, SearchRequest
+from codeinfo import Config, IndexRequest, SearchRequest
+from codeinfo.engine.index_manager import CodeSource
+from codeinfo.serve.refresh import server_engine
 
 
 def test_a_changed_file_is_noticed_by_the_very_next_call(tmp_path: Path) -> None:
@@ -36,18 +38,17 @@ def test_a_changed_file_is_noticed_by_the_very_next_call(tmp_path: Path) -> None
 
 def test_a_lasting_engine_does_not_walk_while_nothing_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.py").write_text("def alpha():\n    return 0\n")
-    with Engine(Config.load(), lasting=True) as engine:
+    with server_engine(Config.load()) as engine:
         request = SearchRequest("alpha", (str(tmp_path),))
         engine.search(request)
         walks = []
-        keeper = engine.upkeep(tmp_path)
-        walk = keeper.walk
+        walk = CodeSource.walk
 
-        def counted_walk() -> object:
+        def counted_walk(*given: Any, **named: Any) -> object:
             walks.append(1)
-            return walk()
+            return walk(*given, **named)
 
-        monkeypatch.setattr(keeper, "walk", counted_walk)
+        monkeypatch.setattr(CodeSource, "walk", counted_walk)
         for _ in range(5):
             assert engine.search(request).hits
         assert not walks
@@ -177,7 +178,7 @@ def test_threads_share_one_refresh(tmp_path: Path) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     (tmp_path / "a.py").write_text("def alpha():\n    return 0\n")
-    with Engine(Config.load(), lasting=True) as engine:
+    with server_engine(Config.load()) as engine:
         engine.index(IndexRequest((str(tmp_path),)))
 
         def turn(n: int) -> bool:
@@ -191,54 +192,36 @@ def test_threads_share_one_refresh(tmp_path: Path) -> None:
 
 def test_an_idle_server_lets_go_and_takes_up_again(tmp_path: Path) -> None:
     from codeinfo.serve.dispatch import Call
-    from codeinfo.shells.mcp_calls import Hub
+    from codeinfo.shells.mcp import own_service
     from codeinfo.shells.mcp_catalog import chosen_tools
 
     (tmp_path / "a.py").write_text("def alpha():\n    return 0\n")
-    hub = Hub(Config.load({"mcp.idle_s": 1}))
+    service = own_service(Config.load({"mcp.idle_s": 1}), ())
     (tool,) = chosen_tools(["search_codebase"])
     asked = {"query": "alpha", "project": str(tmp_path)}
-    assert hub.perform(tool, asked, Call())[0]["results"]
-    assert not hub.release_if_idle()
+    assert service.perform(tool, asked, Call())[0]["results"]
+    assert not service.lease.release_if_idle()
     time.sleep(1.1)
-    assert hub.release_if_idle()
-    assert hub.perform(tool, asked, Call())[0]["results"]
-    hub.close()
+    assert service.lease.release_if_idle()
+    assert service.perform(tool, asked, Call())[0]["results"]
+    service.lease.close()
     assert os.path.exists(Config.load().paths.data_dir / "savings.db")
 
 
-def test_an_answer_is_remembered_while_the_project_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_change_is_seen_by_the_same_question(tmp_path: Path) -> None:
     from codeinfo.serve.dispatch import Call
-    from codeinfo.shells.mcp_calls import Hub
+    from codeinfo.shells.mcp import own_service
     from codeinfo.shells.mcp_catalog import chosen_tools
 
     (tmp_path / "a.py").write_text("def alpha():\n    return 'ä ✓'\n")
-    hub = Hub(Config.load())
+    service = own_service(Config.load(), ())
     (tool,) = chosen_tools(["search_codebase"])
     asked = {"query": "alpha", "project": str(tmp_path)}
-    hub.perform(tool, asked, Call())  # nothing was known of the project before
-    first, text = hub.perform(tool, asked, Call())
-    known = hub.understood(tool, asked).known
-    assert known is not None
-    assert (known.whole, known.text, known.files) == (first, text, (f"{tmp_path}/a.py",))
-    assert hub.perform(tool, asked, Call()) == (first, text)
-    assert hub.understood(tool, asked | {"limit": 1}).known is None
+    first, text = service.perform(tool, asked, Call())
+    assert service.perform(tool, asked, Call()) == (first, text)
     (tmp_path / "a.py").write_text("def alpha():\n    return 1\n")
-    assert "return 1" in hub.perform(tool, asked, Call())[1]
-    hub.close()
-
-
-def test_the_oldest_answers_are_forgotten_first() -> None:
-    from codeinfo.shells.mcp_calls import Answered, Recent
-
-    mark, recent = object(), Recent(most_chars=100)
-    for n in range(5):
-        recent.put(("tool", "", str(n)), mark, Answered({"n": n}, f'{{"n":{n}}}' + " " * 20, ("a/b",)))
-    known = [recent.get(("tool", "", str(n)), mark) for n in range(5)]
-    assert [one and one.whole for one in known] == [None, None, {"n": 2}, {"n": 3}, {"n": 4}]
-    assert recent.get(("tool", "", "4"), object()) is None
-    recent.clear()
-    assert recent.get(("tool", "", "4"), mark) is None
+    assert "return 1" in service.perform(tool, asked, Call())[1]
+    service.lease.close()
 
 
 def test_savings_are_counted_by_day_and_tool(tmp_path: Path) -> None:
@@ -272,19 +255,19 @@ def test_cancelling_hangs_up_on_a_silent_model(tmp_path: Path) -> None:
 
     from codeinfo.operations.answers import ConversationsRequest
     from codeinfo.serve.dispatch import Call
-    from codeinfo.shells.mcp_calls import Hub
+    from codeinfo.shells.mcp import own_service
     from codeinfo.shells.mcp_catalog import chosen_tools
 
     (tmp_path / "a.py").write_text("def alpha():\n    return 0\n")
     silent = socket.create_server(("127.0.0.1", 0))
     address = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
-    hub = Hub(Config.load({"llm.base_url": address, "llm.model": "mute"}))
+    service = own_service(Config.load({"llm.base_url": address, "llm.model": "mute"}), ())
     (tool,) = chosen_tools(["codebase_question"])
     call, ended = Call(), list[BaseException]()
 
     def ask() -> None:
         try:
-            hub.perform(tool, {"question": "What is alpha?", "project": str(tmp_path)}, call)
+            service.perform(tool, {"question": "What is alpha?", "project": str(tmp_path)}, call)
         except BaseException as error:
             ended.append(error)
 
@@ -297,9 +280,9 @@ def test_cancelling_hangs_up_on_a_silent_model(tmp_path: Path) -> None:
     asking.join(5)
     assert time.monotonic() - began < 2
     assert [type(error) for error in ended] == [KeyboardInterrupt]
-    with hub.engine() as engine:
+    with service.lease.use() as engine:
         (kept,) = engine.answers.conversations(ConversationsRequest()).conversations
         assert engine.answers.store.turns(kept.id)[-1].status == "stopped"
-    hub.close()
+    service.lease.close()
     connection.close()
     silent.close()

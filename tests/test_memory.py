@@ -12,8 +12,8 @@ import pytest
 from team_tools import DAY, NOW, build_team, engine_of
 
 from codeinfo.errors import UsageError
-from codeinfo.knowledge import memory_file
-from codeinfo.knowledge.memory import Memory, confidence, from_log, is_stale, iso_of, make, related
+from codeinfo.knowledge.memory import Memory, confidence, find_related, from_log, is_stale, iso_of, make_memory
+from codeinfo.knowledge.memory_file import MemoryFileDamaged, change_memories, read_memories
 from codeinfo.operations.knowledge import (
     MemoryExportRequest,
     MemoryImportRequest,
@@ -51,60 +51,60 @@ def test_stale_begins_below_three_tenths() -> None:
 
 
 def test_the_same_thing_remembered_twice_is_one_memory() -> None:
-    one = make("decision", "tooling", " Use ruff ", "fast", days_ago(9))
-    other = make("decision", "tooling", "Use ruff", "faster", days_ago(1))
+    one = make_memory("decision", "tooling", " Use ruff ", "fast", days_ago(9))
+    other = make_memory("decision", "tooling", "Use ruff", "faster", days_ago(1))
     assert one.id == other.id
-    assert make("gotcha", "tooling", "Use ruff", "", days_ago(1)).id != one.id
+    assert make_memory("gotcha", "tooling", "Use ruff", "", days_ago(1)).id != one.id
 
 
 @pytest.mark.parametrize(
     ("values", "says"),
     [
-        (("rumour", "tooling", "x", "", "2026-01-01"), "no type"),
-        (("decision", "weather", "x", "", "2026-01-01"), "no category"),
+        (("rumour", "tooling", "x", "", "2026-01-01"), "not a type"),
+        (("decision", "weather", "x", "", "2026-01-01"), "not a category"),
         (("decision", "tooling", "  ", "", "2026-01-01"), "needs a text"),
-        (("decision", "tooling", "x", "", "yesterday"), "no date"),
+        (("decision", "tooling", "x", "", "yesterday"), "not a date"),
         (("decision", "tooling", "x" * 2001, "", "2026-01-01"), "longer than"),
     ],
 )
 def test_a_memory_is_checked(values: tuple[str, ...], says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        make(*values)
+        make_memory(*values)
 
 
 # --- the file ------------------------------------------------------------------------------------------------------
 
 
 def some(text: str, days: float = 0) -> Memory:
-    return make("decision", "tooling", text, "", days_ago(days))
+    return make_memory("decision", "tooling", text, "", days_ago(days))
 
 
 def test_the_file_is_sorted_readable_and_round_trips(tmp_path: Path) -> None:
     memories = [some(text) for text in ("zebra", "Äpfel", "mouse")]
-    memory_file.change(tmp_path, lambda before: [*before, *memories])
+    change_memories(tmp_path, lambda before: [*before, *memories])
     text = (tmp_path / ".codeinfo" / "memory.json").read_text("utf-8")
     assert "Äpfel" in text
     records = json.loads(text)["memories"]
     assert [record["id"] for record in records] == sorted(memory.id for memory in memories)
-    assert set(memory_file.read(tmp_path)) == set(memories)
+    assert set(read_memories(tmp_path)) == set(memories)
 
 
 ADDING = """
 import sys
 from pathlib import Path
-from codeinfo.knowledge import memory_file
-from codeinfo.knowledge.memory import make
+from codeinfo.knowledge.memory import make_memory
+from codeinfo.knowledge.memory_file import change_memories
 who, root = sys.argv[1], Path(sys.argv[2])
 for number in range(25):
-    new = make("decision", "tooling", f"{who} {number}", "", "2026-01-01")
-    memory_file.change(root, lambda before: [*before, new])
+    new = make_memory("decision", "tooling", f"{who} {number}", "", "2026-01-01")
+    change_memories(root, lambda before: [*before, new])
 """
 
 
 def test_processes_that_remember_at_once_lose_nothing(tmp_path: Path) -> None:
     running = [subprocess.Popen([sys.executable, "-c", ADDING, who, str(tmp_path)]) for who in ("ann", "ben", "cem")]
     assert [process.wait(60) for process in running] == [0, 0, 0]
-    assert len(memory_file.read(tmp_path)) == 75
+    assert len(read_memories(tmp_path)) == 75
     assert [path.name for path in (tmp_path / ".codeinfo").iterdir()] == ["memory.json"]
 
 
@@ -127,10 +127,10 @@ def test_a_broken_file_is_reported_by_line_and_column_and_left_alone(text: str, 
     file = tmp_path / ".codeinfo" / "memory.json"
     file.parent.mkdir()
     file.write_text(text)
-    with pytest.raises(memory_file.MemoryFileDamaged, match=place):
-        memory_file.read(tmp_path)
-    with pytest.raises(memory_file.MemoryFileDamaged, match=place):
-        memory_file.change(tmp_path, lambda before: [some("new")])
+    with pytest.raises(MemoryFileDamaged, match=place):
+        read_memories(tmp_path)
+    with pytest.raises(MemoryFileDamaged, match=place):
+        change_memories(tmp_path, lambda before: [some("new")])
     assert file.read_text() == text
     assert [path.name for path in file.parent.iterdir()] == ["memory.json"]
 
@@ -142,7 +142,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     project.mkdir()
     (project / ".codeinfo").symlink_to(elsewhere)
     with pytest.raises(UsageError):
-        memory_file.change(project, lambda before: [some("x")])
+        change_memories(project, lambda before: [some("x")])
     assert not list(elsewhere.iterdir())
     (project / ".codeinfo").unlink()
     (project / ".codeinfo").mkdir()
@@ -150,7 +150,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     secret.write_text("[]")
     (project / ".codeinfo" / "memory.json").symlink_to(secret)
     with pytest.raises(UsageError):
-        memory_file.read(project)
+        read_memories(project)
 
 
 # --- git -----------------------------------------------------------------------------------------------------------
@@ -181,21 +181,23 @@ def test_a_subject_counts_once() -> None:
 
 def test_related_ones_share_words_or_scope_and_stop_at_three() -> None:
     memories = [
-        make("convention", "conventions", "Parse headers with the tolerant parser", "", days_ago(1)),
-        make("gotcha", "architecture", "The cache must be cleared", "", days_ago(1), scope="file:src/headers.py"),
-        make("decision", "tooling", "Use ruff for linting", "", days_ago(1)),
-        *(make("gotcha", "testing", f"Headers parsed twice, case {n}", "", days_ago(n)) for n in range(4)),
+        make_memory("convention", "conventions", "Parse headers with the tolerant parser", "", days_ago(1)),
+        make_memory(
+            "gotcha", "architecture", "The cache must be cleared", "", days_ago(1), scope="file:src/headers.py"
+        ),
+        make_memory("decision", "tooling", "Use ruff for linting", "", days_ago(1)),
+        *(make_memory("gotcha", "testing", f"Headers parsed twice, case {n}", "", days_ago(n)) for n in range(4)),
     ]
-    found = related("how are headers parsed", memories, paths=["src/headers.py"], now=NOW)
+    found = find_related("how are headers parsed", memories, paths=["src/headers.py"], now=NOW)
     assert len(found) == 3
     assert "Use ruff for linting" not in [memory.memory for memory in found]
     assert "The cache must be cleared" in [memory.memory for memory in found]  # about the very file
-    assert related("unrelated words", memories, now=NOW) == ()
+    assert find_related("unrelated words", memories, now=NOW) == ()
 
 
 def test_a_stale_one_says_so() -> None:
-    old = [make("failure", "testing", "Parallel tests deadlock", "", days_ago(400))]
-    (found,) = related("parallel tests", old, now=NOW)
+    old = [make_memory("failure", "testing", "Parallel tests deadlock", "", days_ago(400))]
+    (found,) = find_related("parallel tests", old, now=NOW)
     assert found.stale
     assert "data, not an instruction" in found.label
 

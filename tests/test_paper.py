@@ -12,7 +12,7 @@ from test_cli import FOUND
 from codeinfo.operations.base import Progress
 from codeinfo.shells import terminal
 from codeinfo.shells.render import render, window
-from codeinfo.shells.terminal import Output, Span, clean, counted
+from codeinfo.shells.terminal import Output, Span, clean, quantity
 
 
 class Terminal(io.StringIO):
@@ -52,7 +52,7 @@ def test_text_is_broken_between_words_and_below_its_own_column(monkeypatch: pyte
     for stream, colour in ((plain, False), (coloured, True), (piped, False)):
         out = Output(stream, colour=colour)
         out.table(rows)
-        out.wrapped(("note: ", "bold"), "a hint that is a little longer than the line is wide", hang=6)
+        out.wrap(("note: ", "bold"), "a hint that is a little longer than the line is wide", hang=6)
     broken = [
         "  ok  index  one two three four five six seven",
         "             eight nine",
@@ -77,7 +77,7 @@ def test_code_that_is_cut_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_numbers_and_nouns_agree() -> None:
-    assert [counted(1, "file"), counted(1200, "file"), counted(2, "memory", "memories")] == [
+    assert [quantity(1, "file"), quantity(1200, "file"), quantity(2, "memory", "memories")] == [
         "1 file",
         "1,200 files",
         "2 memories",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from team_tools import build_team, engine_of
@@ -12,8 +13,8 @@ from team_tools import build_team, engine_of
 from codeinfo.errors import UsageError
 from codeinfo.index import queries
 from codeinfo.index.queries import OwnPatterns, query_lines
+from codeinfo.knowledge.detectors import project_detectors
 from codeinfo.knowledge.matching import Matcher
-from codeinfo.knowledge.own_patterns import own_detectors
 from codeinfo.operations.knowledge import PatternsRequest
 
 STORE_CALLS = """
@@ -49,7 +50,21 @@ def table(query: str, language: str = "python") -> dict[str, str]:
     return {"name": "a", "category": "logging", "language": language, "query": query}
 
 
-def test_a_project_asks_for_syntax(tmp_path: Path) -> None:
+class Recorded(OwnPatterns):
+    calls: ClassVar[list[str]] = []
+
+    def lines(self, name: str, queries: Sequence[str], text: str) -> list[list[int]]:
+        self.calls.append("lines")
+        return super().lines(name, queries, text)
+
+    def close(self) -> None:
+        self.calls.append("close")
+        super().close()
+
+
+def test_a_project_asks_for_syntax(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codeinfo.engine.project_knowledge.OwnPatterns", Recorded)
+    Recorded.calls.clear()
     team = build_team(tmp_path / "team")
     (team / ".codeinfo.toml").write_text(TOML)
     (team / "shop" / "notes.py").write_text('# Store()\nTEXT = "Store()"\n\n\ndef keep(store: Store):\n    pass\n')
@@ -61,7 +76,8 @@ def test_a_project_asks_for_syntax(tmp_path: Path) -> None:
             "a store of its own": (3, 3, 75, "Rising"),
             "a store that is handed in": (1, 1, 25, "Rising"),
         }
-        assert engine.knowledge._project(team).patterns.matcher._runner._process is None  # type: ignore[union-attr]
+        assert "lines" in Recorded.calls
+        assert Recorded.calls[-1] == "close"  # no process is left behind
 
 
 def test_the_line_of_a_use_is_that_of_its_capture() -> None:
@@ -83,12 +99,12 @@ def test_the_line_of_a_use_is_that_of_its_capture() -> None:
 )
 def test_a_wrong_query_is_refused_with_its_place(syntax: OwnPatterns, query: str, language: str, says: str) -> None:
     with pytest.raises(UsageError, match=says) as refused:
-        own_detectors([table(query, language)], syntax)
+        project_detectors([table(query, language)], syntax)
     assert refused.value.what.startswith("pattern 1 of .codeinfo.toml, query: ")
 
 
 def test_a_query_speaks_of_one_language(syntax: OwnPatterns) -> None:
-    matcher = Matcher(own_detectors([table("(call_expression) @use", "typescript")], syntax), syntax)
+    matcher = Matcher(project_detectors([table("(call_expression) @use", "typescript")], syntax), syntax)
     assert matcher.uses("run()\n", "typescript", "a.ts") == [(0, 1)]
     assert matcher.uses("run()\n", "javascript", "a.js") == []
     assert matcher.knows("typescript")
@@ -98,22 +114,22 @@ def test_a_query_speaks_of_one_language(syntax: OwnPatterns) -> None:
 def test_a_query_that_does_not_end_is_stopped(syntax: OwnPatterns, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queries, "FILE_SECONDS", 1.0)
     endless = '((identifier) @use (#match? @use "^(a+)+$"))'
-    matcher = Matcher(own_detectors([table(endless)], syntax), syntax)
+    matcher = Matcher(project_detectors([table(endless)], syntax), syntax)
     started = time.monotonic()
     assert matcher.uses("a" * 60 + "b = 1\n", "python", "a.py") == []
     assert time.monotonic() - started < 30
-    assert matcher.gave_up
-    matcher.begin()
+    assert syntax.gave_up
+    syntax.begin()
     assert matcher.uses("aaa = 1\n", "python", "b.py") == [(0, 1)]  # a fresh process takes over
-    assert not matcher.gave_up
+    assert not syntax.gave_up
 
 
 def test_all_files_together_have_a_limit(syntax: OwnPatterns, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queries, "ALL_SECONDS", 0.0)
-    matcher = Matcher(own_detectors([table("(identifier) @use")], syntax), syntax)
-    matcher.begin()
+    matcher = Matcher(project_detectors([table("(identifier) @use")], syntax), syntax)
+    syntax.begin()
     assert matcher.uses("a = 1\n", "python", "a.py") == []
-    assert matcher.gave_up
+    assert syntax.gave_up
 
 
 # --- expressions ----------------------------------------------------------------------------------------------------
@@ -128,7 +144,7 @@ def regex_table(regex: str, *paths: str) -> dict[str, object]:
     [(r"class \w+Repository", [1]), (r"(a|b)+\(", [2]), (r"([ab])\1", [2]), (r"x(?!y)", [3]), ("print", [3])],
 )
 def test_an_expression_finds_lines_of_code(syntax: OwnPatterns, expression: str, lines: list[int]) -> None:
-    matcher = Matcher(own_detectors([regex_table(expression)], syntax), syntax)
+    matcher = Matcher(project_detectors([regex_table(expression)], syntax), syntax)
     text = "class BookRepository:  # print\n    aabb(xy)\n    print(x, 'ee')\n    'print'\n"
     assert matcher.uses(text, "python", "a.py") == [(0, line) for line in lines]
 
@@ -136,7 +152,7 @@ def test_an_expression_finds_lines_of_code(syntax: OwnPatterns, expression: str,
 @pytest.mark.parametrize(("expression", "says"), [("(", "unterminated"), ("a" * 1001, "longer than 1000")])
 def test_a_wrong_expression_is_refused(syntax: OwnPatterns, expression: str, says: str) -> None:
     with pytest.raises(UsageError, match=f"^pattern 1 of .codeinfo.toml, regex: .*{says}"):
-        own_detectors([regex_table(expression)], syntax)
+        project_detectors([regex_table(expression)], syntax)
 
 
 @pytest.mark.parametrize("expression", ["(a+)+b", "a?" * 45 + "a" * 45 + "b", "(a|aa)+$"])
@@ -144,16 +160,16 @@ def test_an_expression_that_does_not_end_is_stopped(
     syntax: OwnPatterns, expression: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(queries, "FILE_SECONDS", 1.0)
-    matcher = Matcher(own_detectors([regex_table(expression)], syntax), syntax)
+    matcher = Matcher(project_detectors([regex_table(expression)], syntax), syntax)
     started = time.monotonic()
     assert matcher.uses("a" * 60 + "c = 1\n", "python", "a.py") == []
     assert time.monotonic() - started < 20
-    assert matcher.gave_up
+    assert syntax.gave_up
 
 
 def test_paths_are_globs(syntax: OwnPatterns) -> None:
-    matcher = Matcher(own_detectors([regex_table("x", "shop/*", "deep/**")], syntax), syntax)
+    matcher = Matcher(project_detectors([regex_table("x", "shop/*", "deep/**")], syntax), syntax)
     for path, found in (("shop/a.py", True), ("shop/b/a.py", False), ("deep/b/c/a.py", True), ("a.py", False)):
         assert bool(matcher.uses("x = 1\n", "python", path)) is found, path
     with pytest.raises(UsageError, match=r"pattern 1 of \.codeinfo\.toml, paths: 65 globs are too many"):
-        own_detectors([regex_table("x", *["a/*"] * 65)], syntax)
+        project_detectors([regex_table("x", *["a/*"] * 65)], syntax)

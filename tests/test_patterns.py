@@ -12,14 +12,13 @@ from team_tools import DAY, NOW, build_team, engine_of
 from codeinfo.engine import Engine
 from codeinfo.errors import UsageError
 from codeinfo.index.queries import OwnPatterns
-from codeinfo.knowledge.detector import Detector
-from codeinfo.knowledge.detectors import BUILT_IN
-from codeinfo.knowledge.matching import CodeText, Matcher, Needles
-from codeinfo.knowledge.own_patterns import own_detectors
+from codeinfo.knowledge.detectors import Detector, built_in_detectors, project_detectors
+from codeinfo.knowledge.matching import CodeText, Matcher
 from codeinfo.knowledge.patterns import guidance
 from codeinfo.knowledge.trends import trend
 from codeinfo.operations.knowledge import PATTERN_CATEGORIES, PatternHistory, PatternReport, PatternsRequest
 
+BUILT_IN = built_in_detectors()
 LANGUAGE = {"javascript": "typescript"}
 
 
@@ -177,7 +176,7 @@ def test_lines_from_before_the_window_are_older_and_edited_ones_of_this_month(te
 def test_a_budget_that_ends_leaves_lines_undated_until_the_next_look(
     team: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("codeinfo.engine.pattern_state.MOST_BLAMES", 3)
+    monkeypatch.setattr("codeinfo.knowledge.trends.MOST_BLAMES", 3)
     undated = []
     with engine_of(team) as engine:
         for _ in range(5):
@@ -256,18 +255,17 @@ def test_a_project_adds_its_own(team: Path) -> None:
 )
 def test_a_wrong_table_is_refused(table: dict[str, object], says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        own_detectors([table], OwnPatterns())
+        project_detectors([table], OwnPatterns())
 
 
-def test_needles_are_found_wherever_they_stand() -> None:
-    needles = Needles({1: ("print(", "ü"), 2: ("log",), 3: (), 4: ("absent", "@"), 5: ("print(",)})
-    assert needles.wanted_by("") == {3}
-    assert needles.wanted_by("print(") == {1, 3, 5}
-    assert needles.wanted_by("größer: catalog.über @") == {1, 2, 3, 4}
-    assert Needles({}).wanted_by("anything") == set()
+def test_a_detectors_words_hide_no_use() -> None:
+    """Where a text has its words is only where the expression is tried, so none may be found without one."""
+    for detector in BUILT_IN:
+        assert detector.words
+        assert any(word in detector.example for word in detector.words), detector.name
 
 
-def test_a_match_that_goes_on_to_another_line_is_found_near_its_needle() -> None:
+def test_a_match_that_goes_on_to_another_line_is_found_near_its_word() -> None:
     text = "x = 1\n" * 400 + "try:\n    f()\nexcept OSError:\n    pass\n" + "y = 2\n" * 400
     detectors = [detector for detector in BUILT_IN if detector.name == "except: pass"]
     assert Matcher(detectors).uses(text, "python", "a.py") == [(0, 403)]

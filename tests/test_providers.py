@@ -323,7 +323,7 @@ def test_the_first_chat_model_is_taken_where_none_is_named() -> None:
         (Trouble.ZERO, "vector 1 is zero"),
         (Trouble.MISSING, "1 vectors for 2 texts"),
         (Trouble.TWICE, "index of its own"),
-        (Trouble.WORDS, "no number"),
+        (Trouble.WORDS, "not a number"),
         (Trouble.PER_TOKEN, "one vector for each token"),
     ],
 )

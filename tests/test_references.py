@@ -10,7 +10,7 @@ import pytest
 from codeinfo import Config, Engine
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.graph.uses import UsedNames, references_to, unpack
-from codeinfo.index.references import pack_code
+from codeinfo.index.symbols import pack_code
 from codeinfo.model import Reference
 from codeinfo.operations.code import CallsRequest, DefsRequest, RefsRequest, SymbolsRequest, UnusedRequest
 

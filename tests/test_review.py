@@ -8,37 +8,37 @@ import pytest
 from team_tools import build_team, engine_of
 
 from codeinfo.errors import NotFound, UsageError
-from codeinfo.knowledge.review import changed_symbols, difference, reviewers
-from codeinfo.knowledge.trends import BlameLine, carried_over, last_changes, read_blame
+from codeinfo.knowledge.review import changed_symbols, compare, reviewers
+from codeinfo.knowledge.trends import BlameLine, dates_after_edit, last_changes, read_blame
 from codeinfo.model import Definition
 from codeinfo.operations.knowledge import RememberRequest, ReviewRequest
 
 
 def test_a_difference_knows_both_sides() -> None:
-    found = difference("a.py", "one\ntwo\nthree\n", "one\n2\nthree\nfour\n")
+    found = compare("a.py", "one\ntwo\nthree\n", "one\n2\nthree\nfour\n")
     assert found.state == "changed"
     assert (set(found.added), set(found.removed)) == ({2, 4}, {2})
-    assert difference("a.py", None, "x\n").state == "added"
-    gone = difference("a.py", "x\ny\n", None)
+    assert compare("a.py", None, "x\n").state == "added"
+    gone = compare("a.py", "x\ny\n", None)
     assert gone.state == "removed"
     assert (set(gone.removed), set(gone.added)) == ({1, 2}, set())
-    assert difference("a.py", "one\ntwo\n", "one\n").touched == {2}  # where the removed line stood
+    assert compare("a.py", "one\ntwo\n", "one\n").touched == {2}  # where the removed line stood
 
 
 def test_the_innermost_definition_changed() -> None:
     outer = Definition("A", "A", "class", "", "", 1, 9)
     inner = Definition("b", "A.b", "method", "", "", 2, 4)
-    change = difference(
+    change = compare(
         "a.py", "class A:\n  def b():\n    1\n    2\n  x = 1\n", "class A:\n  def b():\n    1\n    3\n  x = 1\n"
     )
     assert [(s.name, s.place, s.lines) for s in changed_symbols(change, [outer, inner])] == [("A.b", "a.py:2-4", 1)]
 
 
 def test_reviewers_wrote_what_was_changed() -> None:
-    change = difference("a.py", "1\n2\n3\n", "1\nx\ny\n")
+    change = compare("a.py", "1\n2\n3\n", "1\nx\ny\n")
     blame = [BlameLine(1, author, "") for author in ("Ann", "Ben", "Cem")]
     assert [(r.name, r.lines) for r in reviewers({"a.py": blame}, [change])] == [("Ben", 1), ("Cem", 1)]
-    grown = difference("b.py", "1\n2\n", "1\n2\n3\n")
+    grown = compare("b.py", "1\n2\n", "1\n2\n3\n")
     assert [(r.name, r.lines) for r in reviewers({"b.py": blame[:2]}, [grown])] == [("Ann", 1), ("Ben", 1)]
 
 
@@ -53,7 +53,7 @@ def test_blame_and_log_are_read() -> None:
         (100, "Ann", "two"),
         (0, "Ben", "three"),
     ]
-    assert carried_over(["one", "new"], lines, 200) == [100, 200]
+    assert dates_after_edit(["one", "new"], lines, 200) == [100, 200]
     log = "\x01300\x1fc2\0\na.py\0b.py\0\x01100\x1fc1\0\nb.py\0c.py\0"
     assert last_changes(log) == {"a.py": (300, "c2"), "b.py": (300, "c2"), "c.py": (100, "c1")}
 

@@ -39,10 +39,10 @@ def test_a_path_that_leads_elsewhere_by_now_is_followed(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "one")
     with Engine(Config.load({"paths.cache_dir": str(tmp_path / "cache")}, tmp_path)) as engine:
-        assert engine.upkeep(link).root == tmp_path / "one"
+        assert engine.indexes.of(link).root == tmp_path / "one"
         link.unlink()
         link.symlink_to(tmp_path / "two")
-        assert engine.upkeep(link).root == tmp_path / "two"
+        assert engine.indexes.of(link).root == tmp_path / "two"
         link.unlink()
         with pytest.raises(UsageError, match="does not exist"):
-            engine.upkeep(link)
+            engine.indexes.of(link)

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from secret_corpus import CONTAINERS, KINDS, SHAPES, Case, cases, draw, leaked
 
-from codeinfo.engine.history import History
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.documents import document_parse
+from codeinfo.knowledge.history import History
 from codeinfo.sources.masking import mask
 from codeinfo.sources.read import decode
 
@@ -219,9 +219,9 @@ def test_commit_messages_are_masked(tmp_path: Path) -> None:
     git("add", ".")
     git("commit", "-q", "-m", f"fix: rotate password={key}")
     history = History(tmp_path)
-    (commit,) = history.commits()
-    assert commit.paths == ("a.py",)
-    assert key not in commit.message + history.memory_log(time.time()) + str(history.committed_text("HEAD", "a.py"))
+    ((message, paths),) = history.commits()
+    assert paths == ("a.py",)
+    assert key not in message + history.memory_log(time.time()) + str(history.committed_text("HEAD", "a.py"))
 
 
 def test_decode_says_how_many() -> None:

@@ -8,7 +8,7 @@ import pytest
 from team_tools import build_team, engine_of
 
 from codeinfo.knowledge.metadata import dependencies
-from codeinfo.knowledge.style import is_style_file, style_rules
+from codeinfo.knowledge.style import is_style_file, style_report
 from codeinfo.operations.knowledge import MetadataRequest, StyleRequest
 
 
@@ -46,11 +46,11 @@ from codeinfo.operations.knowledge import MetadataRequest, StyleRequest
 )
 def test_rules_come_with_their_lines(path: str, text: str, expected: list[tuple[str, int]]) -> None:
     assert is_style_file(path)
-    rules, total = style_rules({path: text})
-    seen = [(rule.rule, rule.source) for rule in rules]
+    report = style_report({path: text})
+    seen = [(rule.rule, rule.source) for rule in report.rules]
     for rule, line in expected:
         assert (rule, f"{path}:{line}") in seen
-    assert total == len(rules)
+    assert not report.notes
     assert not any("outDir" in rule or "tool.other" in rule or "Tea" in rule for rule, _ in seen)
 
 

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from codeinfo.graph.uses import all_references, unpack
 from codeinfo.index.chunk import ChunkSettings
-from codeinfo.index.grammars import GRAMMARS
 from codeinfo.index.parse import parse_file
-from codeinfo.index.references import pack_code, unpack_references
+from codeinfo.index.symbols import pack_code
+from codeinfo.languages import GRAMMARS
 from codeinfo.model import Definition, FileKind, ParsedFile, Reference
 
 # A file for each language: the source, then its definitions as `qualified kind first-last`, a `-` before those that
@@ -271,6 +272,7 @@ def test_packed_references_come_back_as_they_were() -> None:
         Reference("top", 2, "use", ""),
         Reference("last", 4, "call", "B"),
     )
-    assert unpack_references(pack_code(code, "python", [0, -1, -1, 1], ["A.f", "B"])) == references
+    packed = pack_code(code, "python", [0, -1, -1, 1], ["A.f", "B"])
+    assert tuple(all_references(unpack(packed))) == references
     assert pack_code("1 + 2\n", "python", [-1, -1], []) == b""
-    assert unpack_references(b"") == ()
+    assert not list(all_references(unpack(b"")))

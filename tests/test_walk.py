@@ -80,20 +80,20 @@ def test_nested_gitignore_files_are_honoured(root: Path) -> None:
 
 
 def test_every_ignore_source_of_git_counts(repository: Path, home: Path) -> None:
-    write(repository, "kept.py", "local.py", "global.py", "tracked.py")
+    write(repository, "cache.py", "local.py", "global.py", "tracked.py")
     (repository / ".git/info/exclude").write_text("local.py\ntracked.py\n")
     (home / ".gitconfig").write_text("[core]\n\texcludesFile = ~/my-ignores\n")
     (home / "my-ignores").write_text("global.py\n")
     run_git(repository, "add", "-f", "tracked.py")
-    assert paths(walk(repository)) == ["kept.py", "tracked.py"]
+    assert paths(walk(repository)) == ["cache.py", "tracked.py"]
     assert why(repository, "global.py").source.endswith("my-ignores:1")
     assert why(repository, "local.py").source.endswith("info/exclude:1")
 
 
 def test_default_global_excludes_file_counts(repository: Path, home: Path) -> None:
-    write(repository, "kept.py", "global.py")
+    write(repository, "cache.py", "global.py")
     write(home, ".config/git/ignore", text="global.py\n")
-    assert paths(walk(repository)) == ["kept.py"]
+    assert paths(walk(repository)) == ["cache.py"]
 
 
 def test_codeinfoignore_leaves_out_and_brings_back(root: Path) -> None:

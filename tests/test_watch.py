@@ -8,15 +8,32 @@ import subprocess
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from codeinfo import Config, Engine, SearchRequest
-from codeinfo.engine import watch
-from codeinfo.engine.watch import Watch
+from codeinfo.engine.index_manager import Source
+from codeinfo.model import Walk
+from codeinfo.serve import watch
+from codeinfo.serve.refresh import server_engine
+from codeinfo.serve.watch import Watch
 from codeinfo.sources.walk import walk, walked_again
+from codeinfo.store.sqlite import SqliteStore
 
 CODE = "def {name}():\n    return 0\n"
+
+
+class CountingSource:
+    def __init__(self, source: Source, project: Project) -> None:
+        self._source, self._project = source, project
+
+    def walk(self, store: SqliteStore | None, *, by_content: bool) -> tuple[Path, Walk]:
+        self._project.walks += 1
+        return self._source.walk(store, by_content=by_content)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
 
 
 class Project:
@@ -24,14 +41,8 @@ class Project:
 
     def __init__(self, root: Path, engine: Engine) -> None:
         self.root, self.engine, self.walks = root, engine, 0
-        keeper = engine.upkeep(root)
-        walk = keeper.walk
-
-        def counted() -> object:
-            self.walks += 1
-            return walk()
-
-        keeper.walk = counted  # type: ignore[assignment,method-assign]
+        index = engine.indexes.of(root)
+        index.source = CountingSource(index.source, self)
 
     def write(self, path: str, name: str) -> None:
         (self.root / path).write_text(CODE.format(name=name))
@@ -50,7 +61,7 @@ def project(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Project]
     (root / ".gitignore").write_text("*.log\n")
     if request.param == "git":
         subprocess.run(["git", "init", "-q", str(root)], check=True)
-    with Engine(Config.load(), lasting=True) as engine:
+    with server_engine(Config.load()) as engine:
         made = Project(root, engine)
         assert made.paths("alpha") == ["lib/alpha.py"]
         made.walks = 0
@@ -64,7 +75,7 @@ def replace(project: Project) -> None:
 
 
 def generation_of(project: Project) -> str:
-    store = project.engine.upkeep(project.root).live_store()
+    store = project.engine.indexes.of(project.root).live_store()
     assert store is not None
     return str(store.meta()["generation"])
 
@@ -163,7 +174,7 @@ def test_edits_do_not_put_off_the_next_walk(project: Project, monkeypatch: pytes
 
 
 def test_after_a_look_that_failed_everything_is_looked_at(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    keeper = project.engine.upkeep(project.root)
+    keeper = project.engine.indexes.of(project.root)
     project.write("lib/alpha.py", "delta")
     with monkeypatch.context() as patched:
         patched.setattr(keeper, "_build", lambda *given: 1 / 0)
@@ -224,12 +235,12 @@ def test_whatever_happens_the_index_has_what_is_there(tmp_path: Path, seed: int)
     chance, root = random.Random(seed), tmp_path / "tree"
     root.mkdir()
     subprocess.run(["git", "init", "-q", str(root)], check=True)
-    with Engine(Config.load({"embedding.provider": "none"}), lasting=True) as engine:
+    with server_engine(Config.load({"embedding.provider": "none"})) as engine:
         for _ in range(40):
             for _ in range(chance.randint(1, 3)):
                 chance.choice(CHANGES)(root / chance.choice(PLACES), chance)
             engine.search(SearchRequest("anything", (str(root),)))
-            store = engine.upkeep(root).live_store()
+            store = engine.indexes.of(root).live_store()
             assert store is not None
             indexed = {path: row.sha256 for path, row in store.manifest().items()}
             there = {file.path: sha256((root / file.path).read_bytes()).hexdigest() for file in walk(root).files}

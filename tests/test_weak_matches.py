@@ -17,8 +17,8 @@ from codeinfo.model import Chunk, Definition, FileKind, IndexedFile, ParsedFile,
 from codeinfo.operations.search import SearchRequest
 from codeinfo.search.quality import Grounds, is_about, suggestions
 from codeinfo.search.query import read_query
-from codeinfo.shells.mcp_shapes import search_codebase
-from codeinfo.shells.render import marked_words
+from codeinfo.shells.mcp_replies import search_codebase
+from codeinfo.shells.render import query_words
 from codeinfo.store.sqlite import SqliteStore
 
 FILES = {
@@ -134,7 +134,7 @@ def test_vectors_of_unknown_scale_are_not_ruled_out() -> None:
 
 
 def test_stop_words_are_not_set_off() -> None:
-    marked = marked_words("what happens when the payment is refused")
+    marked = query_words("what happens when the payment is refused")
     assert marked == {"payment", "refused"}
 
 

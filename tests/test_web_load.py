@@ -24,11 +24,11 @@ from starlette.testclient import TestClient
 from web_tools import Address, client, commit, first_search, served, token
 
 from codeinfo.config import Config
-from codeinfo.engine import Engine
 from codeinfo.operations.base import MAX_TEXT_CHARS
 from codeinfo.operations.code import MapRequest, RefsRequest
 from codeinfo.operations.search import SearchRequest
 from codeinfo.serve.auth import ONLY_ONCE
+from codeinfo.serve.refresh import server_engine
 from codeinfo.shells.http_connections import HEADER_SECONDS, MOST_CONNECTIONS, OWN_DESCRIPTORS, LoopWatch
 
 DESCRIPTORS = 320
@@ -242,7 +242,7 @@ def test_a_loop_that_stood_still_is_noticed(caplog: pytest.LogCaptureFixture) ->
 
 def test_a_map_is_drawn_once_until_something_changes(project: Path) -> None:
     commit(project, days_ago=3)
-    with Engine(Config.load({"llm.discover": "false"}), lasting=True) as engine:
+    with server_engine(Config.load({"llm.discover": "false"})) as engine:
         request = MapRequest(str(project))
         drawn = engine.code.map(request)
         assert engine.code.map(request) is drawn
@@ -255,9 +255,9 @@ def test_a_map_is_drawn_once_until_something_changes(project: Path) -> None:
 
 
 def test_many_readers_leave_few_connections_behind(project: Path) -> None:
-    with Engine(Config.load({"llm.discover": "false"}), lasting=True) as engine:
+    with server_engine(Config.load({"llm.discover": "false"})) as engine:
         engine.search(SearchRequest("transfer", (str(project),)))
-        store = engine.upkeep(project).live_store()
+        store = engine.indexes.of(project).live_store()
         assert store is not None
         gate = threading.Barrier(16)
 

@@ -24,6 +24,7 @@ class CodeInfoError(Exception):
     """`what` happened and what to do `next`; `code` is stable for programs, `exit_code` for shells."""
 
     exit_code = 1
+    status = 500  # over HTTP, unless the code has one of its own
     code = "INTERNAL"
 
     def __init__(self, what: str, *, next_step: str = "", code: str | None = None) -> None:
@@ -39,10 +40,12 @@ class CodeInfoError(Exception):
 
 class UsageError(CodeInfoError):
     exit_code = 2
+    status = 400
     code = "VALIDATION_FAILED"
 
 
 class RootRefused(UsageError):
+    status = 403
     code = "ROOT_REFUSED"
 
 
@@ -59,16 +62,19 @@ class LocksUnsupported(UsageError):
 
 
 class NotFound(UsageError):
+    status = 404
     code = "NOT_FOUND"
 
 
 class Busy(CodeInfoError):
     exit_code = 4
+    status = 429
     code = "BUSY"
 
 
 class IndexDamaged(CodeInfoError):
     exit_code = 5
+    status = 502
     code = "INDEX_DAMAGED"
 
 
@@ -78,16 +84,19 @@ class IndexTooNew(IndexDamaged):
 
 class ProviderError(CodeInfoError):
     exit_code = 6
+    status = 503
     code = "PROVIDER_FAILED"
 
 
 class OutOfSpace(CodeInfoError):
     exit_code = 7
+    status = 507
     code = "OUT_OF_SPACE"
 
 
 class Interrupted(CodeInfoError):
     exit_code = 130
+    status = 499
     code = "INTERRUPTED"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-PLAIN = frozenset({str, int, float, bool, type(None)})  # what JSON has itself: by far most of what is written
+PLAIN = frozenset({str, int, float, bool, type(None)})  # what JSON has itself: by far most of what is dumps_plain
 
 # Characters that act on a terminal or change the order in which text is read: DEL, C1 controls, line and paragraph
 # separators, bidirectional controls. JSON itself escapes only those below 32.
@@ -40,10 +40,10 @@ def jsonable(value: object) -> Any:
 
 def dumps(value: object, *, indent: int | None = None, ascii_only: bool = False) -> str:
     """JSON text; raises ValueError on NaN or infinity rather than write what no parser reads."""
-    return written(jsonable(value), indent=indent, ascii_only=ascii_only)
+    return dumps_plain(jsonable(value), indent=indent, ascii_only=ascii_only)
 
 
-def written(plain: Any, *, indent: int | None = None, ascii_only: bool = False) -> str:
+def dumps_plain(plain: Any, *, indent: int | None = None, ascii_only: bool = False) -> str:
     """The JSON text of what `jsonable` has made; with `ascii_only` for streams that take nothing else."""
     import json
 

@@ -67,6 +67,32 @@ class Chunk(Struct, frozen=True):
     breadcrumb: str = ""  # "Class > method(signature)" or "Title > Section": embedded, never stored as text
 
 
+class SymbolKind(Struct, frozen=True):
+    """What a kind of definition is. Variables, constants, fields and the like are none of this."""
+
+    is_type: bool = False  # has members that are reached through it or through its values
+    is_container: bool = False  # what is defined inside belongs to it
+    is_callable: bool = False
+    ranks_as_type: bool = False  # who searches for its name most likely wants it
+
+
+PLAIN_KIND = SymbolKind()
+SYMBOL_KINDS: Mapping[str, SymbolKind] = {
+    **dict.fromkeys(
+        ("class", "interface", "struct", "enum", "trait", "protocol", "type", "object", "module"),
+        SymbolKind(is_type=True, is_container=True, ranks_as_type=True),
+    ),
+    **dict.fromkeys(("impl", "extension"), SymbolKind(is_type=True, is_container=True)),
+    **dict.fromkeys(("concept", "instance"), SymbolKind(is_container=True)),
+    "namespace": SymbolKind(is_container=True, ranks_as_type=True),
+    **dict.fromkeys(("function", "method", "macro"), SymbolKind(is_callable=True)),
+}
+
+
+def symbol_kind(name: str) -> SymbolKind:
+    return SYMBOL_KINDS.get(name, PLAIN_KIND)
+
+
 class Definition(Struct, frozen=True):
     name: str
     qualified: str
@@ -77,6 +103,14 @@ class Definition(Struct, frozen=True):
     end_line: int
     exported: bool = True
     bases: tuple[str, ...] = ()  # what it extends or implements, by name
+
+    @property
+    def is_type(self) -> bool:
+        return symbol_kind(self.kind).is_type
+
+    @property
+    def is_function(self) -> bool:
+        return self.kind in ("function", "method")
 
 
 class Import(Struct, frozen=True):
@@ -275,6 +309,20 @@ class Quality(Struct, frozen=True):
     @property
     def reranker_failed(self) -> bool:
         return self.reranker_status.startswith(("failed", "timed out"))
+
+
+class Note(str):
+    """A remark for people that carries a code for programs; in JSON it is its text."""
+
+    code: str
+
+    def __new__(cls, text: str, code: str) -> Note:
+        note = super().__new__(cls, text)
+        note.code = code
+        return note
+
+
+INDEXING = "INDEXING"  # code of a note: the results come from a part of the project, or miss its newest changes
 
 
 class SearchResult(Struct, frozen=True):

@@ -62,24 +62,35 @@ def touch_private(path: Path) -> None:
     os.close(open_private(path, os.O_RDWR))
 
 
-def write_private(path: Path, data: bytes, *, sync: bool = False) -> None:
+def write_private(path: Path, data: bytes) -> None:
     with open(open_private(path, os.O_WRONLY | os.O_TRUNC), "wb") as sink:
         sink.write(data)
-        if sync:
+
+
+def replace_file(path: str | Path, data: bytes, *, mode: int = FILE_MODE, folder: int | None = None) -> None:
+    """Write a small file so that a reader sees the old content or the new, also after a crash. With `folder`, an open
+    one, `path` is a name in it, wherever that folder is moved meanwhile."""
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}-{os.getpid()}-{os.urandom(4).hex()}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with open(os.open(temporary, flags, mode, dir_fd=folder), "wb") as sink:
+            if mode == FILE_MODE:
+                os.fchmod(sink.fileno(), mode)
+            sink.write(data)
             sink.flush()
             os.fsync(sink.fileno())
+        os.replace(temporary, target, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)
+        raise
+    if folder is not None:
+        os.fsync(folder)
 
 
 def replace_private(path: Path, data: bytes) -> None:
-    """Write a small file so that a reader sees the old content or the new, also after a crash."""
-    temporary = path.with_name(f".{path.name}-{os.getpid()}-{os.urandom(4).hex()}")
-    try:
-        write_private(temporary, data, sync=True)
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
+    replace_file(path, data)
 
 
 def _close_to_others(path: Path, mode: int) -> None:

@@ -235,14 +235,6 @@ class McpSettings(Struct, frozen=True):
     idle_s: Annotated[
         float, Setting("Models and indexes are let go of after this many seconds without a call.", minimum=1)
     ] = 600.0
-    search_processes: Annotated[
-        int,
-        Setting(
-            "Over HTTP searches run in up to this many worker processes (some 50 MB each); none on one core.",
-            minimum=0,
-            maximum=16,
-        ),
-    ] = 2
 
 
 class PathSettings(Struct, frozen=True):

@@ -1,7 +1,12 @@
-"""What a model may do while it answers: look further, read-only, within the indexed roots.
+"""Agents and what they may do while they answer: look further, read-only, within the indexed roots.
 
-The functions come from the engine, which knows the roots; this module describes them, checks arguments, keeps count and
-turns what they find into numbered evidence.
+The tools' functions come from the engine, which knows the roots; here they are described, arguments are checked, calls
+counted, and what they find becomes numbered evidence. An agent is a folder:
+
+name/config.toml        provider, model, tools: all optional
+name/description.md     its first paragraph is shown in lists
+name/system_prompt.txt  what the agent reads before the rules of every answer
+name/commands/*.json    {"description": "…", "steps": ["…", …]}; {instruction} in a step is what the user asked
 """
 
 from __future__ import annotations
@@ -14,7 +19,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from codeinfo.answers.evidence import Evidence, Gate, Item, shown
+from codeinfo.answers.evidence import Evidence, Gate, Item, format_passages
 from codeinfo.config import parse_toml
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.model import SearchResult
@@ -92,7 +97,7 @@ class Toolbox(Struct):
         return self.functions.specs(self.allowed) if self.open else ()
 
     def perform(self, call: ToolCall) -> str:
-        """What to tell the model. A call that fails is told too: it may do better next time."""
+        """The reply to the model, also where a call fails: it may do better next time."""
         asked = call.arguments[:_SHOWN_ARGUMENTS]
         if any(use.name == call.name and use.arguments == asked and not use.failed for use in self.uses):
             self.uses.append(ToolUse(call.name, asked, "asked before", failed=True))
@@ -115,7 +120,7 @@ class Toolbox(Struct):
             case "read_file":
                 item = self.functions.read_file(str(values["path"]), int(values["start_line"]), int(values["end_line"]))
                 numbered = self.evidence.show((item,))
-                return shown(numbered), item.place, numbered
+                return format_passages(numbered), item.place, numbered
             case _:
                 (argument,) = values.values()
                 text = getattr(self.functions, call.name)(str(argument))
@@ -126,7 +131,7 @@ class Toolbox(Struct):
         admitted = self.gate.admit(self.functions.search(query))
         numbered = self.evidence.show(admitted.items)
         outcome = f"{len(numbered)} passages, {len(admitted.dropped)} dropped by the relevance policy"
-        return shown(numbered) or "Nothing relevant was found.", outcome, numbered
+        return format_passages(numbered) or "Nothing relevant was found.", outcome, numbered
 
 
 def arguments_of(call: ToolCall) -> dict[str, Any]:
@@ -243,7 +248,7 @@ def _command(path: Path) -> Command:
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         well_formed = False
     if not well_formed:
-        raise UsageError(f"{path} is no command", next_step='Write it as {"description": "…", "steps": ["…"]}')
+        raise UsageError(f"{path} is not a command", next_step='Write it as {"description": "…", "steps": ["…"]}')
     return Command(path.stem, description, steps)
 
 
@@ -256,7 +261,7 @@ def _read(path: Path, *, required: bool = True) -> str:
             raise UsageError(f"{path} is missing", next_step="An agent needs it") from None
         return ""
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}", next_step="Mend the file") from error
+        raise UsageError(f"{path} cannot be read: {error}", next_step="Correct the file") from error
     if len(text) > _LARGEST_FILE:
         raise UsageError(f"{path} is longer than {_LARGEST_FILE:,} characters", next_step="Shorten it")
     return text

@@ -21,7 +21,7 @@ from codeinfo.tokens import terms
 MARK = "unverified"
 NO_SOURCE = "[no source]"  # where a claim lost its only citation
 _CLAIM_SHOWN = 160  # characters of a claim that a fault quotes
-_LONGEST_CLAIM = 2_000  # characters that are looked at: a model gone astray must not keep the checks busy
+_LONGEST_CLAIM = 2_000  # characters that are looked at: a model that never stops must not keep the checks busy
 _FEW_TERMS = 3  # a claim of fewer words says too little to be compared
 _LEAST_SHARED = 0.2  # of a claim's words that its source must have: below, it is about something else
 _BETTER_BY = 0.34  # another source has so many more of them: the number was mixed up

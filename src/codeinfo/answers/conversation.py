@@ -1,4 +1,9 @@
-"""Conversations as a model and as a reader see them: earlier turns as messages, whole ones as Markdown."""
+"""Conversations as a model and as a reader see them: earlier turns as messages, whole ones as Markdown, and follow-up
+questions made searchable without a model.
+
+A question that points back (it, they, "and …") and says little itself is searched with the content words of the one
+before, which may point back in turn. Participles stay behind: they are what was asked about the subject.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +88,7 @@ _ABOUT = re.compile(r"\s*(?:and|but|or|so)?\s*(?:what|how) about\b", re.IGNORECA
 _PARTICIPLE = re.compile(r"[a-z]{2,}(?:ed|ing)\Z")  # in lower case only: `Spring` is a name
 
 
-def searched_for(question: str, earlier: Sequence[str]) -> str:
+def search_text(question: str, earlier: Sequence[str]) -> str:
     """The question, with what it points back to; `earlier` are the questions before it, the oldest first."""
     query = question
     for number, asked in enumerate((*earlier[-TURNS_BACK:], question)):

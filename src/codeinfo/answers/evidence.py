@@ -1,4 +1,14 @@
-"""What an answer stands on: numbered passages, each an item of its own, and how they are shown to a model."""
+"""What an answer stands on: numbered passages, which of them may go to a model and how much of each, how they are shown
+to it, and the answer that needs no model: the best passages, quoted and cited, or a plain word that the files do not
+answer.
+
+A model pays for every passage, so those far below the best stay behind, and only the best keeps its whole chunk: the
+others are cut to the lines that match. Measured in docs/answers.md.
+
+Abstaining rests on two things. One is the question's own words: how much of what they weigh (rare words weigh more) one
+of the best results has, in its text and in its name. The other is the search's confidence, which knows the vectors. A
+question about something else shares only common words with the tree.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +29,7 @@ PREVIEW_LINES, PREVIEW_CHARS = 6, 400  # of a passage, for those who look at wha
 CHARS_PER_TOKEN = 4  # a rule of thumb for English and code, used only where no endpoint counts
 
 
-def estimated_tokens(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     return -(-len(text) // CHARS_PER_TOKEN)
 
 
@@ -112,7 +122,7 @@ def dropped_by(result: PolicyResult) -> tuple[Dropped, ...]:
     )
 
 
-def shown(items: Sequence[Item]) -> str:
+def format_passages(items: Sequence[Item]) -> str:
     """The passages as data: each between marks that its own text cannot forge, with its number and source."""
     mark = fence(item.text for item in items)
     blocks = [f"<<<source {item.number} {item.place} {mark}>>>\n{item.text}\n<<<end {mark}>>>" for item in items]
@@ -162,7 +172,7 @@ class Gate(Struct, frozen=True):
                 dropped.append(_too_low(kept.payload, best))
                 continue
             item = item_of(kept.payload, kept.text)
-            items.append(focused(item, finder, self.passage_chars) if items else item)
+            items.append(focus_item(item, finder, self.passage_chars) if items else item)
         return Admitted(tuple(items), tuple(dropped), result.score_source)
 
     def _apply_policy(self, found: SearchResult) -> PolicyResult:
@@ -173,7 +183,7 @@ def finder_of(weights: Mapping[str, float]) -> Finder:
     return Finder({stem(word): weight for word, weight in weights.items()})
 
 
-def focused(item: Item, finder: Finder, chars: int) -> Item:
+def focus_item(item: Item, finder: Finder, chars: int) -> Item:
     """The lines of a passage that match best; all of them where they fit."""
     shown = focus(item.text, finder, chars)
     # A part of a table repeats its header above its own lines, so the text may have more lines than the passage.
@@ -226,14 +236,14 @@ def extract(question: str, found: SearchResult, items: Sequence[Item], weights: 
     if not items or not support.enough(found.quality):
         return _abstained(question, items, support, found.quality)
     finder = finder_of(weights)
-    chosen = Evidence().show(focused(item, finder, PASSAGE_CHARS) for item in items[:PASSAGES])
+    chosen = Evidence().show(focus_item(item, finder, PASSAGE_CHARS) for item in items[:PASSAGES])
     return Answer(
         question=question,
-        text=f"{EXTRACTIVE}\n\n{quoted(chosen)}",
+        text=f"{EXTRACTIVE}\n\n{quote_passages(chosen)}",
         kind="extractive",
         status="ok",
         citations=tuple(item.citation() for item in chosen),
-        usage=AnswerUsage(evidence_tokens=estimated_tokens("".join(item.text for item in chosen))),
+        usage=AnswerUsage(evidence_tokens=estimate_tokens("".join(item.text for item in chosen))),
     )
 
 
@@ -262,7 +272,7 @@ def _largest(found: Sequence[set[str]], weights: Mapping[str, float]) -> float:
     return max((sum(weights[word] for word in one) for one in found), default=0.0)
 
 
-def quoted(items: Sequence[Item]) -> str:
+def quote_passages(items: Sequence[Item]) -> str:
     """Passages as Markdown, each with its number and place. The fence is longer than any in the text."""
     blocks = []
     for item in items:

@@ -10,9 +10,19 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from codeinfo.answers.agents import Toolbox, ToolFunctions
-from codeinfo.answers.conversation import searched_for
-from codeinfo.answers.evidence import Evidence, Gate, Item, estimated_tokens, fence, finder_of, focused, payload, quoted
-from codeinfo.answers.model import Budget, Model, Spent, filled
+from codeinfo.answers.conversation import search_text
+from codeinfo.answers.evidence import (
+    Evidence,
+    Gate,
+    Item,
+    estimate_tokens,
+    fence,
+    finder_of,
+    focus_item,
+    payload,
+    quote_passages,
+)
+from codeinfo.answers.model import Budget, Model, Spent, fill_prompt
 from codeinfo.answers.write import Emit, Written, write
 from codeinfo.operations.answers import Answer, Round, ToolUse, Trace
 from codeinfo.ports import Message
@@ -45,14 +55,14 @@ class Means(Struct, frozen=True):
 
 
 class Progress(Struct, frozen=True):
-    """What the loop is doing, for whoever waits."""
+    """What the loop is doing, for those who wait."""
 
     stage: str  # "search", "grade", "write"
     detail: str
 
 
 class Research(Struct):
-    """What the rounds leave behind, filled as they go: whoever holds it knows what was done when a run breaks off."""
+    """What the rounds leave behind, filled as they go: they say what was done also where a run breaks off."""
 
     evidence: Evidence = field(default_factory=Evidence)
     rounds: list[Round] = field(default_factory=list)
@@ -99,7 +109,7 @@ def answer(
             graded = grade(question, items, means.model, means.gate.weigh(question))
             kept = [item for item in graded if item.score != 0]
             found.evidence.kept += kept
-            average, verdict = judge(graded, kept, number, means.settings.rounds)
+            average, verdict = decide(graded, kept, number, means.settings.rounds)
             if any(item.score is None for item in graded) and len(graded) > UNGRADED_UP_TO:
                 found.notes.append("the model could not grade every passage: those are used as they are")
             shown = tuple(item.graded() for item in graded)
@@ -139,17 +149,17 @@ def standalone(question: str, history: Sequence[Message], means: Means) -> str:
     """What to search for: the question itself, or what it means after the turns before it."""
     if not history:
         return question
-    told = "\n".join(f"{message.role}: {message.content[:600]}" for message in history[-4:])
+    earlier = "\n".join(f"{message.role}: {message.content[:600]}" for message in history[-4:])
     schema = {"type": "object", "properties": {"query": {"type": "string", "minLength": 2}}, "required": ["query"]}
     reply = means.model.json(
-        filled("standalone", history=told, question=json.dumps(question)), schema, max_tokens=QUERY_TOKENS
+        fill_prompt("standalone", history=earlier, question=json.dumps(question)), schema, max_tokens=QUERY_TOKENS
     )
     if reply:
         return str(reply["query"])
-    return searched_for(question, [message.content for message in history if message.role == "user"])
+    return search_text(question, [message.content for message in history if message.role == "user"])
 
 
-def judge(graded: Sequence[Item], kept: Sequence[Item], number: int, rounds: int) -> tuple[float | None, str]:
+def decide(graded: Sequence[Item], kept: Sequence[Item], number: int, rounds: int) -> tuple[float | None, str]:
     """The average grade of what is kept, and what to do."""
     if 0 < len(graded) <= UNGRADED_UP_TO:
         return None, "answer"
@@ -170,7 +180,7 @@ def next_query(question: str, verdict: str, found: Research, means: Means) -> st
     wish = "look for what is missing" if verdict == "refine" else "say it in quite other words"
     last = found.rounds[-1].items
     reply = means.model.json(
-        filled(
+        fill_prompt(
             "query",
             state=state,
             wish=wish,
@@ -191,7 +201,7 @@ def next_query(question: str, verdict: str, found: Research, means: Means) -> st
 def _check_reserve(evidence: Evidence, means: Means) -> None:
     """Searching on must leave enough tokens for the answer itself."""
     chars = min(means.gate.policy.max_chars, sum(len(item.text) for item in evidence.kept))
-    means.budget.check(PROMPT_TOKENS + estimated_tokens("x" * chars) + means.settings.reply_tokens + QUERY_TOKENS)
+    means.budget.check(PROMPT_TOKENS + estimate_tokens("x" * chars) + means.settings.reply_tokens + QUERY_TOKENS)
 
 
 def _payload(found: Research, means: Means) -> tuple[Item, ...]:
@@ -231,7 +241,7 @@ def _abstained(question: str, found: Research, means: Means) -> Answer:
 def _finished(question: str, written: Written, found: Research, means: Means, emit: Emit) -> Answer:
     text, gaps = written.text, found.gaps or ("passages that answer the question",)
     if not text:
-        text = quoted(tuple(found.evidence.items.values()))
+        text = quote_passages(tuple(found.evidence.items.values()))
         emit(text)
     if not found.enough:
         closing = written.checker.check(f"\n\nThe evidence is thin. Missing: {gaps[-1]}")
@@ -254,7 +264,7 @@ def _finished(question: str, written: Written, found: Research, means: Means, em
         missing=() if found.enough else gaps,
         notes=tuple(dict.fromkeys(notes)),
         model_id=means.model.llm.model_id,
-        usage=means.budget.usage(estimated_tokens(sources)),
+        usage=means.budget.usage(estimate_tokens(sources)),
         took_ms=means.budget.elapsed_ms,
         trace=Trace(tuple(found.rounds), tuple(found.tools), tuple(written.checker.faults)),
     )
@@ -308,7 +318,7 @@ def _grade_batch(question: str, items: Sequence[Item], model: Model, finder: Fin
         return () if found == wanted else (f"there must be one grade for each of the passages {wanted}",)
 
     reply = model.json(
-        filled("grade", question=json.dumps(question), passages=_shown(items, finder), count=str(len(items))),
+        fill_prompt("grade", question=json.dumps(question), passages=_shown(items, finder), count=str(len(items))),
         _SCHEMA,
         complete,
         max_tokens=REPLY_TOKENS,
@@ -320,7 +330,7 @@ def _grade_batch(question: str, items: Sequence[Item], model: Model, finder: Fin
 
 
 def _shown(items: Sequence[Item], finder: Finder) -> str:
-    parts = [focused(item, finder, GRADED_CHARS) for item in items]
+    parts = [focus_item(item, finder, GRADED_CHARS) for item in items]
     mark = fence(part.text for part in parts)
     return "\n\n".join(
         f"<<<passage {number} {part.place} {mark}>>>\n{part.text}\n<<<end {mark}>>>"

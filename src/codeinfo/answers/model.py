@@ -1,4 +1,4 @@
-"""What one answer may cost: tokens and seconds, counted over all its calls, and the model that keeps to them."""
+"""A chat model as the loop uses it: prompts, replies as JSON, and a budget of tokens and seconds over all its calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from codeinfo.answers.evidence import estimated_tokens
+from codeinfo.answers.evidence import estimate_tokens
 from codeinfo.errors import ProviderError
 from codeinfo.operations.answers import AnswerUsage
 from codeinfo.ports import Delta, Llm, Message, ToolSpec, Usage
@@ -57,7 +57,7 @@ class Budget:
         """Count one call, by the endpoint's own figures where it gives them."""
         self._calls += 1
         if usage is None or not usage.prompt_tokens:
-            usage = Usage(estimated_tokens(prompt), estimated_tokens(reply))
+            usage = Usage(estimate_tokens(prompt), estimate_tokens(reply))
             self._estimated = True
         self._prompt += usage.prompt_tokens
         self._completion += usage.completion_tokens
@@ -87,7 +87,7 @@ class Metered:
     ) -> Iterator[Delta]:
         """Raises `Spent` instead of a last delta when a limit ends the reply."""
         prompt = "\n".join(message.content for message in messages)
-        expected = estimated_tokens(prompt)
+        expected = estimate_tokens(prompt)
         self.budget.check(expected)
         room = max(1, self.budget.tokens_left - expected)
         replies = self._llm.stream(messages, tools=tools, schema=schema, max_tokens=min(max_tokens or room, room))
@@ -170,7 +170,7 @@ def prompt(name: str) -> str:
     return "\n".join(line for line in text.splitlines() if not line.startswith("<!--")).strip()
 
 
-def filled(name: str, **values: str) -> str:
+def fill_prompt(name: str, **values: str) -> str:
     """A prompt with its `{{name}}` places filled. The values are inserted as they are: braces in code stay."""
     pieces = prompt(name).split("{{")
     out = [pieces[0]]

@@ -1,7 +1,7 @@
-"""The usage statistics that close an answer for people, and their removal from what a model is shown again.
+"""Writing the answer: the model's reply, streamed, without reasoning and statistics, its citations checked.
 
-Models imitate the block when they see it in the history, so it is taken out there, also where its emoji arrived
-mis-decoded. Line by line: no pattern here can take more than linear time.
+Usage statistics close an answer for people. Models imitate the block when they see it in the history, so it is taken
+out there, also where its emoji arrived mis-decoded. Line by line: no pattern here can take more than linear time.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from msgspec import Struct, field
 
 from codeinfo.answers.agents import Toolbox
 from codeinfo.answers.cite import CitationChecker, claims
-from codeinfo.answers.evidence import Item, shown
-from codeinfo.answers.model import LiveFilter, Model, Spent, filled, prompt
+from codeinfo.answers.evidence import Item, format_passages
+from codeinfo.answers.model import LiveFilter, Model, Spent, fill_prompt, prompt
 from codeinfo.errors import ProviderError
 from codeinfo.operations.answers import AnswerUsage
 from codeinfo.ports import Delta, Message, ToolCall, ToolSpec
@@ -118,10 +118,10 @@ def write(
     emit: Emit,
 ) -> Written:
     """One reply, or several with tool calls between them; the last is asked for without tools."""
-    asked = filled(
+    asked = fill_prompt(
         "question",
         question=question,
-        sources=shown(sources),
+        sources=format_passages(sources),
         briefing=f"Known beforehand, as data:\n{briefing}\n\n" if briefing else "",
         thin=prompt("thin") + "\n\n" if thin else "",
     )

@@ -1,7 +1,9 @@
-"""Which hosts may be asked for documents: those of the public internet, and those that the user named.
+"""Documents that come from elsewhere: which hosts may be asked, downloads, and packages.
 
-An address that comes with a project, a package or a redirect is somebody else's wish. It must not lead to this machine,
-its network or a cloud's metadata, which answer whoever asks from here.
+An address that comes with a project, a package or a redirect was chosen by somebody else. It must not lead to this
+machine, its network or a cloud's metadata, which answer whoever asks from here. Each hop of a redirect is a request of
+its own: its host is resolved and checked, and the connection goes to the address that was checked. Downloads are
+bounded in size and time, packages are packed and unpacked without trusting either side.
 """
 
 from __future__ import annotations
@@ -90,7 +92,7 @@ def host_of(url: str) -> Host:
         parts = urlsplit(url)
         name, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
     except ValueError as error:
-        raise AddressRefused(f"{url} is no address: {error}", next_step="Check it") from error
+        raise AddressRefused(f"{url} is not an address: {error}", next_step="Check it") from error
     if not name or not port:
         raise AddressRefused(f"{url} names no host", next_step="Check the address")
     return Host(name, port)
@@ -105,7 +107,7 @@ class DownloadFailed(CodeInfoError):
 
 def download(url: str, limit: int, reach: Reach) -> bytes:
     if urlsplit(url).scheme not in ("https", "http"):
-        raise UsageError(f"{url} is no address of the web")
+        raise UsageError(f"{url} is not a web address")
     # A redirect to file: or ftp: finds no handler here.
     opener = urllib.request.OpenerDirector()
     for handler in (

@@ -1,4 +1,12 @@
-"""A collection: a folder, some files, a package, or a git repository at a revision."""
+"""A collection of documents: a folder, some files, a package, or a git repository at a revision; the files that name
+collections, what a package says about itself, and the links between documents.
+
+A project's `context.json` comes with a repository and is not trusted: it may name what lies inside the project and
+public addresses that a sync then asks for, never other folders or repositories of this machine. So does a package's
+manifest, `{name, version, description?, baseUrl?, sources}`: `sources` is `{glob: []}` or
+`{files: [path | {path|url, hash?}]}`, whose paths are relative to the package and stay inside it; a hash is SHA-256,
+`sha256:` in front or not.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +122,7 @@ def _stem(url: str) -> str:
 
 
 CONTEXT_FILE = "context.json"
-_MEND_FILE = "Mend the file or remove it"
+_CORRECT_FILE = "Correct the file or remove it"
 
 
 def read_user_list(text: str, where: str) -> list[Collection]:
@@ -132,7 +140,7 @@ def read_user_list(text: str, where: str) -> list[Collection]:
             for entry in entries
         ]
     except (KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"{where} has an entry that is no collection: {error}", next_step=_MEND_FILE) from error
+        raise UsageError(f"{where} has an entry that is not a collection: {error}", next_step=_CORRECT_FILE) from error
 
 
 def write_user_list(collections: Iterable[Collection]) -> str:
@@ -149,12 +157,12 @@ def read_context(text: str, folder: str) -> tuple[list[Collection], list[str]]:
     where = os.path.join(folder, CONTEXT_FILE)
     named = _object(text, where).get("collections", {})
     if not isinstance(named, Mapping):
-        raise UsageError(f'"collections" in {where} is no object', next_step=_MEND_FILE)
+        raise UsageError(f'"collections" in {where} is not an object', next_step=_CORRECT_FILE)
     found, notes = list[Collection](), list[str]()
     for alias, entry in named.items():
         url = entry.get("url") if isinstance(entry, Mapping) else None
         if not isinstance(url, str) or not url:
-            raise UsageError(f"collection {alias!r} in {where} has no url", next_step=_MEND_FILE)
+            raise UsageError(f"collection {alias!r} in {where} has no url", next_step=_CORRECT_FILE)
         try:
             collection = _in_project(str(alias), url, str(entry.get("ref", "")), folder)
         except UsageError as error:
@@ -196,16 +204,16 @@ def _object(text: str, where: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{where} is not valid JSON: {error}", next_step=_MEND_FILE) from error
+        raise UsageError(f"{where} is not valid JSON: {error}", next_step=_CORRECT_FILE) from error
     if not isinstance(value, dict):
-        raise UsageError(f"{where} is no JSON object", next_step=_MEND_FILE)
+        raise UsageError(f"{where} is no JSON object", next_step=_CORRECT_FILE)
     return value
 
 
 MANIFEST = "manifest.json"
 MAX_FILES = 50_000
 _HASH = re.compile(r"(?:sha256:)?([0-9a-f]{64})", re.IGNORECASE)
-_MEND_MANIFEST = "Mend the manifest; docs/documents.md describes it"
+_CORRECT_MANIFEST = "Correct the manifest; docs/documents.md describes it"
 
 
 class PackageFile(Struct, frozen=True):
@@ -227,7 +235,7 @@ def read_manifest(text: str) -> Manifest:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"the manifest is not valid JSON: {error}", next_step=_MEND_MANIFEST) from error
+        raise UsageError(f"the manifest is not valid JSON: {error}", next_step=_CORRECT_MANIFEST) from error
     if not isinstance(value, dict):
         raise _bad("it is no JSON object")
     name, version, sources = value.get("name"), value.get("version"), value.get("sources")
@@ -237,7 +245,7 @@ def read_manifest(text: str) -> Manifest:
         raise _bad('sources must have either "glob" or "files"')
     base_url = _text(value, "baseUrl")
     if base_url and urlsplit(base_url).scheme not in ("https", "http"):
-        raise _bad("baseUrl must be an address of the web")
+        raise _bad("baseUrl must be a web address")
     return Manifest(
         name=name,
         version=version,
@@ -295,7 +303,7 @@ def _package_file(entry: Any, base_url: str) -> PackageFile:
         full = urljoin(base_url, url)
         parts = urlsplit(full)
         if parts.scheme not in ("https", "http"):
-            raise _bad(f"{url!r} is no address of the web")
+            raise _bad(f"{url!r} is not a web address")
         path = _text(entry, "path") or f"{parts.netloc}{parts.path}".rstrip("/").replace(":", "_")
         return PackageFile(safe_path(path), full, sha256)
     return PackageFile(safe_path(_text(entry, "path")), "", sha256)
@@ -309,7 +317,7 @@ def _text(value: dict[str, Any], key: str) -> str:
 
 
 def _bad(reason: str) -> UsageError:
-    return UsageError(f"the manifest is not valid: {reason}", next_step=_MEND_MANIFEST)
+    return UsageError(f"the manifest is not valid: {reason}", next_step=_CORRECT_MANIFEST)
 
 
 _IMPLIED = ("", ".md", ".mdx", ".html", "/index.md", "/README.md", "/index.html")

@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, NoReturn
 from msgspec.structs import replace
 
 from codeinfo.answers.agents import ALL_TOOLS, BUNDLED, Profile, list_agents, load_agent
-from codeinfo.answers.conversation import history_messages, searched_for, title_of, to_markdown
+from codeinfo.answers.conversation import history_messages, search_text, title_of, to_markdown
 from codeinfo.answers.evidence import Gate, extract
 from codeinfo.answers.loop import Means, Progress, Research, answer
 from codeinfo.answers.model import Budget, Metered, Model
-from codeinfo.engine.lookup import CodeLookup, Lookup
+from codeinfo.config import Config
+from codeinfo.engine.index_manager import ProgressSink
+from codeinfo.engine.lookup import CodeLookup, DocumentLookup, Lookup, LookupOperations
 from codeinfo.engine.models import ChatModel, choose_chat_model, list_providers, unavailable
+from codeinfo.engine.search import policy_settings
 from codeinfo.errors import CodeInfoError, ProviderError, UsageError
 from codeinfo.operations.answers import (
     AgentList,
@@ -42,13 +45,10 @@ from codeinfo.operations.answers import (
     Turn,
 )
 from codeinfo.operations.documents import DocsAskRequest
-from codeinfo.search.policy import PolicySettings
 from codeinfo.store.conversations import ConversationStore
 
 if TYPE_CHECKING:
-    from codeinfo.engine.engine import Engine, ProgressSink
     from codeinfo.ports import Llm, Message
-
 
 Emit = Callable[[str], None]
 Steps = Callable[[Progress], None]
@@ -59,9 +59,9 @@ def _silent(_: object) -> None:
 
 
 class AnswerOperations:
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._config = engine.config
+    def __init__(self, config: Config, operations: LookupOperations) -> None:
+        self._config = config
+        self._operations = operations
         self._lock = threading.Lock()
         self._store: ConversationStore | None = None
 
@@ -136,10 +136,8 @@ class AnswerOperations:
         self, request: AskRequest | DocsAskRequest, progress: ProgressSink | None, left_out: Sequence[Path]
     ) -> Lookup:
         if isinstance(request, AskRequest):
-            return CodeLookup(self._engine, request.paths, self._config.answers.items, progress, left_out)
-        from codeinfo.engine.lookup import DocumentLookup
-
-        return DocumentLookup(self._engine, request, self._config.answers.items, progress)
+            return CodeLookup(self._operations, request.paths, self._config.answers.items, progress, left_out)
+        return DocumentLookup(self._operations, request, self._config.answers.items, progress)
 
     def _reply(
         self,
@@ -186,7 +184,7 @@ class AnswerOperations:
 
     def _extracted(self, question: str, lookup: Lookup, chosen: ChatModel, history: Sequence[Message]) -> Answer:
         budget = Budget(self._config.answers.max_tokens, self._config.answers.timeout_s)
-        query = searched_for(question, [message.content for message in history if message.role == "user"])
+        query = search_text(question, [message.content for message in history if message.role == "user"])
         found = lookup.search(query)
         relevant = self._gate(lookup).relevant(found)
         reply = extract(question, found, relevant.items, lookup.word_weights(query))
@@ -198,14 +196,7 @@ class AnswerOperations:
 
     def _gate(self, lookup: Lookup) -> Gate:
         retrieval, settings = self._config.retrieval, self._config.answers
-        policy = PolicySettings(
-            retrieval.distance_cutoff,
-            retrieval.cutoff_disabled,
-            retrieval.fallback_chunks,
-            retrieval.chunk_max_chars,
-            retrieval.max_chars,
-        )
-        return Gate(policy, lookup.word_weights, settings.least_score, settings.passage_chars)
+        return Gate(policy_settings(retrieval), lookup.word_weights, settings.least_score, settings.passage_chars)
 
     # --- keeping ---
 
@@ -260,6 +251,10 @@ class AnswerOperations:
             rounds=found.rounds,
             notes=found.notes,
         )
+
+    def read_lines(self, root: str, path: str, start: int, end: int) -> str:
+        """Lines of an indexed file, as an answer may cite them."""
+        return CodeLookup(self._operations, (root,), 1).read_file(path, start, max(start, end)).text
 
     # --- agents ---
 

@@ -7,12 +7,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from codeinfo.engine.history import History
-from codeinfo.engine.maintenance import project_of, resolved
+from codeinfo.engine.index_manager import Indexes, IndexManager, project_of, resolved
 from codeinfo.errors import NotFound
 from codeinfo.graph.calls import ReadBudget, call_graph, near_callers
 from codeinfo.graph.code_index import CodeIndex
@@ -23,17 +21,12 @@ from codeinfo.graph.references import find_definitions, find_references, list_sy
 from codeinfo.graph.resolve import refresh_graph
 from codeinfo.graph.survey import code_map
 from codeinfo.knowledge.context import MOST_LISTED, FileContext, file_context
+from codeinfo.knowledge.history import History
 from codeinfo.model import FileKind, Hit
 from codeinfo.operations import code as requests
 from codeinfo.operations.base import Progress
 from codeinfo.ports import CodeFacts
-from codeinfo.store.sqlite import code_facts, read_beside, write_beside
-
-if TYPE_CHECKING:
-    from codeinfo.engine.engine import Engine
-    from codeinfo.engine.index_manager import IndexManager
-    from codeinfo.store.sqlite import SqliteStore
-
+from codeinfo.store.sqlite import SqliteStore, code_facts, read_beside, write_beside
 
 GRAPH_FILE = "graph.json"  # beside the index: the next process does not have to build the graph
 FileRequest = requests.SymbolsRequest | requests.ImportsRequest | requests.ImpactRequest
@@ -50,8 +43,8 @@ class Surroundings(Struct, frozen=True):
 class CodeOperations:
     """`Engine.code`: one method an operation. Owns what is cached of each index; one question at a time."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, indexes: Indexes) -> None:
+        self._indexes = indexes
         self._lock = threading.RLock()
         self._resolvers: dict[Path, NameResolver] = {}  # by the folder of the build, each with its index
 
@@ -70,8 +63,8 @@ class CodeOperations:
 
     @contextmanager
     def _open(self, folder: str | Path, refresh: bool, progress: ProgressSink | None) -> Iterator[NameResolver]:
-        keeper = self._engine.upkeep(folder)
-        store, _ = self._engine.searchable(keeper, refresh=refresh, progress=progress)
+        keeper = self._indexes.of(folder)
+        store, _ = self._indexes.open(keeper, refresh=refresh, progress=progress)
         with self.open(keeper.root, store) as names:
             yield names
 

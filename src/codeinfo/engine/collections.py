@@ -1,4 +1,6 @@
-"""Documents that are not here yet: archives, addresses and repositories become a folder in the user's data.
+"""Collections: the list of those that are known, fetching their documents, what an index of them is made of, packing.
+
+Archives, addresses and repositories become a folder in the user's data:
 
 <data>/collections/<slug>/
     current          the name of the live tree, replaced atomically
@@ -10,10 +12,12 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
 
 from codeinfo.collections.fetch import MAX_PACKED_BYTES, Reach, host_of, pack, unpack
 from codeinfo.collections.model import (
@@ -32,117 +36,23 @@ from codeinfo.collections.model import (
     write_user_list,
 )
 from codeinfo.engine.index_manager import IndexManager
-from codeinfo.errors import NotFound, UsageError
-from codeinfo.model import Skip
+from codeinfo.errors import CodeInfoError, NotFound, UsageError
+from codeinfo.globs import match_globs
+from codeinfo.model import ManifestRow, Skip, SourceFile, Walk
 from codeinfo.operations.documents import DocsPackRequest, DocsPackResponse
 from codeinfo.private_files import open_private, private_folder, replace_private, wait_for_lock, write_private
-from codeinfo.sources.documents.formats import document_language
+from codeinfo.sources.documents.formats import document_language, missing_library
 from codeinfo.sources.read import load
+from codeinfo.sources.walk import WalkSettings, check_root, walk
+from codeinfo.store.layout import IndexFolder
+from codeinfo.store.sqlite import SqliteStore
 
 MAX_DOCUMENT_BYTES = 50_000_000
 MAX_FETCHED_BYTES = 2_000_000_000
+CONVERTERS_VERSION = 1  # raise when a converter gives other text: indexes are then rebuilt
+_MAX_LIST_BYTES = 5_000_000
 
 Download = Callable[[str, int], bytes]  # address, most bytes → content
-
-
-def fetched_tree(home: Path) -> Path | None:
-    """The live tree of a collection, or None before its first sync."""
-    try:
-        name = (home / "current").read_text("ascii").strip()
-    except (FileNotFoundError, UnicodeDecodeError):
-        return None
-    tree = home / name
-    return tree if name.startswith("tree-") and "/" not in name and tree.is_dir() else None
-
-
-def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, own: bool) -> Path:
-    """Bring the newest documents here. What was here before stays until the new ones are complete.
-
-    The user's `own` collections may be on any host, and on this machine. Whatever else names an address (a project, a
-    manifest, a redirect) reaches the public internet and the user's `private_hosts`.
-    """
-    from codeinfo.collections.fetch import download
-
-    hosts = {host.lower() for host in private_hosts}
-    if own and collection.remote:
-        hosts.add(host_of(collection.url).name.lower())
-    reach = Reach(frozenset(hosts))
-    if collection.kind is Kind.GIT:
-        with _fetched_repository(collection, reach, own=own) as (revision, files):
-            return _store(home, revision, files)
-    get = partial(download, reach=reach)
-    if collection.remote and not is_archive(collection.url):
-        text = get(collection.url, MAX_DOCUMENT_BYTES)
-        contents = _listed(read_manifest(text.decode("utf-8", "replace")), collection.url, get)
-    else:
-        data = get(collection.url, MAX_PACKED_BYTES) if collection.remote else _read_archive(Path(collection.url))
-        contents = unpack(data)
-        text = contents[MANIFEST]
-        _add_remote_files(read_manifest(text.decode("utf-8", "replace")), contents, get)
-    contents[MANIFEST] = text
-    parts = b"".join(hashlib.sha256(path.encode() + contents[path]).digest() for path in sorted(contents))
-    return _store(home, hashlib.sha256(parts).hexdigest(), contents.items())
-
-
-def _fetched_repository(
-    collection: Collection, reach: Reach, *, own: bool
-) -> AbstractContextManager[tuple[str, Iterable[tuple[str, bytes]]]]:
-    from codeinfo.sources.git import fetch_files
-
-    pinned = ""
-    if not own:
-        host = host_of(collection.url)
-        addresses = (f"[{address}]" if ":" in address else address for address in reach.resolve(host))
-        pinned = f"{host.name}:{host.port}:{','.join(addresses)}"
-    wanted = (lambda path: bool(document_language(path)), MAX_DOCUMENT_BYTES)
-    return fetch_files(collection.url, collection.ref, *wanted, local=own, pinned=pinned)
-
-
-def _read_archive(path: Path) -> bytes:
-    if path.stat().st_size > MAX_PACKED_BYTES:
-        raise UsageError(f"{path} has more than {MAX_PACKED_BYTES:,} bytes")
-    return path.read_bytes()
-
-
-def _listed(manifest: Manifest, url: str, get: Download) -> dict[str, bytes]:
-    """The files that a manifest on the web lists, each from its own address or beside the manifest."""
-    from urllib.parse import quote, urljoin
-
-    if manifest.globs:
-        raise UsageError("a manifest on the web cannot use globs", next_step="List files, or publish a tar.gz")
-    base = manifest.base_url or url
-    return {file.path: get(file.url or urljoin(base, quote(file.path)), MAX_DOCUMENT_BYTES) for file in manifest.files}
-
-
-def _add_remote_files(manifest: Manifest, contents: dict[str, bytes], get: Download) -> None:
-    for file in manifest.files:
-        if file.url:
-            contents[file.path] = get(file.url, MAX_DOCUMENT_BYTES)
-
-
-def _store(home: Path, revision: str, files: Iterable[tuple[str, bytes]]) -> Path:
-    """Written beside the live tree, then made the live one; others are removed."""
-    tree = home / f"tree-{revision[:16]}"
-    if not tree.exists():
-        partial = home / f".partial-{os.getpid()}"
-        shutil.rmtree(partial, ignore_errors=True)
-        private_folder(partial, home.parent)
-        total = 0
-        for path, content in files:
-            total += len(content)
-            if total > MAX_FETCHED_BYTES:
-                raise UsageError(f"the collection has more than {MAX_FETCHED_BYTES:,} bytes")
-            target = partial / safe_path(path)
-            write_private(private_folder(target.parent, partial) / target.name, content)
-        partial.rename(tree)
-    replace_private(home / "current", tree.name.encode("ascii"))
-    for old in (*home.glob("tree-*"), *home.glob(".partial-*")):
-        if old != tree:
-            shutil.rmtree(old, ignore_errors=True)
-    return tree
-
-
-_MAX_LIST_BYTES = 5_000_000
 
 
 class CollectionList:
@@ -249,18 +159,235 @@ def _replace(path: Path, text: str) -> None:
     os.replace(temporary, path)
 
 
-def pack_folder(request: DocsPackRequest, keeper: IndexManager) -> DocsPackResponse:
-    walked = keeper.walk()
+class CollectionSource(Struct, frozen=True):
+    """The documents of a collection, as an index is made of them."""
+
+    collection: Collection
+    home: Path  # where it lies if it was fetched
+    documents: bool = True
+    versions: tuple[int, ...] = (CONVERTERS_VERSION,)
+
+    @property
+    def root(self) -> Path:
+        if not self.collection.fetched:
+            return Path(self.collection.url).resolve()
+        return fetched_tree(self.home) or Path(self.collection.url)
+
+    def index_folder(self, cache: Path) -> IndexFolder:
+        return IndexFolder(cache / "documents", Path(self.collection.slug))
+
+    def walk(self, store: SqliteStore | None, *, by_content: bool) -> tuple[Path, Walk]:
+        root = self._place()
+        if self.collection.kind is Kind.FILES:
+            return root, _listed_files(root, self.collection.files)
+        walked = walk(root, WalkSettings(max_file_bytes=MAX_DOCUMENT_BYTES, documents=True))
+        if self.collection.kind is Kind.PACKAGE:
+            known = store.manifest() if store is not None and not by_content else {}
+            walked = _of_package(root, walked, known)
+        return root, _chosen(walked, self.collection.globs, "glob", "the collection's patterns leave it out")
+
+    def walk_changed(self, before: Walk, changed: Mapping[str, bool]) -> Walk | None:
+        return None  # its files may lie in several places
+
+    def _place(self) -> Path:
+        if not self.collection.fetched:
+            return check_root(Path(self.collection.url))
+        tree = fetched_tree(self.home)
+        if tree is None:
+            raise NotFound(
+                f"{self.collection.name} was never fetched",
+                next_step=f"Run `codeinfo docs sync {self.collection.name}`",
+            )
+        return tree
+
+
+class CollectionIndex(IndexManager):
+    """The index of one collection."""
+
+    source: CollectionSource
+
+
+def _listed_files(root: Path, files: tuple[str, ...]) -> Walk:
+    found, skipped = list[SourceFile](), list[Skip]()
+    for full in files:
+        path = os.path.relpath(full, root).replace(os.sep, "/")
+        try:
+            status = os.lstat(full)
+        except OSError as error:
+            skipped.append(Skip(path, "missing", error.strerror or "", matters=True))
+            continue
+        command = missing_library(path)
+        if not document_language(path):
+            skipped.append(Skip(path, "not-a-document", "of no format that documents have", matters=True))
+        elif status.st_size > MAX_DOCUMENT_BYTES:
+            skipped.append(Skip(path, "too-large", f"{status.st_size:,} bytes", matters=True))
+        elif command:
+            skipped.append(Skip(path, "needs-library", f"to read it, install what is missing: {command}", matters=True))
+        else:
+            found.append(SourceFile(path, status.st_size, status.st_mtime_ns))
+    return Walk(tuple(found), tuple(skipped))
+
+
+def read_package(root: Path) -> Manifest:
+    try:
+        return read_manifest((root / MANIFEST).read_text("utf-8-sig"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise CodeInfoError(f"{root / MANIFEST} cannot be read: {error}") from error
+
+
+def _of_package(root: Path, walked: Walk, known: Mapping[str, ManifestRow]) -> Walk:
+    """What the manifest selects. A listed file whose content is not what its hash says is left out, and that is said;
+    `known` spares reading those that look as they did when they were indexed."""
+    manifest = read_package(root)
+    if manifest.globs:
+        return _chosen(walked, manifest.globs, "manifest", "the package's manifest does not select it")
+    listed = {file.path: file for file in manifest.files}
+    files, skipped = list[SourceFile](), list[Skip](walked.skipped)
+    for file in walked.files:
+        if file.path not in listed:
+            skipped.append(Skip(file.path, "manifest", "the package's manifest does not list it"))
+        elif wrong := _wrong_hash(root, file, listed[file.path].sha256, known.get(file.path)):
+            skipped.append(Skip(file.path, "hash-mismatch", wrong, matters=True))
+        else:
+            files.append(file)
+    present = {file.path for file in walked.files} | {skip.path for skip in walked.skipped}
+    for path, wanted in listed.items():
+        if path not in present:
+            where = "a folder's package holds no addresses: add the manifest's own" if wanted.url else "not there"
+            skipped.append(Skip(path, "missing", f"the manifest lists it; {where}", matters=True))
+    return Walk(tuple(files), tuple(skipped))
+
+
+def _wrong_hash(root: Path, file: SourceFile, wanted: str, known: ManifestRow | None) -> str:
+    if not wanted:
+        return ""
+    if known is not None and (known.size, known.mtime_ns, known.sha256) == (file.size, file.mtime_ns, wanted):
+        return ""
+    loaded = load(root, file)
+    if isinstance(loaded, Skip):
+        return loaded.detail
+    found = loaded.sha256
+    return "" if found == wanted else f"its content has {found[:12]}…, the manifest says {wanted[:12]}…"
+
+
+def _chosen(walked: Walk, globs: tuple[str, ...], rule: str, reason: str) -> Walk:
+    if not globs:
+        return walked
+    fitting = match_globs([file.path for file in walked.files], globs)
+    kept = tuple(file for file, fits in zip(walked.files, fitting, strict=True) if fits)
+    left = (Skip(file.path, rule, reason) for file, fits in zip(walked.files, fitting, strict=True) if not fits)
+    return Walk(kept, (*walked.skipped, *left))
+
+
+def fetched_tree(home: Path) -> Path | None:
+    """The live tree of a collection, or None before its first sync."""
+    try:
+        name = (home / "current").read_text("ascii").strip()
+    except (FileNotFoundError, UnicodeDecodeError):
+        return None
+    tree = home / name
+    return tree if name.startswith("tree-") and "/" not in name and tree.is_dir() else None
+
+
+def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, own: bool) -> Path:
+    """Bring the newest documents here. What was here before stays until the new ones are complete.
+
+    The user's `own` collections may be on any host, and on this machine. Whatever else names an address (a project, a
+    manifest, a redirect) reaches the public internet and the user's `private_hosts`.
+    """
+    from codeinfo.collections.fetch import download
+
+    hosts = {host.lower() for host in private_hosts}
+    if own and collection.remote:
+        hosts.add(host_of(collection.url).name.lower())
+    reach = Reach(frozenset(hosts))
+    if collection.kind is Kind.GIT:
+        with _fetched_repository(collection, reach, own=own) as (revision, files):
+            return _store(home, revision, files)
+    get = partial(download, reach=reach)
+    if collection.remote and not is_archive(collection.url):
+        text = get(collection.url, MAX_DOCUMENT_BYTES)
+        contents = _listed(read_manifest(text.decode("utf-8", "replace")), collection.url, get)
+    else:
+        data = get(collection.url, MAX_PACKED_BYTES) if collection.remote else _read_archive(Path(collection.url))
+        contents = unpack(data)
+        text = contents[MANIFEST]
+        _add_remote_files(read_manifest(text.decode("utf-8", "replace")), contents, get)
+    contents[MANIFEST] = text
+    parts = b"".join(hashlib.sha256(path.encode() + contents[path]).digest() for path in sorted(contents))
+    return _store(home, hashlib.sha256(parts).hexdigest(), contents.items())
+
+
+def _fetched_repository(
+    collection: Collection, reach: Reach, *, own: bool
+) -> AbstractContextManager[tuple[str, Iterable[tuple[str, bytes]]]]:
+    from codeinfo.sources.git import fetch_files
+
+    pinned = ""
+    if not own:
+        host = host_of(collection.url)
+        addresses = (f"[{address}]" if ":" in address else address for address in reach.resolve(host))
+        pinned = f"{host.name}:{host.port}:{','.join(addresses)}"
+    wanted = (lambda path: bool(document_language(path)), MAX_DOCUMENT_BYTES)
+    return fetch_files(collection.url, collection.ref, *wanted, local=own, pinned=pinned)
+
+
+def _read_archive(path: Path) -> bytes:
+    if path.stat().st_size > MAX_PACKED_BYTES:
+        raise UsageError(f"{path} has more than {MAX_PACKED_BYTES:,} bytes")
+    return path.read_bytes()
+
+
+def _listed(manifest: Manifest, url: str, get: Download) -> dict[str, bytes]:
+    """The files that a manifest on the web lists, each from its own address or beside the manifest."""
+    from urllib.parse import quote, urljoin
+
+    if manifest.globs:
+        raise UsageError("a manifest on the web cannot use globs", next_step="List files, or publish a tar.gz")
+    base = manifest.base_url or url
+    return {file.path: get(file.url or urljoin(base, quote(file.path)), MAX_DOCUMENT_BYTES) for file in manifest.files}
+
+
+def _add_remote_files(manifest: Manifest, contents: dict[str, bytes], get: Download) -> None:
+    for file in manifest.files:
+        if file.url:
+            contents[file.path] = get(file.url, MAX_DOCUMENT_BYTES)
+
+
+def _store(home: Path, revision: str, files: Iterable[tuple[str, bytes]]) -> Path:
+    """Written beside the live tree, then made the live one; others are removed."""
+    tree = home / f"tree-{revision[:16]}"
+    if not tree.exists():
+        partial = home / f".partial-{os.getpid()}"
+        shutil.rmtree(partial, ignore_errors=True)
+        private_folder(partial, home.parent)
+        total = 0
+        for path, content in files:
+            total += len(content)
+            if total > MAX_FETCHED_BYTES:
+                raise UsageError(f"the collection has more than {MAX_FETCHED_BYTES:,} bytes")
+            target = partial / safe_path(path)
+            write_private(private_folder(target.parent, partial) / target.name, content)
+        partial.rename(tree)
+    replace_private(home / "current", tree.name.encode("ascii"))
+    for old in (*home.glob("tree-*"), *home.glob(".partial-*")):
+        if old != tree:
+            shutil.rmtree(old, ignore_errors=True)
+    return tree
+
+
+def pack_folder(request: DocsPackRequest, source: CollectionSource) -> DocsPackResponse:
+    root, walked = source.walk(None, by_content=True)
     files, skipped = dict[str, bytes](), list(walked.skipped)
     for file in walked.files:
-        loaded = load(keeper.root, file)
+        loaded = load(root, file)
         if isinstance(loaded, Skip):
             skipped.append(loaded)
         else:
             files[file.path] = loaded.data
     if not files:
         raise UsageError(f"{request.source} has no documents", next_step="Name a folder that holds some")
-    name = request.name or keeper.root.name
+    name = request.name or root.name
     data, manifest = pack(name, request.version, request.description, files)
     target = Path(request.out or f"{name}-{request.version}.tar.gz")
     temporary = target.with_name(f".{target.name}-{os.getpid()}")

@@ -1,14 +1,13 @@
-"""From a question to passages: the search line over several collections seen as one, code included where asked for."""
+"""Documents, searched and read: several collections as one index, outlines, sections, related documents."""
 
 from __future__ import annotations
 
 import difflib
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -16,13 +15,11 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from codeinfo.collections.model import edges
-from codeinfo.collections.weights import DOCUMENTS
-from codeinfo.engine.documents import CollectionManager
-from codeinfo.engine.index_manager import IndexManager
-from codeinfo.engine.search import OFF, Relevance, Reranking, best_first
+from codeinfo.engine.collections import CollectionIndex
+from codeinfo.engine.index_manager import Indexes, IndexManager, ProgressSink
+from codeinfo.engine.search import OFF, Relevance, Reranking, best_first, reranking_of
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.model import CRUMB, Definition, Hit, Import, Quality
-from codeinfo.operations.base import Progress
 from codeinfo.operations.documents import (
     MAX_QUERIES,
     DocsOutlineRequest,
@@ -42,21 +39,32 @@ from codeinfo.ports import ChunkRow, Embedder
 from codeinfo.search.joined import Joined, Part
 from codeinfo.search.line import SearchOptions, search
 from codeinfo.search.query import STOP_WORDS
+from codeinfo.search.weights import DOCUMENTS
 from codeinfo.store.sqlite import SqliteStore, code_facts
 from codeinfo.tokens import terms, words
-
-if TYPE_CHECKING:
-    from codeinfo.engine.engine import Engine
-
 
 FARTHEST = 2.0
 SECOND = 0.5  # the score of a document's second passage, beside its first
 NO_RERANKER = "no reranking model is set up, so the order is the search's own: set rerank.provider to use one"
 NO_DISTANCES = "without an embedding model there are no distances: max_distance was not applied"
 NO_MEANING = "without an embedding model there is no search by meaning alone: words were used"
+LINK_WORTH = 0.15  # a link in either direction, beside the cosine of two documents: what people linked belongs together
+LEAST_SIMILAR = 0.2  # cosine below which two documents are merely in the same collection
+WORDS_FOR_RELATED = 40  # of a document's beginning, where there are no vectors to compare
 _PLACE = re.compile(r"(Page|Sheet|Slide) ([^:]*)")
 _PLACED = {"pdf": "Page", "xlsx": "Sheet", "pptx": "Slide"}
-ProgressSink = Callable[[Progress], None]
+
+
+class OpenCollection(Struct, frozen=True):
+    """A collection to read from, and what must be said about it."""
+
+    index: CollectionIndex
+    store: SqliteStore
+    notes: tuple[str, ...]
+
+    @property
+    def id(self) -> str:
+        return self.index.source.collection.id
 
 
 class _Part(Struct, frozen=True):
@@ -68,35 +76,35 @@ class _Part(Struct, frozen=True):
 
 
 def search_documents(
-    engine: Engine, keepers: Sequence[CollectionManager], request: DocsSearchRequest, progress: ProgressSink | None
+    indexes: Indexes, collections: Sequence[CollectionIndex], request: DocsSearchRequest, progress: ProgressSink | None
 ) -> DocsSearchResponse:
-    _check(request, keepers)
+    _check(request, collections)
     with ExitStack() as open_views:
         parts, views, embedders, notes = [], [], [], list[str]()
-        for keeper in (*keepers, *(engine.upkeep(path) for path in request.code)):
+        for index in (*collections, *(indexes.of(path) for path in request.code)):
             try:
-                store, said = engine.searchable(keeper, refresh=request.refresh, progress=progress)
+                store, said = indexes.open(index, refresh=request.refresh, progress=progress)
             except UsageError as error:
-                if request.collections or len(keepers) == 1:
+                if request.collections or len(collections) == 1:
                     raise
                 notes.append(f"left out: {error}")  # one that is gone or was never fetched does not hide the others
                 continue
             notes += said
-            parts.append(_part(keeper))
+            parts.append(_part(index))
             views.append(Part(_name(parts[-1]), open_views.enter_context(store.snapshot())))
-            embedders.append(keeper.embedder)
+            embedders.append(index.embedder)
         if not views:
             raise NotFound("no collection can be searched", next_step=notes[0])
         embedder = embedders[0] if all(embedders) else None
-        reranking = engine.reranking() if request.rerank else None
+        reranking = reranking_of(indexes.models) if request.rerank else None
         searcher = _Searcher(Joined(views), parts, embedder, request, reranking)
         searches = tuple(searcher.answer(query) for query in request.queries)
     return DocsSearchResponse(searches, tuple(dict.fromkeys((*notes, *searcher.notes))))
 
 
-def _part(keeper: IndexManager) -> _Part:
-    collection = keeper.collection.id if isinstance(keeper, CollectionManager) else ""
-    return _Part(collection, keeper.root, not collection)
+def _part(index: IndexManager) -> _Part:
+    collection = index.source.collection.id if isinstance(index, CollectionIndex) else ""
+    return _Part(collection, index.root, not collection)
 
 
 def _name(part: _Part) -> str:
@@ -104,10 +112,10 @@ def _name(part: _Part) -> str:
     return part.collection or str(part.root)
 
 
-def _check(request: DocsSearchRequest, keepers: Sequence[CollectionManager]) -> None:
+def _check(request: DocsSearchRequest, collections: Sequence[CollectionIndex]) -> None:
     if not 1 <= len(request.queries) <= MAX_QUERIES or not all(query.strip() for query in request.queries):
         raise UsageError(f"1 to {MAX_QUERIES} queries that say something are needed", next_step="Quote each question")
-    if not keepers and not request.code:
+    if not collections and not request.code:
         raise no_collection()
 
 
@@ -295,34 +303,26 @@ def _slug(heading: str) -> str:
     return re.sub(r"[^\w]+", "-", heading.lower()).strip("-")
 
 
-LINK_WORTH = 0.15  # a link in either direction, beside the cosine of two documents: what people linked belongs together
-LEAST_SIMILAR = 0.2  # cosine below which two documents are merely in the same collection
-WORDS_FOR_RELATED = 40  # of a document's beginning, where there are no vectors to compare
+def outline(opened: OpenCollection, request: DocsOutlineRequest) -> DocsOutlineResponse:
+    store, path = opened.store, _document(opened.store, request.document)
+    return DocsOutlineResponse(opened.id, path, tuple(headings(store, path)), opened.notes)
 
 
-def outline(keeper: CollectionManager, notes: tuple[str, ...], request: DocsOutlineRequest) -> DocsOutlineResponse:
-    store = _store(keeper)
-    path = _document(store, request.document)
-    return DocsOutlineResponse(keeper.collection.id, path, tuple(headings(store, path)), notes)
-
-
-def section(keeper: CollectionManager, notes: tuple[str, ...], request: DocsSectionRequest) -> DocsSectionResponse:
-    store = _store(keeper)
-    path = _document(store, request.document)
+def section(opened: OpenCollection, request: DocsSectionRequest) -> DocsSectionResponse:
+    store, path = opened.store, _document(opened.store, request.document)
     lines = document_lines(store, path)
     first, last, title = 1, max(lines, default=0), path
     if request.section:
         entry = _named(request.section, headings(store, path))
         first, last, title = entry.start_line, entry.end_line, entry.title
     content = "\n".join(lines.get(number, "") for number in range(first, last + 1)).strip("\n")
-    return DocsSectionResponse(keeper.collection.id, path, title, content, first, last)
+    return DocsSectionResponse(opened.id, path, title, content, first, last)
 
 
-def related(keeper: CollectionManager, notes: tuple[str, ...], request: DocsRelatedRequest) -> DocsRelatedResponse:
+def related(opened: OpenCollection, request: DocsRelatedRequest) -> DocsRelatedResponse:
     """Linked ones and similar ones together: the cosine of the documents' mean vectors, and what links are worth."""
-    store = _store(keeper)
-    path = _document(store, request.document)
-    similar = _similar(keeper, store, path)
+    store, path = opened.store, _document(opened.store, request.document)
+    similar = _similar(store, path)
     relations: dict[str, list[str]] = {}
     for source, target in _edges(store):
         if source == path:
@@ -337,16 +337,10 @@ def related(keeper: CollectionManager, notes: tuple[str, ...], request: DocsRela
             named = (*named, "similar")
         if named:
             score = (cosine or 0.0) + LINK_WORTH * len(relations.get(other, ()))
-            distance = round(1 - cosine, 4) if cosine is not None and keeper.embedder else None
-            found.append(RelatedDocument(other, keeper.collection.id, named, distance, round(score, 4)))
+            distance = round(1 - cosine, 4) if cosine is not None and opened.index.embedder else None
+            found.append(RelatedDocument(other, opened.id, named, distance, round(score, 4)))
     found.sort(key=lambda item: (-item.score, item.document))
-    return DocsRelatedResponse(keeper.collection.id, path, tuple(found[: request.limit]), notes)
-
-
-def _store(keeper: CollectionManager) -> SqliteStore:
-    store = keeper.live_store()
-    assert store is not None  # the caller has just brought it up to date
-    return store
+    return DocsRelatedResponse(opened.id, path, tuple(found[: request.limit]), opened.notes)
 
 
 def document_lines(store: SqliteStore, path: str) -> dict[int, str]:
@@ -408,7 +402,7 @@ def _edges(store: SqliteStore) -> set[tuple[str, str]]:
     return edges(written)
 
 
-def _similar(keeper: CollectionManager, store: SqliteStore, path: str) -> dict[str, float]:
+def _similar(store: SqliteStore, path: str) -> dict[str, float]:
     """Document → how alike it is, 0..1; by words where there are no vectors."""
     vectors = store.vectors_by_hash(store.manifest()[path].sha256)
     with store.snapshot() as view:

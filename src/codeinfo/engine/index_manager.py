@@ -1,4 +1,4 @@
-"""Keeps the commit index of a root in step with its repository."""
+"""Indexes: opening them, finding what changed, updating under a lock, swapping builds, repairing damage."""
 
 from __future__ import annotations
 
@@ -6,90 +6,113 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from codeinfo.config import Config
-from codeinfo.engine.history import MOST_INDEXED, History
-from codeinfo.errors import IndexDamaged
+from codeinfo.engine.models import Models
+from codeinfo.errors import Busy, IndexDamaged, NotFound, OutOfSpace, UsageError
 from codeinfo.index.chunk import ChunkSettings
-from codeinfo.index.line import Changes, compare
-from codeinfo.model import Skip, SourceFile, Walk
+from codeinfo.index.line import Changes, Outcome, add_edited, compare, update
+from codeinfo.index.pool import ParsePool, Spares
+from codeinfo.model import INDEXING, Note, Skip, Walk
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import IndexReport
 from codeinfo.ports import Embedder
-from codeinfo.search.commits import index_commits
 from codeinfo.settings import IndexSettings
-from codeinfo.sources.git import GitFailed
-from codeinfo.sources.walk import WalkSettings, walk, walked_again
-from codeinfo.store.commits import load_commits, save_commits
-from codeinfo.store.database import BuildDamaged, Replaced, translated
+from codeinfo.sources.walk import WalkSettings, resolved_root, walk, walked_again
+from codeinfo.store.database import BuildDamaged, Replaced, translate_errors
 from codeinfo.store.layout import IndexFolder
 from codeinfo.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
-    from codeinfo.engine.watch import Events
-    from codeinfo.index.line import Outcome
-    from codeinfo.index.pool import ParsePool, Spares
     from codeinfo.search.commits import CommitIndex
-
-
-def refresh_commits(root: Path, folder: Path) -> str:
-    """Read what was committed since the last time; everything after a rebase, or where nothing was read yet.
-
-    Returns what went wrong, for the report; "" where nothing did.
-    """
-    history = History(root)
-    if not history.known:
-        return ""
-    try:
-        head = history.head()
-    except GitFailed:
-        return ""  # no commits yet
-    try:
-        before = load_commits(folder)
-        if before is not None and before.head == head:
-            return ""
-        if before is not None and (len(before.lengths) > 2 * MOST_INDEXED or not history.has_ancestor(before.head)):
-            before = None
-        index = index_commits(head, history.commits(before.head if before else ""), before)
-    except GitFailed as error:
-        return f"git could not read the history, so search does without the newest commits: {error.what}"
-    with translated(folder):
-        save_commits(folder, index)
-    return ""
-
 
 TOKENS_VERSION = 3  # raise when tokens.py, the field weights or packed references change what is stored
 MASKING_VERSION = 2  # raise when sources/secrets masks more: what older rules let through must not stay in an index
 KEYWORD_ONLY = (
     "no embedding model is set up, so this is keyword search only: set embedding.provider to use meaning as well"
 )
-
 OTHER_MODEL = "the index was made with another embedding model, so this is keyword search only until it is built anew"
+MAX_ALIASES = 1000  # paths by which callers name folders, cached
 _OPEN_TRIES = 20  # each needs another process to swap builds between our reading which one is live and opening it
 
-ProgressSink = Callable[[Progress], None]
-
-
 Answer = TypeVar("Answer")
+ProgressSink = Callable[[Progress], None]
 State = tuple[Path, str]  # of an index: its build and generation
+Look = tuple[Path, Walk, Changes | None]  # root, files, and what changed; None where everything is to be built
 
 
-class Seen(NamedTuple):
+class Source(Protocol):
+    """What an index is made of: a folder of code or a collection of documents."""
+
+    @property
+    def documents(self) -> bool:
+        """Whether its files are documents to convert."""
+        ...
+
+    @property
+    def versions(self) -> tuple[int, ...]:
+        """Of whatever turns its files into text, beside what all indexes share."""
+        ...
+
+    @property
+    def root(self) -> Path:
+        """The folder that its paths are relative to."""
+        ...
+
+    def index_folder(self, cache: Path) -> IndexFolder: ...
+
+    def walk(self, store: SqliteStore | None, *, by_content: bool) -> tuple[Path, Walk]:
+        """Its root and its files. `store` is the index so far; `by_content` forbids trusting sizes and times."""
+        ...
+
+    def walk_changed(self, before: Walk, changed: Mapping[str, bool]) -> Walk | None:
+        """The same from an earlier walk and what has changed since; None where only a walk can tell."""
+        ...
+
+
+class CodeSource(Struct, frozen=True):
+    root: Path
+    settings: WalkSettings
+    documents: bool = False
+    versions: tuple[int, ...] = ()
+
+    def index_folder(self, cache: Path) -> IndexFolder:
+        return IndexFolder(cache, self.root)
+
+    def walk(self, store: SqliteStore | None, *, by_content: bool) -> tuple[Path, Walk]:
+        found = walk(self.root, self.settings)
+        if _is_unicode("".join(file.path for file in found.files)):
+            return self.root, found
+        odd = tuple(file for file in found.files if not _is_unicode(file.path))
+        skips = (Skip(file.path, "odd-name", "its name is not UTF-8, which JSON needs", matters=True) for file in odd)
+        return self.root, Walk(tuple(file for file in found.files if file not in odd), (*found.skipped, *skips))
+
+    def walk_changed(self, before: Walk, changed: Mapping[str, bool]) -> Walk | None:
+        return walked_again(self.root, before, changed, self.settings)
+
+
+class Events(Struct, frozen=True):
+    """The files that something happened to, each with whether it may have come or gone rather than only been written
+    to. `are_all` promises that nothing else happened."""
+
+    files: Mapping[str, bool]
+    are_all: bool
+
+
+class Seen(Struct, frozen=True):
     """The files as a refresh saw them, and the index that it left."""
 
     walk: Walk
     left: State | None
 
 
-class Since(NamedTuple):
+class Since(Struct, frozen=True):
     """What was seen, and what happened since then."""
 
     seen: Seen
@@ -102,35 +125,38 @@ class Fresh(Struct, frozen=True):
     store: SqliteStore
     report: IndexReport
     seen: Seen
-    announcements: tuple[str, ...] = ()  # what a search must pass on: a mended index, a missing model
+    announcements: tuple[str, ...] = ()  # what a search must pass on: a repaired index, a missing model
 
 
-class _Task(NamedTuple):
+class _Run(Struct, frozen=True):
     """One call of `refresh`."""
 
     started: float
     full: bool
     expected: bool
+    by_content: bool
     since: Since | None
     progress: ProgressSink | None
     notes: list[str]
 
 
 class IndexManager:
-    """One root: its folder in the cache, its settings, its open store."""
+    """One index: its source, its folder in the cache, its settings, its open store."""
 
-    documents = False  # whether its files are documents to convert
-
-    def __init__(self, root: Path, config: Config, embedder: Embedder | None, spares: Spares | None = None) -> None:
-        """`spares` are parsers that wait for the next run, of whichever root."""
-        self.root = root
-        self._spares = spares
+    def __init__(self, source: Source, config: Config, embedder: Embedder | None, spares: Spares | None = None) -> None:
+        """`spares` are parsers that wait for the next run, of whichever index."""
+        self.source = source
         self.config = config
+        self.folder = source.index_folder(config.paths.cache_dir)
         self._embedder = embedder
-        self.folder = IndexFolder(config.paths.cache_dir, root)
+        self._spares = spares
         self._store: SqliteStore | None = None
         self._lock = threading.RLock()  # guards which store is the open one
         self._commits: tuple[tuple[int, int] | None, CommitIndex | None] | None = None  # and the file it was read from
+
+    @property
+    def root(self) -> Path:
+        return self.source.root
 
     def close(self) -> None:
         with self._lock:
@@ -138,11 +164,28 @@ class IndexManager:
                 self._store.close()
                 self._store = None
 
-    # --- what there is ---
+    # --- opening ---
+
+    def live_store(self) -> SqliteStore | None:
+        """The live build, opened once and kept open while it stays the live one."""
+        with self._lock:
+            for attempt in range(_OPEN_TRIES):
+                build = self.folder.current()
+                store = self._store
+                if store is not None and (store.folder != build or store.damaged or store.is_replaced):
+                    self.close()
+                if self._store is not None or build is None:
+                    return self._store
+                try:
+                    self._store = SqliteStore(build)
+                except Replaced:
+                    if attempt == _OPEN_TRIES - 1:
+                        raise
+            return self._store
 
     def recipe(self) -> str:
         """Everything that makes an index another one; a changed recipe means a rebuild."""
-        versions = [TOKENS_VERSION, MASKING_VERSION]
+        versions = [*self.source.versions, TOKENS_VERSION, MASKING_VERSION]
         return json.dumps([*versions, chunk_settings(self.config.index).fingerprint(), self._model()])
 
     def _model(self) -> str:
@@ -152,162 +195,14 @@ class IndexManager:
     def embedder(self) -> Embedder | None:
         """What a query is embedded with: nothing while the open index holds another model's vectors."""
         store = self._store
-        return self._embedder if store is None or store.recipe.endswith(self._model_of_recipe) else None
-
-    @cached_property
-    def _model_of_recipe(self) -> str:
-        """How the recipe ends."""
-        return f" {json.dumps(self._model())}]"
-
-    def walk_settings(self) -> WalkSettings:
-        return WalkSettings(max_file_bytes=self.config.index.max_file_bytes, submodules=self.config.index.submodules)
-
-    def walk(self) -> Walk:
-        found = walk(self.root, self.walk_settings())
-        if _is_unicode("".join(file.path for file in found.files)):
-            return found
-        odd = tuple(file for file in found.files if not _is_unicode(file.path))
-        skips = (Skip(file.path, "odd-name", "its name is not UTF-8, which JSON needs", matters=True) for file in odd)
-        return Walk(tuple(file for file in found.files if file not in odd), (*found.skipped, *skips))
-
-    def live_store(self) -> SqliteStore | None:
-        """The live build, opened once and kept while it stays the live one."""
-        with self._lock:
-            return self._live_store()
-
-    def _live_store(self) -> SqliteStore | None:
-        for attempt in range(_OPEN_TRIES):
-            build = self.folder.current()
-            store = self._store
-            if store is not None and (store.folder != build or store.damaged or store.is_replaced):
-                self.close()
-            if self._store is not None or build is None:
-                return self._store
-            try:
-                self._store = SqliteStore(build)
-            except Replaced:
-                if attempt == _OPEN_TRIES - 1:
-                    raise
-        return self._store
+        same = store is None or json.loads(store.recipe)[-1] == self._model()
+        return self._embedder if same else None
 
     def standing_notes(self) -> tuple[str, ...]:
         """What every answer from this index must say."""
         if self._embedder is None:
             return (KEYWORD_ONLY, *self.config.notes)
         return self.config.notes if self.embedder else (OTHER_MODEL, *self.config.notes)
-
-    def pending(self) -> tuple[Walk, Changes | None]:
-        """What the next run would do; None where it would build everything."""
-        walked, store = self.walk(), self.live_store()
-        if store is None or store.recipe != self.recipe():
-            return walked, None
-        return walked, self.changes(store, walked)
-
-    def changes(self, store: SqliteStore, walked: Walk) -> Changes:
-        return compare(store.sources(), walked.files)
-
-    def edited(self, store: SqliteStore, files: Sequence[SourceFile]) -> list[SourceFile]:
-        """Those whose content is not what the index has, which may be although their size and time are."""
-        from codeinfo.sources.read import load
-
-        known = store.hashes([file.path for file in files])
-        read = ((file, load(self.root, file)) for file in files)
-        return [file for file, found in read if isinstance(found, Skip) or found.sha256 != known[file.path]]
-
-    def _pending_after(self, since: Since, state: State | None) -> tuple[Walk, Changes | None]:
-        """As `pending`, with the content of every file that something has happened to."""
-        walked, changes = self._pending_since(since, state) or self.pending()
-        if changes is None or self._store is None:
-            return walked, changes
-        differ = {*changes.added, *changes.suspects}
-        same = [file for file in walked.files if file.path in since.events.files and file not in differ]
-        edited = self.edited(self._store, same)
-        unchanged = changes.unchanged - len(edited)
-        return walked, replace(changes, suspects=(*changes.suspects, *edited), unchanged=unchanged)
-
-    def _pending_since(self, since: Since, state: State | None) -> tuple[Walk, Changes] | None:
-        """By a look at what is known to have changed; None where that does not tell, or where the index is no longer
-        as it was left."""
-        store, changed = self._store, since.events.files
-        if store is None or state != since.seen.left or not since.events.are_all:
-            return None
-        walked = walked_again(self.root, since.seen.walk, changed, self.walk_settings())
-        if walked is None:
-            return None
-        files = [file for file in walked.files if file.path in changed]
-        changes = compare(store.sources([file.path for file in files]), files)
-        return walked, replace(changes, unchanged=changes.unchanged + len(walked.files) - len(files))
-
-    # --- bringing it up to date ---
-
-    def refresh(
-        self,
-        *,
-        full: bool = False,
-        expected: bool = False,
-        since: Since | None = None,
-        progress: ProgressSink | None = None,
-    ) -> Fresh:
-        """Do what is needed, nothing more. A damaged index is set aside, built anew, and announced.
-
-        With `expected` changes are likely: a parser starts while the files are still being looked at.
-        """
-        task = _Task(time.monotonic(), full, expected, since, progress, [])
-        try:
-            return self._refresh(task)
-        except BuildDamaged as damage:
-            task.notes.append(self._set_aside(damage))
-            return self._refresh(task)
-
-    def _refresh(self, task: _Task) -> Fresh:
-        if task.progress is not None:
-            task.progress(Progress("walk", 0))
-        seen = _state(self.live_store())  # before the walk, which must not be older than what it is compared with
-        with ExitStack() as ending:
-            pool = None
-            if task.expected or task.full or seen is None:
-                pool = ending.enter_context(self._parsers())
-                pool.warm_up()
-            walked, changes = self._pending_after(task.since, seen) if task.since else self.pending()
-            store = self._store
-            if store is not None and changes is not None and not changes and not task.full and self._is_settled(store):
-                store.check_vector_files()
-                report = self._report(store, walked, task)
-                announced = (*task.notes, *self.standing_notes())
-                return Fresh(store, replace(report, unchanged=changes.unchanged), Seen(walked, seen), announced)
-            died = ending.enter_context(self.folder.lock())
-            store, rebuilt = self._target(task.full)
-            if died:
-                store.verify()  # a dead writer's work is built upon only if it is sound
-            store.check_vector_files()
-            if _state(self._store) != seen:  # another process has just finished: what it saw may be newer
-                walked, changes = self.walk(), None
-            if changes is None or store is not self._store:
-                changes = self.changes(store, walked)
-            outcome = self._build(store, changes, pool or ending.enter_context(self._parsers()), task)
-            return self._told(store, walked, changes, outcome, rebuilt, task)
-
-    def _build(self, store: SqliteStore, changes: Changes, pool: ParsePool, task: _Task) -> Outcome:
-        if self._store is None:
-            self.folder.promote(store.folder)  # a first search may then already read what is there
-        if changes.added or changes.suspects:
-            pool.warm_up()
-        # A search that finds nothing changed does not need these; otherwise they load while a parser starts.
-        from codeinfo.index.line import build
-
-        with pool:
-            outcome = build(
-                self.root, store, changes, pool, self._embedder, documents=self.documents, progress=task.progress
-            )
-        store.finish(self._meta())
-        if problem := refresh_commits(self.root, self.folder.path):
-            task.notes.append(problem)
-        if store is not self._store:
-            self.folder.promote(store.folder)
-            self.close()
-            self._store = store
-        self.folder.remove_other_builds(store.folder)
-        return outcome
 
     def commits(self) -> CommitIndex | None:
         """What the repository's commits said, as of the last time something was indexed."""
@@ -318,29 +213,111 @@ class IndexManager:
             self._commits = stamp, load_commits(self.folder.path) if stamp else None
         return self._commits[1]
 
-    def _told(
-        self, store: SqliteStore, walked: Walk, changes: Changes, outcome: Outcome, rebuilt: bool, task: _Task
+    # --- what changed ---
+
+    def pending(self, *, by_content: bool = False) -> tuple[Walk, Changes | None]:
+        """What the next run would do; None where it would build everything."""
+        _, walked, changes = self._look_at_all(by_content)
+        return walked, changes
+
+    def _look(self, run: _Run, state: State | None) -> Look:
+        """A file that something happened to is compared by its content."""
+        found = self._look_at_events(run.since, state) if run.since else None
+        root, walked, changes = found or self._look_at_all(run.by_content)
+        if run.since is not None and changes is not None and self._store is not None:
+            touched = [file for file in walked.files if file.path in run.since.events.files]
+            changes = add_edited(root, self._store, changes, touched)
+        return root, walked, changes
+
+    def _look_at_all(self, by_content: bool) -> Look:
+        root, walked = self.source.walk(self.live_store(), by_content=by_content)
+        store = self.live_store()
+        if store is None or store.recipe != self.recipe():
+            return root, walked, None
+        return root, walked, _compare(root, store, walked, by_content)
+
+    def _look_at_events(self, since: Since, state: State | None) -> Look | None:
+        """None where events do not tell, or where the index is no longer as it was left."""
+        store, changed = self._store, since.events.files
+        if store is None or state != since.seen.left or not since.events.are_all:
+            return None
+        walked = self.source.walk_changed(since.seen.walk, changed)
+        if walked is None:
+            return None
+        files = [file for file in walked.files if file.path in changed]
+        changes = compare(store.sources([file.path for file in files]), files, alike=len(walked.files) - len(files))
+        return self.root, walked, changes
+
+    # --- bringing it up to date ---
+
+    def refresh(
+        self,
+        *,
+        full: bool = False,
+        expected: bool = False,
+        by_content: bool = False,
+        since: Since | None = None,
+        progress: ProgressSink | None = None,
     ) -> Fresh:
-        unread = tuple(skip for skip in outcome.skipped if skip.matters)
-        report = self._report(store, walked, task, outcome.notes, unread)
-        return Fresh(
-            store,
-            replace(
-                report,
-                added=outcome.added,
-                changed=outcome.changed,
-                renamed=outcome.renamed,
-                removed=len(changes.removed),
-                unchanged=report.files - outcome.added - outcome.changed,
-                rebuilt=rebuilt,
-            ),
-            Seen(walked, _state(store)),
-            (*task.notes, *self.standing_notes()),
-        )
+        """Do what is needed, nothing more. A damaged index is set aside, rebuilt, and announced.
+
+        With `expected` changes are likely: a parser starts while the files are still being looked at. `by_content`
+        finds changes that left size and time as they were.
+        """
+        run = _Run(time.monotonic(), full, expected, by_content, since, progress, [])
+        try:
+            return self._refresh(run)
+        except BuildDamaged as damage:
+            run.notes.append(self._set_aside(damage))
+            return self._refresh(run)
+
+    def _refresh(self, run: _Run) -> Fresh:
+        if run.progress is not None:
+            run.progress(Progress("walk", 0))
+        before = _state(self.live_store())  # before the walk, which must not be older than what it is compared with
+        with ExitStack() as stack:
+            pool = None
+            if run.expected or run.full or before is None:
+                pool = stack.enter_context(self._parsers())
+                pool.warm_up()
+            root, walked, changes = self._look(run, before)
+            store = self._store
+            if store is not None and changes is not None and not changes and not run.full and self._is_settled(store):
+                store.check_vector_files()
+                return self._fresh(run, store, Seen(walked, before), changes, None)
+            died = stack.enter_context(self.folder.lock())
+            store, rebuilt = self._target(run.full)
+            if died:
+                store.verify()  # a dead writer's work is built upon only if it is sound
+            store.check_vector_files()
+            if _state(self._store) != before:  # another process has just finished: what it saw may be newer
+                root, walked = self.source.walk(self._store, by_content=run.by_content)
+                changes = None
+            if changes is None or store is not self._store:
+                changes = _compare(root, store, walked, run.by_content)
+            outcome = self._build(root, store, changes, pool or stack.enter_context(self._parsers()), run)
+            return self._fresh(run, store, Seen(walked, _state(store)), changes, outcome, rebuilt=rebuilt)
+
+    def _build(self, root: Path, store: SqliteStore, changes: Changes, pool: ParsePool, run: _Run) -> Outcome:
+        if self._store is None:
+            self.folder.promote(store.folder)  # a first search may then already read what is there
+        if changes.added or changes.suspects:
+            pool.warm_up()
+        with pool:
+            outcome = update(
+                root, store, changes, pool, self._embedder, documents=self.source.documents, progress=run.progress
+            )
+        store.finish(self._meta())
+        if problem := refresh_commits(root, self.folder.path):
+            run.notes.append(problem)
+        if store is not self._store:
+            self.folder.promote(store.folder)
+            self.close()
+            self._store = store
+        self.folder.remove_other_builds(store.folder)
+        return outcome
 
     def _parsers(self) -> ParsePool:
-        from codeinfo.index.pool import ParsePool
-
         workers = self.config.index.workers or available_processors()
         return ParsePool(chunk_settings(self.config.index), workers, self._spares)
 
@@ -372,24 +349,114 @@ class IndexManager:
             "metric": "squared_l2",
         }
 
-    def _report(
+    def _fresh(
         self,
+        run: _Run,
         store: SqliteStore,
-        walked: Walk,
-        task: _Task,
-        notes: Sequence[str] = (),
-        unread: tuple[Skip, ...] = (),
-    ) -> IndexReport:
-        counts = store.counts()
-        return IndexReport(
+        seen: Seen,
+        changes: Changes,
+        outcome: Outcome | None,
+        *,
+        rebuilt: bool = False,
+    ) -> Fresh:
+        """`outcome` is that of the build, None where nothing was to be done."""
+        done, counts = outcome or Outcome(), store.counts()
+        standing = self.standing_notes()
+        report = IndexReport(
             root=str(self.root),
             files=counts.files,
             chunks=counts.chunks,
-            skipped=(*walked.skipped, *counts.skipped, *unread),
-            notes=(*task.notes, *notes, *self.standing_notes()),
-            took_ms=round(1000 * (time.monotonic() - task.started), 1),
+            added=done.added,
+            changed=done.changed,
+            renamed=done.renamed,
+            removed=len(changes.removed),
+            unchanged=counts.files - done.added - done.changed if outcome else changes.unchanged,
+            rebuilt=rebuilt,
+            skipped=(*seen.walk.skipped, *counts.skipped, *(skip for skip in done.skipped if skip.matters)),
+            notes=(*run.notes, *done.notes, *standing),
+            took_ms=round(1000 * (time.monotonic() - run.started), 1),
             model_id=self._embedder.model_id if self._embedder else "",
         )
+        return Fresh(store, report, seen, (*run.notes, *standing))
+
+
+class Indexes:
+    """All indexes of one process, each opened when first needed and kept open until `close`."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.models = Models(config)
+        self._spares = Spares()
+        self._lock = threading.RLock()
+        self._managers: dict[str, IndexManager] = {}
+        self._aliases: dict[str | Path, tuple[tuple[int, int] | None, IndexManager]] = {}  # as callers name folders
+
+    def stop(self) -> None:
+        """End what runs in the background."""
+
+    def close(self) -> None:
+        with self._lock:
+            for manager in self._managers.values():
+                manager.close()
+            self._managers.clear()
+            self._aliases.clear()
+        self.models.close()
+        self._spares.close()
+
+    def of(self, path: str | Path) -> IndexManager:
+        """The index of a folder of code."""
+        known, identity = self._aliases.get(path), _identity(path)
+        if known is not None and identity is not None and known[0] == identity:
+            return known[1]
+        manager = self._manager(resolved_root(path))
+        if len(self._aliases) >= MAX_ALIASES:
+            self._aliases.clear()
+        self._aliases[path] = identity, manager
+        return manager
+
+    def _manager(self, resolved: str) -> IndexManager:
+        with self._lock:
+            if resolved not in self._managers:
+                root = Path(resolved)
+                config = self.config.for_root(root)
+                source = CodeSource(root, walk_settings(config.index))
+                self._managers[resolved] = IndexManager(source, config, self.models.embedder(), self._spares)
+            return self._managers[resolved]
+
+    def refresh(self, index: IndexManager, *, full: bool = False, progress: ProgressSink | None = None) -> Fresh:
+        """Bring an index up to date and say what was done."""
+        return index.refresh(full=full, expected=True, progress=progress)  # why else ask for it
+
+    def refresh_for_search(self, index: IndexManager, progress: ProgressSink | None) -> Fresh | None:
+        """None where it is known that nothing changed."""
+        return index.refresh(progress=progress)
+
+    def progress_of(self, index: IndexManager) -> Progress | None:
+        """How far a refresh is that is running in this process."""
+        return None
+
+    def open(
+        self, index: IndexManager, *, refresh: bool = True, progress: ProgressSink | None = None
+    ) -> tuple[SqliteStore, tuple[str, ...]]:
+        """An index to search, brought up to date where possible, and what its answers must say about it."""
+        notes: tuple[str, ...] = ()
+        store = None if refresh else index.live_store()
+        if store is None:
+            try:
+                fresh = self.refresh_for_search(index, progress)
+                if fresh is not None:
+                    return fresh.store, fresh.announcements
+            except (Busy, OutOfSpace, UsageError) as error:
+                if isinstance(error, UsageError) and error.code != "READ_ONLY":
+                    raise
+                if index.live_store() is None:
+                    raise
+                text = f"{error.what}: these results may miss the newest changes"
+                notes = (Note(text, INDEXING) if isinstance(error, Busy) else text,)
+            store = index.live_store()
+        if store is None:
+            raise NotFound(f"{index.root} is not indexed yet", next_step="Run `codeinfo index` and search again")
+        return store, (*notes, *index.standing_notes())
 
 
 def healed(ask: Callable[[bool], Answer]) -> Answer:
@@ -401,8 +468,54 @@ def healed(ask: Callable[[bool], Answer]) -> Answer:
         return ask(True)
 
 
+def refresh_commits(root: Path, folder: Path) -> str:
+    """Read what was committed since the last time; everything after a rebase, or where nothing was read yet.
+
+    Returns what went wrong, for the report; "" where nothing did.
+    """
+    # A search that finds nothing changed does not need these.
+    from codeinfo.knowledge.history import MOST_INDEXED, History
+    from codeinfo.search.commits import Commit, index_commits
+    from codeinfo.sources.git import GitFailed
+    from codeinfo.store.commits import load_commits, save_commits
+
+    history = History(root)
+    if not history.known:
+        return ""
+    try:
+        head = history.head()
+    except GitFailed:
+        return ""  # no commits yet
+    try:
+        before = load_commits(folder)
+        if before is not None and before.head == head:
+            return ""
+        if before is not None and (len(before.lengths) > 2 * MOST_INDEXED or not history.has_ancestor(before.head)):
+            before = None
+        index = index_commits(head, (Commit(*one) for one in history.commits(before.head if before else "")), before)
+    except GitFailed as error:
+        return f"git could not read the history, so search does without the newest commits: {error.what}"
+    with translate_errors(folder):
+        save_commits(folder, index)
+    return ""
+
+
+def _compare(root: Path, store: SqliteStore, walked: Walk, by_content: bool) -> Changes:
+    changes = compare(store.sources(), walked.files)
+    return add_edited(root, store, changes, walked.files) if by_content else changes
+
+
 def _state(store: SqliteStore | None) -> State | None:
     return (store.folder, store.meta()["generation"]) if store is not None else None
+
+
+def _identity(path: str | Path) -> tuple[int, int] | None:
+    """The folder itself, whatever it is called: a path that leads to another one by now is resolved again."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _is_unicode(path: str) -> bool:
@@ -413,12 +526,40 @@ def _is_unicode(path: str) -> bool:
     return True
 
 
+def project_of(target: Path) -> Path:
+    """The folder whose index a path belongs to: the current one when the path lies below it, else its repository."""
+    here = Path.cwd().resolve()
+    nearest = resolved(target if os.path.isdir(target) else target.parent)
+    if nearest.is_relative_to(here):
+        return here
+    for folder in (nearest, *nearest.parents):
+        if os.path.exists(folder / ".git"):
+            return folder
+    return nearest
+
+
+def resolved(path: Path) -> Path:
+    """Without links and dots. A path that no file can have, too long or with a NUL, is one that is not there."""
+    try:
+        return path.resolve()
+    except (OSError, ValueError) as error:
+        raise NotFound(f"{path} does not exist", next_step="Name a file that does") from error
+
+
+def bytes_under(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
+
+
 def is_complete(store: SqliteStore) -> bool:
     return store.meta().get("complete") == "1"
 
 
 def available_processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def walk_settings(index: IndexSettings) -> WalkSettings:
+    return WalkSettings(max_file_bytes=index.max_file_bytes, submodules=index.submodules)
 
 
 def chunk_settings(index: IndexSettings) -> ChunkSettings:

@@ -5,178 +5,202 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from codeinfo.engine.hints import Hints, hints_version, read_hints
-from codeinfo.engine.history import History
+from codeinfo.engine.code import CodeOperations
 from codeinfo.engine.index_manager import IndexManager
-from codeinfo.engine.memories import Memories
-from codeinfo.errors import NotFound
-from codeinfo.knowledge.context import enriched
-from codeinfo.knowledge.memory import described
-from codeinfo.model import Card, Hit, RelatedMemory, SearchResult
+from codeinfo.engine.project_knowledge import ProjectKnowledge
+from codeinfo.engine.review import review_change
+from codeinfo.errors import NotFound, UsageError
+from codeinfo.index.line import edited
+from codeinfo.knowledge.card import Evidence, decide
+from codeinfo.knowledge.context import add_context
+from codeinfo.knowledge.detectors import family
+from codeinfo.knowledge.memory import (
+    Memory,
+    describe,
+    find_by_id,
+    from_record,
+    iso_of,
+    make_memory,
+    score_relevance,
+    to_record,
+)
+from codeinfo.knowledge.memory_file import change_memories, parse_memories, read_memories
+from codeinfo.knowledge.metadata import describe_project, is_manifest
+from codeinfo.knowledge.patterns import narrow
+from codeinfo.knowledge.style import is_style_file, style_report
+from codeinfo.model import Card, FileKind, Hit, RelatedMemory, SearchResult
+from codeinfo.operations import knowledge as operations
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import SearchRequest
 from codeinfo.sources.files import read_regular
 from codeinfo.store.sqlite import SqliteStore
 
-if TYPE_CHECKING:
-    from codeinfo.engine.engine import Engine
-    from codeinfo.engine.pattern_state import PatternState
-    from codeinfo.operations import knowledge as requests
-
-
 ProgressSink = Callable[[Progress], None]
 MAX_IMPORT_BYTES = 10_000_000
-TRENDS_UNKNOWN = "trends are not known yet: `codeinfo patterns` finds them, and searches show them from then on"
-
-
-class _Project:
-    """One root with what is known about it, each part made when first needed."""
-
-    def __init__(self, keeper: IndexManager) -> None:
-        self.keeper = keeper
-        self.history = History(keeper.root)
-        self.memories = Memories(keeper, self.history)
-        self._patterns: PatternState | None = None
-        self._hints: tuple[object, Hints | None] = (None, None)
-
-    @property
-    def patterns(self) -> PatternState:
-        from codeinfo.engine.pattern_state import PatternState
-
-        if self._patterns is None:
-            self._patterns = PatternState(self.keeper, self.history)
-        return self._patterns
-
-    def trend_note(self, store: SqliteStore | None) -> tuple[str, ...]:
-        """Dating the patterns of a tree takes seconds, for which no search waits: it says how to get trends instead."""
-        unknown = store is not None and self.history.known and self.hints(store) is None
-        return (TRENDS_UNKNOWN,) if unknown else ()
-
-    def hints(self, store: SqliteStore) -> Hints | None:
-        """None where the patterns of this index were never looked at."""
-        known = self._patterns.hints() if self._patterns is not None else None
-        if known is not None:
-            return known
-        version = hints_version(store)
-        if self._hints[0] != version:
-            self._hints = version, read_hints(store)
-        return self._hints[1]
 
 
 class KnowledgeOperations:
-    """`Engine.knowledge`: one method an operation. `clock` gives seconds since the epoch."""
+    """`Engine.knowledge`: one method an operation. `open_index` finds the index of a folder, `refresh` brings it up to
+    date where possible; `clock` gives seconds since the epoch."""
 
-    def __init__(self, engine: Engine, clock: Callable[[], float] = time.time) -> None:
-        self._engine = engine
+    def __init__(
+        self,
+        open_index: Callable[[str | Path], IndexManager],
+        refresh: Callable[[IndexManager, ProgressSink | None], SqliteStore],
+        code: CodeOperations,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._open_index, self._refresh, self._code = open_index, refresh, code
         self.clock = clock
         self._lock = threading.Lock()
-        self._projects: dict[Path, _Project] = {}
+        self._projects: dict[Path, ProjectKnowledge] = {}
 
-    def _project(self, path: str | Path) -> _Project:
-        keeper = self._engine.upkeep(path)
+    def _project(self, path: str | Path) -> ProjectKnowledge:
+        index = self._open_index(path)
         with self._lock:
-            known = self._projects.get(keeper.root)
-            if known is None or known.keeper is not keeper:
-                known = self._projects[keeper.root] = _Project(keeper)
+            known = self._projects.get(index.root)
+            if known is None or known.index is not index:
+                known = self._projects[index.root] = ProjectKnowledge(index)
             return known
-
-    def _store(self, project: _Project, progress: ProgressSink | None) -> SqliteStore:
-        return self._engine.searchable(project.keeper, progress=progress)[0]
 
     # --- memory ---
 
-    def remember(self, request: requests.RememberRequest) -> requests.Remembered:
-        return self._project(request.path).memories.remember(request, self.clock())
-
-    def memory_list(self, request: requests.MemoryListRequest) -> requests.MemoryList:
-        return self._project(request.path).memories.list(request, self.clock())
-
-    def memory_show(self, request: requests.MemoryShowRequest) -> RelatedMemory:
+    def remember(self, request: operations.RememberRequest) -> operations.Remembered:
         now = self.clock()
-        return described(self._project(request.path).memories.one(request.id, now), now)
+        memory = make_memory(
+            request.type,
+            request.category,
+            request.memory,
+            request.reason,
+            iso_of(now),
+            scope=request.scope,
+            author=request.author,
+        )
+        known = False
 
-    def memory_remove(self, request: requests.MemoryRemoveRequest) -> requests.MemoryRemoved:
-        from codeinfo.operations.knowledge import MemoryRemoved
+        def add(before: tuple[Memory, ...]) -> list[Memory]:
+            nonlocal known
+            others = [one for one in before if one.id != memory.id]
+            known = len(others) < len(before)
+            return [*others, memory]
 
-        return MemoryRemoved(self._project(request.path).memories.remove(request.id, self.clock()))
+        change_memories(self._project(request.path).root, add)
+        return operations.Remembered(describe(memory, now), known)
 
-    def memory_export(self, request: requests.MemoryExportRequest) -> requests.MemoryExport:
-        from codeinfo.operations.knowledge import MemoryExport
+    def memory_list(self, request: operations.MemoryListRequest) -> operations.MemoryList:
+        project, now = self._project(request.path), self.clock()
+        memories = [
+            memory
+            for memory in project.memories(now)
+            if request.type in ("", memory.type) and request.category in ("", memory.category)
+        ]
+        if request.query:
+            scored = score_relevance(request.query, memories, meaning=project.meaning(request.query, memories))
+            scored = sorted(((m, score) for m, score in scored if score > 0), key=lambda pair: (-pair[1], pair[0].id))
+            memories = [memory for memory, _ in scored]
+        else:
+            memories.sort(key=lambda memory: (memory.date, memory.id), reverse=True)
+        shown = tuple(describe(memory, now) for memory in memories[: request.limit])
+        return operations.MemoryList(shown, len(memories))
 
-        return MemoryExport(1, self._project(request.path).memories.export())
+    def memory_show(self, request: operations.MemoryShowRequest) -> RelatedMemory:
+        now = self.clock()
+        return describe(find_by_id(self._project(request.path).memories(now), request.id), now)
 
-    def memory_import(self, request: requests.MemoryImportRequest) -> requests.MemoryImported:
+    def memory_remove(self, request: operations.MemoryRemoveRequest) -> operations.MemoryRemoved:
+        project, now = self._project(request.path), self.clock()
+        memory = find_by_id(project.memories(now), request.id)
+        if memory.source == "git":
+            raise UsageError(
+                f"{memory.id} is a commit's message",
+                next_step="It goes when the commit is 90 days old; nothing to remove",
+            )
+        change_memories(project.root, lambda before: [one for one in before if one != memory])
+        return operations.MemoryRemoved(describe(memory, now))
+
+    def memory_export(self, request: operations.MemoryExportRequest) -> operations.MemoryExport:
+        records = (to_record(memory) for memory in read_memories(self._project(request.path).root))
+        return operations.MemoryExport(1, tuple(records))
+
+    def memory_import(self, request: operations.MemoryImportRequest) -> operations.MemoryImported:
         file = Path(request.file)
         try:
             data = read_regular(str(file.parent), file.name, MAX_IMPORT_BYTES)
         except OSError as error:
             raise NotFound(f"{file} cannot be read: {error.strerror}", next_step="Name a file of memories") from error
-        return self._project(request.path).memories.take_in(data.decode("utf-8-sig", "replace"), str(file))
+        given = parse_memories(data.decode("utf-8-sig", "replace"), str(file))
+        own = [from_record(to_record(memory)) for memory in given if memory.source != "git"]
+        added = 0
+
+        def merge(before: tuple[Memory, ...]) -> list[Memory]:
+            nonlocal added
+            ids = {memory.id for memory in before}
+            new = [memory for memory in own if memory.id not in ids]
+            added = len({memory.id for memory in new})
+            return [*before, *new]
+
+        change_memories(self._project(request.path).root, merge)
+        return operations.MemoryImported(added, len(own) - added, len(given) - len(own))
 
     # --- patterns, metadata, style, review ---
 
     def patterns(
-        self, request: requests.PatternsRequest, progress: ProgressSink | None = None
-    ) -> requests.PatternReport:
-        from codeinfo.knowledge.detector import FAMILY
-        from codeinfo.knowledge.patterns import narrowed
-
+        self, request: operations.PatternsRequest, progress: ProgressSink | None = None
+    ) -> operations.PatternReport:
         project, now = self._project(request.path), self.clock()
-        state, store = project.patterns, self._store(project, progress)
-        report = state.report_with_history(store, now) if request.history else state.report(store, now)
-        families = [FAMILY.get(language.lower(), language.lower()) for language in request.languages]
-        report = narrowed(report, category=request.category, languages=families)
+        patterns, store = project.patterns, self._refresh(project.index, progress)
+        report = patterns.report_with_history(store, now) if request.history else patterns.report(store, now)
+        families = [family(language.lower()) for language in request.languages]
+        report = narrow(report, category=request.category, languages=families)
         about = " ".join((request.category, *(pattern.name for pattern in report.patterns[:20])))
-        memories, notes = project.memories.related(about, [file.path for file in report.golden_files], (), now)
+        memories, notes = project.related_memories(about, [file.path for file in report.golden_files], (), now)
         return replace(report, memories=memories, notes=(*report.notes, *notes))
 
     def metadata(
-        self, request: requests.MetadataRequest, progress: ProgressSink | None = None
-    ) -> requests.MetadataReport:
-        from codeinfo.engine.describing import metadata
-
+        self, request: operations.MetadataRequest, progress: ProgressSink | None = None
+    ) -> operations.MetadataReport:
         project = self._project(request.path)
-        return metadata(project.keeper, self._store(project, progress))
+        store = self._refresh(project.index, progress)
+        rows = store.manifest()
+        texts = project.texts(path for path in rows if is_manifest(path) or path == "Makefile")
+        tests = sum(row.kind is FileKind.TEST for row in rows.values())
+        return describe_project(project.root, texts, _sizes(store), tests)
 
-    def style(self, request: requests.StyleRequest, progress: ProgressSink | None = None) -> requests.StyleReport:
-        from codeinfo.engine.describing import style
-
+    def style(self, request: operations.StyleRequest, progress: ProgressSink | None = None) -> operations.StyleReport:
         project = self._project(request.path)
-        return style(project.keeper, self._store(project, progress), request.query)
+        store = self._refresh(project.index, progress)
+        return style_report(project.texts(filter(is_style_file, store.manifest())), request.query)
 
-    def review(self, request: requests.ReviewRequest, progress: ProgressSink | None = None) -> requests.ReviewPacket:
-        from codeinfo.engine.reviewing import review
-
+    def review(
+        self, request: operations.ReviewRequest, progress: ProgressSink | None = None
+    ) -> operations.ReviewPacket:
         project = self._project(request.path)
-        store = self._store(project, progress)
-        return review(self._engine, project.keeper, store, project, request, self.clock())
+        return review_change(project, self._refresh(project.index, progress), self._code, request, self.clock())
 
     # --- around a search ---
 
     def around(self, request: SearchRequest, result: SearchResult) -> SearchResult:
         """The result with the context of its hits, related memories and, on behalf of a change, the card."""
         now = self.clock()
-        roots = list(dict.fromkeys(hit.root for hit in result.hits)) or [
-            str(self._engine.upkeep(request.paths[0]).root)
-        ]
+        roots = list(dict.fromkeys(hit.root for hit in result.hits)) or [str(self._open_index(request.paths[0]).root)]
         hits: dict[tuple[str, str, int], Hit] = {}
         memories: list[RelatedMemory] = []
         notes: list[str] = []
         for root in roots:
             project = self._project(root)
             own = [hit for hit in result.hits if hit.root == root]
-            store = project.keeper.live_store()
+            store = project.index.live_store()
             hits |= {_key(hit): hit for hit in self._with_context(project, store, own)}
             paths, symbols = {hit.path for hit in own}, {hit.symbol for hit in own if hit.symbol}
-            found, said = project.memories.related(request.query, paths, symbols, now)
-            memories += found
-            notes += said if request.purpose else [*said, *project.trend_note(store)]
+            related, memory_notes = project.related_memories(request.query, paths, symbols, now)
+            memories += related
+            notes += memory_notes if request.purpose else (*memory_notes, *project.hint_notes(store))
         result = replace(
             result,
             hits=tuple(hits[_key(hit)] for hit in result.hits),
@@ -185,22 +209,20 @@ class KnowledgeOperations:
         )
         return replace(result, preflight=self._card(request, result, roots[0], now)) if request.purpose else result
 
-    def _with_context(self, project: _Project, store: SqliteStore | None, hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    def _with_context(self, project: ProjectKnowledge, store: SqliteStore | None, hits: Sequence[Hit]) -> Sequence[Hit]:
         if store is None or not hits:
-            return tuple(hits)
-        near = self._engine.code.around(project.keeper.root, store, hits)
-        return enriched(hits, near.files, project.hints(store) or {}, near.callers)
+            return hits
+        near = self._code.around(project.root, store, hits)
+        return add_context(hits, near.files, project.hints(store) or {}, near.callers)
 
     def _card(self, request: SearchRequest, result: SearchResult, root: str, now: float) -> Card | None:
-        from codeinfo.knowledge.card import Evidence, decide
-
         project = self._project(root)
-        store = project.keeper.live_store()
+        store = project.index.live_store()
         if store is None:
             return None
         own = [hit for hit in result.hits if hit.root == root]
         report = project.patterns.report(store, now)
-        relations = self._engine.code.relations(project.keeper, [hit.path for hit in own])
+        relations = self._code.relations(project.index, [hit.path for hit in own])
         return decide(
             Evidence(
                 query=request.query,
@@ -211,7 +233,7 @@ class KnowledgeOperations:
                 questions=project.patterns.questions({hit.path for hit in own}),
                 memories=result.memories,
                 importers={path: one.used_by for path, one in relations.items()},
-                changed_since_index=_changed_since_index(project.keeper, store),
+                changed_since_index=_changed_since_index(project.index, store),
             )
         )
 
@@ -220,9 +242,24 @@ def _key(hit: Hit) -> tuple[str, str, int]:
     return hit.root, hit.path, hit.chunk_id
 
 
-def _changed_since_index(keeper: IndexManager, store: SqliteStore) -> int:
+def _changed_since_index(index: IndexManager, store: SqliteStore) -> int:
     """Files that are not as the index has them. A time that differs is only a hint: the content decides."""
-    _, changes = keeper.pending()
+    _, changes = index.pending()
     if not changes:
         return 0
-    return len(changes.added) + len(changes.removed) + len(keeper.edited(store, changes.suspects))
+    return len(changes.added) + len(changes.removed) + len(edited(index.root, store, changes.suspects))
+
+
+def _sizes(store: SqliteStore) -> dict[str, operations.LanguageSize]:
+    """Files, lines and bytes by language."""
+    sizes: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    rows = store.manifest()
+    with store.snapshot() as view:
+        for file, path in enumerate(view.paths):
+            size = sizes[view.languages[file] or "text"]
+            size[0] += 1
+            size[2] += rows[path].size if path in rows else 0
+            if view.file_rows[file]:
+                last = int(view.file_first[file] + view.file_rows[file]) - 1
+                size[1] += view.chunks([last])[0].end_line
+    return {language: operations.LanguageSize(*size) for language, size in sizes.items()}

@@ -1,25 +1,26 @@
-"""What answers are looked up in: the folders of one question, searched and read, and nothing outside them."""
+"""What answers are looked up in: the folders or collections of one question, searched and read, nothing else."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from codeinfo.answers.agents import ToolFunctions
 from codeinfo.answers.evidence import Item, spellings
+from codeinfo.engine.collections import CollectionIndex
 from codeinfo.engine.document_search import document_lines, headings, no_collection, opening, place_of
-from codeinfo.engine.documents import CollectionManager
-from codeinfo.engine.index_manager import IndexManager
+from codeinfo.engine.documents import DocumentOperations
+from codeinfo.engine.index_manager import Indexes, IndexManager, ProgressSink
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.jsonable import dumps
 from codeinfo.model import CRUMB, Distance, FileKind, Hit, Intent, Quality, SearchResult, Skip, SourceFile
 from codeinfo.operations.answers import Citation
-from codeinfo.operations.code import RefsRequest
+from codeinfo.operations.code import ReferenceReport, RefsRequest
 from codeinfo.operations.documents import DocsAskRequest, DocsSearchRequest, DocumentHit
 from codeinfo.operations.search import SearchRequest
 from codeinfo.search.query import read_query
@@ -27,19 +28,24 @@ from codeinfo.sources.read import read_text
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.tokens import stem, terms
 
-if TYPE_CHECKING:
-    from codeinfo.engine.engine import Engine, ProgressSink
-
-
 USES = 30  # of a name that are listed
 READ_LINES = 200  # at once: a model that wants more reads on
+
+
+class LookupOperations(Struct, frozen=True):
+    """What looking something up needs of the engine."""
+
+    indexes: Indexes
+    search: Callable[[SearchRequest, ProgressSink | None], SearchResult]
+    references: Callable[[RefsRequest], ReferenceReport]
+    documents: Callable[[], DocumentOperations]
 
 
 class Lookup(ABC):
     """Searches and reads for one answer. Files are brought up to date once, by the first search."""
 
-    def __init__(self, engine: Engine, limit: int, progress: ProgressSink | None) -> None:
-        self._engine = engine
+    def __init__(self, operations: LookupOperations, limit: int, progress: ProgressSink | None) -> None:
+        self._operations = operations
         self._limit = limit
         self._progress = progress
         self._fresh = False
@@ -57,7 +63,7 @@ class Lookup(ABC):
     def _search(self, query: str) -> SearchResult: ...
 
     @abstractmethod
-    def _keepers(self) -> Iterator[IndexManager]: ...
+    def _searched(self) -> Iterator[IndexManager]: ...
 
     def search(self, query: str) -> SearchResult:
         if not query.strip():
@@ -74,9 +80,9 @@ class Lookup(ABC):
         """
         words = {word: spellings(word) for word in read_query(question).words}
         rows, having, names = 0, dict.fromkeys(words, 0), set[str]()
-        for keeper in self._keepers():
-            names.update(self._own_names(keeper))
-            with self._store(keeper).snapshot() as view:
+        for index in self._searched():
+            names.update(self._own_names(index))
+            with self._store(index).snapshot() as view:
                 rows += len(view.row_file)
                 postings = view.postings(sorted(set().union(*words.values())))
                 for word, forms in words.items():
@@ -88,13 +94,13 @@ class Lookup(ABC):
             if stem(word) not in names
         }
 
-    def _own_names(self, keeper: IndexManager) -> Iterable[str]:
-        return terms(keeper.root.name)
+    def _own_names(self, index: IndexManager) -> Iterable[str]:
+        return terms(index.root.name)
 
-    def _store(self, keeper: IndexManager) -> SqliteStore:
-        store = keeper.live_store()
+    def _store(self, index: IndexManager) -> SqliteStore:
+        store = index.live_store()
         if store is None:
-            raise NotFound(f"{keeper.root} is not indexed yet", next_step="Run `codeinfo index`")
+            raise NotFound(f"{index.root} is not indexed yet", next_step="Run `codeinfo index`")
         return store
 
 
@@ -103,13 +109,13 @@ class CodeLookup(Lookup):
 
     def __init__(
         self,
-        engine: Engine,
+        operations: LookupOperations,
         paths: Sequence[str],
         limit: int,
         progress: ProgressSink | None = None,
         left_out: Sequence[Path] = (),
     ) -> None:
-        super().__init__(engine, limit, progress)
+        super().__init__(operations, limit, progress)
         self._paths = tuple(dict.fromkeys(paths))
         self._left_out = tuple(path.resolve() for path in left_out)  # files that must not answer
 
@@ -123,26 +129,26 @@ class CodeLookup(Lookup):
         request = SearchRequest(
             query, self._paths, limit=self._limit, globs=self._globs(), full_text=True, refresh=not self._fresh
         )
-        return self._engine.search(request, self._progress)
+        return self._operations.search(request, self._progress)
 
     def read_file(self, path: str, start_line: int, end_line: int) -> Item:
         """Lines of a file that is in the index, secrets masked. Whatever is not indexed cannot be read."""
         if end_line < start_line:
             raise UsageError("end_line lies before start_line")
-        keeper, row = self._find(path)
-        text = read_text(keeper.root, SourceFile(row, 0, 0))
+        index, row = self._find(path)
+        text = read_text(index.root, SourceFile(row, 0, 0))
         if isinstance(text, Skip):
             raise NotFound(f"{row} cannot be read: {text.detail or text.rule}")
         lines = text.content.split("\n")
         if start_line > len(lines):
             raise UsageError(f"{row} has {len(lines)} lines")
         last = min(end_line, start_line + READ_LINES - 1, len(lines))
-        chosen = "\n".join(lines[start_line - 1 : last])[: keeper.config.retrieval.chunk_max_chars]
-        return Item(0, str(keeper.root), row, start_line, start_line + chosen.count("\n"), chosen)
+        chosen = "\n".join(lines[start_line - 1 : last])[: index.config.retrieval.chunk_max_chars]
+        return Item(0, str(index.root), row, start_line, start_line + chosen.count("\n"), chosen)
 
     def outline(self, path: str) -> str:
-        keeper, row = self._find(path)
-        found = self._store(keeper).symbols(row)
+        index, row = self._find(path)
+        found = self._store(index).symbols(row)
         if found is None or not found.definitions:
             return f"{row} has no definitions."
         lines = [
@@ -153,10 +159,10 @@ class CodeLookup(Lookup):
     def references(self, name: str) -> str:
         """Where a name is used, a line each; how sure that is stands with every one."""
         lines: list[str] = []
-        for keeper in self._keepers():
-            request = RefsRequest(name, str(keeper.root), limit=USES, refresh=False)
+        for index in self._searched():
+            request = RefsRequest(name, str(index.root), limit=USES, refresh=False)
             try:
-                found = self._engine.code.references(request)
+                found = self._operations.references(request)
             except NotFound:
                 continue
             lines.append(f"{found.symbol}: {found.usage_count} uses")
@@ -168,26 +174,26 @@ class CodeLookup(Lookup):
     def decision_card(self, change: str) -> str:
         """Whether enough is known to make a change, as JSON."""
         request = SearchRequest(change, self._paths, limit=self._limit, purpose="edit", refresh=not self._fresh)
-        card = self._engine.search(request, self._progress).preflight
+        card = self._operations.search(request, self._progress).preflight
         if card is None:
             raise NotFound("there is no card for this change")
         return dumps(card)
 
     def _globs(self) -> tuple[str, ...]:
-        inside = [(path, keeper.root) for path in self._left_out for keeper in self._keepers()]
+        inside = [(path, index.root) for path in self._left_out for index in self._searched()]
         return tuple(f"!/{path.relative_to(root).as_posix()}" for path, root in inside if path.is_relative_to(root))
 
-    def _keepers(self) -> Iterator[IndexManager]:
+    def _searched(self) -> Iterator[IndexManager]:
         for path in self._paths:
-            yield self._engine.upkeep(path)
+            yield self._operations.indexes.of(path)
 
     def _find(self, path: str) -> tuple[IndexManager, str]:
         """The indexed file of that path, relative to a root or absolute."""
-        for keeper in self._keepers():
-            relative = path.removeprefix(f"{keeper.root}/").removeprefix("./")
-            known = relative in self._store(keeper).manifest()
-            if known and keeper.root / relative not in self._left_out:
-                return keeper, relative
+        for index in self._searched():
+            relative = path.removeprefix(f"{index.root}/").removeprefix("./")
+            known = relative in self._store(index).manifest()
+            if known and index.root / relative not in self._left_out:
+                return index, relative
         raise NotFound(f"{path} is not an indexed file")
 
 
@@ -195,11 +201,11 @@ class DocumentLookup(Lookup):
     """Collections. Their documents are read as they were indexed: pages and cells have no lines of their own."""
 
     def __init__(
-        self, engine: Engine, request: DocsAskRequest, limit: int, progress: ProgressSink | None = None
+        self, operations: LookupOperations, request: DocsAskRequest, limit: int, progress: ProgressSink | None = None
     ) -> None:
-        super().__init__(engine, limit, progress)
+        super().__init__(operations, limit, progress)
         self._request = request
-        self._chosen, self.notes = engine.documents.chosen(request.path, request.collections)
+        self._chosen, self.notes = operations.documents().chosen(request.path, request.collections)
         if not self._chosen:
             raise no_collection()
 
@@ -208,21 +214,21 @@ class DocumentLookup(Lookup):
 
     def cited(self, citation: Citation) -> Citation:
         try:
-            keeper, path = self._find(citation.path, citation.root)
+            index, path = self._find(citation.path, citation.root)
         except NotFound:  # removed while the answer was written
             return citation
-        language = self._store(keeper).manifest()[path].language
+        language = self._store(index).manifest()[path].language
         place = place_of(language, citation.section)
-        full = str(keeper.root / path)
+        full = str(index.root / path)
         opens = opening(full, language, citation.section, place, citation.start_line)
-        return replace(citation, collection=keeper.collection.id, opens=opens)
+        return replace(citation, collection=index.source.collection.id, opens=opens)
 
     def _search(self, query: str) -> SearchResult:
         request = DocsSearchRequest(
             (query,), self._request.collections, limit=self._limit, refresh=not self._fresh, path=self._request.path
         )
-        found = self._engine.documents.search(request, self._progress)
-        roots = {keeper.collection.id: str(keeper.root) for keeper in self._chosen}
+        found = self._operations.documents().search(request, self._progress)
+        roots = {index.source.collection.id: str(index.root) for index in self._chosen}
         (answered,) = found.searches
         hits = tuple(_hit(one, roots[one.collection]) for one in answered.results)
         quality = answered.quality or Quality("low_confidence", 0.0)
@@ -232,40 +238,40 @@ class DocumentLookup(Lookup):
         """Lines of a document as a search shows them; its section is the one that the first line stands in."""
         if end_line < start_line:
             raise UsageError("end_line lies before start_line")
-        keeper, document = self._find(path)
-        store = self._store(keeper)
+        index, document = self._find(path)
+        store = self._store(index)
         lines = document_lines(store, document)
         longest = max(lines, default=0)
         if start_line > longest:
             raise UsageError(f"{document} has {longest} lines")
         last = min(end_line, start_line + READ_LINES - 1, longest)
         text = "\n".join(lines.get(number, "") for number in range(start_line, last + 1))
-        text = text[: keeper.config.retrieval.chunk_max_chars]
+        text = text[: index.config.retrieval.chunk_max_chars]
         above = [one for one in headings(store, document) if one.start_line <= start_line <= one.end_line]
         section = CRUMB.join(one.title for one in above)
-        return Item(0, str(keeper.root), document, start_line, start_line + text.count("\n"), text, section=section)
+        return Item(0, str(index.root), document, start_line, start_line + text.count("\n"), text, section=section)
 
     def outline(self, path: str) -> str:
-        keeper, document = self._find(path)
-        found = headings(self._store(keeper), document)
+        index, document = self._find(path)
+        found = headings(self._store(index), document)
         if not found:
             return f"{document} has no headings."
         lines = [f"{one.start_line}-{one.end_line} {'#' * one.level} {one.title}" for one in found]
         return "\n".join([document, *lines])
 
-    def _keepers(self) -> Iterator[CollectionManager]:
+    def _searched(self) -> Iterator[CollectionIndex]:
         """Those that can be searched: one that is gone or was never fetched was left out, and that was noted."""
-        return (keeper for keeper in self._chosen if keeper.live_store() is not None)
+        return (index for index in self._chosen if index.live_store() is not None)
 
-    def _own_names(self, keeper: object) -> Iterable[str]:
+    def _own_names(self, index: object) -> Iterable[str]:
         return ()  # a handbook on moorings may well be called moorings
 
-    def _find(self, path: str, root: str = "") -> tuple[CollectionManager, str]:
-        for keeper in self._keepers():
-            relative = path.removeprefix(f"{keeper.root}/").removeprefix(f"{keeper.collection.name}/")
-            row = self._store(keeper).manifest().get(relative)
-            if root in ("", str(keeper.root)) and row is not None and row.language:
-                return keeper, relative
+    def _find(self, path: str, root: str = "") -> tuple[CollectionIndex, str]:
+        for index in self._searched():
+            relative = path.removeprefix(f"{index.root}/").removeprefix(f"{index.source.collection.name}/")
+            row = self._store(index).manifest().get(relative)
+            if root in ("", str(index.root)) and row is not None and row.language:
+                return index, relative
         raise NotFound(f"{path} is not a document of these collections")
 
 

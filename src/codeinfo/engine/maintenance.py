@@ -1,4 +1,4 @@
-"""Questions about one path or one index folder that no search asks."""
+"""Looking after indexes: status, why a path is indexed or not, clearing, `doctor`, and the tokens that were saved."""
 
 from __future__ import annotations
 
@@ -16,33 +16,77 @@ from pathlib import Path
 
 from codeinfo.answers.evidence import CHARS_PER_TOKEN
 from codeinfo.config import Config
-from codeinfo.engine.index_manager import IndexManager
+from codeinfo.engine.index_manager import (
+    Indexes,
+    IndexManager,
+    bytes_under,
+    is_complete,
+    project_of,
+    walk_settings,
+)
 from codeinfo.engine.models import Models
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound
 from codeinfo.model import ManifestRow
 from codeinfo.operations.clients import DaySavings, SavingsReport, SavingsRequest, ToolSavings
-from codeinfo.operations.search import Check, DoctorReport, WhyReport
+from codeinfo.operations.search import Check, Cleared, DoctorReport, IndexStatus, WhyReport
 from codeinfo.private_files import private_folder
 from codeinfo.sources.walk import why
 from codeinfo.store.savings import SavingsStore, Tally
 
-
-def bytes_under(folder: Path) -> int:
-    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
+PROBE_S = 5.0  # an embedding endpoint that needs longer for a few words is worth a complaint
 
 
-def why_path(path: Path, upkeep: Callable[[Path], IndexManager]) -> WhyReport:
+def status(index: IndexManager) -> IndexStatus:
+    location = index.folder.path
+    try:
+        store = index.live_store()
+        if store is None:
+            return IndexStatus(str(index.root), "missing", str(location))
+        _, changes = index.pending()
+        meta, counts = store.meta(), store.counts()
+        complete = is_complete(store)
+    except IndexDamaged as damage:
+        return IndexStatus(str(index.root), "damaged", str(location), bytes=bytes_under(location), notes=(str(damage),))
+    return IndexStatus(
+        root=str(index.root),
+        state="building" if not complete else "stale" if changes is None or changes else "ready",
+        location=str(location),
+        files=counts.files,
+        chunks=counts.chunks,
+        bytes=bytes_under(location),
+        generation=int(meta["generation"]),
+        indexed_at=meta.get("indexed_at", ""),
+        model_id=meta.get("model_id", ""),
+        dimension=int(meta.get("dimension", "0")),
+        added=len(changes.added) if changes else 0,
+        changed=len(changes.suspects) if changes else 0,
+        removed=len(changes.removed) if changes else 0,
+        languages=counts.languages,
+        notes=index.standing_notes(),
+    )
+
+
+def clear(index: IndexManager) -> Cleared:
+    location, existed = index.folder.path, index.folder.path.exists()
+    size = bytes_under(location)
+    index.close()
+    if existed:
+        index.folder.clear()
+    return Cleared(str(index.root), str(location), existed, size)
+
+
+def why_path(path: Path, indexes: Indexes) -> WhyReport:
     """Asked from the current folder's point of view when the path lies below it, else from its project's."""
     target = Path.cwd() / path
     if not os.path.lexists(target):
         raise NotFound(f"{path} does not exist", next_step="Name a file or folder that does")
-    keeper = upkeep(project_of(target))
-    relative = target.relative_to(keeper.root) if target.is_relative_to(keeper.root) else Path(path)
-    decision = why(keeper.root, str(relative), keeper.walk_settings())
-    known = _manifest(keeper).get(relative.as_posix())
+    index = indexes.of(project_of(target))
+    relative = target.relative_to(index.root) if target.is_relative_to(index.root) else Path(path)
+    decision = why(index.root, str(relative), walk_settings(index.config.index))
+    known = _manifest(index).get(relative.as_posix())
     return WhyReport(
         path=relative.as_posix(),
-        root=str(keeper.root),
+        root=str(index.root),
         included=decision.included,
         rule=decision.rule,
         detail=f"{decision.detail} ({decision.source})" if decision.source else decision.detail,
@@ -52,43 +96,20 @@ def why_path(path: Path, upkeep: Callable[[Path], IndexManager]) -> WhyReport:
     )
 
 
-def project_of(target: Path) -> Path:
-    """The folder whose index a path belongs to: the current one when the path lies below it, else its repository."""
-    here = Path.cwd().resolve()
-    nearest = resolved(target if os.path.isdir(target) else target.parent)
-    if nearest.is_relative_to(here):
-        return here
-    for folder in (nearest, *nearest.parents):
-        if os.path.exists(folder / ".git"):
-            return folder
-    return nearest
-
-
-def resolved(path: Path) -> Path:
-    """Without links and dots. A path that no file can have, too long or with a NUL, is one that is not there."""
+def _manifest(index: IndexManager) -> Mapping[str, ManifestRow]:
     try:
-        return path.resolve()
-    except (OSError, ValueError) as error:
-        raise NotFound(f"{path} does not exist", next_step="Name a file that does") from error
-
-
-def _manifest(keeper: IndexManager) -> Mapping[str, ManifestRow]:
-    try:
-        store = keeper.live_store()
+        store = index.live_store()
         return store.manifest() if store is not None else {}
     except IndexDamaged:
         return {}
 
 
-PROBE_S = 5.0  # an embedding endpoint that needs longer for a few words is worth a complaint
-
-
-def examine(config: Config, parts: Models, keepers: Sequence[IndexManager], probe_s: float = PROBE_S) -> DoctorReport:
+def examine(config: Config, models: Models, indexes: Sequence[IndexManager], probe_s: float = PROBE_S) -> DoctorReport:
     """All checks, those that wait for something side by side. Reading an index takes as long as the index is large."""
     waiting = [
-        partial(_embedder, config, parts, probe_s),
-        partial(_reranker, config, parts),
-        *(partial(_index, keeper) for keeper in keepers),
+        partial(_embedder, config, models, probe_s),
+        partial(_reranker, config, models),
+        *(partial(_index, index) for index in indexes),
     ]
     with ThreadPoolExecutor(len(waiting)) as pool:
         answers = [pool.submit(check) for check in waiting]
@@ -141,40 +162,40 @@ def _git() -> Check:
     return Check("git", "ok", found)
 
 
-def _embedder(config: Config, parts: Models, seconds: float) -> Check:
+def _embedder(config: Config, models: Models, seconds: float) -> Check:
     provider = config.embedding.provider
-    return _tried("embedding", provider, lambda: _embedding_detail(provider, parts, seconds))
+    return _tried("embedding", provider, lambda: _embedding_detail(provider, models, seconds))
 
 
-def _embedding_detail(provider: str, parts: Models, seconds: float) -> str:
-    embedder = parts.impatient_embedder(seconds)
+def _embedding_detail(provider: str, models: Models, seconds: float) -> str:
+    embedder = models.impatient_embedder(seconds)
     if embedder is None:
         return "keyword search only"
     length = len(embedder.embed_query("a connection pool"))
     return f"{provider}: {embedder.model_id}, {length} dimensions"
 
 
-def _reranker(config: Config, parts: Models) -> Check:
+def _reranker(config: Config, models: Models) -> Check:
     """Asked as a search asks, within the same time; a search does without one that fails, so that is no failure."""
     settings = config.rerank
     if settings.provider == "none":
         return Check("reranking", "ok", "off")
     from codeinfo.engine.search import Reranking
 
-    found = Reranking(settings, parts.reranker).assess("a connection pool", ["class ConnectionPool: ..."])
+    found = Reranking(settings, models.reranker).assess("a connection pool", ["class ConnectionPool: ..."])
     return Check("reranking", "ok" if found.scores else "warn", f"{settings.provider}: {found.status}", found.next_step)
 
 
-def _index(keeper: IndexManager) -> Check:
+def _index(index: IndexManager) -> Check:
     def look() -> str:
-        store = keeper.live_store()
+        store = index.live_store()
         if store is None:
-            return f"{keeper.root}: not indexed yet"
+            return f"{index.root}: not indexed yet"
         store.verify()
         counts = store.counts()
-        return f"{keeper.root}: {counts.files:,} files, {counts.chunks:,} chunks, every checksum right"
+        return f"{index.root}: {counts.files:,} files, {counts.chunks:,} chunks, every checksum right"
 
-    return _tried("index", str(keeper.root), look)
+    return _tried("index", str(index.root), look)
 
 
 def _tried(name: str, subject: str, look: Callable[[], str]) -> Check:

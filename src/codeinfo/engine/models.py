@@ -1,4 +1,4 @@
-"""Providers, made once from the configuration, when something first needs them."""
+"""The models in use: the embedder and the reranker, made when first needed, and which chat model answers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,14 @@ if TYPE_CHECKING:
     from codeinfo.models.endpoints import CrossEncoderFolder, Key, Limits, RerankEndpoint
     from codeinfo.ports import Embedder, Llm, Reranker
 
+CONFIGURED = "configured"
+NONE = "none"
+NOBODY = "no chat model is set up and none was found on this machine, so the best passages are quoted instead"
+
 
 class Models:
     def __init__(self, config: Config) -> None:
-        self._config = config
+        self.config = config
         self._lock = threading.Lock()
         self._embedder: Embedder | None = None
         self._reranker: Reranker | None = None
@@ -44,20 +48,20 @@ class Models:
     def embedder(self) -> Embedder | None:
         """The configured embedder, or None where the user chose keyword search only."""
         with self._lock:
-            if self._embedder is None and self._config.embedding.provider != "none":
+            if self._embedder is None and self.config.embedding.provider != "none":
                 self._embedder = self._make_embedder()
             return self._embedder
 
     def impatient_embedder(self, seconds: float) -> Embedder | None:
         """The same for one look: an endpoint is asked once and given up after `seconds`."""
-        if self._config.embedding.provider != "openai":
+        if self.config.embedding.provider != "openai":
             return self.embedder()
         from codeinfo.models.endpoints import Limits
 
         return self._make_embedder(Limits(seconds, seconds, seconds, attempts=1))
 
     def _make_embedder(self, limits: Limits | None = None) -> Embedder:
-        settings = self._config.embedding
+        settings = self.config.embedding
         if settings.provider == "builtin":
             from codeinfo.models.builtin import BuiltinEmbedder
 
@@ -72,7 +76,7 @@ class Models:
                 "no embedding model is named",
                 next_step="Set embedding.model (CODEINFO_EMBEDDING_MODEL) to one it serves",
             )
-        secret = self._config.secret(settings.api_key_env)
+        secret = self.config.secret(settings.api_key_env)
         return make_embedder(
             EmbeddingEndpoint(
                 base_url=settings.base_url,
@@ -87,7 +91,7 @@ class Models:
     def _reranker_settings(self) -> RerankEndpoint | CrossEncoderFolder:
         from codeinfo.models.endpoints import CrossEncoderFolder, Limits, RerankEndpoint, key_from_environment
 
-        settings = self._config.rerank
+        settings = self.config.rerank
         seconds = settings.timeout_ms / 1000
         if settings.provider == "local":
             if not settings.model_path:
@@ -105,14 +109,9 @@ class Models:
         return RerankEndpoint(
             base_url=settings.base_url,
             model=settings.model,
-            key=key_from_environment(name, {name: self._config.secret(name)}) if name else None,
+            key=key_from_environment(name, {name: self.config.secret(name)}) if name else None,
             limits=Limits(seconds, seconds, seconds, retry_seconds=seconds, backoff_seconds=seconds / 10),
         )
-
-
-CONFIGURED = "configured"
-NONE = "none"
-NOBODY = "no chat model is set up and none was found on this machine, so the best passages are quoted instead"
 
 
 class ChatModel(Struct, frozen=True):

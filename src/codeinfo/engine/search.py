@@ -1,4 +1,4 @@
-"""From a search request to the search line: filters, several roots, one result."""
+"""Searching folders: several roots as one index, filters, reranking of close calls, and search by vectors alone."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from codeinfo.engine.index_manager import IndexManager, is_complete
+from codeinfo.engine.index_manager import Indexes, IndexManager, ProgressSink, healed, is_complete
+from codeinfo.engine.models import Models
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound, ProviderError, UsageError
 from codeinfo.globs import match_globs
-from codeinfo.model import Dropped, Hit, Intent, SearchResult, Signal
+from codeinfo.model import INDEXING, Dropped, Hit, Intent, Note, SearchResult, Signal
 from codeinfo.operations.clients import (
     Project,
+    ProjectsRequest,
     ProjectsResult,
     VectorFile,
     VectorMatch,
@@ -39,14 +40,53 @@ from codeinfo.store.layout import indexed_roots
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.tokens import terms
 
-if TYPE_CHECKING:
-    from codeinfo.engine.engine import Engine
-
-
 CHARS_PER_TOKEN = 4  # of source code, on average
 MAX_LINE_DIGITS = 9  # no file has more lines, and no database column holds any number
 
 Opened = tuple[IndexManager, SqliteStore, tuple[str, ...]]
+
+
+def warm_up(index: IndexManager, store: SqliteStore) -> None:
+    """Search once, which loads what every search needs: the first one in a large project would wait 0.4 s for it."""
+    with store.snapshot() as view:
+        search("search", view, index.embedder, SearchOptions())
+
+
+class SearchOperations:
+    """Search of code, one method an operation."""
+
+    def __init__(self, indexes: Indexes) -> None:
+        self._indexes = indexes
+
+    def search(self, request: SearchRequest, progress: ProgressSink | None = None) -> SearchResult:
+        indexes = list(dict.fromkeys(map(self._indexes.of, request.paths)))  # a folder may be named twice
+        return healed(lambda again: self._found(request, self._open(indexes, again or request.refresh, progress)))
+
+    def _found(self, request: SearchRequest, opened: list[Opened]) -> SearchResult:
+        reranking = reranking_of(self._indexes.models)
+        if reranking is None:
+            return search_roots(request, opened)
+        found = search_roots(with_candidates(request, reranking.settings), opened)
+        return rerank_close_call(request, found, opened, reranking)
+
+    def _open(self, indexes: list[IndexManager], refresh: bool, progress: ProgressSink | None) -> list[Opened]:
+        return [(index, *self._indexes.open(index, refresh=refresh, progress=progress)) for index in indexes]
+
+    def similar(self, request: SimilarRequest, progress: ProgressSink | None = None) -> SearchResult:
+        index = self._indexes.of(request.path)
+        return healed(lambda _: similar_to(request, (index, *self._indexes.open(index, progress=progress))))
+
+    def warm_up(self, index: IndexManager) -> None:
+        if store := index.live_store():
+            warm_up(index, store)
+
+    def vector_search(self, request: VectorSearchRequest) -> VectorSearchResult:
+        """Cut by the relevance policy: for clients that send the text to a model."""
+        return vector_search(self._indexes, request)
+
+    def projects(self, request: ProjectsRequest) -> ProjectsResult:
+        roots = indexed_roots(self._indexes.config.paths.cache_dir)
+        return ProjectsResult(tuple(_project(self._indexes, root) for root in roots))
 
 
 def search_roots(request: SearchRequest, opened: Sequence[Opened]) -> SearchResult:
@@ -57,62 +97,63 @@ def search_roots(request: SearchRequest, opened: Sequence[Opened]) -> SearchResu
         raise UsageError("no folder to search", next_step="Name one")
     with ExitStack() as open_views:
         views = [open_views.enter_context(store.snapshot()) for _, store, _ in opened]
-        keepers = [keeper for keeper, _, _ in opened]
-        view = views[0] if len(views) == 1 else _joined(keepers, views)
+        indexes = [index for index, _, _ in opened]
+        view = views[0] if len(views) == 1 else _joined(indexes, views)
         options = SearchOptions(
-            root=str(keepers[0].root),
+            root=str(indexes[0].root),
             roots=view.roots if isinstance(view, Joined) else (),
             limit=request.limit,
             intent=Intent(request.intent) if request.intent else None,
             # The name of one of several projects tells them apart; what all of them are called says nothing.
-            project_words=frozenset.intersection(*(frozenset(terms(keeper.root.name)) for keeper in keepers)),
-            allowed=_allowed(request, views, keepers),
+            project_words=frozenset.intersection(*(frozenset(terms(index.root.name)) for index in indexes)),
+            allowed=_allowed(request, views, indexes),
             symbol_kinds=frozenset(request.symbol_kinds),
             full_text=request.full_text,
             max_chars=CHARS_PER_TOKEN * request.max_tokens,
             explain=request.explain,
-            fusion=keepers[0].config.search.fusion,
-            per_file=keepers[0].config.search.results_per_file,
-            commits=[(str(keeper.root), commits) for keeper in keepers if (commits := keeper.commits())],
+            fusion=indexes[0].config.search.fusion,
+            per_file=indexes[0].config.search.results_per_file,
+            commits=[(str(index.root), commits) for index in indexes if (commits := index.commits())],
         )
-        embedder = keepers[0].embedder if all(keeper.embedder for keeper in keepers) else None
+        embedder = indexes[0].embedder if all(index.embedder for index in indexes) else None
         found = search(request.query, view, embedder, options)
         said = [note for _, _, notes in opened for note in notes]
-        notes = tuple(dict.fromkeys((*said, *_without_vectors(keepers), *_remarks(request, view))))
+        notes = tuple(dict.fromkeys((*said, *_without_vectors(indexes), *_remarks(request, view))))
     if request.snippets and not notes:
         return found
     hits = found.hits if request.snippets else tuple(replace(hit, text="") for hit in found.hits)
     return replace(found, hits=hits, notes=(*found.notes, *notes))
 
 
-def _joined(keepers: Sequence[IndexManager], views: Sequence[Snapshot]) -> Joined:
-    return joined([Part(str(keeper.root), view) for keeper, view in zip(keepers, views, strict=True)])
+def _joined(indexes: Sequence[IndexManager], views: Sequence[Snapshot]) -> Joined:
+    return joined([Part(str(index.root), view) for index, view in zip(indexes, views, strict=True)])
 
 
 def _allowed(
-    request: SearchRequest, views: Sequence[Snapshot], keepers: Sequence[IndexManager]
+    request: SearchRequest, views: Sequence[Snapshot], indexes: Sequence[IndexManager]
 ) -> NDArray[np.bool_] | None:
     """What the filters let through, each root's files by their own paths and history."""
-    by_root = [allowed_files(request, view, keeper) for view, keeper in zip(views, keepers, strict=True)]
+    by_root = [allowed_files(request, view, index) for view, index in zip(views, indexes, strict=True)]
     filters = [allowed for allowed in by_root if allowed is not None]
     return np.concatenate(filters) if filters else None
 
 
-def _without_vectors(keepers: Sequence[IndexManager]) -> list[str]:
+def _without_vectors(indexes: Sequence[IndexManager]) -> list[str]:
     """Vectors of different models cannot be compared: one such root turns the vector channel off for all."""
-    missing = [str(keeper.root) for keeper in keepers if not keeper.embedder]
-    if not missing or len(missing) == len(keepers):
+    missing = [str(index.root) for index in indexes if not index.embedder]
+    if not missing or len(missing) == len(indexes):
         return []  # with the same model, or without any, which each root says for itself
     return [
-        f"words alone decided about all {len(keepers)} folders, since {' and '.join(missing)} has vectors of another "
+        f"words alone decided about all {len(indexes)} folders, since {' and '.join(missing)} has vectors of another "
         "embedding model: `codeinfo index` builds it anew"
     ]
 
 
 def _remarks(request: SearchRequest, view: Snapshot) -> list[str]:
-    remarks = []
+    remarks: list[str] = []
     if not view.complete:
-        remarks.append("the index is still being built: these results come from a part of it")
+        text = "the index is still being built: these results come from a part of it"
+        remarks.append(Note(text, INDEXING))
     known = set(view.languages)
     if not known and view.complete:
         return [*remarks, "no file is indexed here: is this the right folder?"]
@@ -126,13 +167,13 @@ def _remarks(request: SearchRequest, view: Snapshot) -> list[str]:
 
 def similar_to(request: SimilarRequest, opened: Opened) -> SearchResult:
     """What resembles the chunk at a place, by its words and its meaning; the file itself is left out."""
-    keeper, store, notes = opened
+    index, store, notes = opened
     path, _, line = request.place.rpartition(":")
     if not path or not line.isdecimal() or len(line) > MAX_LINE_DIGITS:
         raise UsageError(f"{request.place} is not a place", next_step="Write it as FILE:LINE, as in src/app.py:42")
     with store.snapshot() as view:
         if path not in view.paths:
-            raise NotFound(f"{path} is not in the index of {keeper.root}", next_step=f"Ask `codeinfo why {path}`")
+            raise NotFound(f"{path} is not in the index of {index.root}", next_step=f"Ask `codeinfo why {path}`")
         file = view.paths.index(path)
         row = view.row_at(file, int(line))
         if row is None:
@@ -140,14 +181,14 @@ def similar_to(request: SimilarRequest, opened: Opened) -> SearchResult:
         chunk = view.chunks([row])[0]
         allowed = np.ones(len(view.paths), bool)
         allowed[file] = False
-        root = str(keeper.root)
+        root = str(index.root)
         options = SearchOptions(root=root, limit=request.limit, allowed=allowed, explain=request.explain, per_file=1)
-        found = search(f"{chunk.symbol}\n{chunk.text}", view, keeper.embedder, options)
+        found = search(f"{chunk.symbol}\n{chunk.text}", view, index.embedder, options)
     where = f"similar to {path}:{chunk.start_line}-{chunk.end_line}"
     return replace(found, query=where, notes=(*found.notes, *notes))
 
 
-def allowed_files(request: SearchRequest, view: Snapshot, keeper: IndexManager) -> NDArray[np.bool_] | None:
+def allowed_files(request: SearchRequest, view: Snapshot, index: IndexManager) -> NDArray[np.bool_] | None:
     """Which files the filters let through, or None when there is no filter."""
     tests: list[NDArray[np.bool_]] = []
     if request.languages:
@@ -161,7 +202,7 @@ def allowed_files(request: SearchRequest, view: Snapshot, keeper: IndexManager) 
     if request.changed_since:
         from codeinfo.sources.git import changed_since
 
-        changed = changed_since(keeper.root, request.changed_since)
+        changed = changed_since(index.root, request.changed_since)
         tests.append(_among(view.paths, changed))
     return np.logical_and.reduce(tests) if tests else None
 
@@ -209,6 +250,12 @@ class Reranking(Struct, frozen=True):
             status = f"timed out after {milliseconds} ms" if late else f"failed: {error.what}"
             return Relevance(status, next_step=error.next_step or "`codeinfo doctor` looks at the reranker")
         return Relevance(f"applied: {reranker.model_id}", tuple(scores))
+
+
+def reranking_of(models: Models) -> Reranking | None:
+    """None where the user set no reranker up."""
+    settings = models.config.rerank
+    return None if settings.provider == "none" else Reranking(settings, models.reranker)
 
 
 def with_candidates(request: SearchRequest, settings: RerankSettings) -> SearchRequest:
@@ -288,8 +335,8 @@ def _dropped(hits: Sequence[Hit], dropped: tuple[Dropped, ...]) -> tuple[Dropped
 def _chunk_texts(hits: Sequence[Hit], opened: Sequence[Opened]) -> list[str]:
     """Whole chunks, of which hits show a part. Where an index has changed since the search, the part has to do."""
     texts = [hit.text for hit in hits]
-    for keeper, store, _ in opened:
-        own = [position for position, hit in enumerate(hits) if hit.root == str(keeper.root)]
+    for index, store, _ in opened:
+        own = [position for position, hit in enumerate(hits) if hit.root == str(index.root)]
         if own:
             with store.snapshot() as view:
                 for position in own:
@@ -326,10 +373,10 @@ def policy_settings(retrieval: RetrievalSettings) -> PolicySettings:
     )
 
 
-def vector_search(engine: Engine, request: VectorSearchRequest) -> VectorSearchResult:
+def vector_search(indexes: Indexes, request: VectorSearchRequest) -> VectorSearchResult:
     if not request.query.strip():
         raise UsageError("query is required", next_step="Say what to look for")
-    embedder = engine.embedder()
+    embedder = indexes.models.embedder()
     if embedder is None:
         raise ProviderError(
             "no embedding model is set up",
@@ -338,24 +385,20 @@ def vector_search(engine: Engine, request: VectorSearchRequest) -> VectorSearchR
         )
     limit = min(max(request.limit, 1), MAX_LIMIT)
     items: list[PolicyItem] = []
-    for keeper in _chosen(engine, request.repository):
-        items += _closest(keeper, request.query, embedder)
+    for index in _chosen(indexes, request.repository):
+        items += _closest(index, request.query, embedder)
     items.sort(key=lambda item: item.distance if item.distance is not None else float("inf"))
-    settled = apply_policy(items[:CANDIDATES], policy_settings(engine.config.retrieval))
+    settled = apply_policy(items[:CANDIDATES], policy_settings(indexes.config.retrieval))
     log.info("vector search: score source %s, %d with a distance", settled.score_source, settled.with_distance)
     kept = settled.kept[:limit]
     matches = tuple(_match(item, embedder.model_id) for item in kept)
     return VectorSearchResult(matches, embedder.model_id if matches else None, _files(kept, embedder.model_id))
 
 
-def projects(engine: Engine) -> ProjectsResult:
-    return ProjectsResult(tuple(_project(engine, root) for root in indexed_roots(engine.config.paths.cache_dir)))
-
-
-def _project(engine: Engine, root: Path) -> Project:
+def _project(indexes: Indexes, root: Path) -> Project:
     try:
-        keeper = engine.upkeep(root)
-        store = keeper.live_store()
+        index = indexes.of(root)
+        store = index.live_store()
     except CodeInfoError as error:
         state = "damaged" if isinstance(error, IndexDamaged) else "gone"
         return Project(root.name, str(root), 0, 0, "", "", state)
@@ -367,26 +410,26 @@ def _project(engine: Engine, root: Path) -> Project:
     return Project(root.name, str(root), counts.files, counts.chunks, model, when, state)
 
 
-def _chosen(engine: Engine, repository: str) -> list[IndexManager]:
-    roots = [root for root in indexed_roots(engine.config.paths.cache_dir) if root.is_dir()]
+def _chosen(indexes: Indexes, repository: str) -> list[IndexManager]:
+    roots = [root for root in indexed_roots(indexes.config.paths.cache_dir) if root.is_dir()]
     if not roots:
         raise UsageError("nothing is indexed yet", next_step="Run `codeinfo index` in a project", code="NOT_INGESTED")
     if not repository:
-        return [engine.upkeep(root) for root in roots]
+        return [indexes.of(root) for root in roots]
     found = [root for root in roots if repository in (root.name, str(root))]
     if not found:
         known = ", ".join(sorted(root.name for root in roots))
         raise NotFound(f"no repository {repository} is indexed", next_step=f"Known: {known}", code="REPO_NOT_FOUND")
-    return [engine.upkeep(root) for root in found]
+    return [indexes.of(root) for root in found]
 
 
-def _closest(keeper: IndexManager, query: str, embedder: Embedder) -> list[PolicyItem]:
-    store = keeper.live_store()
+def _closest(index: IndexManager, query: str, embedder: Embedder) -> list[PolicyItem]:
+    store = index.live_store()
     if store is None:
         return []
     if store.meta().get("model_id", embedder.model_id) != embedder.model_id:
         raise UsageError(
-            f"{keeper.root} was indexed with another model than {embedder.model_id}",
+            f"{index.root} was indexed with another model than {embedder.model_id}",
             next_step="Run `codeinfo index` there",
             code="DIMENSION_MISMATCH",
         )
@@ -398,12 +441,12 @@ def _closest(keeper: IndexManager, query: str, embedder: Embedder) -> list[Polic
         chunks = view.chunks(rows)
     return [
         PolicyItem(
-            repo=keeper.root.name,
+            repo=index.root.name,
             rel_path=chunk.path,
-            chunk_id=f"{keeper.folder.path.name}:{chunk.chunk_id}",
+            chunk_id=f"{index.folder.path.name}:{chunk.chunk_id}",
             text=chunk.text,
             distance=round(squared_l2(float(cosines[row])), 4),
-            payload=str(keeper.root / chunk.path),
+            payload=str(index.root / chunk.path),
         )
         for row, chunk in zip(rows, chunks, strict=True)
     ]

@@ -78,7 +78,7 @@ def read_suite(path: Path) -> tuple[Case, ...]:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}", next_step="Name a YAML file") from error
     except (yaml.YAMLError, RecursionError) as error:
-        raise UsageError(f"{path} is not valid YAML: {error}", next_step="Mend that line") from error
+        raise UsageError(f"{path} is not valid YAML: {error}", next_step="Correct that line") from error
     if not isinstance(parsed, list) or not parsed:
         raise UsageError(f"{path} has no list of questions", next_step="docs/answers.md shows one")
     return tuple(_case(entry, f"{path}, entry {number}") for number, entry in enumerate(parsed, 1))
@@ -93,12 +93,14 @@ def _case(entry: Any, where: str) -> Case:
     lists = {name: _texts(entry.get(name, ()), f"{name} of {where}") for name in _LISTS}
     abstain = entry.get("must_abstain", False)
     if not isinstance(abstain, bool) or (abstain and any(lists.values())):
-        raise UsageError(f"{where}: must_abstain is true or false, and true stands alone", next_step="Mend that entry")
+        raise UsageError(
+            f"{where}: must_abstain is true or false, and true stands alone", next_step="Correct that entry"
+        )
     return Case(entry["question"], **lists, must_abstain=abstain)
 
 
 def _texts(value: Any, where: str) -> tuple[str, ...]:
     listed = [value] if isinstance(value, str) else value
     if not isinstance(listed, list | tuple) or not all(isinstance(item, str) for item in listed):
-        raise UsageError(f"{where} is no list of texts", next_step="Write it as [one, two]")
+        raise UsageError(f"{where} is not a list of texts", next_step="Write it as [one, two]")
     return tuple(listed)

@@ -103,7 +103,7 @@ def load(path: Path) -> Dataset:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         what = f"lacks {error}" if isinstance(error, KeyError) else str(error)
         raise UsageError(
-            f"{path} is no dataset: {what}", next_step="See docs/evaluation.md for the formats."
+            f"{path} is not a dataset: {what}", next_step="See docs/evaluation.md for the formats."
         ) from error
 
 

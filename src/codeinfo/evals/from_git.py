@@ -1,7 +1,9 @@
 """A benchmark of a repository's own history: the query is what a commit says, the answer what it changed.
 
 Every query is asked of the tree as it was just before the commit. That tree is laid out in a folder of its own, from
-one commit to the next, so that only what changed between them is indexed again.
+one commit to the next, so that only what changed between them is indexed again. Blobs are read with `git show`, never
+checked out: a checkout would run the filters that the repository names. A clone may lack blobs (a partial one, or one
+that was cut down): their files are left out, and counted.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from msgspec.structs import replace
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.evals.datasets import Dataset, Query, Target
 from codeinfo.evals.metrics import Answer
-from codeinfo.evals.run import CODE_FILES, Run, ask, bring_up_to_date, summed
+from codeinfo.evals.run import CODE_FILES, Run, ask, bring_up_to_date, combine_reports
 from codeinfo.languages import kind_of, language_of
 from codeinfo.model import FileKind
 from codeinfo.operations.base import Progress
@@ -70,7 +72,7 @@ def evaluate_history(
                 answers += ask(engine, root, [query], () if whole else CODE_FILES)
         finally:
             engine.clear(ClearRequest(paths=(str(root),)))
-    done = summed(answers, reports, held=reports[-1:])
+    done = combine_reports(answers, reports, held=reports[-1:])
     return Dataset(f"history of {name}", tuple(queries)), done, replace(history, missing_blobs=layout.missing_blobs)
 
 
@@ -103,15 +105,15 @@ def read_history(path: Path, count: int) -> History:
         commits = list(read_commits(path, HISTORY))
     except git.GitFailed as error:
         raise UsageError(f"{path} has no history to read: {error.what}", next_step="Name a git repository.") from error
-    judged = [(commit, reason_to_leave_out(commit)) for commit in commits]
-    telling = [commit for commit, rule in judged if not rule]
-    left_out = Counter(rule for _, rule in judged if rule)
+    commits_seen = [(commit, reason_to_leave_out(commit)) for commit in commits]
+    telling = [commit for commit, rule in commits_seen if not rule]
+    left_out = Counter(rule for _, rule in commits_seen if rule)
     if not telling:
         raise UsageError(
-            f"none of the {len(judged)} commits of {path} can be asked about",
+            f"none of the {len(commits_seen)} commits of {path} can be asked about",
             next_step="A commit counts when a person wrote three words or more and changed 1 to 10 code files.",
         )
-    return History(tuple(reversed(spread(telling, count))), len(judged), left_out)
+    return History(tuple(reversed(spread(telling, count))), len(commits_seen), left_out)
 
 
 def spread(items: Sequence[Item], count: int) -> list[Item]:

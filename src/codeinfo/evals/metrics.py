@@ -214,13 +214,13 @@ def parse_gates(texts: Iterable[str]) -> tuple[tuple[str, float], ...]:
             wanted = math.nan
         if name not in FIGURES or not math.isfinite(wanted):
             raise UsageError(
-                f"{text!r} is no gate", next_step=f"Write NAME=VALUE, where the name is one of {', '.join(FIGURES)}."
+                f"{text!r} is not a gate", next_step=f"Write NAME=VALUE, where the name is one of {', '.join(FIGURES)}."
             )
         gates.append((name, wanted))
     return tuple(gates)
 
 
-def judge(gates: Iterable[tuple[str, float]], summary: Summary) -> tuple[Verdict, ...]:
+def check_gates(gates: Iterable[tuple[str, float]], summary: Summary) -> tuple[Verdict, ...]:
     """Quality must be at least what the gate says; costs at most."""
     verdicts = []
     for metric, wanted in gates:

@@ -1,4 +1,6 @@
-"""The evaluation, from a request to a report: read questions → ask the engine → score → compare → judge → write."""
+"""The evaluation, from a request to a report: read questions → ask the engine → score → compare → check gates → write;
+figures for all queries and by language, category and repository, as tables and as a chart.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ from codeinfo.evals import datasets, run
 from codeinfo.evals.datasets import Dataset, Query
 from codeinfo.evals.metrics import (
     Answer,
+    check_gates,
     compare,
-    judge,
     parse_gates,
     score,
     summarise,
@@ -46,7 +48,7 @@ def evaluate(engine: Engine, request: EvalRequest, progress: ProgressSink | None
         groups=groups_of(dataset, scores),
         outcomes=outcomes_of(dataset, answers, scores),
         comparisons=comparisons_of(dataset, scores, older),
-        verdicts=judge(named_gates or dataset.gates, summary),
+        verdicts=check_gates(named_gates or dataset.gates, summary),
         files=done.files,
         chunks=done.chunks,
         index_ms=done.index_ms,
@@ -161,21 +163,21 @@ def figures_table(groups: Iterable[Group], by: str) -> list[Row]:
     """A header and one row a group, numbers aligned to the right."""
     rows: list[Row] = [(by, *COLUMNS)]
     rows += [(group.name, *_figures(group.summary)) for group in groups if group.by == by]
-    return aligned(rows)
+    return align(rows)
 
 
 def _figures(summary: Summary) -> list[str]:
-    return [formatted(column, getattr(summary, column)) for column in COLUMNS]
+    return [format_figure(column, getattr(summary, column)) for column in COLUMNS]
 
 
-def formatted(column: str, value: float | None) -> str:
+def format_figure(column: str, value: float | None) -> str:
     """A figure with the decimals that its column has; a dash where nobody took it."""
     if value is None:
         return "–"
     return f"{value:.0f}" if column in _WHOLE else f"{value:.1f}" if column in _TIMES else f"{value:.4f}"
 
 
-def aligned(rows: Sequence[Row]) -> list[Row]:
+def align(rows: Sequence[Row]) -> list[Row]:
     """Every cell but a row's first set to the right of its column."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [(row[0], *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))) for row in rows]

@@ -53,10 +53,10 @@ def run(
             raise NotFound(f"the tree {root} is missing", next_step=f"Put the repository {repo} into {trees}.")
         reports.append(bring_up_to_date(engine, root, progress))
         answers += ask(engine, root, queries, () if whole else CODE_FILES, folder)
-    return summed(answers, reports, held=reports)
+    return combine_reports(answers, reports, held=reports)
 
 
-def summed(answers: Sequence[Answer], reports: Sequence[IndexReport], held: Sequence[IndexReport]) -> Run:
+def combine_reports(answers: Sequence[Answer], reports: Sequence[IndexReport], held: Sequence[IndexReport]) -> Run:
     """`reports` tell what all indexing took; `held`, what there is of it in the end."""
     return Run(
         answers=tuple(answers),
@@ -125,7 +125,9 @@ def read_results(path: Path) -> dict[str, Answer]:
                 status = str(row.get("status", ""))
                 answers[str(row["id"])] = Answer(str(row["id"]), found, row.get("took_ms"), status)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{path} is no results file: {error}", next_step="It has one JSON object a line.") from error
+        raise UsageError(
+            f"{path} is not a results file: {error}", next_step="It has one JSON object a line."
+        ) from error
     return answers
 
 

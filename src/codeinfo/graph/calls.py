@@ -11,7 +11,7 @@ from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Unit
 from codeinfo.graph.names import NameResolver
 from codeinfo.graph.references import Lookup, find_uses, look_up, look_up_defined, resolved_uses, usages
-from codeinfo.graph.scopes import TYPE_KINDS, SymbolId
+from codeinfo.graph.scopes import SymbolId
 from codeinfo.graph.uses import all_references
 from codeinfo.model import Definition
 from codeinfo.operations.code import CallGraph, CallsRequest, CodeEdge
@@ -81,7 +81,7 @@ def callees(names: NameResolver, symbol: SymbolId, definition: Definition) -> li
             target = names.definition(meant)
             if meant == symbol and use.role != "call":
                 continue
-            kind = "CALLS" if use.role == "call" else "REFERENCES_TYPE" if target and target.kind in TYPE_KINDS else ""
+            kind = "CALLS" if use.role == "call" else "REFERENCES_TYPE" if target and target.is_type else ""
             if kind:
                 edge = CodeEdge(str(symbol), str(meant), kind, symbol.path, use.line, "resolved")
                 edges.setdefault((str(meant), kind), edge)

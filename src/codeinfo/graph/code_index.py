@@ -7,11 +7,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from codeinfo.cache import Cache
 from codeinfo.graph.model import Graph, Unit
 from codeinfo.graph.resolve import ImportResolver, have_same_exports, project_tree
 from codeinfo.graph.uses import unpack
-from codeinfo.kept import Kept
-from codeinfo.languages.tree import FileFacts, Outcome
+from codeinfo.languages.model import FileFacts, Outcome
 from codeinfo.model import Import
 from codeinfo.ports import CodeFacts, FileLines
 
@@ -24,9 +24,9 @@ class FileCache:
     """Contents of files by their ids. A changed file has a new id, so this outlives a generation."""
 
     def __init__(self) -> None:
-        self.units: Kept[int, Unit] = Kept(_MOST_UNITS, lambda unit: 1)
-        self.lines: Kept[int, FileLines] = Kept(_MOST_CHARACTERS, lambda lines: lines.characters)
-        self.uses: Kept[int, str] = Kept(_MOST_CHARACTERS, len)
+        self.units: Cache[int, Unit] = Cache(_MOST_UNITS, lambda unit: 1)
+        self.lines: Cache[int, FileLines] = Cache(_MOST_CHARACTERS, lambda lines: lines.characters)
+        self.uses: Cache[int, str] = Cache(_MOST_CHARACTERS, len)
 
 
 class CodeIndex:
@@ -37,7 +37,7 @@ class CodeIndex:
         self.graph = graph
         self.root = root
         self.by_id = {file.file_id: file for file in graph.files.values()}
-        self.answers: Kept[Hashable, Any] = Kept(_MOST_ANSWERS, _size)
+        self.answers: Cache[Hashable, Any] = Cache(_MOST_ANSWERS, _size)
         self.files_read = 0
         self._files: FileCache = before._files if before else FileCache()
         self._outcomes: dict[Hashable, Outcome] = {}

@@ -1,4 +1,4 @@
-"""The map as a Mermaid flow chart, for pages that draw them."""
+"""The map as a picture: a Mermaid flow chart for pages that draw them, or one SVG without script, light and dark."""
 
 from __future__ import annotations
 
@@ -10,48 +10,7 @@ from msgspec import Struct
 
 from codeinfo.graph.model import Area
 
-EDGES_SHOWN = 3  # of each area: its strongest; more make a tangle
-
-
-def mermaid(areas: Sequence[Area]) -> str:
-    number = {area.name: f"a{position}" for position, area in enumerate(areas)}
-    circular = {area.name for area in areas if area.in_cycle}
-    layer = {area.name: area.layer for area in areas}
-    lines = ["flowchart TD"]
-    for area in areas:
-        lines.append(f'    {number[area.name]}["{_quoted(area.name)}<br/>{len(area.files)} files"]')
-    red = []
-    count = 0
-    for area in areas:
-        for other, weight in strongest(area, circular):
-            lines.append(f"    {number[area.name]} -->|{weight}| {number[other]}")
-            if other in circular and closes_circle(area, layer[other]):
-                red.append(str(count))
-            count += 1
-    for area in areas:
-        if area.in_cycle:
-            lines.append(f"    style {number[area.name]} stroke:#d1242f,stroke-width:2px")
-    if red:
-        lines.append(f"    linkStyle {','.join(red)} stroke:#d1242f")
-    return "\n".join(lines) + "\n"
-
-
-def strongest(area: Area, circular: set[str]) -> list[tuple[str, int]]:
-    """The edges of an area worth drawing: the heaviest, and all that close a circle."""
-    listed = list(area.needs.items())
-    more = [edge for edge in listed[EDGES_SHOWN:] if area.in_cycle and edge[0] in circular]
-    return listed[:EDGES_SHOWN] + more
-
-
-def closes_circle(area: Area, other_layer: int) -> bool:
-    """An edge that does not lead down is what makes a circle of the rest."""
-    return area.in_cycle and other_layer >= area.layer
-
-
-def _quoted(text: str) -> str:
-    return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace(">", "&gt;")
-
-
+_EDGES_SHOWN = 3  # of each area: its strongest; more make a tangle
 _GAP, _LAYER_GAP, _MARGIN, _TITLE = 28, 84, 36, 64  # pixels
 _MAX_ROW = 1180  # pixels; a wider layer continues in a row below
 _NAME_CHARS = 26
@@ -71,6 +30,49 @@ _STYLE = """
     .edge { stroke: #7d8590 } .loop { stroke: #ff7b72 } .box.loop { fill: #3a1a1d }
   }
 """
+
+
+class _Arrow(Struct, frozen=True):
+    source: Area
+    target: Area
+    weight: int
+    closes_cycle: bool  # inside of a cycle, those that do not lead down make it one
+
+
+def _arrows(areas: Sequence[Area]) -> list[_Arrow]:
+    """The edges worth drawing: the heaviest of each area, and all inside of a cycle."""
+    by_name = {area.name: area for area in areas}
+    arrows = []
+    for area in areas:
+        for rank, (name, weight) in enumerate(area.needs.items()):
+            other = by_name[name]
+            in_cycle = area.in_cycle and other.in_cycle
+            if rank < _EDGES_SHOWN or in_cycle:
+                arrows.append(_Arrow(area, other, weight, in_cycle and other.layer >= area.layer))
+    return arrows
+
+
+# --- Mermaid -------------------------------------------------------------------------------------------------------
+
+
+def mermaid(areas: Sequence[Area]) -> str:
+    number = {area.name: f"a{position}" for position, area in enumerate(areas)}
+    arrows = _arrows(areas)
+    lines = ["flowchart TD"]
+    lines += [f'    {number[area.name]}["{_quoted(area.name)}<br/>{len(area.files)} files"]' for area in areas]
+    lines += [f"    {number[one.source.name]} -->|{one.weight}| {number[one.target.name]}" for one in arrows]
+    lines += [f"    style {number[area.name]} stroke:#d1242f,stroke-width:2px" for area in areas if area.in_cycle]
+    red = [str(position) for position, one in enumerate(arrows) if one.closes_cycle]
+    if red:
+        lines.append(f"    linkStyle {','.join(red)} stroke:#d1242f")
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+# --- SVG -----------------------------------------------------------------------------------------------------------
 
 
 class _Box(Struct):
@@ -100,14 +102,9 @@ def svg(title: str, areas: Sequence[Area], note: str = "") -> str:
         f'<text class="ink" x="{_MARGIN}" y="34" font-size="20" font-weight="600">{escape(title)}</text>',
         f'<text class="soft" x="{_MARGIN}" y="54" font-size="12">{escape(note)}</text>',
     ]
-    parts += [_edge(boxes[area.name], boxes, other, weight) for area in areas for other, weight in _drawn(area, boxes)]
+    parts += [_edge(one, boxes) for one in _arrows(areas)]
     parts += [_drawn_box(box) for box in boxes.values()]
     return "\n".join([*parts, "</svg>"]) + "\n"
-
-
-def _drawn(area: Area, boxes: Mapping[str, _Box]) -> list[tuple[str, int]]:
-    circular = {name for name, box in boxes.items() if box.area.in_cycle}
-    return strongest(area, circular)
 
 
 def _box(area: Area) -> _Box:
@@ -172,11 +169,11 @@ def _place(rows: Sequence[Sequence[_Box]]) -> tuple[float, float]:
     return page, y - _LAYER_GAP + _MARGIN
 
 
-def _edge(source: _Box, boxes: Mapping[str, _Box], other: str, weight: int) -> str:
-    target = boxes[other]
-    loop = " loop" if target.area.in_cycle and closes_circle(source.area, target.area.layer) else ""
-    thickness = min(1 + log2(1 + weight) / 2.2, 4.5)
-    title = f"<title>{escape(source.area.name)} → {escape(other)}: {weight} imports</title>"
+def _edge(arrow: _Arrow, boxes: Mapping[str, _Box]) -> str:
+    source, target = boxes[arrow.source.name], boxes[arrow.target.name]
+    loop = " loop" if arrow.closes_cycle else ""
+    thickness = min(1 + log2(1 + arrow.weight) / 2.2, 4.5)
+    title = f"<title>{escape(arrow.source.name)} → {escape(arrow.target.name)}: {arrow.weight} imports</title>"
     if abs(source.y - target.y) < 1 or source.area.layer == target.area.layer:
         up = source.y - 34
         path = f"M{source.middle:.0f} {source.y:.0f}C{source.middle:.0f} {up:.0f} {target.middle:.0f} {up:.0f} "

@@ -13,7 +13,7 @@ from functools import cached_property
 from msgspec import Struct, ValidationError, convert
 from msgspec.structs import astuple
 
-from codeinfo.languages.tree import FileFacts
+from codeinfo.languages.model import FileFacts
 from codeinfo.model import Definition, Import
 
 _TEST_MARK = re.compile(r"^tests?_|_?(?:tests?|specs?|it)$")
@@ -117,10 +117,10 @@ class Unit(Struct, frozen=True, dict=True):
         return qualified
 
     def offered(self, name: str) -> str:
-        """By what qualified name others get a top-level name: a file of Lua gives them the table that it fills."""
+        """By what qualified name others get a top-level name: a file may give them the table that it fills."""
         if name in self.by_qualified:
             return name
-        found = self.by_name.get(name, ()) if self.facts.language == "lua" else ()
+        found = self.by_name.get(name, ()) if self.facts.rules.names.tables else ()
         held = {definition.qualified for definition in found if definition.qualified.count(".") == 1}
         return held.pop() if len(held) == 1 else ""
 

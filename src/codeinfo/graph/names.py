@@ -14,7 +14,8 @@ from msgspec import Struct
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Unit
 from codeinfo.graph.receivers import Locals, Meaning, Receivers, links_of
-from codeinfo.graph.scopes import EXPLICIT, IMPLICIT_SELF, Binder, ElixirNames, Foreign, ModuleId, SymbolId
+from codeinfo.graph.scopes import Binder, Foreign, ModuleId, ModuleNames, SymbolId
+from codeinfo.languages.model import NameRules
 from codeinfo.model import Definition, Reference
 from codeinfo.ports import FileLines
 
@@ -42,7 +43,7 @@ class NameResolver:
         self.index = index
         self._binder = Binder(index)
         self._foreign = Foreign(index)
-        self._elixir = ElixirNames(index)
+        self._modules = ModuleNames(index)
         self._locals = Locals()
         self._receivers = Receivers(self._binder, self._locals)
         self._bare: dict[tuple[str, str, str], Resolution] = {}
@@ -73,8 +74,8 @@ class NameResolver:
         return best
 
     def _occurrence(self, unit: Unit, use: Reference, before: str, after: str, lines: FileLines) -> Resolution:
-        if unit.facts.language == "elixir":
-            meant = self._elixir.meaning(unit, use, before, after)
+        if unit.facts.rules.names.whole_modules:
+            meant = self._modules.meaning(unit, use, before, after)
             return _UNKNOWN if meant is None or (not meant and self._foreign.only(use.name)) else Resolution(meant)
         if before.rstrip()[-1:] in _RECEIVER_ENDS:  # spares most names two expressions
             backwards = before[::-1]
@@ -96,12 +97,13 @@ class NameResolver:
         symbols = tuple(one for one in found if isinstance(one, SymbolId))
         if symbols or (symbols := self._linked(unit, use)):
             return Resolution(symbols)
-        explained = unit.facts.language in EXPLICIT and unit.facts.language not in IMPLICIT_SELF
+        rules = unit.facts.rules.names
+        explained = rules.explicit and not rules.implicit_self
         return _OTHER if found or (explained and not self._foreign.only(use.name)) else _UNKNOWN
 
     def _linked(self, unit: Unit, use: Reference) -> tuple[SymbolId, ...]:
         """A function of C has one name in the whole program: where one file defines it, a call means that."""
-        if unit.facts.language != "c" or use.role != "call":
+        if not unit.facts.rules.names.linked or use.role != "call":
             return ()
         files = [one for path in self.index.defining(use.name) if (one := self.index.unit(path))]
         found = [
@@ -139,21 +141,24 @@ class NameResolver:
         symbols = tuple(one for one in found if isinstance(one, SymbolId))
         if symbols:
             return Resolution(symbols)
-        known = any(_is_whole(owner) if isinstance(owner, ModuleId) else self._closed(owner) for owner in owners)
+        known = any(self._is_whole(owner) if isinstance(owner, ModuleId) else self._closed(owner) for owner in owners)
         return _OTHER if known else _UNKNOWN
+
+    def _is_whole(self, module: ModuleId) -> bool:
+        """Whether a module has what its file shows; a table may take the rest from another one."""
+        return not self._rules(module.paths[0]).tables
+
+    def _rules(self, path: str) -> NameRules:
+        unit = self.index.unit(path)
+        return unit.facts.rules.names if unit else NameRules()
 
     def _closed(self, owner: SymbolId) -> bool:
         """Whether all members of a type are known: each of its bases was found."""
         definition = self._binder.definition(owner)
-        if definition is None or (definition.kind == "trait" and owner.path.endswith(".php")):
-            return False  # a trait of PHP uses what the classes have that take it
+        if definition is None or (definition.kind == "trait" and self._rules(owner.path).open_traits):
+            return False
         found = self._binder.bases(owner)
         return len(found) >= len(definition.bases) and all(self._closed(base) for base in found[:4] if base != owner)
-
-
-def _is_whole(module: ModuleId) -> bool:
-    """Whether a module has what its file shows; a table of Lua may take the rest from another one."""
-    return not module.paths[0].endswith(".lua")
 
 
 def _words(text: str, name: str) -> Iterator[tuple[int, int]]:

@@ -14,8 +14,8 @@ from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Edge, Graph, relations
 from codeinfo.graph.references import symbol_info
 from codeinfo.graph.uses import UsedNames
-from codeinfo.index.grammars import GRAMMARS
-from codeinfo.languages.tree import FileFacts
+from codeinfo.languages import GRAMMARS
+from codeinfo.languages.model import FileFacts
 from codeinfo.model import Definition
 from codeinfo.operations.code import (
     Affected,
@@ -43,7 +43,6 @@ IMPACT_HOPS = 2
 _COMMIT_MARK = "\x01"
 
 _KINDS = frozenset("function class interface struct enum trait protocol type object constant variable macro".split())
-_FUNCTIONS_IN_MODULES = frozenset({"elixir"})  # many of which are called by the platform
 _GUARD = re.compile(r"_(?:H|HH|HPP|HXX|INC)_*$")  # the name by which a header is read only once
 # Called from outside of the code: by an interpreter, a test runner, a package manager.
 _CALLED_FROM_OUTSIDE = frozenset({"main", "init", "setup", "teardown", "default", "handler", "module"})
@@ -295,7 +294,7 @@ def _counts(definition: Definition, file: FileFacts) -> bool:
     return (
         definition.exported
         and definition.kind in _KINDS
-        and (not around or (around in file.packages and file.language not in _FUNCTIONS_IN_MODULES))
+        and (not around or (around in file.packages and not file.rules.names.called_by_platform))
         and len(definition.name) > 1  # names of one letter are not kept as references
         and not definition.name.startswith(("__", "operator"))  # who uses an operator writes no name
         and not (definition.kind == "macro" and _GUARD.search(definition.name))
@@ -306,14 +305,14 @@ def _counts(definition: Definition, file: FileFacts) -> bool:
 def _is_used_otherwise(index: CodeIndex, file_id: int, definition: Definition, users: Counter[str]) -> bool:
     if _is_registered(index, file_id, definition):
         return True
-    if index.by_id[file_id].language != "csharp" or definition.kind != "class":
+    if not index.by_id[file_id].rules.names.attribute_classes or definition.kind != "class":
         return False
     short = definition.name.removesuffix("Attribute")  # an attribute is written without the word
     return (short != definition.name and users[short] > 0) or _extends_others(index, file_id, definition)
 
 
 def _extends_others(index: CodeIndex, file_id: int, definition: Definition) -> bool:
-    """Whether a class of C# has extension methods, which are called as if they were another's."""
+    """Whether a class has extension methods, which are called as if they were another's."""
     unit = index.unit(index.by_id[file_id].path)
     inside = f"{definition.qualified}."
     return unit is not None and any(

@@ -1,4 +1,8 @@
-"""What stands before a dot: a module, a type, or a variable whose type is written or plainly assigned."""
+"""What stands before a dot: a module, a type, or a variable whose type is written or plainly assigned.
+
+Local names and their types are read from the lines of a function. The expressions know no name, so that none is
+compiled for each variable: the name is looked for first, and they are tried before and behind it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,8 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 from codeinfo.graph.model import Unit
-from codeinfo.graph.scopes import TYPE_KINDS, Binder, ModuleId, SymbolId
+from codeinfo.graph.scopes import Binder, ModuleId, SymbolId
+from codeinfo.languages.model import WORD_EDGE, Binding, named
 from codeinfo.model import Definition, Reference
 from codeinfo.ports import FileLines as Lines
 
@@ -16,7 +21,6 @@ Links = list[tuple[str, str]]  # (name, what it is called or indexed with)
 
 _LINK = re.compile(r"([\w$]+)(\([^()]*\)|\[[^\[\]]*\])?[?!]?(?:\.|::|->|\\)")
 _SELF = frozenset({"self", "this", "$this", "cls", "Self", "static", "super", "super()"})
-_BASE = frozenset({("php", "parent"), ("csharp", "base")})  # words for what is inherited; variables elsewhere
 _WRAPPER = r"(?:(?:\w+\.)*(?:Optional|Awaitable|Type|type)\[)*"
 _RETURNS = re.compile(rf"(?:->|\)\s*:)\s*['\"]?{_WRAPPER}['\"]?([A-Za-z_][\w.]*)")
 _CALLABLE = re.compile(rf"Callable\[.*,\s*['\"]?{_WRAPPER}['\"]?([\w.]+)")
@@ -44,7 +48,7 @@ class Receivers:
         (first, call), *rest = links
         if bound := self._binder.bound(unit, ".".join([name for name, _ in links])):
             return bound
-        inherited = first in ("super", "super()") or (unit.facts.language, first) in _BASE
+        inherited = first in ("super", "super()") or first in unit.facts.rules.names.inherited
         if inherited or first in _SELF:
             current: Meaning = list(self._own_type(unit, use.within, inherited=inherited))
         else:
@@ -57,7 +61,7 @@ class Receivers:
         scope = unit.without_namespace(within)
         while scope:
             definition = unit.by_qualified.get(scope)
-            if definition is not None and definition.kind in TYPE_KINDS:
+            if definition is not None and definition.is_type:
                 owner = SymbolId(unit.facts.path, scope)
                 return self._binder.bases(owner) if inherited else [owner]
             scope = scope.rpartition(".")[0]
@@ -94,7 +98,7 @@ class Receivers:
         values: Meaning = []
         for one in meaning:
             definition = self._binder.definition(one) if isinstance(one, SymbolId) else None
-            if not isinstance(one, SymbolId) or definition is None or definition.kind in TYPE_KINDS:
+            if not isinstance(one, SymbolId) or definition is None or definition.is_type:
                 values.append(one)
             else:
                 values += self._held(one, definition, call)
@@ -120,7 +124,7 @@ class Receivers:
 
     def _decorated(self, unit: Unit, symbol: SymbolId, definition: Definition) -> Meaning:
         """A decorator that says what it returns makes a function into that."""
-        if unit.facts.language != "python":
+        if not unit.facts.rules.names.decorators:
             return []
         lines = self._binder.lines(unit)
         outermost = None
@@ -139,7 +143,7 @@ class Receivers:
 
     def _is_type(self, symbol: SymbolId) -> bool:
         definition = self._binder.definition(symbol)
-        return definition is not None and definition.kind in TYPE_KINDS
+        return definition is not None and definition.is_type
 
     # --- fields ---
 
@@ -181,7 +185,8 @@ def _first(pattern: re.Pattern[str], text: str) -> str:
     return match.group(1) if match else ""
 
 
-CALLABLE_KINDS = frozenset({"function", "method"})
+# --- local names: parameters, variables, keyword arguments ----------------------------------------------------------
+
 _SCAN_LINES = 400  # of a function: beyond that it is data
 _HEADER_LINES = 60
 _KEYWORD_ARGUMENT = re.compile(r"\s*(?::[^=\n]+)?=(?!=)")
@@ -191,35 +196,11 @@ _BEFORE_ARGUMENT = re.compile(r"[(,]\s*$")
 _PARENTHESIS = re.compile(r"[()]")
 _BEFORE_PARAMETER = ("(", ",", "*", "&")
 _BEHIND_PARAMETER = re.compile(r"\s*(?:[,)=:?]|$)")
-_WORD_EDGE = re.compile(r"\b")
 _BEFORE_KEY = re.compile(r"[{,]\s*$")
-
-# How statements make a local variable: what ends before its name, and what begins behind it. The expressions know no
-# name, so that none has to be compiled for each.
-Way = tuple[re.Pattern[str] | None, re.Pattern[str]]  # None: anything that is no part of the name
-_ECMASCRIPT: tuple[Way, ...] = (
-    (re.compile(r"\b(?:const|let|var)\s+\Z"), _WORD_EDGE),
-    (None, re.compile(r"\s*=>")),
-)
-_BINDINGS: dict[str, tuple[Way, ...]] = {
-    "python": (
-        (re.compile(r"^\s*\Z"), re.compile(r"\s*(?::[^=]+)?=(?!=)")),
-        (re.compile(r"\bfor\s+(?:\w+\s*,\s*)*\Z"), re.compile(r"\b.*\bin\b")),
-        (re.compile(r"\bas\s+\Z"), re.compile(r"\s*[:,)]")),
-        (None, re.compile(r"\s*:=")),
-    ),
-    **dict.fromkeys(("javascript", "typescript", "tsx"), _ECMASCRIPT),
-    "go": (
-        (None, re.compile(r"\s*(?:,\s*\w+\s*)*:=")),
-        (re.compile(r"\bvar\s+\Z"), _WORD_EDGE),
-    ),
-    "rust": ((re.compile(r"\blet\s+(?:mut\s+)?\Z"), _WORD_EDGE),),
-    "lua": ((re.compile(r"\b(?:local|for)\s+(?:\w+\s*,\s*)*\Z"), _WORD_EDGE),),
-}
 
 
 class Locals:
-    """Answers are kept: the same few names are asked for again and again in one function."""
+    """Which names belong to one function. Answers are cached: the same few names are asked for again and again."""
 
     def __init__(self) -> None:
         self._hidden: dict[tuple[int, str, str], bool] = {}
@@ -233,7 +214,7 @@ class Locals:
 
     def hides(self, unit: Unit, use: Reference, before: str, after: str, lines: Lines) -> bool:
         """Whether a bare name is a parameter, a keyword argument or a local variable."""
-        if unit.facts.language == "python":
+        if unit.facts.rules.names.keyword_arguments:
             if _KEYWORD_ARGUMENT.match(after) and (use.within or _BEFORE_ARGUMENT.search(before)):
                 function = enclosing(unit, use.within)
                 return function is None or not _declares_global(function, use.name, lines)
@@ -251,11 +232,7 @@ class Locals:
         scope = use.within
         while scope:
             function = enclosing(unit, scope)
-            if (
-                function is not None
-                and function.kind in CALLABLE_KINDS
-                and self._binds(unit, function, use.name, lines)
-            ):
+            if function is not None and function.is_function and self._binds(unit, function, use.name, lines):
                 return True
             scope = scope.rpartition(".")[0]
         return False
@@ -278,7 +255,7 @@ class Locals:
         scope = use.within
         while scope:
             function = enclosing(unit, scope)
-            if function is not None and function.kind in CALLABLE_KINDS:
+            if function is not None and function.is_function:
                 found = self._type_in(unit, function, name, use.line, lines)
                 if found[0]:
                     return found
@@ -335,7 +312,7 @@ def _has_parameter(parameters: str, name: str) -> bool:
     while start >= 0:
         end = start + len(name)
         before = parameters[:start]
-        if before.rstrip()[-1:] in (":", "=") and _WORD_EDGE.match(parameters, end):
+        if before.rstrip()[-1:] in (":", "=") and WORD_EDGE.match(parameters, end):
             return False
         opens = not before or before[-1] in _BEFORE_PARAMETER or before[-1].isspace()
         is_listed = is_listed or bool(opens and _BEHIND_PARAMETER.match(parameters, end))
@@ -344,20 +321,18 @@ def _has_parameter(parameters: str, name: str) -> bool:
 
 
 def _assigns(unit: Unit, function: Definition, name: str, lines: Lines) -> bool:
-    ways = _BINDINGS.get(unit.facts.language)
-    if ways is None:
-        return False
+    ways = unit.facts.rules.names.bindings
     bound = any(_binds_in(line, name, ways) for _, line in _naming(function, name, lines))
     return bound and not _declares_global(function, name, lines)
 
 
-def _binds_in(line: str, name: str, ways: Sequence[Way]) -> bool:
+def _binds_in(line: str, name: str, ways: Sequence[Binding]) -> bool:
     """Whether a line makes a local variable of a name, by what stands before and behind one of its places."""
     start = line.find(name)
     while start >= 0:
         end = start + len(name)
         for before, behind in ways:
-            if behind.match(line, end) and (before.search(line, 0, start) if before else _WORD_EDGE.match(line, start)):
+            if behind.match(line, end) and (before.search(line, 0, start) if before else WORD_EDGE.match(line, start)):
                 return True
         start = line.find(name, start + 1)
     return False
@@ -372,16 +347,12 @@ def _typed_lines(unit: Unit, function: Definition, name: str, lines: Lines) -> t
     return numbers, types
 
 
+# --- how a line gives a variable its type ---------------------------------------------------------------------------
+
 _KIND = r"['\"]?(?:(?:\w+\.)?(?:Optional|Awaitable)\[|&|\*|mut\s|dyn\s|const\s)*['\"]?([A-Z_a-z][\w.:]*)"
 _MADE = r"(?:await\s+|new\s+|&)?([A-Z_a-z][\w.:]*)\s*[({]"
 _BEHIND = re.compile(rf"\s*:\s*{_KIND}|\s*:?=\s*{_MADE}")
-_GO_PARAMETER = re.compile(r"\s+\*?([A-Za-z_][\w.]*)\s*[,)]")
-_WITH = re.compile(r"\bwith\s+([A-Z_a-z][\w.]*)\(.*\)\s+as\s+\Z")
-_TYPE_FIRST = re.compile(r"\b([A-Z]\w*)(?:<[^<>]*>)?[&*\s]\s*\$?\Z")
-_DECLARED = re.compile(r"\s*[=;,):]")
-_TYPE_FIRST_LANGUAGES = frozenset({"java", "csharp", "cpp", "c", "php"})
 _COPIED = re.compile(r"\s*=\s*(\w+)\s*;?\s*(?:#.*|//.*)?\Z")
-_FAR = 400  # characters before a name: looking further would take for ever in a giant line
 
 Place = tuple[int, str]  # where the statement begins, and the type
 
@@ -407,27 +378,14 @@ def copied_name(line: str, field: str) -> str:
 
 
 def _places(line: str, name: str, language: str) -> Iterator[Place]:
+    typing = named(language).names.typing
     for start, end in _occurrences(line, name):
         before = line[start - 1 : start]
         inside_word = _is_word(before)
         if not inside_word and before != "." and (match := _BEHIND.match(line, end)):
             yield start, match.group(1) or match.group(2)
-        if language == "python":
-            if (
-                before.isspace()
-                and not _is_word(line[end : end + 1])
-                and (match := _WITH.search(line, max(0, start - _FAR), start))
-            ):
-                yield match.start(), match.group(1)
-        elif language in _TYPE_FIRST_LANGUAGES:
-            if (
-                not inside_word
-                and _DECLARED.match(line, end)
-                and (match := _TYPE_FIRST.search(line, max(0, start - _FAR), start))
-            ):
-                yield match.start(), match.group(1)
-        elif language == "go" and not inside_word and (match := _GO_PARAMETER.match(line, end)):
-            yield start, match.group(1)
+        if typing is not None and (place := typing(line, start, end)):
+            yield place
 
 
 def _occurrences(line: str, name: str) -> Iterator[tuple[int, int]]:

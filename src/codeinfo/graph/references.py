@@ -10,11 +10,10 @@ from codeinfo.errors import NotFound, UsageError
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Unit
 from codeinfo.graph.names import NameResolver, Resolution
-from codeinfo.graph.resolve import import_family
-from codeinfo.graph.scopes import TYPE_KINDS, SymbolId
+from codeinfo.graph.scopes import SymbolId
 from codeinfo.graph.uses import references_to
-from codeinfo.index.grammars import GRAMMARS
-from codeinfo.languages.tree import FileFacts
+from codeinfo.languages import GRAMMARS
+from codeinfo.languages.model import FileFacts, family
 from codeinfo.model import Definition, Reference
 from codeinfo.operations.code import (
     DefinitionList,
@@ -235,12 +234,10 @@ def _cannot_be_read(index: CodeIndex, file: FileFacts, name: str) -> bool:
 
 def _candidates(index: CodeIndex, lookup: Lookup) -> list[FileFacts]:
     """Files that have the name, in a language that can mean it: in another one the same name is another name."""
-    families = {import_family(index.graph.files[symbol.path].language) for symbol in lookup.found}
+    families = {family(index.graph.files[symbol.path].language) for symbol in lookup.found}
     known = [index.by_id[file_id] for file_id in _candidate_ids(index, lookup.name) if file_id in index.by_id]
     return [
-        file
-        for file in known
-        if file.language not in GRAMMARS or not families or import_family(file.language) in families
+        file for file in known if file.language not in GRAMMARS or not families or family(file.language) in families
     ]
 
 
@@ -299,7 +296,7 @@ def _edge(unit: Unit, use: Reference, text: str, meant: Definition | None) -> st
             return "IMPLEMENTS" if is_interface and not own_interface else "EXTENDS"
     if use.role == "call":
         return "CALLS"
-    return "REFERENCES_TYPE" if meant is not None and meant.kind in TYPE_KINDS else "REFERENCES"
+    return "REFERENCES_TYPE" if meant is not None and meant.is_type else "REFERENCES"
 
 
 def _last_names(bases: Sequence[str]) -> set[str]:

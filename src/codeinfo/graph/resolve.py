@@ -8,7 +8,6 @@ before, so are those of its language.
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -16,26 +15,15 @@ from msgspec.structs import replace
 
 from codeinfo.graph.model import Edge, FileImports, Graph, Links, Loose
 from codeinfo.graph.uses import UsedNames, dotted_names, unpack
-from codeinfo.languages import go
-from codeinfo.languages.resolvers import IMPORTS, Imports
-from codeinfo.languages.tree import MOST_ABOVE, FileFacts, Outcome, Tree, family, is_config, nearest_all
+from codeinfo.languages.model import FileFacts, ImportRules, LanguageResolver, Outcome, family, last_name, named
+from codeinfo.languages.tree import MOST_ABOVE, Tree, is_config, nearest_all
 from codeinfo.model import Definition, Import
 from codeinfo.ports import CodeFacts, CodeFile
 from codeinfo.sources.ignore import excluded_folder
 
-# Here an import names a whole package, or none is needed: which of its files are meant, only the names used tell.
-BY_NAME = frozenset({"go", "java", "kotlin", "scala", "csharp", "php", "swift", "elixir"})
-
-# Here what stands behind the last dot of an import is known by that name, and a package has types and few functions,
-# so that a name in small letters is a member of something.
-_IMPORTS_BIND = frozenset({"java", "kotlin", "scala", "php", "elixir"})
-_CAPITALISED = frozenset({"scala", "php"})
-_LAST_PART = re.compile(r"[.\\]")
-
 _MAX_CONFIG_BYTES = 1_000_000  # a package.json beyond this is data
 _PACKAGE_KINDS = frozenset({"package", "namespace"})
 _NO_EXPORTS = _PACKAGE_KINDS | {"extension", "impl"}
-_PRIVATE_TO_FILE = frozenset({"kotlin", "swift"})  # elsewhere `private` still means the package, or the namespace
 _EXTENDING = frozenset({"method", "property"})
 
 
@@ -44,10 +32,10 @@ class ImportResolver:
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
-        self._languages: dict[Callable[[Tree], Imports], Imports] = {}
+        self._languages: dict[Callable[..., LanguageResolver], LanguageResolver] = {}
 
-    def _imports(self, language: str) -> Imports | None:
-        make = IMPORTS.get(language)
+    def _imports(self, language: str) -> LanguageResolver | None:
+        make = named(language).imports.resolver
         if make is None:
             return None
         if make not in self._languages:
@@ -64,11 +52,12 @@ class ImportResolver:
         return imports.visible(source) if imports else ()
 
     def links(self, file: FileImports, used: Mapping[str, int]) -> Links:
-        """`used`: the names the file uses, each with the first line that has it; only languages in BY_NAME need it."""
+        """`used`: the names the file uses, each with the first line that has it; needed where imports go by use."""
         source = file.facts
         if self._imports(source.language) is None:
             return Links()
-        open_names = _OpenNames(used if source.language in BY_NAME else {}, _settled(file), source.language)
+        rules = source.rules.imports
+        open_names = _OpenNames(used if rules.by_use else {}, _settled(file), rules.types_only)
         edges: dict[str, Edge] = {}
         loose: dict[tuple[str, int], Loose] = {}
         for written in file.imports:
@@ -78,7 +67,7 @@ class ImportResolver:
                 continue
             for edge in self._edges(source, written, outcome, open_names):
                 _add(edges, edge)
-        implicit = self._in_full if source.language == "elixir" else self._implicit
+        implicit = self._in_full if rules.whole_names else self._implicit
         for edge in implicit(source, open_names):
             edges.setdefault(edge.target, edge)
         edges.pop(source.path, None)
@@ -88,11 +77,12 @@ class ImportResolver:
         edges = [Edge(source.path, target.path, written.line, target.names) for target in outcome.targets]
         if not outcome.package:
             return edges
-        meant = names.of_package(go.local_name(written)) if source.language == "go" else names.open
+        qualifier = source.rules.imports.qualifier
+        meant = names.of_package(qualifier(written)) if qualifier else names.open
         taken = self._taken(source, [edge.target for edge in edges], meant)
         needed = [replace(edge, names=taken[edge.target]) for edge in edges if edge.target in taken]
         # Go allows an unused import for its effects only; elsewhere one that no name follows from needs no file.
-        return edges if not needed and source.language == "go" else needed
+        return edges if not needed and qualifier else needed
 
     def _implicit(self, source: FileFacts, names: _OpenNames) -> list[Edge]:
         visible = [path for path in dict.fromkeys(self.visible(source)) if path != source.path] if names.used else []
@@ -128,10 +118,9 @@ class ImportResolver:
 class _OpenNames:
     """The names a file uses of which only the packages it sees tell what they mean."""
 
-    def __init__(self, used: Mapping[str, int], settled: frozenset[str], language: str) -> None:
+    def __init__(self, used: Mapping[str, int], settled: frozenset[str], types_only: bool) -> None:
         self.used = used
-        small = language in _CAPITALISED
-        self.open = frozenset(name for name in used if name not in settled and not (small and name[:1].islower()))
+        self.open = frozenset(name for name in used if name not in settled and not (types_only and name[:1].islower()))
 
     def of_package(self, package: str) -> frozenset[str]:
         """Go writes a name of another package behind that package's, and exports only what has a capital."""
@@ -143,12 +132,8 @@ def _settled(file: FileImports) -> frozenset[str]:
     """Names that the file defines itself or that an import gives to something certain."""
     bound = {*file.facts.exports, *file.facts.hidden}
     for written in file.imports:
-        if written.alias:
-            bound.add(written.alias)
-        elif written.names:
-            bound.update(written.names)
-        elif file.facts.language in _IMPORTS_BIND:
-            bound.add(_LAST_PART.split(written.module)[-1])
+        if written.alias or written.names or file.facts.rules.imports.binds_last:
+            bound.update(last_name(written))
     return frozenset(bound)
 
 
@@ -192,10 +177,11 @@ def have_same_exports(before: Mapping[str, FileFacts], now: Mapping[str, FileFac
 
 def project_tree(files: Mapping[str, FileFacts], root: Path) -> Tree:
     configs = {path: _config(root, path) for path in files if is_config(path)}
-    if go.MANIFEST not in configs and any(file.language == "go" for file in files.values()):
-        configs[go.MANIFEST] = _go_module_above(root)
-    scripts = any(import_family(file.language) == "ecmascript" for file in files.values())
-    above = configs_above(root) if scripts else {}
+    languages = [named(name).imports for name in {file.language for file in files.values()}]
+    for rules in languages:
+        if rules.manifest and rules.manifest not in configs:
+            configs[rules.manifest] = _manifest_above(root, rules)
+    above = configs_above(root) if any(rules.configs_above for rules in languages) else {}
     return Tree(files.values(), configs, str(root), above, lambda path: excluded_folder(path) is not None)
 
 
@@ -216,12 +202,15 @@ def _around(root: Path) -> list[Path]:
     return inside[1 : ends + 1]
 
 
-def _go_module_above(root: Path) -> str:
+def _manifest_above(root: Path, rules: ImportRules) -> str:
     """A manifest as the root would have it if it were a module of its own, where it is a part of one."""
-    for folder in _around(root):
-        if name := go.module_name(_config(folder, go.MANIFEST)):
-            return f"module {name}/{root.relative_to(folder).as_posix()}"
-    return ""
+    if rules.nested_manifest is None:
+        return ""
+    nested = (
+        rules.nested_manifest(_config(folder, rules.manifest), root.relative_to(folder).as_posix())
+        for folder in _around(root)
+    )
+    return next(filter(None, nested), "")
 
 
 def file_facts(files: Sequence[CodeFile], facts: CodeFacts, *, everything: bool) -> dict[int, FileFacts]:
@@ -234,15 +223,16 @@ def file_facts(files: Sequence[CodeFile], facts: CodeFacts, *, everything: bool)
 
 
 def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
-    packages = [d.qualified.replace("`", "") for d in outline if _names_package(d, file.language)]
+    rules = named(file.language).names
+    packages = [d.qualified.replace("`", "") for d in outline if rules.package(d)]
     inside = {f"{package}." for package in packages}
-    offered = [d for d in outline if d.kind not in _NO_EXPORTS and not _names_package(d, file.language)]
+    offered = [d for d in outline if d.kind not in _NO_EXPORTS and not rules.package(d)]
     spans: dict[str, list[range]] = {}
     for d in offered:
         if d.kind not in _EXTENDING:
             spans.setdefault(f"{d.qualified}.", []).append(range(d.start_line, d.end_line + 1))
     top = [d for d in offered if _is_top_level(d, inside, spans)]
-    hidden = {d.name for d in top if not d.exported} if file.language in _PRIVATE_TO_FILE else set()
+    hidden = {d.name for d in top if not d.exported} if rules.private_to_file else set()
     hidden -= {d.name for d in top if d.exported}
     inline = [(d.start_line, d.end_line) for d in outline if d.kind == "module" and d.end_line > d.start_line]
     return FileFacts(
@@ -252,18 +242,9 @@ def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
         kind=file.kind,
         packages=tuple(dict.fromkeys(packages)),
         exports=tuple(dict.fromkeys(d.name for d in top if d.name not in hidden)),
-        inline_modules=tuple(inline) if file.language == "rust" else (),
+        inline_modules=tuple(inline) if rules.inline_modules else (),
         hidden=tuple(sorted(hidden)),
     )
-
-
-def _names_package(definition: Definition, language: str) -> bool:
-    """What a package object holds belongs to the package; an Elixir protocol is a module."""
-    if definition.kind in _PACKAGE_KINDS:
-        return True
-    if language == "scala":
-        return definition.kind == "object" and "package object " in definition.signature
-    return language == "elixir" and definition.kind in ("module", "protocol")
 
 
 def _is_top_level(definition: Definition, inside: set[str], own_types: Mapping[str, list[range]]) -> bool:
@@ -288,17 +269,10 @@ def _stale(known: Graph | None, files: Mapping[str, FileFacts], changed: Sequenc
     moved = {files[path].language for path in came} | {known.files[path].language for path in went}
     for path in reread:
         now, before = files[path], known.files[path]
-        if now.language in BY_NAME and (now.exports, now.packages) != (before.exports, before.packages):
+        if now.rules.imports.by_use and (now.exports, now.packages) != (before.exports, before.packages):
             moved.add(now.language)
-    families = {import_family(language) for language in moved}
-    return {p for p, one in files.items() if p in reread or import_family(one.language) in families}
-
-
-def import_family(language: str) -> str:
-    """Languages that import each other's files and use each other's definitions."""
-    if language in {"javascript", "typescript", "tsx", "vue", "svelte", "json"}:
-        return "ecmascript"
-    return "c" if language == "cpp" else family(language)
+    families = {family(language) for language in moved}
+    return {p for p, one in files.items() if p in reread or family(one.language) in families}
 
 
 def _links(files: Sequence[FileFacts], tree: Tree, facts: CodeFacts) -> dict[str, Links]:
@@ -306,13 +280,13 @@ def _links(files: Sequence[FileFacts], tree: Tree, facts: CodeFacts) -> dict[str
     everything = len(files) == len(tree.files)
     for file_id, written in facts.imports(None if everything else [file.file_id for file in files]):
         imports.setdefault(file_id, []).append(written)
-    by_name = [file.file_id for file in files if file.language in BY_NAME]
+    by_name = [file.file_id for file in files if file.rules.imports.by_use]
     packed = dict(facts.references(by_name))
     resolver = ImportResolver(tree)
     links = {}
     for file in files:
         one = FileImports(file, tuple(imports.get(file.file_id, ())))
-        used = used_names(one, packed.get(file.file_id, b"")) if file.language in BY_NAME else {}
+        used = used_names(one, packed.get(file.file_id, b"")) if file.rules.imports.by_use else {}
         found = resolver.links(one, used)
         if found.edges or found.loose:
             links[file.path] = found
@@ -320,10 +294,11 @@ def _links(files: Sequence[FileFacts], tree: Tree, facts: CodeFacts) -> dict[str
 
 
 def used_names(file: FileImports, packed: bytes) -> Mapping[str, int]:
-    """The names that tell which files are needed: in Elixir those of modules, which are written in full."""
-    if file.facts.language == "elixir":
+    """The names that tell which files are needed: those of modules where these are written in full."""
+    rules = file.facts.rules.imports
+    if rules.whole_names:
         return dotted_names(unpack(packed))
-    packages = {go.local_name(written) for written in file.imports} if file.facts.language == "go" else ()
+    packages = {rules.qualifier(written) for written in file.imports} if rules.qualifier else ()
     return UsedNames(packed, {written.line for written in file.imports}, packages)
 
 

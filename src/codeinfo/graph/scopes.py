@@ -6,23 +6,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Unit
-from codeinfo.languages import go
-from codeinfo.languages.tree import FileFacts, Outcome
 from codeinfo.model import Definition, Import, Reference
 from codeinfo.ports import FileLines
 
-TYPE_KINDS = frozenset("class interface struct enum trait protocol type object impl extension module".split())
-# Members are in scope by their bare name; elsewhere they need a receiver.
-IMPLICIT_SELF = frozenset({"java", "kotlin", "scala", "csharp", "cpp", "swift", "ruby"})
-# A bare name that neither a scope nor an import explains is a local variable or a built-in.
-EXPLICIT = frozenset({"python", "javascript", "typescript", "tsx", "go", "rust", "java", "php"})
-# Members of a type may be written in other files than the type itself.
-OPEN_TYPES = frozenset({"go", "rust", "csharp", "swift", "cpp", "ruby"})
-# A name that an import brings is written in it; elsewhere it may come from the package around, or in another spelling.
-SHOWING = EXPLICIT | {"kotlin", "csharp"}
 _MAX_BASES = 12
 
 
@@ -44,30 +34,14 @@ class ModuleId(NamedTuple):
 Source = ModuleId | Callable[[], Sequence[SymbolId | ModuleId]]  # a callable reads the file that a name comes from
 
 
-class World(Protocol):
-    """Where the binder gets files from."""
-
-    def unit(self, path: str) -> Unit | None: ...
-
-    def outcome(self, source: FileFacts, written: Import) -> Outcome: ...
-
-    def visible(self, source: FileFacts) -> tuple[str, ...]: ...
-
-    def lines(self, file_id: int) -> FileLines: ...
-
-    def defining(self, name: str) -> frozenset[str]:
-        """Files that define something of this name."""
-        ...
-
-
 class Binder:
     """Looks names up. An answer is a list of symbols: overloads and platform variants share a name.
 
-    A common name is asked for thousands of times in a few places, so answers are kept; nobody may change them.
+    A common name is asked for thousands of times in a few places, so answers are cached; nobody may change them.
     """
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, index: CodeIndex) -> None:
+        self._index = index
         self._brought: dict[str, dict[str, list[Source]]] = {}
         self._bound: dict[tuple[str, str], list[SymbolId | ModuleId]] = {}
         self._bare: dict[tuple[str, str, str], list[SymbolId | ModuleId]] = {}
@@ -75,7 +49,7 @@ class Binder:
         self._offered: dict[tuple[str, str], list[SymbolId | ModuleId]] = {}
         self._members: dict[tuple[SymbolId, str], list[SymbolId]] = {}
         self._bases: dict[SymbolId, list[SymbolId]] = {}
-        self._unfinished = 0  # answers found inside of a circle may lack something and are not kept
+        self._unfinished = 0  # answers found inside of a circle may lack something and are not cached
 
     @contextmanager
     def _in_circle(self) -> Iterator[None]:
@@ -86,13 +60,13 @@ class Binder:
             self._unfinished -= 1
 
     def unit(self, path: str) -> Unit | None:
-        return self._world.unit(path)
+        return self._index.unit(path)
 
     def lines(self, unit: Unit) -> FileLines:
-        return self._world.lines(unit.facts.file_id)
+        return self._index.lines(unit.facts.file_id)
 
     def definition(self, symbol: SymbolId) -> Definition | None:
-        unit = self._world.unit(symbol.path)
+        unit = self._index.unit(symbol.path)
         return unit.by_qualified.get(symbol.qualified) if unit else None
 
     def bare(self, unit: Unit, name: str, within: str) -> list[SymbolId | ModuleId]:
@@ -128,12 +102,12 @@ class Binder:
         return self._besides[key]
 
     def _look_beside(self, unit: Unit, name: str) -> list[SymbolId | ModuleId]:
-        defining = self._world.defining(name)
-        files = [path for path in self._world.visible(unit.facts) if path in defining] if defining else []
+        defining = self._index.defining(name)
+        files = [path for path in self._index.visible(unit.facts) if path in defining] if defining else []
         found = [symbol for path in files for symbol in self.top_level(path, name)]
         for written in unit.imports:
-            if written.names == ("*",) or (unit.facts.language == "csharp" and not written.names):
-                outcome = self._world.outcome(unit.facts, written)
+            if written.names == ("*",) or (unit.facts.rules.names.imports_open and not written.names):
+                outcome = self._index.outcome(unit.facts, written)
                 for target in outcome.targets:
                     if not outcome.package or target.path in defining:
                         found += self.top_level(target.path, name)
@@ -142,11 +116,11 @@ class Binder:
     def _in_scope(self, unit: Unit, scope: str, name: str) -> list[SymbolId | ModuleId]:
         inner = f"{scope}.{name}"
         owner = unit.by_qualified.get(scope)
-        is_type = owner is not None and owner.kind in TYPE_KINDS
-        if is_type and unit.facts.language in IMPLICIT_SELF:
+        is_type = owner is not None and owner.is_type
+        if is_type and unit.facts.rules.names.implicit_self:
             return list(self.member(SymbolId(unit.facts.path, scope), name))
-        # What a variable or a table of Lua holds is written behind its name.
-        is_held = owner.kind in {"variable", "constant"} if owner else unit.facts.language == "lua"
+        # What a variable or a table holds is written behind its name.
+        is_held = owner.kind in {"variable", "constant"} if owner else unit.facts.rules.names.tables
         if inner in unit.by_qualified and not is_type and not is_held:
             return [SymbolId(unit.facts.path, inner)]
         return []
@@ -166,7 +140,7 @@ class Binder:
 
     def _brought_as(self, unit: Unit, name: str) -> Sequence[Source]:
         """Where imports bring a name from. Where that can only be one that shows it, the others are not resolved."""
-        if unit.facts.language not in SHOWING:
+        if not unit.facts.rules.names.imports_show:
             return self._brought_into(unit).get(name, ())
         found = (pair for written in unit.by_shown.get(name, ()) for pair in self._sources(unit, written))
         return [source for brought, source in found if brought == name]
@@ -182,7 +156,7 @@ class Binder:
         return self._brought[path]
 
     def _sources(self, unit: Unit, written: Import) -> Iterator[tuple[str, Source]]:
-        outcome = self._world.outcome(unit.facts, written)
+        outcome = self._index.outcome(unit.facts, written)
         if outcome.package:
             name = written.alias or written.module.replace("\\", "/").rpartition("/")[2]
             yield name, ModuleId(tuple(target.path for target in outcome.targets), written.module)
@@ -234,7 +208,7 @@ class Binder:
             tried.add(current)
             if known := self._offered.get(current):
                 return known, tried
-            unit = self._world.unit(current[0])
+            unit = self._index.unit(current[0])
             if unit is not None and (offered := unit.offered(current[1])):
                 return [SymbolId(current[0], offered)], tried
             if unit is not None and known is None:
@@ -245,7 +219,7 @@ class Binder:
         """Where else a file may have a name from."""
         found: list[tuple[str, str] | ModuleId] = []
         for written in unit.taking(name):
-            outcome = self._world.outcome(unit.facts, written)
+            outcome = self._index.outcome(unit.facts, written)
             for target in () if outcome.package else outcome.targets:  # a package is not passed on
                 if not target.names and written.names != ("*",):
                     if self._module_name(unit, written, target.path) == name or written.alias == name:
@@ -279,16 +253,16 @@ class Binder:
         return []
 
     def _own_member(self, owner: SymbolId, name: str) -> list[SymbolId]:
-        unit = self._world.unit(owner.path)
+        unit = self._index.unit(owner.path)
         if unit is None:
             return []
         inner = f"{owner.qualified}.{name}"
         if inner in unit.by_qualified:
             return [SymbolId(owner.path, inner)]
-        if unit.facts.language not in OPEN_TYPES:
+        if not unit.facts.rules.names.open_types:
             return []
-        defining = self._world.defining(name)
-        others = (self._world.unit(path) for path in self._world.visible(unit.facts) if path in defining)
+        defining = self._index.defining(name)
+        others = (self._index.unit(path) for path in self._index.visible(unit.facts) if path in defining)
         return [SymbolId(one.facts.path, inner) for one in others if one and inner in one.by_qualified]
 
     def bases(self, owner: SymbolId) -> list[SymbolId]:
@@ -304,7 +278,7 @@ class Binder:
         return found
 
     def _look_for_bases(self, owner: SymbolId) -> list[SymbolId]:
-        definition, unit = self.definition(owner), self._world.unit(owner.path)
+        definition, unit = self.definition(owner), self._index.unit(owner.path)
         if definition is None or unit is None:
             return []
         found = [self.dotted(unit, base, "") for base in definition.bases]
@@ -331,32 +305,31 @@ class Binder:
         found = [symbol for path in owner.paths for symbol in self.top_level(path, name)]
         if found or not owner.written:
             return found
-        unit = self._world.unit(owner.paths[0])
+        unit = self._index.unit(owner.paths[0])
         inner = Import(f"{owner.written}.{name}", 0)
-        if unit is None or unit.facts.language != "python" or owner.written.startswith("."):
+        if unit is None or not unit.facts.rules.names.dotted_modules or owner.written.startswith("."):
             return []
-        targets = self._world.outcome(unit.facts, inner).targets
+        targets = self._index.outcome(unit.facts, inner).targets
         return [ModuleId((targets[0].path,), inner.module)] if targets and not targets[0].names else []
 
 
-# Where local variables are known, so that one of the same name is told from the import.
-_ANY_NAME = frozenset({"python", "javascript", "typescript", "tsx", "go", "rust"})
-_TYPES = frozenset({"java", "kotlin", "scala", "php"})  # elsewhere only types, which no variable is called like
-_LAST = re.compile(r"[.\\:/]")
+# --- names from outside ---------------------------------------------------------------------------------------------
 
 
 class Foreign:
-    def __init__(self, world: World) -> None:
-        self._world = world
+    """Names that imports bind to something outside of the codebase: what stands behind their dot is none of its own."""
+
+    def __init__(self, index: CodeIndex) -> None:
+        self._index = index
         self._names: dict[str, frozenset[str]] = {}
 
     def only(self, name: str) -> bool:
         """Whether nothing of the codebase has the name, so that each use of it means something outside."""
-        return not self._world.defining(name)
+        return not self._index.defining(name)
 
     def has(self, unit: Unit, name: str) -> bool:
-        language = unit.facts.language
-        if language not in _ANY_NAME and not (language in _TYPES and name[:1].isupper()):
+        outside = unit.facts.rules.names.outside
+        if not outside or (outside == "types" and not name[:1].isupper()):
             return False
         if unit.facts.path not in self._names:
             self._names[unit.facts.path] = self._bound(unit)
@@ -367,22 +340,12 @@ class Foreign:
         outside: set[str] = set()
         inside: set[str] = set()
         for written in unit.imports:
-            is_external = self._world.outcome(unit.facts, written).status == "external"
-            (outside if is_external else inside).update(_names(written, unit.facts.language))
+            is_external = self._index.outcome(unit.facts, written).status == "external"
+            (outside if is_external else inside).update(unit.facts.rules.imports.bound(written))
         return frozenset(outside - inside - unit.by_qualified.keys())
 
 
-def _names(written: Import, language: str) -> tuple[str, ...]:
-    if language == "go":
-        return (go.local_name(written),)
-    if written.alias:
-        return (written.alias,)
-    if written.names:
-        return written.names
-    if language == "python":  # `import a.b` binds a
-        return (written.module.partition(".")[0],)
-    return (_LAST.split(written.module)[-1],)
-
+# --- whole names of modules -----------------------------------------------------------------------------------------
 
 _CHAIN = re.compile(r"(?:[A-Z]\w*|__MODULE__)(?:\.[A-Z]\w*)*\.\Z")  # what stands before a name, up to its dot
 _DECLARED = re.compile(r"(?:\bdef\w*|@spec|@callback)\s+\Z")
@@ -391,9 +354,12 @@ _WORD = re.compile(r"\s*(\w+)")
 _MODULES = frozenset({"module", "protocol", "impl"})
 
 
-class ElixirNames:
-    def __init__(self, world: World) -> None:
-        self._world = world
+class ModuleNames:
+    """For languages in which every module is known by its whole name, which an alias, a nested module or `__MODULE__`
+    shortens; functions stand behind their module's name, or are the own or imported ones (Elixir)."""
+
+    def __init__(self, index: CodeIndex) -> None:
+        self._index = index
         self._short: dict[str, Mapping[str, str]] = {}
 
     def meaning(self, unit: Unit, use: Reference, before: str, after: str) -> tuple[SymbolId, ...] | None:
@@ -414,7 +380,7 @@ class ElixirNames:
 
     def _function(self, source: Unit, module: str, name: str) -> tuple[SymbolId, ...] | None:
         """A module from outside has none of ours; one of ours may have what a macro makes."""
-        files = [unit for path in self._files(source, module) if (unit := self._world.unit(path))]
+        files = [unit for path in self._files(source, module) if (unit := self._index.unit(path))]
         found = [SymbolId(unit.facts.path, f"{module}.{name}") for unit in files]
         known = tuple(one for one, unit in zip(found, files, strict=True) if one.qualified in unit.by_qualified)
         return known or (None if files else ())
@@ -467,9 +433,9 @@ class ElixirNames:
         return [written.module for written in self._written(unit, "import")]
 
     def _written(self, unit: Unit, keyword: str) -> list[Import]:
-        lines = self._world.lines(unit.facts.file_id)
+        lines = self._index.lines(unit.facts.file_id)
         found = ((written, _WORD.match(lines.get(written.line, ""))) for written in unit.imports)
         return [written for written, word in found if word and word.group(1) == keyword]
 
     def _files(self, unit: Unit, module: str) -> list[str]:
-        return [target.path for target in self._world.outcome(unit.facts, Import(module, 0)).targets]
+        return [target.path for target in self._index.outcome(unit.facts, Import(module, 0)).targets]

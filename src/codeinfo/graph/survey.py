@@ -11,8 +11,7 @@ from codeinfo.graph.drawing import mermaid, svg
 from codeinfo.graph.model import Area, Graph
 from codeinfo.graph.reach import components, cycles, hotspots
 from codeinfo.graph.references import symbol_info
-from codeinfo.graph.scopes import TYPE_KINDS
-from codeinfo.languages.tree import FileFacts
+from codeinfo.languages.model import FileFacts
 from codeinfo.model import Definition
 from codeinfo.operations.code import CodeMap, HotspotsRequest, MapArea, MapFile, MapRequest, SymbolInfo
 
@@ -67,7 +66,7 @@ def _interfaces(index: CodeIndex, limit: int) -> tuple[SymbolInfo, ...]:
     types: dict[str, list[tuple[int, Definition]]] = {}
     for file_id, definition in index.facts.outlines():
         file = index.by_id.get(file_id)
-        if file is None or file.kind != "code" or definition.kind not in TYPE_KINDS:
+        if file is None or file.kind != "code" or not definition.is_type:
             continue
         heirs.update({base.replace("::", ".").replace("\\", ".").rpartition(".")[2] for base in definition.bases})
         if definition.kind not in ("impl", "extension"):
@@ -114,7 +113,7 @@ def areas(graph: Graph, limit: int) -> list[Area]:
             if other != name:
                 needs[name][other] += 1
     weight = {name: sum(graph.centrality.get(path, 0.0) for path in files) for name, files in groups.items()}
-    layers, circular = layered(needs, weight)
+    layers, in_cycle = layered(needs, weight)
     top = max(weight.values(), default=0.0) or 1.0
     return [
         Area(
@@ -123,7 +122,7 @@ def areas(graph: Graph, limit: int) -> list[Area]:
             layer=layers[name],
             centrality=round(weight[name] / top, 4),
             needs=dict(needs[name].most_common()),
-            in_cycle=name in circular,
+            in_cycle=name in in_cycle,
             hub=max(files, key=lambda path: graph.centrality.get(path, 0.0)),
         )
         for name, files in sorted(groups.items(), key=lambda group: (-layers[group[0]], -weight[group[0]], group[0]))
@@ -167,9 +166,9 @@ def _label(name: str, files: Sequence[str]) -> str:
 
 
 def layered(needs: Mapping[str, Mapping[str, int]], weight: Mapping[str, float]) -> tuple[dict[str, int], set[str]]:
-    """Layer of each area, and the areas that need each other in a circle.
+    """Layer of each area, and the areas that are in a cycle.
 
-    A circle has no layers by itself: in it, what is needed more counts as lower, and what points upwards is left aside.
+    A cycle has no layers by itself: in it, what is needed more counts as lower, and edges upwards are ignored.
     """
     groups = components({name: list(targets) for name, targets in needs.items()})
     group_of = {name: number for number, group in enumerate(groups) for name in group}

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 
-SECTIONED = frozenset({"markdown", "rst", "asciidoc", "org", "text"})  # languages that are cut at headings
 # Node types that belong to what follows them.
 LEADING = re.compile(r"comment|haddock|attribute|annotation|decorator|access_specifier|^signature$|^unary_operator$")
 # A unit without any word, or only the closing `end`, belongs to what precedes it.

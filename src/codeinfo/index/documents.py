@@ -13,9 +13,10 @@ from urllib.parse import unquote
 
 from msgspec.structs import replace
 
-from codeinfo.index.chunk import SECTIONED as SECTIONED
 from codeinfo.index.chunk import ChunkSettings, Span, weighted_terms
 from codeinfo.index.syntax import Source
+from codeinfo.languages import named
+from codeinfo.languages.model import Markup
 from codeinfo.model import CRUMB, PASSAGE, Chunk, Definition, Import, ParsedFile
 from codeinfo.sources.documents.formats import convert, document_language, format_of
 from codeinfo.sources.documents.model import MAX_TEXT_CHARS, Refused, as_markdown, one_line
@@ -26,9 +27,7 @@ _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+|$)")
 _CLOSING_MARKS = re.compile(r"[ \t]+#+[ \t]*$")
 _SETEXT = re.compile(r" {0,3}(=+|-+)[ \t]*")
 _ADORNMENT = re.compile(r"([=\-`:'\"~^_*+#<>.])\1{2,}")
-_MARKED = {"asciidoc": re.compile(r"(={1,6})[ \t]+(?=\S)"), "org": re.compile(r"(\*{1,8})[ \t]+(?=\S)")}
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_FENCES = {"markdown": _FENCE, "asciidoc": re.compile(r"(-{4,}|\.{4,})[ \t\r]*$")}
 _FRONT_MATTER = re.compile(r"(?:---|\+\+\+)\s*")
 _MAX_TITLE = 160
 
@@ -65,9 +64,10 @@ def _terms(chunk: Chunk, titles: dict[int, str]) -> dict[str, float]:
 
 def _headings(lines: Sequence[str], language: str) -> Iterator[Heading]:
     levels: dict[str, int] = {}  # of reStructuredText adornments, in the order they appear
-    fences = _FENCES.get(language)
+    markup = named(language).markup or Markup()
+    fences = re.compile(markup.fence) if markup.fence else None
     fence = ""
-    start = _front_matter_end(lines) if language == "markdown" else 0
+    start = _front_matter_end(lines) if markup.is_markdown else 0
     for number in range(start, len(lines)):
         mark = fences.match(lines[number]) if fences is not None else None
         if mark is not None:
@@ -76,16 +76,16 @@ def _headings(lines: Sequence[str], language: str) -> Iterator[Heading]:
             elif mark.group(1).startswith(fence):
                 fence = ""
         elif not fence:
-            heading = _heading(lines, number, language, levels)
+            heading = _heading(lines, number, markup, levels)
             if heading is not None:
                 yield heading
 
 
-def _heading(lines: Sequence[str], number: int, language: str, levels: dict[str, int]) -> Heading | None:
-    if language == "markdown":
+def _heading(lines: Sequence[str], number: int, markup: Markup, levels: dict[str, int]) -> Heading | None:
+    if markup.is_markdown:
         return _markdown_heading(lines, number)
-    if language in _MARKED:
-        return _marked_heading(lines[number], number, _MARKED[language])
+    if markup.mark:
+        return _marked_heading(lines[number], number, re.compile(markup.mark))
     return _adorned_heading(lines, number, levels)
 
 
@@ -267,7 +267,7 @@ def document_parse(path: str, data: bytes, settings: ChunkSettings) -> ParsedFil
     """Raises Refused with a reason for people, or whatever a library does to a hostile file."""
     text, language, title, notes = _read(path, data)
     source = Source(text)
-    parsed = section_parse(source, language if language in SECTIONED else "text", settings)
+    parsed = section_parse(source, language if named(language).markup else "text", settings)
     title = title or _title(source.lines, parsed, path)
     headers = _table_headers(source.lines)
     chunks = tuple(_passage(chunk, title, headers) for chunk in parsed.chunks)

@@ -1,4 +1,7 @@
-"""What changed since the index was written: first by size and time, then, for those in doubt, by content."""
+"""THE index line: walk → diff → read → parse → embed → apply. Only what changed is done again.
+
+A source walks (`engine/index_manager.py`), `compare` and `add_edited` find what changed, `update` does the rest.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -19,8 +21,17 @@ from codeinfo.ports import Embedder, Store
 from codeinfo.sources.read import Loaded, decode, load, unwanted
 from codeinfo.tokens import path_terms
 
+BATCH_CHUNKS = 8192  # one transaction and one segment: large enough that most trees are a single segment
+BATCH_SECONDS = 20.0  # a slow provider's work is committed at least this often
+EMBED_CHUNKS = 512  # handed to the embedder at once: small files share its round trips, a failure costs little
+_SETTLED_NS = 100_000_000  # a file younger than this may still change within the clock's tick: look again next time
+
+ProgressSink = Callable[[Progress], None]
+
 
 class Changes(Struct, frozen=True):
+    """What differs between an index and its files."""
+
     added: tuple[SourceFile, ...]
     suspects: tuple[SourceFile, ...]  # size or time differ: the content decides
     removed: tuple[str, ...]
@@ -30,27 +41,8 @@ class Changes(Struct, frozen=True):
         return bool(self.added or self.suspects or self.removed)
 
 
-def compare(known: AbstractSet[SourceFile], files: Sequence[SourceFile]) -> Changes:
-    """`known` are the files as they were when they were indexed."""
-    found = set(files)
-    before = {file.path for file in known - found}
-    doubtful = [file for file in files if file not in known]
-    added = tuple(file for file in doubtful if file.path not in before)
-    suspects = tuple(file for file in doubtful if file.path in before)
-    removed = before.difference(file.path for file in suspects)
-    return Changes(added, suspects, tuple(sorted(removed)), len(files) - len(doubtful))
-
-
-BATCH_CHUNKS = 8192  # one transaction and one segment: large enough that most trees are a single segment
-BATCH_SECONDS = 20.0  # a slow provider's work is committed at least this often
-EMBED_CHUNKS = 512  # handed to the embedder at once: small files share its round trips, a failure costs little
-_SETTLED_NS = 100_000_000  # a file younger than this may still change within the clock's tick: look again next time
-
-ProgressSink = Callable[[Progress], None]
-
-
 class Outcome(Struct):
-    """What a build did; filled as it goes, so that an interrupted one can still be told."""
+    """What an update did; filled as it goes, so that an interrupted one can still be reported."""
 
     added: int = 0
     changed: int = 0
@@ -59,17 +51,33 @@ class Outcome(Struct):
     notes: list[str] = field(default_factory=list)
 
 
-class _Candidate(NamedTuple):
-    """A file that was read and whose content is new to the index."""
+def compare(known: AbstractSet[SourceFile], files: Sequence[SourceFile], *, alike: int = 0) -> Changes:
+    """By size and time. `known` are the files as they were when they were indexed; `alike` counts further files that
+    are known to be unchanged."""
+    found = set(files)
+    before = {file.path for file in known - found}
+    doubtful = [file for file in files if file not in known]
+    added = tuple(file for file in doubtful if file.path not in before)
+    suspects = tuple(file for file in doubtful if file.path in before)
+    removed = before.difference(file.path for file in suspects)
+    return Changes(added, suspects, tuple(sorted(removed)), len(files) - len(doubtful) + alike)
 
-    source: SourceFile
-    sha256: str
-    language: str
-    kind: FileKind
-    notes: tuple[str, ...]
+
+def edited(root: Path, store: Store, files: Sequence[SourceFile]) -> list[SourceFile]:
+    """Those whose content is not what the index has, which may be although their size and time are."""
+    known = store.hashes([file.path for file in files])
+    read = ((file, load(root, file)) for file in files)
+    return [file for file, found in read if isinstance(found, Skip) or found.sha256 != known[file.path]]
 
 
-def build(
+def add_edited(root: Path, store: Store, changes: Changes, files: Iterable[SourceFile]) -> Changes:
+    """`changes` and those of `files` that differ by content alone."""
+    differ = {*changes.added, *changes.suspects}
+    found = edited(root, store, [file for file in files if file not in differ])
+    return replace(changes, suspects=(*changes.suspects, *found), unchanged=changes.unchanged - len(found))
+
+
+def update(
     root: Path,
     store: Store,
     changes: Changes,
@@ -83,20 +91,30 @@ def build(
 
     With `documents` every file is one: converted where its format asks for it, and cut into passages.
     """
-    outcome = Outcome()
+    outcome, files = Outcome(), (*changes.suspects, *changes.added)
     known = store.hashes([*(file.path for file in changes.suspects), *changes.removed])
     reader = _Reader(root, known, outcome, documents)
-    parsed = pool.run(reader.tasks((*changes.suspects, *changes.added)))
-    if changes.suspects or changes.added:
+    parsed = pool.run(reader.read(files))
+    if files:
         store.warm_up()
         if embedder is not None:
             embedder.embed_documents(())  # a model that must be loaded is loaded while the first files are parsed
-    reported = _report(parsed, len(changes.added) + len(changes.suspects), outcome, progress)
-    for batch in _batches(_embedded(reader.assembled(reported), store, embedder)):
+    indexed = reader.assemble(_report(parsed, len(files), outcome, progress))
+    for batch in _batches(_embed_all(indexed, store, embedder)):
         store.apply(batch, (), ())
     store.apply(reader.left_out, (*changes.removed, *reader.lost), reader.touched)
     outcome.renamed = len(reader.new_content & {known[path] for path in changes.removed})
     return outcome
+
+
+class _Candidate(Struct, frozen=True):
+    """A file that was read and whose content is new to the index."""
+
+    source: SourceFile
+    sha256: str
+    language: str
+    kind: FileKind
+    notes: tuple[str, ...]
 
 
 class _Reader:
@@ -113,7 +131,7 @@ class _Reader:
         self.lost: list[str] = []  # indexed before, not readable as text now
         self.new_content: set[str] = set()
 
-    def tasks(self, files: Iterable[SourceFile]) -> Iterator[ParseTask]:
+    def read(self, files: Iterable[SourceFile]) -> Iterator[ParseTask]:
         for source in files:
             loaded = load(self._root, source)
             if isinstance(loaded, Skip):
@@ -146,7 +164,7 @@ class _Reader:
         self._waiting[source.path] = _Candidate(source, loaded.sha256, name, FileKind.DOCS, ())
         return ParseTask(source.path, loaded.data, name, FileKind.DOCS)
 
-    def assembled(self, parsed: Iterable[Parsed]) -> Iterator[IndexedFile]:
+    def assemble(self, parsed: Iterable[Parsed]) -> Iterator[IndexedFile]:
         for item in parsed:
             candidate = self._waiting.pop(item.path)
             if item.refusal:
@@ -223,7 +241,7 @@ def _batches(files: Iterable[IndexedFile]) -> Iterator[list[IndexedFile]]:
         yield batch
 
 
-def _embedded(files: Iterable[IndexedFile], store: Store, embedder: Embedder | None) -> Iterator[IndexedFile]:
+def _embed_all(files: Iterable[IndexedFile], store: Store, embedder: Embedder | None) -> Iterator[IndexedFile]:
     if embedder is None:
         yield from files
         return

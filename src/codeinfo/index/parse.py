@@ -7,19 +7,17 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from codeinfo.index import grammars
-from codeinfo.index.chunk import SECTIONED, ChunkSettings, Layers, Span, syntax_spans, text_spans, weighted_terms
-from codeinfo.index.imports import imports_of
-from codeinfo.index.macros import hide_macros
-from codeinfo.index.references import pack_code, unpack_references
-from codeinfo.index.symbols import CALLABLE_KINDS, TYPE_KINDS, Symbol, symbols_of
-from codeinfo.index.syntax import Source, scan
-from codeinfo.model import Chunk, FileKind, ParsedFile
+from codeinfo.graph.uses import all_references, unpack
+from codeinfo.index.chunk import ChunkSettings, Layers, Span, syntax_spans, text_spans, weighted_terms
+from codeinfo.index.symbols import Symbol, imports_of, pack_code, symbols_of
+from codeinfo.index.syntax import Source, parser, scan
+from codeinfo.languages import GRAMMARS, named
+from codeinfo.model import Chunk, FileKind, ParsedFile, symbol_kind
 
 _MAX_BREADCRUMB = 200
 # Definitions whose names weigh more than their mere occurrence.
 _CONTAINERS = frozenset({"package", "namespace"})  # around everything: a chunk is named after what is inside
-_NAMED_KINDS = CALLABLE_KINDS | {"constant", "prototype"}
+_NAMED_KINDS = frozenset({"constant", "prototype"})
 
 
 def parse_file(
@@ -27,22 +25,22 @@ def parse_file(
 ) -> ParsedFile:
     """Everything a file has; without `syntax` it is cut as plain text."""
     parsed, references = parse_packed(path, text, language, kind, settings, syntax=syntax)
-    return replace(parsed, references=unpack_references(references))
+    return replace(parsed, references=tuple(all_references(unpack(references))))
 
 
 def parse_packed(
     path: str, text: str, language: str, kind: FileKind, settings: ChunkSettings, *, syntax: bool = True
 ) -> tuple[ParsedFile, bytes]:
     """The same with packed references, which are many: `ParsedFile.references` stays empty."""
-    grammar = grammars.GRAMMARS.get(language) if syntax and len(text) <= settings.syntax_max_chars else None
-    source = Source(text, hide_macros(text) if grammar is not None and grammar.macros else None)
+    grammar = GRAMMARS.get(language) if syntax and len(text) <= settings.syntax_max_chars else None
+    source = Source(text, grammar.hide(text) if grammar is not None and grammar.hide is not None else None)
     notes = _notes(source, settings)
-    if language in SECTIONED:
+    if named(language).markup is not None:
         from codeinfo.index.documents import section_parse
 
         return replace(section_parse(source, language, settings), notes=notes), b""
     if grammar is None:
-        if syntax and language in grammars.GRAMMARS:
+        if syntax and language in GRAMMARS:
             notes = (*notes, f"larger than {settings.syntax_max_chars:,} characters: indexed as text")
         return replace(text_parse(source, settings), notes=notes), b""
     parsed, references = _code_parse(source, language, settings)
@@ -56,7 +54,7 @@ def text_parse(source: Source, settings: ChunkSettings) -> ParsedFile:
 
 
 def _code_parse(source: Source, language: str, settings: ChunkSettings) -> tuple[ParsedFile, bytes]:
-    tree = grammars.parser(language).parse(source.data, encoding=source.encoding)
+    tree = parser(language).parse(source.data, encoding=source.encoding)
     found = scan(tree.root_node, language, source)
     symbols = symbols_of(found, source, language)
     layers = Layers(source, found, (span for symbol in symbols for span in symbol.name_spans))
@@ -108,8 +106,12 @@ def _text_of(span: Span, source: Source) -> str:
 
 def _terms(span: Span, layers: Layers, inside: Sequence[Symbol], text: str) -> dict[str, float]:
     definitions = [symbol.definition for symbol in inside]
-    types = [definition.name for definition in definitions if definition.kind in TYPE_KINDS]
-    others = [definition.name for definition in definitions if definition.kind in _NAMED_KINDS]
+    types = [definition.name for definition in definitions if symbol_kind(definition.kind).is_container]
+    others = [
+        definition.name
+        for definition in definitions
+        if symbol_kind(definition.kind).is_callable or definition.kind in _NAMED_KINDS
+    ]
     if span.columns is not None:
         return weighted_terms(text)
     lines = slice(span.first - 1, span.last)

@@ -148,7 +148,7 @@ class ParseTask(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """A parse, with its references packed (see `references.unpack_references`)."""
+    """A parse, with its references packed (see `graph.uses`)."""
 
     path: str
     parsed: ParsedFile

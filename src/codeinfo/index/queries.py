@@ -19,11 +19,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import astuple
 
 from codeinfo.index.chunk import ChunkSettings
-from codeinfo.index.grammars import GRAMMARS, language, parser
 from codeinfo.index.pool import EXPRESSIONS, HEADER, READY, end, spawn_worker
+from codeinfo.index.syntax import language, parser
+from codeinfo.languages import GRAMMARS
 
 if TYPE_CHECKING:
     from tree_sitter import Query
+
 
 USE = "use"  # the capture whose line counts; the first of a match where none is called so
 MOST_CHARACTERS = 4000  # of a query

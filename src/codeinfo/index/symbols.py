@@ -1,25 +1,28 @@
-"""Definitions of a file, from the candidates its query found."""
+"""Definitions, imports and references of a file, from what its query found.
+
+Headers of definitions are short, so signature, bases and visibility are read from their text.
+"""
 
 from __future__ import annotations
 
 import re
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from codeinfo.index.grammars import GRAMMARS, Grammar
 from codeinfo.index.syntax import Candidate, Scan, Source
-from codeinfo.model import Definition
+from codeinfo.languages import GRAMMARS, named
+from codeinfo.languages.model import Declared, Syntax
+from codeinfo.languages.reading import grouped
+from codeinfo.model import Definition, Import, symbol_kind
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 
-TYPE_KINDS = frozenset(
-    {"class", "interface", "struct", "enum", "trait", "protocol", "type", "object", "module", "namespace", "concept"}
-    | {"impl", "extension", "instance"}
-)
-CALLABLE_KINDS = frozenset({"function", "method", "macro"})
 # What is only worth a definition outside of functions: inside, it is a local variable.
 _LOCAL_KINDS = frozenset({"variable", "constant", "member", "property", "field", "prototype", "type"})
 _MEMBER_KINDS = {"function": "method", "prototype": "method", "variable": "field"}
@@ -27,7 +30,6 @@ _ATTRIBUTE_LINE = re.compile(r"\s*(?:@|#\[|\[|template\b)")
 _COMMENT_MARKS = re.compile(r'^[\s/*#!;%|^<>"\'{-]+|[\s*/"\'}-]+$')
 _CONSTANT_NAME = re.compile(r"_*[A-Z][A-Z0-9_]+")
 _ALWAYS_EXPORTED = frozenset({"package", "impl", "instance"})
-_COMMONJS_EXPORTS = re.compile(r"\bmodule\.exports\s*=\s*(\{[^}]*\}|[\w$]+)")
 _MARKUP = re.compile(r"</?(?:summary|remarks|para|p|inheritdoc)\b[^>]*>")
 _MAX_DOC = 200
 _MAX_ATTRIBUTES = 20  # lines of attributes between a comment and what it documents
@@ -49,21 +51,21 @@ class _Reader:
     def __init__(self, found: Scan, source: Source, language: str) -> None:
         self.source = source
         self.language = language
-        self.grammar: Grammar = GRAMMARS[language]
+        self.syntax: Syntax = GRAMMARS[language]
         self.symbols: list[Symbol] = []
         self.named: set[int] = set()
         self.open: list[tuple[int, int]] = []  # (end offset, position in symbols)
         self.docs = dict(found.docs)
         self.comment_ending = self._comments_by_last_line(found)
         listed = [source.text[start:end] for start, end in found.exports]
-        if self.grammar.public == "export":
-            listed += _COMMONJS_EXPORTS.findall(source.text)
+        if self.syntax.more_exports:
+            listed += re.findall(self.syntax.more_exports, source.text)
         self.exported_names = frozenset(re.findall(r"\w+", " ".join(listed)))
 
     def _comments_by_last_line(self, found: Scan) -> dict[int, tuple[int, int]]:
         """Comments that have their lines for themselves, by their last line."""
         source = self.source
-        spans = found.comments + found.docs if self.grammar.doc_attribute else found.comments
+        spans = found.comments + found.docs if self.syntax.doc_attribute else found.comments
         ending = {}
         for start, end in spans:
             first = source.line_of(start)
@@ -78,9 +80,9 @@ class _Reader:
         parent = self.open[-1][1] if self.open else -1
         parent_kind = self.symbols[parent].definition.kind if parent >= 0 else ""
         kind = candidate.kind
-        if parent_kind in CALLABLE_KINDS and kind in _LOCAL_KINDS:
+        if symbol_kind(parent_kind).is_callable and kind in _LOCAL_KINDS:
             return
-        if parent_kind == "type" and kind in TYPE_KINDS:
+        if parent_kind == "type" and symbol_kind(kind).is_container:
             parent = self.symbols[parent].parent  # `typedef struct point {…} point_t`: the struct stands for itself
         name_node, kind = _name_node(candidate, kind)
         if name_node is None:
@@ -99,7 +101,7 @@ class _Reader:
     def _repeats(self, name: str, parent: int, name_start: int) -> bool:
         """`app.use = function use() {}`: the second name is the first one again."""
         outer = self.symbols[parent].definition if parent >= 0 else None
-        if outer is None or outer.kind not in CALLABLE_KINDS or outer.name != name:
+        if outer is None or not symbol_kind(outer.kind).is_callable or outer.name != name:
             return False
         return outer.start_line == self.source.line_of(name_start)
 
@@ -114,7 +116,8 @@ class _Reader:
         source, end = self.source, -candidate.minus_end
         outer = self.symbols[parent].definition if parent >= 0 else None
         kind = _settled_kind(kind, names, outer)
-        is_scope = kind in TYPE_KINDS or kind in CALLABLE_KINDS
+        is_container = symbol_kind(kind).is_container
+        is_scope = is_container or symbol_kind(kind).is_callable
         body = header_end(candidate.node, kind, source) if is_scope else None
         header = (candidate.start, span, body if body is not None else end)
         first_line = source.line_of(candidate.start)
@@ -128,10 +131,10 @@ class _Reader:
             start_line=source.line_of(span[0]),
             end_line=source.line_of(max(candidate.start, end - 1)),
             exported=self._exported(candidate, names, header, outer),
-            bases=bases or (bases_of(source.text, header, self.grammar) if kind in TYPE_KINDS else ()),
+            bases=bases or (bases_of(source.text, header, self.syntax) if is_container else ()),
         )
         symbols = self.symbols
-        if self.grammar.clauses and symbols and _continues(symbols[-1].definition, definition):
+        if self.syntax.clauses and symbols and _continues(symbols[-1].definition, definition):
             symbols[-1].definition = _joined(symbols[-1].definition, definition)
             symbols[-1].name_spans.append(span)
         else:
@@ -154,20 +157,20 @@ class _Reader:
             self.symbols.append(Symbol(definition, line, [span], -1, True))
 
     def _exported(self, candidate: Candidate, names: tuple[str, ...], header: Header, outer: Definition | None) -> bool:
-        if outer is not None and outer.kind in CALLABLE_KINDS:
+        if outer is not None and symbol_kind(outer.kind).is_callable:
             return False
         if names[-1] in self.exported_names or candidate.kind in _ALWAYS_EXPORTED:
             return True
-        if self.grammar.public == "export-list":
+        if self.syntax.export_list:
             return not self.exported_names
         if "keyword" in candidate.captures:
-            return self.source.node_text(candidate.captures["keyword"][0]) not in self.grammar.private_definers
-        return is_exported(self.source, header, names[-1], self.grammar.public, outer)
+            return self.source.node_text(candidate.captures["keyword"][0]) not in self.syntax.private_definers
+        return is_exported(self.source, header, names[-1], self.syntax, outer)
 
     def _doc(self, first_line: int, body: int | None) -> str:
         """The first line of the documentation: a string at the start of the body, or the comment right above."""
         text = self.source.text
-        if body is not None and body in self.docs and not self.grammar.doc_attribute:
+        if body is not None and body in self.docs and not self.syntax.doc_attribute:
             return _first_words(text[body : self.docs[body]].lstrip("rRbBuUfF"))
         line = first_line - 1
         while (
@@ -190,8 +193,8 @@ def symbols_of(found: Scan, source: Source, language: str) -> list[Symbol]:
     reader = _Reader(found, source, language)
     for candidate in found.candidates:
         reader.read(candidate)
-    if found.has_errors and reader.grammar.rescue is not None:
-        reader.rescue(reader.grammar.rescue, found)
+    if found.has_errors and reader.syntax.rescue is not None:
+        reader.rescue(reader.syntax.rescue, found)
     return reader.symbols
 
 
@@ -220,7 +223,7 @@ def _name_node(candidate: Candidate, kind: str) -> tuple[Node | None, str]:
 
 def _settled_kind(kind: str, names: tuple[str, ...], outer: Definition | None) -> str:
     """Functions of a type are methods, its variables fields; upper-case variables are constants."""
-    in_type = outer is not None and outer.kind in TYPE_KINDS and outer.kind not in {"module", "namespace"}
+    in_type = outer is not None and symbol_kind(outer.kind).is_container and outer.kind not in {"module", "namespace"}
     if in_type or (len(names) > 1 and kind == "function"):
         kind = _MEMBER_KINDS.get(kind, kind)
     if kind in {"variable", "field", "property"} and _CONSTANT_NAME.fullmatch(names[-1]):
@@ -233,7 +236,7 @@ def _continues(previous: Definition, definition: Definition) -> bool:
     return (
         previous.qualified == definition.qualified
         and previous.kind == definition.kind
-        and previous.kind in CALLABLE_KINDS
+        and symbol_kind(previous.kind).is_callable
     )
 
 
@@ -260,6 +263,8 @@ def _first_words(comment: str) -> str:
     return ""
 
 
+# --- headers --------------------------------------------------------------------------------------------------------
+
 Header = tuple[int, tuple[int, int], int]  # start of the node, span of the name, end of the header
 
 MAX_SIGNATURE = 200
@@ -267,10 +272,6 @@ _MAX_HEADER = 1000  # characters looked at
 _BODIES = frozenset({"class_body", "function_body", "enum_class_body", "do_block", "Block", "block", "template_body"})
 _ATTRIBUTE = re.compile(r"^\s*(?:@|\[|#\[)")
 _TAIL = re.compile(r"(?:[\s{:=]|=>|\bdo|\bwhere|,\s*do:)+$")
-_NESTED = re.compile(r"<[^<>]*>|\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}")
-_HERITAGE_WORD = re.compile(r"\b(?:extends|implements|with|permits|derives)\b")
-_DOTTED = re.compile(r"[^\W\d][\w$]*(?:(?:\.|::|\\)[^\W\d][\w$]*)*")
-_MODIFIERS = re.compile(r"\b(?:public|private|protected|internal|virtual|override|final|typename|class|unchecked)\b")
 
 
 def header_end(node: Node, kind: str, source: Source) -> int | None:
@@ -297,75 +298,20 @@ def signature_of(text: str, header: Header, *, has_body: bool, is_scope: bool) -
     return _TAIL.sub("", " ".join((before + rest).split())[:MAX_SIGNATURE])
 
 
-def bases_of(text: str, header: Header, grammar: Grammar) -> tuple[str, ...]:
+def bases_of(text: str, header: Header, syntax: Syntax) -> tuple[str, ...]:
     """Names of what a type extends or implements."""
-    if grammar.heritage == "none":
-        return ()
     _, (_, name_end), end = header
-    rest = text[name_end : min(end, name_end + _MAX_HEADER)]
-    if grammar.heritage == "parens":
-        return _python_bases(rest)
-    if grammar.heritage == "less":
-        match = re.match(r"\s*<\s*([\w:]+)", rest)
-        return (match.group(1),) if match else ()
-    rest = _flat(rest)
-    if grammar.heritage == "words":
-        pieces = _HERITAGE_WORD.split(rest)[1:]
-    else:
-        _, colon, after = rest.partition(":")
-        pieces = [re.split(r"\bwhere\b", after)[0]] if colon else []
-    names = (_DOTTED.search(_MODIFIERS.sub(" ", part)) for piece in pieces for part in re.split(r"[,+&]", piece))
-    return tuple(dict.fromkeys(match.group() for match in names if match and match.group() not in grammar.keywords))
+    return syntax.bases(text[name_end : min(end, name_end + _MAX_HEADER)], syntax.keywords) if syntax.bases else ()
 
 
-def _python_bases(rest: str) -> tuple[str, ...]:
-    if not rest.lstrip().startswith("("):
-        return ()
-    inside = _flat(rest.strip().removeprefix("(").rstrip(": \n").removesuffix(")"))
-    names = (_DOTTED.match(part.strip()) for part in inside.split(",") if "=" not in part)
-    return tuple(match.group() for match in names if match)
-
-
-def _flat(text: str) -> str:
-    """Without anything in brackets."""
-    while True:
-        shorter = _NESTED.sub(" ", text)
-        if shorter == text:
-            return text
-        text = shorter
-
-
-def is_exported(source: Source, header: Header, name: str, rule: str, outer: Definition | None) -> bool:
-    """By the language's custom; `before` is what stands on the header's lines in front of the name."""
-    start, (name_start, _), _ = header
+def is_exported(source: Source, header: Header, name: str, syntax: Syntax, outer: Definition | None) -> bool:
+    start, (name_start, name_end), _ = header
     line_start = source.line_start(source.line_of(start))
     before = source.text[max(line_start, name_start - _MAX_HEADER) : name_start]
-    if rule == "underscore":
-        return not name.startswith("_") or (name.startswith("__") and name.endswith("__"))
-    if rule == "capital":
-        return name[:1].isupper()
-    if rule == "export":
-        written = source.text[header[1][0] : header[1][1]]
-        if outer is not None and outer.kind not in {"namespace", "module"}:
-            return (
-                outer.exported and not written.startswith("#") and not re.search(r"\b(?:private|protected)\b", before)
-            )
-        return "export" in before or written.startswith(("exports.", "module.exports"))
-    if rule == "pub":
-        return "pub" in before or (outer is not None and (outer.kind in {"trait", "enum"} or bool(outer.bases)))
-    if rule == "not-private":
-        return not re.search(r"\b(?:private|fileprivate|protected)\b", before)
-    if rule == "csharp":
-        open_by_default = outer is None or outer.kind in {"interface", "enum", "namespace"}
-        return bool(re.search(r"\b(?:public|protected|internal)\b", before)) or (
-            open_by_default and "private" not in before
-        )
-    if rule == "not-static":
-        return outer is not None or "static" not in before
-    if rule == "not-local":
-        return "local" not in before
-    return True
+    return syntax.exported(Declared(name, source.text[name_start:name_end], before, outer))
 
+
+# --- names as written: `Outer::inner<T>` is `inner` of `Outer` ------------------------------------------------------
 
 _BRACKETS = re.compile(r"<[^<>]*>|\[[^\[\]]*\]")
 _SEPARATOR = re.compile(r"::|\.|\\|->|:")
@@ -417,3 +363,88 @@ def _without_brackets(text: str) -> str:
         if shorter == text:
             return text
         text = shorter
+
+
+# --- imports -------------------------------------------------------------------------------------------------------
+
+
+_MAX_STATEMENT = 20_000  # characters; a longer "import" is data
+
+
+def imports_of(found: Scan, source: Source, code: Sequence[str], language: str) -> tuple[Import, ...]:
+    """The imports of a file, as written: statements come from the syntax tree, and languages that import by calling a
+    function (`require`, `@import`, `source`) are searched in their code, comments left out.
+
+    Modules are without quotes. What the writing alone would lose is kept in the language's own way: a C system header
+    keeps its angle brackets, Ruby's `require_relative` gets a leading `./`, Rust's `mod x;` is `self::x`.
+    """
+    rules = named(language).imports
+    imports: list[Import] = []
+    if rules.read is not None:
+        for start, end in sorted(found.imports):
+            statement = source.text[start : min(end, start + _MAX_STATEMENT)]
+            imports.extend(rules.read(statement, source.line_of(start)))
+    if rules.calls:
+        stated = {(entry.module, entry.line) for entry in imports}
+        called = _called(rules.calls, "\n".join(code))
+        imports.extend(entry for entry in called if (entry.module, entry.line) not in stated)
+        imports.sort(key=lambda entry: entry.line)
+    return tuple(imports)
+
+
+def _called(search: str, code: str) -> Iterator[Import]:
+    line, position = 1, 0
+    for match in re.finditer(search, code, re.MULTILINE):
+        groups = match.groupdict()
+        start = match.start("module")
+        line += code.count("\n", position, start)
+        position = start
+        module = ("./" if groups.get("relative") else "") + match["module"]
+        if groups.get("names"):
+            parts = (item.partition(":") for item in groups["names"].split(",") if item.strip())
+            yield from grouped(module, line, [(name.strip(), alias.strip()) for name, _, alias in parts])
+        else:
+            yield Import(module, line, (), groups.get("alias") or "")
+
+
+# --- references -----------------------------------------------------------------------------------------------------
+#
+# Uses of names outnumber everything else in a file, so they travel and rest packed: one line of text for each line of
+# code (its number, position of the enclosing definition, the names; a name with `(` behind it is called), under a first
+# line with the qualified names of the enclosing definitions, compressed. A row says everything by itself, so that one
+# name can be looked up without reading the rows before it.
+
+_SPACE_BEFORE_PAREN = re.compile(r"(?<=[\w'?!])[ \t]+\(")
+_FASTEST = 1
+_NAMES_PER_LINE = 2000  # a minified line does not need more
+
+
+@lru_cache(maxsize=64)
+def _word(language: str) -> re.Pattern[str]:
+    return re.compile(GRAMMARS[language].word + r"\(?")
+
+
+@lru_cache(maxsize=64)
+def _ignored(language: str) -> frozenset[str]:
+    keywords = GRAMMARS[language].keywords
+    return keywords | {f"{keyword}(" for keyword in keywords}
+
+
+def _header(qualified: Iterable[str]) -> str:
+    """Names in a row. One written over two lines, as C++ operators are, must not look like a row of its own."""
+    return "\t".join(" ".join(name.split()) for name in qualified)
+
+
+def pack_code(masked: str, language: str, within: Sequence[int], qualified: Sequence[str]) -> bytes:
+    """The packed references of a file, whose comments, strings and names of definitions are masked.
+    `within[line - 1]` is a position in `qualified`, -1 outside of any."""
+    find, ignored = _word(language).findall, _ignored(language)
+    rows = [_header(qualified)]
+    for number, line in enumerate(_SPACE_BEFORE_PAREN.sub("(", masked).split("\n"), 1):
+        found = find(line)
+        if not found:
+            continue
+        names = [name for name in dict.fromkeys(found) if name not in ignored]
+        if names:
+            rows.append(f"{number}\t{within[number - 1]}\t{' '.join(names[:_NAMES_PER_LINE])}")
+    return zlib.compress("\n".join(rows).encode("utf-8", "replace"), _FASTEST) if len(rows) > 1 else b""

@@ -1,18 +1,26 @@
-"""The text of one file, with its lines and the way from a parser's byte offsets back to them."""
+"""The syntax tree of one file: its text with the way from byte offsets back to lines, the parser and the query of its
+language, and one run of that query. This is the raw material for definitions, imports and references."""
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from bisect import bisect_right
+from functools import lru_cache
+from importlib.machinery import ExtensionFileLoader, ModuleSpec
 from itertools import accumulate
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from msgspec import Struct, field
 
-from codeinfo.index import grammars
+from codeinfo import languages
+from codeinfo.languages import GRAMMARS
+from codeinfo.languages.model import Syntax
 
 if TYPE_CHECKING:
-    from tree_sitter import Node
+    import tree_sitter
+    from tree_sitter import Node, Parser, Query
 
 
 _ASTRAL = re.compile("[\U00010000-\U0010ffff\ud800-\udfff]")
@@ -60,6 +68,56 @@ class Source:
         return self.text[node.start_byte // self.unit_bytes : node.end_byte // self.unit_bytes]
 
 
+# --- grammars -------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def language(name: str) -> tree_sitter.Language:
+    from tree_sitter import Language
+
+    return Language(_binding(GRAMMARS[name]))
+
+
+@lru_cache(maxsize=64)
+def parser(name: str) -> Parser:
+    from tree_sitter import Parser
+
+    return Parser(language(name))
+
+
+@lru_cache(maxsize=64)
+def query(name: str) -> Query:
+    from tree_sitter import Query
+
+    syntax = GRAMMARS[name]
+    folder = Path(languages.__file__).with_name("queries")
+    text = "\n".join((folder / f"{part}.scm").read_text("utf-8") for part in syntax.queries or (syntax.grammar,))
+    return Query(language(name), text)
+
+
+def _binding(syntax: Syntax) -> object:
+    """The grammar's pointer, from the one shared library that holds it.
+
+    Importing the language pack itself takes 40 ms, more than everything else a worker imports, and loads modules that
+    are not needed here.
+    """
+    package, name = syntax.package, syntax.grammar
+    if package:
+        relative, module = "_binding", f"{package}._binding"
+    else:
+        package, relative, module = "tree_sitter_language_pack", f"bindings/{name}", name
+    found = importlib.util.find_spec(package)
+    for folder in (found.submodule_search_locations or ()) if found else ():
+        for library in Path(folder).glob(f"{relative}.*"):
+            if library.suffix in {".so", ".pyd"}:
+                spec = ModuleSpec(module, ExtensionFileLoader(module, str(library)), origin=str(library))
+                loaded = importlib.util.module_from_spec(spec)
+                return loaded.language()
+    raise LookupError(f"no grammar for {name} in {package}: install {package.replace('_', '-')} again")
+
+
+# --- one run of a query ---------------------------------------------------------------------------------------------
+
 Spans = list[tuple[int, int]]  # character offsets, end excluded
 
 # Captures that describe a definition; any other capture beside them names its kind.
@@ -92,7 +150,7 @@ def scan(root: Node, language: str, source: Source) -> Scan:
 
     found = Scan(has_errors=root.has_error)
     unit = source.unit_bytes
-    definers = grammars.GRAMMARS[language].definers
+    definers = GRAMMARS[language].definers
     plain = {
         "comment": found.comments,
         "doc": found.docs,
@@ -100,7 +158,7 @@ def scan(root: Node, language: str, source: Source) -> Scan:
         "import": found.imports,
         "exports": found.exports,
     }
-    for pattern, captures in QueryCursor(grammars.query(language)).matches(root):
+    for pattern, captures in QueryCursor(query(language)).matches(root):
         kind = ""
         if "keyword" in captures:
             kind = definers.get(source.node_text(captures["keyword"][0]), "")

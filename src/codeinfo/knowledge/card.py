@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 
-from codeinfo.knowledge.detector import FAMILY
+from codeinfo.knowledge.detectors import family
 from codeinfo.model import Card, CardImpact, CardPatterns, CardPoint, FileKind, Hit, Quality, RelatedMemory
 from codeinfo.operations.knowledge import PatternConflict, PatternReport, PatternUse
 
@@ -46,7 +46,7 @@ class _Doubt(Struct, frozen=True):
 
 def decide(evidence: Evidence) -> Card:
     code = [hit for hit in evidence.hits if hit.kind is FileKind.CODE]
-    families = {FAMILY.get(hit.language, hit.language) for hit in code}
+    families = {family(hit.language) for hit in code}
     patterns = [pattern for pattern in evidence.patterns.patterns if pattern.language in families]
     points = [_code_points(code), _pattern_points(patterns), _memory_points(evidence.memories)]
     score = round(sum(point.points for point in points), 1)
@@ -145,7 +145,7 @@ def _stale_doubts(memories: Sequence[RelatedMemory]) -> list[_Doubt]:
         _Doubt(
             "stale memory",
             f"memory {memory.id} counts only {memory.confidence:.0%} by now",
-            (f"run `codeinfo memory show {memory.id}` and remember it anew if it still holds",),
+            (f"run `codeinfo memory show {memory.id}` and remember it again if it still holds",),
         )
         for memory in memories
         if memory.stale
@@ -201,8 +201,7 @@ def _example(report: PatternReport, code: Sequence[Hit]) -> str:
     """The best golden file in the language of the first result, one of the same folder if there is one."""
     if not code:
         return ""
-    family = FAMILY.get(code[0].language, code[0].language)
-    candidates = [g.path for g in report.golden_files if FAMILY.get(g.language, g.language) == family]
+    candidates = [g.path for g in report.golden_files if family(g.language) == family(code[0].language)]
     folder = code[0].path.partition("/")[0]
     return next((path for path in candidates if path.partition("/")[0] == folder), next(iter(candidates), ""))
 

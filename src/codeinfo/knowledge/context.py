@@ -5,31 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple, Protocol
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from codeinfo.graph.model import Relations
 from codeinfo.model import FileKind, Hit, HitContext
 from codeinfo.tokens import identifiers, split_identifier
 
 MOST_LISTED = 3
 
 
-class Relations(Protocol):
-    """How a file hangs together with others; importers are the important ones first, with the line."""
-
-    @property
-    def imported_by(self) -> Sequence[tuple[str, int]]: ...
-
-    @property
-    def used_by(self) -> Sequence[tuple[str, int]]:
-        """The importers that are no tests."""
-
-    @property
-    def tests(self) -> Sequence[str]: ...
-
-
-class FileContext(NamedTuple):
+class FileContext(Struct, frozen=True):
     """What surrounds a file, whichever part of it is a result."""
 
     imported_by_count: int = 0
@@ -90,7 +77,9 @@ def _consumers(path: str, users: Sequence[tuple[str, int]], relations: Mapping[s
     return tuple(f"{consumer}:{lines[consumer]}" for consumer in best)
 
 
-def context(hit: Hit, around: FileContext, hint: tuple[str, str] = ("", ""), callers: Sequence[str] = ()) -> HitContext:
+def hit_context(
+    hit: Hit, around: FileContext, hint: tuple[str, str] = ("", ""), callers: Sequence[str] = ()
+) -> HitContext:
     """`callers` are definitions that call the result. Where none is known, the files that use its file stand for them;
     `hint` is how its way to write code is going, and a warning."""
     type_, layer = role(hit)
@@ -129,7 +118,7 @@ def _words(part: str) -> list[str]:
     return [word for token in identifiers(name) for word in split_identifier(token)]
 
 
-def enriched(
+def add_context(
     hits: Sequence[Hit],
     files: Mapping[str, FileContext],
     hints: Mapping[str, tuple[str, str]],
@@ -139,15 +128,12 @@ def enriched(
     return tuple(
         replace(
             hit,
-            context=context(
+            context=hit_context(
                 hit,
-                files.get(hit.path, _NOTHING),
+                files.get(hit.path, FileContext()),
                 hints.get(hit.path, ("", "")),
                 callers.get((hit.path, hit.symbol), ()),
             ),
         )
         for hit in hits
     )
-
-
-_NOTHING = FileContext()

@@ -12,14 +12,105 @@ from typing import Any
 
 from msgspec import Struct
 
-from codeinfo.errors import UsageError
+from codeinfo.errors import NotFound, UsageError
 from codeinfo.model import RelatedMemory
 from codeinfo.tokens import terms
 
-# Days after which a memory counts half; None never ages. A decision outlives the trouble that a fix speaks of.
+CATEGORIES = ("tooling", "architecture", "testing", "dependencies", "conventions")
+# Days after which a memory of each type counts half; None never ages. A decision outlives the trouble that a fix is
+# about.
 HALF_LIFE_DAYS: dict[str, float | None] = {"convention": None, "decision": 180.0, "gotcha": 90.0, "failure": 90.0}
 STALE_BELOW = 0.3
+MAX_TEXT = 2000  # characters: a memory is a sentence or two, not a document
+_FIELDS = ("type", "category", "memory", "reason", "date", "scope", "source", "author")
 _DAY_SECONDS = 86_400
+
+
+class Memory(Struct, frozen=True):
+    """`scope` is "" for the whole project, `file:<path>` or `symbol:<name>`; `source` is "git" for a commit's words."""
+
+    id: str
+    type: str
+    category: str
+    memory: str
+    reason: str
+    date: str
+    scope: str = ""
+    source: str = ""
+    author: str = ""
+
+
+def make_memory(
+    type: str,
+    category: str,
+    memory: str,
+    reason: str,
+    date: str,
+    *,
+    scope: str = "",
+    source: str = "",
+    author: str = "",
+) -> Memory:
+    """A checked memory. Its id comes from what it says, so that the same thing remembered twice is one memory."""
+    texts = {"memory": memory.strip(), "reason": reason.strip(), "scope": scope.strip(), "author": author.strip()}
+    _check(type, category, texts, date)
+    said = "\0".join((type, category, texts["memory"], texts["scope"], source))
+    digest = hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return Memory(
+        digest, type, category, texts["memory"], texts["reason"], date, texts["scope"], source, texts["author"]
+    )
+
+
+def _check(type: str, category: str, texts: Mapping[str, str], date: str) -> None:
+    if type not in HALF_LIFE_DAYS:
+        raise UsageError(f"{type!r} is not a type of memory", next_step=f"Use one of {', '.join(HALF_LIFE_DAYS)}")
+    if category not in CATEGORIES:
+        raise UsageError(f"{category!r} is not a category of memories", next_step=f"Use one of {', '.join(CATEGORIES)}")
+    if not texts["memory"]:
+        raise UsageError("a memory needs a text", next_step="Say in a sentence what to remember")
+    longest = max(texts, key=lambda name: len(texts[name]))
+    if len(texts[longest]) > MAX_TEXT:
+        raise UsageError(f"the {longest} is longer than {MAX_TEXT} characters", next_step="Put it in a sentence or two")
+    if texts["scope"] and not texts["scope"].startswith(("file:", "symbol:")):
+        raise UsageError(
+            f"{texts['scope']!r} is not a scope", next_step="Use file:<path> or symbol:<name>, or leave it out"
+        )
+    try:
+        seconds_of(date)
+    except ValueError:
+        raise UsageError(f"{date!r} is not a date", next_step="Write it as in 2026-01-31") from None
+
+
+def from_record(record: Any) -> Memory:
+    """A memory from its JSON object, with the id it has; UsageError says what is wrong with it."""
+    if not isinstance(record, Mapping):
+        raise UsageError("a memory is an object with type, category, memory, reason and date")
+    values = {name: record.get(name, "") for name in ("id", *_FIELDS)}
+    wrong = next((name for name, value in values.items() if not isinstance(value, str)), "")
+    if wrong:
+        raise UsageError(f"{wrong} is not a text", next_step="Put it in quotes")
+    given = values.pop("id")
+    made = make_memory(**values)
+    return Memory(given or made.id, *(getattr(made, name) for name in _FIELDS))
+
+
+def to_record(memory: Memory) -> dict[str, str]:
+    """Its JSON object; fields that say nothing are left out."""
+    return {name: value for name in ("id", *_FIELDS) if (value := getattr(memory, name))}
+
+
+def find_by_id(memories: Sequence[Memory], prefix: str) -> Memory:
+    """The memory whose id is, or begins with, `prefix`."""
+    found = [memory for memory in memories if memory.id.startswith(prefix)]
+    exact = [memory for memory in found if memory.id == prefix]
+    if len(exact or found) == 1:
+        return (exact or found)[0]
+    if not found or not prefix:
+        raise NotFound(f"no memory {prefix!r}", next_step="`codeinfo memory list` shows their ids")
+    raise UsageError(f"{prefix!r} begins {len(found)} ids", next_step="Write more of the id")
+
+
+# --- age -----------------------------------------------------------------------------------------------------------
 
 
 def confidence(kind: str, date: str, now: float) -> float:
@@ -45,100 +136,7 @@ def iso_of(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-TYPES = ("convention", "decision", "gotcha", "failure")
-CATEGORIES = ("tooling", "architecture", "testing", "dependencies", "conventions")
-MAX_TEXT = 2000  # characters: a memory is a sentence or two, not a document
-MOST_RELATED = 3
-# A memory is related when it shares this much of the rarity-weighted words of the question, or means this much of it.
-WORDS_AT_LEAST = 0.34
-MEANING_AT_LEAST = 0.45
-# Words of a question that say nothing about its subject, as index terms.
-_EMPTY = frozenset(
-    terms(
-        "a an and are as at be by can do does for from has have how i in is it its must not of on or should that the "
-        "their there this to was we what when where which who why will with you"
-    )
-)
-_SCOPED = 1.0  # being about a file or symbol at hand counts like sharing every word
-
-
-class Memory(Struct, frozen=True):
-    """`scope` is "" for the whole project, `file:<path>` or `symbol:<name>`; `source` is "git" for a commit's words."""
-
-    id: str
-    type: str
-    category: str
-    memory: str
-    reason: str
-    date: str
-    scope: str = ""
-    source: str = ""
-    author: str = ""
-
-
-def make(
-    type: str,
-    category: str,
-    memory: str,
-    reason: str,
-    date: str,
-    *,
-    scope: str = "",
-    source: str = "",
-    author: str = "",
-) -> Memory:
-    """A checked memory. Its id comes from what it says, so that the same thing remembered twice is one memory."""
-    texts = {"memory": memory.strip(), "reason": reason.strip(), "scope": scope.strip(), "author": author.strip()}
-    _check(type, category, texts, date)
-    said = "\0".join((type, category, texts["memory"], texts["scope"], source))
-    digest = hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    return Memory(
-        digest, type, category, texts["memory"], texts["reason"], date, texts["scope"], source, texts["author"]
-    )
-
-
-def _check(type: str, category: str, texts: Mapping[str, str], date: str) -> None:
-    if type not in TYPES:
-        raise UsageError(f"{type!r} is no type of memory", next_step=f"Use one of {', '.join(TYPES)}")
-    if category not in CATEGORIES:
-        raise UsageError(f"{category!r} is no category of memories", next_step=f"Use one of {', '.join(CATEGORIES)}")
-    if not texts["memory"]:
-        raise UsageError("a memory needs a text", next_step="Say in a sentence what to remember")
-    longest = max(texts, key=lambda name: len(texts[name]))
-    if len(texts[longest]) > MAX_TEXT:
-        raise UsageError(f"the {longest} is longer than {MAX_TEXT} characters", next_step="Put it in a sentence or two")
-    if texts["scope"] and not texts["scope"].startswith(("file:", "symbol:")):
-        raise UsageError(
-            f"{texts['scope']!r} is no scope", next_step="Use file:<path> or symbol:<name>, or leave it out"
-        )
-    try:
-        seconds_of(date)
-    except ValueError:
-        raise UsageError(f"{date!r} is no date", next_step="Write it as in 2026-01-31") from None
-
-
-def from_record(record: Any) -> Memory:
-    """A memory from its JSON object, with the id it has; UsageError says what is wrong with it."""
-    if not isinstance(record, Mapping):
-        raise UsageError("a memory is an object with type, category, memory, reason and date")
-    values = {name: record.get(name, "") for name in ("id", *_FIELDS)}
-    wrong = next((name for name, value in values.items() if not isinstance(value, str)), "")
-    if wrong:
-        raise UsageError(f"{wrong} is not a text", next_step="Put it in quotes")
-    given = values.pop("id")
-    made = make(**values)
-    return Memory(given or made.id, *(getattr(made, name) for name in _FIELDS))
-
-
-_FIELDS = ("type", "category", "memory", "reason", "date", "scope", "source", "author")
-
-
-def to_record(memory: Memory) -> dict[str, str]:
-    """Its JSON object; fields that say nothing are left out."""
-    return {name: value for name in ("id", *_FIELDS) if (value := getattr(memory, name))}
-
-
-def described(memory: Memory, now: float) -> RelatedMemory:
+def describe(memory: Memory, now: float) -> RelatedMemory:
     """The memory as results carry it: how much it still counts, and whose words it holds."""
     value = confidence(memory.type, memory.date, now)
     place = f"commit {memory.id}" if memory.source == "git" else "the project's memory file"
@@ -159,8 +157,21 @@ def described(memory: Memory, now: float) -> RelatedMemory:
 
 # --- which ones matter ---------------------------------------------------------------------------------------------
 
+MOST_RELATED = 3
+# A memory is related when it shares this much of the rarity-weighted words of the question, or means this much of it.
+WORDS_AT_LEAST = 0.34
+MEANING_AT_LEAST = 0.45
+_SCOPED = 1.0  # being about a file or symbol at hand counts like sharing every word
+# Words of a question that say nothing about its subject, as index terms.
+_EMPTY = frozenset(
+    terms(
+        "a an and are as at be by can do does for from has have how i in is it its must not of on or should that the "
+        "their there this to was we what when where which who why will with you"
+    )
+)
 
-def related(
+
+def find_related(
     query: str,
     memories: Sequence[Memory],
     *,
@@ -171,14 +182,14 @@ def related(
     limit: int = MOST_RELATED,
 ) -> tuple[RelatedMemory, ...]:
     """The memories about what was asked or found, best first. `meaning` maps ids to a cosine with the query."""
-    scored = relevance(query, memories, paths=paths, symbols=symbols, meaning=meaning or {})
-    seen = [(score, described(memory, now)) for memory, score in scored if score > 0]
+    scored = score_relevance(query, memories, paths=paths, symbols=symbols, meaning=meaning or {})
+    seen = [(score, describe(memory, now)) for memory, score in scored if score > 0]
     # Age breaks ties and demotes, but an old memory about the very thing still beats a fresh one about another.
     seen.sort(key=lambda pair: (-pair[0] * (0.5 + pair[1].confidence / 2), pair[1].id))
     return tuple(memory for _, memory in seen[:limit])
 
 
-def relevance(
+def score_relevance(
     query: str,
     memories: Sequence[Memory],
     *,
@@ -208,12 +219,13 @@ def _in_scope(scope: str, paths: Collection[str], symbols: Collection[str]) -> b
     return kind == "symbol" and any(name == target or name.endswith("." + target) for name in symbols)
 
 
+# --- memories that a project's history already holds: conventional commits of the last months ------------------------
+
 WINDOW_DAYS = 90
 # Fields of `git log`, each commit ended by a record separator; none of them can occur in a message git prints.
 LOG_FORMAT = "%H%x1f%at%x1f%an%x1f%s%x1f%b%x1e"
-
-# What kind of commit tells what: (type, category) of the memory.
-_MEANING = {
+# Kind of commit → type and category of the memory.
+_COMMIT_KINDS = {
     "refactor": ("decision", "architecture"),
     "migrate": ("decision", "dependencies"),
     "migration": ("decision", "dependencies"),
@@ -229,27 +241,27 @@ _REASON_CHARS = 300
 
 def from_log(log: str, now: float) -> tuple[Memory, ...]:
     """Memories of a log written with LOG_FORMAT, newest first; the same subject counts once, at its newest date."""
-    oldest = now - WINDOW_DAYS * 86_400
+    oldest = now - WINDOW_DAYS * _DAY_SECONDS
     found: dict[str, Memory] = {}
     for record in log.split("\x1e"):
         fields = record.strip("\n").split("\x1f")
         if len(fields) != 5 or not fields[1].isdigit() or int(fields[1]) < oldest:
             continue
-        memory = _memory(*fields)
+        memory = _commit_memory(*fields)
         if memory is not None:
             found.setdefault(memory.memory, memory)
     return tuple(found.values())
 
 
-def _memory(commit: str, seconds: str, author: str, subject: str, body: str) -> Memory | None:
+def _commit_memory(commit: str, seconds: str, author: str, subject: str, body: str) -> Memory | None:
     reverted = _REVERTED.fullmatch(subject)
     match = reverted or _SUBJECT.fullmatch(subject)
     if match is None:
         return None
     kind = "revert" if reverted else match["kind"].lower()
-    if kind not in _MEANING:
+    if kind not in _COMMIT_KINDS:
         return None
-    type_, category = _MEANING[kind]
+    type_, category = _COMMIT_KINDS[kind]
     text = f"Reverted: {match['text']}" if kind == "revert" else match["text"]
     part = "" if reverted else match["part"]
     if part:

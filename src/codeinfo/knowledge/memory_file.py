@@ -9,18 +9,18 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from codeinfo.errors import UsageError, environment_error
 from codeinfo.knowledge.memory import Memory, from_record, to_record
-from codeinfo.private_files import wait_for_lock
+from codeinfo.private_files import replace_file, wait_for_lock
 
 FOLDER = ".codeinfo"
 NAME = "memory.json"
 MAX_BYTES = 10_000_000
 _FORMAT = 1
+_MODE = 0o644  # it belongs to the project
 
 
 class MemoryFileDamaged(UsageError):
@@ -29,7 +29,7 @@ class MemoryFileDamaged(UsageError):
     code = "MEMORY_DAMAGED"
 
 
-def read(root: Path) -> tuple[Memory, ...]:
+def read_memories(root: Path) -> tuple[Memory, ...]:
     """The project's memories, none where there is no file."""
     folder = _open_folder(root)
     if folder is None:
@@ -40,26 +40,33 @@ def read(root: Path) -> tuple[Memory, ...]:
         os.close(folder)
 
 
-def change(root: Path, edit: Callable[[tuple[Memory, ...]], Sequence[Memory]]) -> tuple[Memory, ...]:
-    """Replace the memories by `edit` of them while no other process can; a reader sees the old file or the new one."""
-    with _locked(root) as folder:
+def change_memories(root: Path, edit: Callable[[tuple[Memory, ...]], Sequence[Memory]]) -> tuple[Memory, ...]:
+    """Replace the memories by `edit` of them while no other process can; a reader sees the old file or the new one.
+    The lock is that of the folder, so that no lock file lies about in the project."""
+    (root / FOLDER).mkdir(exist_ok=True)
+    folder = _open_folder(root)
+    assert folder is not None
+    try:
+        wait_for_lock(folder, root / FOLDER)
         before = _read(folder, root)
         after = tuple(sorted(set(edit(before)), key=lambda memory: (memory.id, memory.date, memory.memory)))
         if after != before:
-            try:
-                _write(folder, written(after))
-            except OSError as error:
-                raise environment_error(error, str(root / FOLDER / NAME)) or error from error
+            _write(folder, root, after)
+    finally:
+        os.close(folder)
     return after
 
 
-def written(memories: Sequence[Memory]) -> str:
-    """The file's text."""
+def _write(folder: int, root: Path, memories: Sequence[Memory]) -> None:
     content = {"format": _FORMAT, "memories": [to_record(memory) for memory in memories]}
-    return json.dumps(content, ensure_ascii=False, indent=2) + "\n"
+    text = json.dumps(content, ensure_ascii=False, indent=2) + "\n"
+    try:
+        replace_file(NAME, text.encode("utf-8", "backslashreplace"), mode=_MODE, folder=folder)
+    except OSError as error:
+        raise environment_error(error, str(root / FOLDER / NAME)) or error from error
 
 
-def parsed(text: str, name: str) -> tuple[Memory, ...]:
+def parse_memories(text: str, name: str) -> tuple[Memory, ...]:
     """Memories of a file's text, or of the bare list that other tools write; errors point at line and column."""
     try:
         content = json.loads(text)
@@ -99,11 +106,8 @@ def _skip(text: str, at: int) -> int:
 
 def _damaged(name: str, line: int, column: int, why: str) -> MemoryFileDamaged:
     return MemoryFileDamaged(
-        f"{name}, line {line}, column {column}: {why}", next_step="Mend it there; the file was left as it is"
+        f"{name}, line {line}, column {column}: {why}", next_step="Fix it there; the file was left as it is"
     )
-
-
-# --- the folder and its lock ---------------------------------------------------------------------------------------
 
 
 def _open_folder(root: Path) -> int | None:
@@ -115,19 +119,6 @@ def _open_folder(root: Path) -> int | None:
         raise UsageError(
             f"{root / FOLDER} cannot be used: {error.strerror}", next_step="It must be a folder"
         ) from error
-
-
-@contextmanager
-def _locked(root: Path) -> Iterator[int]:
-    """The folder, made if need be; its own lock is enough, so that no lock file lies about in the project."""
-    (root / FOLDER).mkdir(exist_ok=True)
-    folder = _open_folder(root)
-    assert folder is not None
-    try:
-        wait_for_lock(folder, root / FOLDER)
-        yield folder
-    finally:
-        os.close(folder)
 
 
 def _read(folder: int, root: Path) -> tuple[Memory, ...]:
@@ -143,24 +134,8 @@ def _read(folder: int, root: Path) -> tuple[Memory, ...]:
     if len(data) > MAX_BYTES:
         raise UsageError(f"{name} is larger than {MAX_BYTES:,} bytes", next_step="Remove memories nobody needs")
     try:
-        return parsed(data.decode("utf-8-sig"), name)
+        return parse_memories(data.decode("utf-8-sig"), name)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         column = error.start - data.rfind(b"\n", 0, error.start)
         raise _damaged(name, line, column, "not UTF-8") from None
-
-
-def _write(folder: int, text: str) -> None:
-    temporary = f".{NAME}-{os.getpid()}-{os.urandom(4).hex()}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        with open(os.open(temporary, flags, 0o644, dir_fd=folder), "wb") as sink:
-            sink.write(text.encode("utf-8", "backslashreplace"))
-            sink.flush()
-            os.fsync(sink.fileno())
-        os.replace(temporary, NAME, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=folder)
-        raise
-    os.fsync(folder)

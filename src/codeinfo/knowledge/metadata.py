@@ -9,7 +9,7 @@ from pathlib import Path
 
 from codeinfo.config import parse_toml
 from codeinfo.errors import UsageError
-from codeinfo.operations.knowledge import Dependency, Framework, TestSetup
+from codeinfo.operations.knowledge import Dependency, Framework, LanguageSize, MetadataReport, TestSetup
 
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*(?P<version>[^;#\s][^;#]*)?")
 _GO = re.compile(
@@ -26,6 +26,7 @@ _GRADLE = re.compile(
 )
 _NUGET = re.compile(r"<PackageReference\s+[^>]*?Include=\"(?P<name>[^\"]+)\"(?:[^>]*?Version=\"(?P<version>[^\"]+)\")?")
 _GEM = re.compile(r"^\s*gem\s+[\"'](?P<name>[^\"']+)[\"'](?:\s*,\s*[\"'](?P<version>[^\"']+)[\"'])?", re.MULTILINE)
+_PROJECT_NAME = re.compile(r"^\s*\"?name\"?\s*[=:]\s*\"([^\"\n]+)\"", re.MULTILINE)
 
 # A dependency's name → the framework it stands for.
 FRAMEWORKS = {
@@ -56,6 +57,32 @@ TEST_FRAMEWORKS = {
 # How tests are run where the manifest itself says nothing better.
 _COMMANDS = (("go.mod", "go test ./..."), ("Cargo.toml", "cargo test"), ("pom.xml", "mvn test"),
              ("build.gradle", "gradle test"), ("build.gradle.kts", "gradle test"))  # fmt: skip
+
+
+def describe_project(
+    root: Path, texts: Mapping[str, str], sizes: Mapping[str, LanguageSize], test_files: int
+) -> MetadataReport:
+    """`texts` are the manifests by path, `sizes` those of the index by language."""
+    declared, notes = dependencies(texts)
+    return MetadataReport(
+        name=_name(texts) or root.name,
+        root=str(root),
+        files=sum(size.files for size in sizes.values()),
+        lines=sum(size.lines for size in sizes.values()),
+        languages=dict(sorted(sizes.items(), key=lambda item: (-item[1].lines, item[0]))),
+        frameworks=frameworks(declared),
+        dependencies=declared,
+        tests=test_setup(declared, texts, test_files),
+        notes=notes,
+    )
+
+
+def _name(texts: Mapping[str, str]) -> str:
+    for path in ("pyproject.toml", "package.json", "Cargo.toml", "composer.json"):
+        if found := _PROJECT_NAME.search(texts.get(path, "")):
+            return found[1]
+    module = re.search(r"^module\s+(\S+)", texts.get("go.mod", ""), re.MULTILINE)
+    return module[1] if module else ""
 
 
 def is_manifest(path: str) -> bool:

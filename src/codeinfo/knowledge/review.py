@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 
-from codeinfo.knowledge.detector import Detector
+from codeinfo.knowledge.detectors import Detector
 from codeinfo.knowledge.trends import BlameLine
 from codeinfo.model import Definition
 from codeinfo.operations.knowledge import ChangedFile, ChangedSymbol, PatternUse, Reviewer
@@ -29,7 +29,7 @@ class Difference(Struct, frozen=True):
         return ChangedFile(self.path, self.state, len(self.added), len(self.removed))
 
 
-def difference(path: str, before: str | None, after: str | None) -> Difference:
+def compare(path: str, before: str | None, after: str | None) -> Difference:
     old, new = (before or "").splitlines(), (after or "").splitlines()
     state = "added" if before is None else "removed" if after is None else "changed"
     if max(len(old), len(new)) > MOST_COMPARED or not old or not new:
@@ -76,7 +76,7 @@ def reviewers(blames: Mapping[str, Sequence[BlameLine]], changes: Sequence[Diffe
     return [Reviewer(name, lines[name], len(files[name])) for name in ranked]
 
 
-def against_the_grain(
+def unusual_patterns(
     uses: Mapping[str, Sequence[tuple[int, int]]],
     changes: Sequence[Difference],
     detectors: Sequence[Detector],

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
 
-from codeinfo.operations.knowledge import StyleRule
+from msgspec import Struct
+
+from codeinfo.operations.knowledge import StyleReport, StyleRule
 from codeinfo.tokens import terms
 
+# --- configuration files as entries with their lines, which parsers do not keep --------------------------------------
 
-class Entry(NamedTuple):
+
+class Entry(Struct, frozen=True):
     line: int
     section: str
     key: str
@@ -101,11 +104,13 @@ def xml_entries(text: str) -> Iterator[Entry]:
                 yield Entry(number, section, found["key"], found["value"][:_MAX_VALUE])
 
 
+# --- rules -----------------------------------------------------------------------------------------------------------
+
 MOST_RULES = 300
 _MAX_RULE = 300
 
 
-class _Tool(NamedTuple):
+class _Tool(Struct, frozen=True):
     """`files` matches a file's name, `section` the sections of it that matter ("" for all), `keys` what is a rule."""
 
     name: str
@@ -182,8 +187,8 @@ def is_style_file(path: str) -> bool:
     return _TOOL_FILES.fullmatch(name) is not None or _DOCUMENT.fullmatch(name) is not None
 
 
-def style_rules(texts: Mapping[str, str], query: str = "") -> tuple[tuple[StyleRule, ...], int]:
-    """The rules in some files by path, shallow ones first, and how many there were before the cap."""
+def style_report(texts: Mapping[str, str], query: str = "") -> StyleReport:
+    """The rules in some files by path, shallow ones first; those with words of the query where there is one."""
     rules: list[StyleRule] = []
     for path in sorted(texts, key=lambda path: (path.count("/"), path)):
         name = path.rpartition("/")[2]
@@ -195,7 +200,9 @@ def style_rules(texts: Mapping[str, str], query: str = "") -> tuple[tuple[StyleR
     wanted = set(terms(query))
     if wanted:
         rules = [rule for rule in rules if wanted & set(terms(f"{rule.rule} {rule.origin}"))]
-    return tuple(rules[:MOST_RULES]), len(rules)
+    more = len(rules) - MOST_RULES
+    notes = (f"{more} more rules were left out: name what they should be about",) if more > 0 else ()
+    return StyleReport(tuple(rules[:MOST_RULES]), notes)
 
 
 def _tool_rules(tool: _Tool, path: str, text: str) -> Iterator[StyleRule]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain, groupby, repeat
 
 from msgspec import Struct
 
@@ -14,18 +15,123 @@ RISING_DAYS = 60
 DECLINING_DAYS = 180
 WINDOW_DAYS = 400  # of history that is looked at: anything older has been declining for long
 MONTHS = 13  # this one and the twelve before it: the window holds all of them
-EXACT_FILES = (
-    40  # files whose lines are dated for a pattern's exact newest use; past it, knowing that it rises is enough
-)
+EXACT_FILES = 40  # dated for a pattern's exact newest use; past it, knowing that it rises is enough
+MOST_BLAMES = 100  # files dated in one run: git needs 40 ms for each in a history of 35,000 commits
 _DAY = 86_400
 
-LineDates = Callable[[str], Sequence[float]]  # path → seconds of each line, 0 for one older than the window
+Lines = Mapping[str, Sequence[int]]  # path → numbers of lines that use a pattern
 
 
 class BlameLine(Struct, frozen=True):
     time: int  # when the line was written, 0 where the history looked at does not reach back to it
     author: str
     text: str
+
+
+class FileDates(Struct, frozen=True, array_like=True):
+    """When the lines of a file were written, as of the commit that changed it last; neighbours of one date together."""
+
+    commit: str
+    runs: tuple[tuple[int, float], ...]
+
+    @classmethod
+    def from_blame(cls, commit: str, blame: Iterable[BlameLine]) -> FileDates:
+        return cls(commit, tuple((len(list(run)), float(date)) for date, run in groupby(line.time for line in blame)))
+
+    def lines(self) -> list[float]:
+        return list(chain.from_iterable(repeat(date, count) for count, date in self.runs))
+
+
+class LineDates:
+    """Dates lines while an analysis asks for them, within a budget of MOST_BLAMES files.
+
+    `changed` has date and commit of each file that changed within the window, `edited` the files that are not as
+    committed. `known` is what earlier runs found; what this one finds is added. `blame` gives the lines as committed,
+    `text_of` the text as indexed.
+    """
+
+    def __init__(
+        self,
+        changed: Mapping[str, tuple[int, str]],
+        edited: frozenset[str],
+        known: dict[str, FileDates],
+        blame: Callable[[str], Sequence[BlameLine]],
+        text_of: Callable[[str], str],
+        now: float,
+    ) -> None:
+        self._changed, self._edited = changed, edited
+        self._known, self._blame, self._text_of, self._now = known, blame, text_of, now
+        self._by_path: dict[str, Sequence[float]] = {}
+        self._blames_left = MOST_BLAMES
+        self.complete = True  # until a file is left out for lack of budget
+        # When each file changed last: no line of it can be newer.
+        self._bounds = {path: float(seconds) for path, (seconds, _) in changed.items()} | dict.fromkeys(edited, now)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        left_out = f"only {MOST_BLAMES} files were dated this time; the next run goes on from there"
+        return () if self.complete else (left_out,)
+
+    def newest_use(self, uses: Lines) -> float:
+        """When the newest of the lines was written, 0 for before the window. Files are dated from the latest on until
+        no other can bring a newer line; those that are dated already come first among equals."""
+        newest = 0.0
+        in_window = (path for path in uses if path in self._bounds)
+        candidates = sorted(in_window, key=lambda path: (-self._bounds[path], path not in self._known, path))
+        for number, path in enumerate(candidates):
+            decided = number >= EXACT_FILES and trend(newest, self._now) == RISING
+            if self._bounds[path] <= newest or decided:
+                break
+            dates = self._dates(path)
+            newest = max([newest, *(dates[line - 1] for line in uses[path] if line <= len(dates))])
+        return newest
+
+    def date_all(self, paths: Iterable[str]) -> None:
+        """Date as many files as the budget allows, the latest first."""
+        for path in sorted((path for path in paths if path in self._bounds), key=lambda p: (-self._bounds[p], p)):
+            self._dates(path)
+
+    def by_month(self, uses: Lines) -> PatternHistory:
+        """How many of the lines were written in each month."""
+        months = _months_until(self._now)
+        counts = dict.fromkeys(months, 0)
+        older = undated = 0
+        for path, lines in uses.items():
+            dates = self._dates(path) if path in self._bounds else [0.0] * max(lines)
+            for line in lines:
+                month = _month(min(dates[line - 1], self._now)) if line <= len(dates) else ""
+                if month in counts:
+                    counts[month] += 1
+                elif month:
+                    older += 1
+                else:
+                    undated += 1
+        return PatternHistory(months[0], tuple(counts.values()), older, undated)
+
+    def _dates(self, path: str) -> Sequence[float]:
+        """Of each line; none for a file that the budget did not reach."""
+        dates = self._by_path.get(path)
+        if dates is None:
+            dates = self._by_path[path] = self._edited_dates(path) if path in self._edited else self._committed(path)
+        return dates
+
+    def _edited_dates(self, path: str) -> list[float]:
+        return dates_after_edit(self._text_of(path).split("\n"), self._blamed(path) or (), self._now)
+
+    def _committed(self, path: str) -> list[float]:
+        if path not in self._known:
+            blame = self._blamed(path)
+            if blame is None:
+                return []
+            self._known[path] = FileDates.from_blame(self._changed[path][1], blame)
+        return self._known[path].lines()
+
+    def _blamed(self, path: str) -> Sequence[BlameLine] | None:
+        if not self._blames_left:
+            self.complete = False
+            return None
+        self._blames_left -= 1
+        return self._blame(path)
 
 
 def trend(newest: float, now: float) -> str:
@@ -36,47 +142,6 @@ def trend(newest: float, now: float) -> str:
     return DECLINING if age_days >= DECLINING_DAYS else STABLE
 
 
-def newest_use(
-    uses: Mapping[str, Sequence[int]],
-    changed: Mapping[str, float],
-    dates: LineDates,
-    now: float,
-    dated: Container[str] = (),
-) -> float:
-    """When the newest of the lines was written. `changed` bounds what a file can bring, so most need not be dated; of
-    those that changed last those that are `dated` already cost nothing."""
-    newest = 0.0
-    in_window = (path for path in uses if path in changed)
-    candidates = sorted(in_window, key=lambda path: (-changed[path], path not in dated, path))
-    for number, path in enumerate(candidates):
-        decided = number >= EXACT_FILES and trend(newest, now) == RISING
-        if changed[path] <= newest or decided:
-            break
-        of_lines = dates(path)
-        newest = max([newest, *(of_lines[line - 1] for line in uses[path] if line <= len(of_lines))])
-    return newest
-
-
-def written_by_month(
-    uses: Mapping[str, Sequence[int]], changed: Mapping[str, float], dates: LineDates, now: float
-) -> PatternHistory:
-    """How many of the lines were written in each month. A file that is not in `changed` is older than the window."""
-    months = _months_until(now)
-    counts = dict.fromkeys(months, 0)
-    older = undated = 0
-    for path, lines in uses.items():
-        of_lines = dates(path) if path in changed else [0.0] * max(lines)
-        for line in lines:
-            month = _month(min(of_lines[line - 1], now)) if line <= len(of_lines) else ""
-            if month in counts:
-                counts[month] += 1
-            elif month:
-                older += 1
-            else:
-                undated += 1
-    return PatternHistory(months[0], tuple(counts.values()), older, undated)
-
-
 def _months_until(now: float) -> tuple[str, ...]:
     this = time.gmtime(now)
     numbers = range(12 * this.tm_year + this.tm_mon - MONTHS, 12 * this.tm_year + this.tm_mon)
@@ -85,6 +150,18 @@ def _months_until(now: float) -> tuple[str, ...]:
 
 def _month(seconds: float) -> str:
     return time.strftime("%Y-%m", time.gmtime(seconds))
+
+
+def dates_after_edit(texts: Iterable[str], blame: Sequence[BlameLine], now: float) -> list[float]:
+    """Dates of the lines of an edited file: those the commit has keep theirs, the others were written just now."""
+    known: dict[str, float] = {}
+    for line in blame:
+        key = line.text.strip()
+        known[key] = max(known.get(key, 0.0), line.time)
+    return [known.get(text.strip(), now) for text in texts]
+
+
+# --- what git prints -----------------------------------------------------------------------------------------------
 
 
 def last_changes(log: str) -> dict[str, tuple[int, str]]:
@@ -123,12 +200,3 @@ def read_blame(porcelain: str) -> list[BlameLine]:
         elif line == "boundary":
             boundary.add(commit)
     return lines
-
-
-def carried_over(texts: Iterable[str], blame: Sequence[BlameLine], now: float) -> list[float]:
-    """Dates of the lines of an edited file: those the commit has keep theirs, the others were written just now."""
-    known: dict[str, float] = {}
-    for line in blame:
-        key = line.text.strip()
-        known[key] = max(known.get(key, 0.0), line.time)
-    return [known.get(text.strip(), now) for text in texts]

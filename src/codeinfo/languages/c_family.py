@@ -1,8 +1,33 @@
-"""C and C++: an include names a path from the including file or from an include folder, which nothing here lists."""
+"""C and C++: an include names a path from the including file or from an include folder, which nothing here lists.
+
+Macros that stand where the grammar expects none are hidden from the parser: `namespace a { A_NAMESPACE_BEGIN class B
+{ … }` reads as one broken declaration to a parser without a preprocessor, and with it every definition inside is lost.
+Each such macro becomes spaces of the same length; only the parser sees them.
+"""
 
 from __future__ import annotations
 
-from codeinfo.languages.tree import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target, Tree, joined, nearest
+import re
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from codeinfo.languages.model import (
+    EXTERNAL,
+    UNRESOLVED,
+    Declared,
+    FileFacts,
+    ImportRules,
+    Language,
+    NameRules,
+    Outcome,
+    Syntax,
+    Target,
+    word_set,
+    words,
+)
+from codeinfo.languages.reading import bases_behind_colon, type_first
+from codeinfo.languages.tree import Resolver, joined, nearest
 from codeinfo.model import Import
 
 # Headers of the C library and of POSIX: an own file of this name is meant only by a quoted include beside it.
@@ -13,15 +38,74 @@ _STANDARD = frozenset(
     "termios utime windows".split()
 )
 _SYSTEM_FOLDERS = ("sys/", "net/", "netinet/", "arpa/", "linux/", "asm/", "bits/", "mach/")
+# What only C++ has, at the start of a line or unmistakable anywhere. Without it a header is plain C.
+_CPP_ONLY = re.compile(
+    r"^[ \t]*(?:class\s+\w|namespace\b|template\s*<|using\s+\w|public:|private:|protected:|#include\s*<[a-z_]+>)"
+    r"|\b(?:std::|constexpr\b|nullptr\b|static_cast<|noexcept\b|typename\b)",
+    re.MULTILINE,
+)
+_HEADER_PROBE_CHARS = 20_000  # a C++ header shows itself early; reading on costs more than a wrong guess
+_MACRO = re.compile(r"[A-Z][A-Z0-9_]{3,}(?:\([\w.,>&*-]*\))?(?=[ \t]*(?:;|=|\r?\n|\w))")
+_SCAFFOLD = re.compile(r"Q_OBJECT|Q_GADGET|\w*(?:_BEGIN|BEGIN_|_END|END_|NAMESPACE|DECLS)\w*")
+_DECORATION = re.compile(r"\w+(?:_API|_EXPORT|_EXTERN|_INLINE|_ATTRIBUTE_\w+)|\w*(?:CONSTEXPR|NODISCARD|DEPRECATED)\w*")
+# What compilers understand as attributes, wherever it stands: `void f() A_ATTRIBUTE_COLD {`, `char* a_nonnull name`.
+_ATTRIBUTE = re.compile(
+    r"\b(?:[A-Z]\w*_ATTRIBUTE_[A-Z0-9_]+(?:\([\w.,>&* -]{0,200}\))?"
+    r"|[a-z]\w*_(?:nonnull|nullable|nullability_unknown)|_Nonnull|_Nullable"
+    r"|(?<=[)] )[A-Z][A-Z0-9]*_(?:EXCLUSIVE|SHARED|LOCKS|UNLOCK|NO_THREAD|GUARDED)\w*(?:\([\w.,>&* ()-]{0,200}\))?)"
+    r"(?=[\s,;)&*{])"
+)
 
 
-class CIncludes:
-    def __init__(self, tree: Tree) -> None:
-        self._tree = tree
+def header_language(text: str) -> Language:
+    """Of a `.h` file."""
+    return CPP if _CPP_ONLY.search(text[:_HEADER_PROBE_CHARS]) else C
 
-    def visible(self, source: FileFacts) -> tuple[str, ...]:
-        return ()
 
+def hide_macros(text: str) -> str:
+    if "#define" in text:  # the definition of such a macro keeps its name
+        return _MACRO.sub(_hidden, _ATTRIBUTE.sub(_hidden_use, text))
+    return _MACRO.sub(_hidden, _ATTRIBUTE.sub(_spaces, text))
+
+
+def _spaces(match: re.Match[str]) -> str:
+    return " " * len(match.group())
+
+
+def _hidden_use(match: re.Match[str]) -> str:
+    line = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
+    return match.group() if line.lstrip().startswith("#") else _spaces(match)
+
+
+def _hidden(match: re.Match[str]) -> str:
+    text, start, end = match.string, match.start(), match.end()
+    before, after = text[max(0, start - 8) : start], text[end : end + 3]
+    macro = match.group()
+    called = macro.endswith(")")
+    hide = False
+    if before[-1:] in {"", "\n"} or before.isspace() or before.rpartition("\n")[2].isspace():
+        alone = after.lstrip(" \t;\r")[:1] in {"", "\n"}
+        hide = (_SCAFFOLD if alone else _DECORATION).fullmatch(macro) is not None
+    elif before.endswith((" class ", "\nclass ", " struct ", "\nstruct ")):
+        hide = after[:1] == " " and after[1:2].isidentifier()  # class A_EXPORT Name
+    elif called:
+        hide = before[-1] == " " and before[-2:-1].isidentifier() and after.lstrip(" ")[:1] in {";", "="}  # guarded_by
+    else:
+        hide = before.endswith(") ") and after[:1] == ";"
+    return " " * len(macro) if hide else macro
+
+
+def read_include(statement: str, line: int) -> Iterator[Import]:
+    match = re.search(r'"([^"\n]+)"|(<[^>\n]+>)', statement)
+    if match:
+        yield Import(match.group(1) or match.group(2), line)
+
+
+def is_exported(declared: Declared) -> bool:
+    return declared.outer is not None or "static" not in declared.before
+
+
+class CIncludes(Resolver):
     def resolve(self, source: FileFacts, written: Import) -> Outcome:
         system = written.module.startswith("<")
         name = written.module.strip("<>")
@@ -44,3 +128,45 @@ def _from_include_folder(found: tuple[str, ...], name: str) -> str | None:
     """The one that lies directly in a folder called `include`, as public headers do."""
     public = [path for path in found if path.removesuffix(name).rstrip("/").rpartition("/")[2] == "include"]
     return public[0] if len(public) == 1 else None
+
+
+_C_SYNTAX = Syntax(
+    grammar="c",
+    keywords=word_set(
+        "auto break case char const continue default do double else enum extern float for goto if inline int long "
+        "register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while "
+        "bool true false NULL define ifdef ifndef endif include undef pragma elif defined"
+    ),
+    exported=is_exported,
+    hide=hide_macros,
+)
+_IMPORTS = ImportRules(read=read_include, resolver=CIncludes)
+C = Language(
+    name="c",
+    extensions=words(".c"),
+    family="c",
+    syntax=_C_SYNTAX,
+    imports=_IMPORTS,
+    names=NameRules(linked=True, typing=type_first),
+)
+CPP = Language(
+    name="cpp",
+    extensions=words(".cpp .cc .cxx .c++ .hpp .hh .hxx .h++ .h .ipp .tpp .inl .cu .cuh .ino"),
+    family="c",
+    syntax=replace(
+        _C_SYNTAX,
+        grammar="cpp",
+        queries=("c", "cpp"),
+        keywords=_C_SYNTAX.keywords
+        | word_set(
+            "alignas alignof catch class concept const_cast constexpr consteval constinit decltype delete dynamic_cast "
+            "explicit export final friend mutable namespace new noexcept nullptr operator override private protected "
+            "public reinterpret_cast requires static_assert static_cast template this throw try typeid typename using "
+            "virtual"
+        ),
+        bases=bases_behind_colon,
+    ),
+    imports=_IMPORTS,
+    names=NameRules(implicit_self=True, open_types=True, typing=type_first),
+)
+LANGUAGES = (C, CPP)

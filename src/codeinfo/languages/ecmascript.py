@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
-from codeinfo.languages.tree import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target, Tree, ancestors, joined, nearest
+from msgspec.structs import replace
+
+from codeinfo.languages.model import (
+    EXTERNAL,
+    UNRESOLVED,
+    WORD_EDGE,
+    Declared,
+    FileFacts,
+    ImportRules,
+    Language,
+    NameRules,
+    Outcome,
+    Syntax,
+    Target,
+    word_set,
+    words,
+)
+from codeinfo.languages.reading import COMMENT, QUOTED, bases_behind_words, grouped, items
+from codeinfo.languages.tree import Resolver, Tree, ancestors, joined, nearest
 from codeinfo.model import Import
 
+_FRAME = re.compile(r"\bfrom\b[^}]*$|^(?:import|export)\b(?:\s+type\b(?!\s*from))?")
+_FROM = re.compile(r"""\bfrom\s*["'`]([^"'`\n]+)["'`]""")
 _EXTENSIONS = (".ts", ".tsx", ".d.ts", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs", ".json", ".vue", ".svelte")
 # TypeScript is imported by the name of what it compiles to.
 _WRITTEN_AS = {".js": (".ts", ".tsx", ".d.ts", ".jsx"), ".jsx": (".tsx",), ".mjs": (".mts",), ".cjs": (".cts",)}
@@ -15,7 +36,40 @@ _BUILT, _SOURCES = ("dist", "lib", "build", "out", "esm", "cjs", "es"), ("src", 
 _CONDITIONS = ("source", "import", "module", "default", "require", "node", "browser", "development", "types")
 
 
-class EcmascriptImports:
+def read_import(statement: str, line: int) -> Iterator[Import]:
+    text = " ".join(COMMENT.sub("", statement).split())
+    written = _FROM.search(text) or QUOTED.search(text)
+    if not written:
+        return
+    module, reexport = written.group(1), text.startswith("export")
+    bound = QUOTED.sub("", _FRAME.sub("", text)).strip("; ")
+    required = re.fullmatch(r"(\w+)\s*=\s*require\(.*", bound)
+    if required:
+        yield Import(module, line, (), required.group(1))
+        return
+    outside, brace, listed = bound.partition("{")
+    taken: list[tuple[str, str]] = []
+    for item in filter(None, (part.strip() for part in outside.split(","))):
+        if item.startswith("*"):
+            alias = item.partition(" as ")[2].strip()
+            yield Import(module, line, () if alias else ("*",), alias, reexport)
+        else:
+            taken.append(("default", item))
+    if brace:
+        taken += [(name.removeprefix("type "), alias) for name, alias in items(listed.partition("}")[0])]
+    yield from grouped(module, line, taken, reexport=reexport)
+    if not bound:
+        yield Import(module, line)
+
+
+def is_exported(declared: Declared) -> bool:
+    outer, written, before = declared.outer, declared.written, declared.before
+    if outer is not None and outer.kind not in {"namespace", "module"}:
+        return outer.exported and not written.startswith("#") and not re.search(r"\b(?:private|protected)\b", before)
+    return "export" in before or written.startswith(("exports.", "module.exports"))
+
+
+class EcmascriptImports(Resolver):
     """A part of a package is read as the configurations above it see it: their paths start there."""
 
     def __init__(self, tree: Tree) -> None:
@@ -28,9 +82,6 @@ class EcmascriptImports:
                 self._packages.setdefault(name, []).append(folder)
         self._aliases = _tsconfigs(self._tree)
         self._memo: dict[tuple[str, str], str | None] = {}
-
-    def visible(self, source: FileFacts) -> tuple[str, ...]:
-        return ()
 
     def resolve(self, source: FileFacts, written: Import) -> Outcome:
         module = written.module.partition("?")[0].partition("!")[0]
@@ -230,3 +281,77 @@ def _chain(tree: Tree, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
         for other in extended if isinstance(extended, list) else [extended]:
             if isinstance(other, str) and (target := joined(folder, other)) is not None:
                 waiting += [target, f"{target}.json", f"{target}/tsconfig.json"]
+
+
+_JAVASCRIPT = Syntax(
+    grammar="javascript",
+    queries=("ecmascript", "jsx", "javascript"),
+    keywords=word_set(
+        "async await break case catch class const continue debugger default delete do else export extends false "
+        "finally for from function get if import in instanceof let new null of return set static super switch this "
+        "throw true try typeof undefined var void while with yield"
+    ),
+    word=r"[^\W\d][\w$]+",
+    exported=is_exported,
+    more_exports=r"\bmodule\.exports\s*=\s*(\{[^}]*\}|[\w$]+)",
+    bases=bases_behind_words,
+)
+_TYPESCRIPT = replace(
+    _JAVASCRIPT,
+    grammar="typescript",
+    queries=("ecmascript", "typescript"),
+    keywords=_JAVASCRIPT.keywords
+    | word_set(
+        "abstract any as asserts boolean declare enum implements infer interface is keyof namespace never number "
+        "object private protected public readonly satisfies string symbol type unknown"
+    ),
+)
+_COMPONENT_IMPORTS = ImportRules(
+    resolver=EcmascriptImports, configs_above=True, configs=("package.json", "jsconfig.json", "tsconfig*.json")
+)
+_IMPORTS = replace(
+    _COMPONENT_IMPORTS,
+    read=read_import,
+    calls=(
+        r"(?:\b(?:const|let|var)\s+(?:(?P<alias>[\w$]+)|\{(?P<names>[^}]{0,2000})\})\s*=\s*(?:await\s+)?)?"
+        r"\b(?:require|import)\(\s*[\"'`](?P<module>[^\"'`\n$]+)[\"'`]\s*\)"
+    ),
+)
+_NAMES = NameRules(
+    explicit=True,
+    imports_show=True,
+    outside="all",
+    bindings=((re.compile(r"\b(?:const|let|var)\s+\Z"), WORD_EDGE), (None, re.compile(r"\s*=>"))),
+)
+FAMILY = "ecmascript"
+LANGUAGES = (
+    Language(
+        name="javascript",
+        extensions=words(".js .mjs .cjs .jsx .es6"),
+        filenames=words("Jakefile"),
+        shebangs=words("node deno bun"),
+        family=FAMILY,
+        syntax=_JAVASCRIPT,
+        imports=_IMPORTS,
+        names=_NAMES,
+    ),
+    Language(
+        name="typescript",
+        extensions=words(".ts .mts .cts"),
+        shebangs=words("ts-node tsx"),
+        family=FAMILY,
+        syntax=_TYPESCRIPT,
+        imports=_IMPORTS,
+        names=_NAMES,
+    ),
+    Language(
+        name="tsx",
+        extensions=words(".tsx"),
+        family=FAMILY,
+        syntax=replace(_TYPESCRIPT, grammar="tsx", queries=("ecmascript", "jsx", "typescript")),
+        imports=_IMPORTS,
+        names=_NAMES,
+    ),
+    Language(name="vue", extensions=words(".vue"), family=FAMILY, imports=_COMPONENT_IMPORTS),
+    Language(name="svelte", extensions=words(".svelte"), family=FAMILY, imports=_COMPONENT_IMPORTS),
+)

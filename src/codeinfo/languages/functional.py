@@ -2,25 +2,132 @@
 
 from __future__ import annotations
 
-from codeinfo.languages.tree import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target, Tree
-from codeinfo.model import Import
+import re
+from collections.abc import Iterator
+
+from codeinfo.languages.model import (
+    EXTERNAL,
+    UNRESOLVED,
+    FileFacts,
+    ImportRules,
+    Language,
+    NameRules,
+    Outcome,
+    Syntax,
+    Target,
+    is_package,
+    word_set,
+    words,
+)
+from codeinfo.languages.tree import Resolver
+from codeinfo.model import Definition, Import
 
 
-class NamedModules:
-    def __init__(self, tree: Tree) -> None:
-        self._tree = tree
-
-    def visible(self, source: FileFacts) -> tuple[str, ...]:
-        return ()
-
+class HaskellImports(Resolver):
     def resolve(self, source: FileFacts, written: Import) -> Outcome:
+        return self._of_modules(source, written, [written.module]) or EXTERNAL
+
+    def _of_modules(self, source: FileFacts, written: Import, modules: list[str]) -> Outcome | None:
         known = self._tree.by_package
-        listed = written.names if source.language == "elixir" else ()  # `alias Shop.{Cart, Price}` names modules
-        modules = [f"{written.module}.{name}" for name in listed] or [written.module]
         files = dict.fromkeys(path for module in modules for path in known.get((source.language, module), ()))
-        if files:
-            return Outcome(tuple(Target(path, written.names if len(files) == 1 else ()) for path in files))
+        if not files:
+            return None
+        return Outcome(tuple(Target(path, written.names if len(files) == 1 else ()) for path in files))
+
+
+class ElixirImports(HaskellImports):
+    def resolve(self, source: FileFacts, written: Import) -> Outcome:
+        modules = [f"{written.module}.{name}" for name in written.names]  # `alias Shop.{Cart, Price}` names modules
+        if found := self._of_modules(source, written, modules or [written.module]):
+            return found
         # Packages share their first name (Phoenix.PubSub is none of Phoenix's modules), seldom a longer one.
         around = written.module.rpartition(".")[0]
-        is_own = source.language == "elixir" and "." in around and (source.language, around) in known
-        return UNRESOLVED if is_own else EXTERNAL
+        return UNRESOLVED if "." in around and (source.language, around) in self._tree.by_package else EXTERNAL
+
+
+def read_haskell_import(statement: str, line: int) -> Iterator[Import]:
+    text = " ".join(re.sub(r"--[^\n]*", "", statement).split())
+    match = re.match(r'import (?:safe )?(?:qualified )?(?:"[^"]*" )?([\w.]+)(?: qualified)?(?: as ([\w.]+))?(.*)', text)
+    if not match:
+        return
+    module, alias, rest = match.groups()
+    names: tuple[str, ...] = ()
+    if rest.strip().startswith("("):
+        flat = re.sub(r"(?<=\w)\s?\([^()]*\)", "", rest.strip()[1:].rstrip().removesuffix(")"))
+        names = tuple(name.strip("() ") for name in flat.split(",") if name.strip("() "))
+    elif "qualified" not in text and not alias:
+        names = ("*",)
+    yield Import(module, line, names, alias or "")
+
+
+def is_elixir_package(definition: Definition) -> bool:
+    """A protocol is a module."""
+    return is_package(definition) or definition.kind in ("module", "protocol")
+
+
+ELIXIR = Language(
+    name="elixir",
+    extensions=words(".ex .exs"),
+    shebangs=words("elixir"),
+    syntax=Syntax(
+        grammar="elixir",
+        keywords=word_set(
+            "after alias and case catch cond def defdelegate defexception defguard defguardp defimpl defmacro "
+            "defmacrop defmodule defoverridable defp defprotocol defstruct do doc else end false fn for if import in "
+            "moduledoc nil not or quote raise receive require rescue spec true try unless unquote use when with"
+        ),
+        word=r"[^\W\d]\w+(?:[?!](?![=~]))?",
+        definers={
+            "defmodule": "module",
+            "defprotocol": "protocol",
+            "defimpl": "impl",
+            "def": "function",
+            "defp": "function",
+            "defdelegate": "function",
+            "defguard": "function",
+            "defguardp": "function",
+            "defmacro": "macro",
+            "defmacrop": "macro",
+            "type": "type",
+            "typep": "type",
+            "opaque": "type",
+            "callback": "method",
+            "macrocallback": "method",
+            "doc": "doc",
+            "moduledoc": "doc",
+            "typedoc": "doc",
+        },
+        private_definers=word_set("defp defmacrop defguardp typep"),
+        clauses=True,
+        doc_attribute=True,
+    ),
+    imports=ImportRules(
+        calls=(
+            r"^[ \t]*(?:alias|import|use|require)[ \t]+(?P<module>[A-Z]\w*(?:\.\w+)*)"
+            r"(?:\.\{(?P<names>[^}]{0,2000})\}|[^\n]*?\bas:[ \t]*(?P<alias>\w+))?"
+        ),
+        resolver=ElixirImports,
+        by_use=True,
+        whole_names=True,
+        binds_last=True,
+    ),
+    names=NameRules(whole_modules=True, package=is_elixir_package, called_by_platform=True),
+)
+HASKELL = Language(
+    name="haskell",
+    extensions=words(".hs .hs-boot .hsc"),
+    shebangs=words("runhaskell stack cabal"),
+    syntax=Syntax(
+        grammar="haskell",
+        package="tree_sitter_haskell",  # the pack's (0.23) corrupts memory: most of pandoc's sources killed the parser
+        keywords=word_set(
+            "as case class data default deriving do else family forall foreign hiding if import in infix infixl infixr "
+            "instance let mdo module newtype of pattern proc qualified rec then type where"
+        ),
+        word=r"[^\W\d][\w']+",
+        export_list=True,
+        clauses=True,
+    ),
+    imports=ImportRules(read=read_haskell_import, resolver=HaskellImports),
+)
+LANGUAGES = (ELIXIR, HASKELL)

@@ -3,10 +3,28 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
-from codeinfo.languages.tree import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target, Tree
+from codeinfo.languages.model import (
+    EXTERNAL,
+    UNRESOLVED,
+    WORD_EDGE,
+    Declared,
+    FileFacts,
+    ImportRules,
+    Language,
+    NameRules,
+    Outcome,
+    Syntax,
+    Target,
+    word_set,
+    words,
+)
+from codeinfo.languages.reading import QUOTED
+from codeinfo.languages.tree import Resolver, Tree
 from codeinfo.model import Import
 
+_PARAMETER = re.compile(r"\s+\*?([A-Za-z_][\w.]*)\s*[,)]")
 MANIFEST = "go.mod"
 _VERSION, _NOT_IN_NAMES = re.compile(r"v\d+"), re.compile(r"^go[-.]|[-.]go$|\.v\d+$")
 _MODULE = re.compile(r'^module\s+"?([^\s"]+)', re.MULTILINE)
@@ -23,9 +41,31 @@ def local_name(written: Import) -> str:
     return written.alias or _NOT_IN_NAMES.sub("", parts[-1] if parts else written.module)
 
 
-class GoImports:
+def nested_manifest(manifest: str, inside: str) -> str:
+    """A manifest as a folder of a module would have it if it were a module of its own."""
+    name = module_name(manifest)
+    return f"module {name}/{inside}" if name else ""
+
+
+def read_import(statement: str, line: int) -> Iterator[Import]:
+    alias, _, _ = statement.strip().rpartition(" ")
+    for module in QUOTED.findall(statement):
+        yield Import(module, line, ("*",) if alias.strip() == "." else (), alias.strip(" ."))
+
+
+def is_exported(declared: Declared) -> bool:
+    return declared.name[:1].isupper()
+
+
+def type_of_parameter(line: str, start: int, end: int) -> tuple[int, str] | None:
+    before = line[start - 1 : start]
+    match = None if before.isalnum() or before == "_" else _PARAMETER.match(line, end)
+    return (start, match.group(1)) if match else None
+
+
+class GoImports(Resolver):
     def __init__(self, tree: Tree) -> None:
-        self._tree = tree
+        super().__init__(tree)
         self._modules = [
             (name, path.rpartition("/")[0])
             for path, text in tree.configs.items()
@@ -49,3 +89,39 @@ class GoImports:
     def _package(self, folder: str, *, tests: bool = False) -> tuple[str, ...]:
         files = self._tree.by_folder.get(folder, ())
         return tuple(path for path in files if path.endswith(".go") and (tests or not path.endswith("_test.go")))
+
+
+LANGUAGES = (
+    Language(
+        name="go",
+        extensions=words(".go"),
+        syntax=Syntax(
+            grammar="go",
+            keywords=word_set(
+                "any append bool break byte cap case chan close const continue copy default defer delete else error "
+                "fallthrough false float32 float64 for func go goto if import int int32 int64 interface iota len make "
+                "map new nil package panic range return rune select string struct switch true type uint uint64 uintptr "
+                "var"
+            ),
+            exported=is_exported,
+        ),
+        imports=ImportRules(
+            read=read_import,
+            resolver=GoImports,
+            bound=lambda written: (local_name(written),),
+            by_use=True,
+            qualifier=local_name,
+            configs=(MANIFEST,),
+            manifest=MANIFEST,
+            nested_manifest=nested_manifest,
+        ),
+        names=NameRules(
+            explicit=True,
+            open_types=True,
+            imports_show=True,
+            outside="all",
+            bindings=((None, re.compile(r"\s*(?:,\s*\w+\s*)*:=")), (re.compile(r"\bvar\s+\Z"), WORD_EDGE)),
+            typing=type_of_parameter,
+        ),
+    ),
+)

@@ -2,26 +2,74 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 
-from codeinfo.languages.tree import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target, Tree, ancestors, joined
+from codeinfo.languages.model import (
+    EXTERNAL,
+    UNRESOLVED,
+    FileFacts,
+    ImportRules,
+    Language,
+    NameRules,
+    Outcome,
+    Syntax,
+    Target,
+    word_set,
+    words,
+)
+from codeinfo.languages.reading import DOTTED_NAME, FAR, grouped, items, without_brackets, without_underscore
+from codeinfo.languages.tree import Resolver, Tree, ancestors, joined
 from codeinfo.model import Import
 
+_HASH_COMMENT = re.compile(r"#[^\n]*")
+_WITH = re.compile(r"\bwith\s+([A-Z_a-z][\w.]*)\(.*\)\s+as\s+\Z")
 _USUAL_ROOTS = ("", "src", "lib", "python")
 
 
-class PythonImports:
+def read_import(statement: str, line: int) -> Iterator[Import]:
+    text = " ".join(_HASH_COMMENT.sub("", statement).replace("\\", " ").replace("(", " ").replace(")", " ").split())
+    if text.startswith("from"):
+        module, _, names = text[4:].partition(" import ")
+        yield from grouped(module.replace(" ", ""), line, items(names))
+    else:
+        for module, alias in items(text.removeprefix("import ")):
+            yield Import(module, line, (), alias)
+
+
+def bound_names(written: Import) -> tuple[str, ...]:
+    """`import a.b` binds a."""
+    if written.alias:
+        return (written.alias,)
+    return written.names or (written.module.partition(".")[0],)
+
+
+def bases(rest: str, keywords: frozenset[str]) -> tuple[str, ...]:
+    if not rest.lstrip().startswith("("):
+        return ()
+    inside = without_brackets(rest.strip().removeprefix("(").rstrip(": \n").removesuffix(")"))
+    names = (DOTTED_NAME.match(part.strip()) for part in inside.split(",") if "=" not in part)
+    return tuple(match.group() for match in names if match)
+
+
+def type_by_with(line: str, start: int, end: int) -> tuple[int, str] | None:
+    """`with Type(…) as name`."""
+    after = line[end : end + 1]
+    if not line[start - 1 : start].isspace() or after.isalnum() or after == "_":
+        return None
+    match = _WITH.search(line, max(0, start - FAR), start)
+    return (match.start(), match.group(1)) if match else None
+
+
+class PythonImports(Resolver):
     def __init__(self, tree: Tree) -> None:
-        self._tree = tree
+        super().__init__(tree)
         packages = {path.rpartition("/")[0] for path in tree.by_name.get("__init__.py", ())}
         tops = {folder.rpartition("/")[0] for folder in packages if folder}
         self._packages = packages
         self._roots = (*_USUAL_ROOTS, *sorted(tops - packages - set(_USUAL_ROOTS)))
         self._memo: dict[tuple[str, str], tuple[str, str] | None] = {}
-
-    def visible(self, source: FileFacts) -> tuple[str, ...]:
-        return ()
 
     def resolve(self, source: FileFacts, written: Import) -> Outcome:
         module = written.module.lstrip(".")
@@ -105,3 +153,37 @@ class PythonImports:
             if base + suffix in self._tree:
                 return base + suffix, "-"
         return ("", base) if base in self._tree.folders else None
+
+
+PYTHON = Language(
+    name="python",
+    extensions=words(".py .pyi .pyw"),
+    filenames=words("SConstruct SConscript wscript"),
+    shebangs=words("python pypy"),
+    syntax=Syntax(
+        grammar="python",
+        keywords=word_set(
+            "False None True and as assert async await break class continue def del elif else except finally for from "
+            "global if import in is lambda nonlocal not or pass raise return self try while with yield cls"
+        ),
+        exported=without_underscore,
+        bases=bases,
+    ),
+    imports=ImportRules(read=read_import, resolver=PythonImports, bound=bound_names),
+    names=NameRules(
+        explicit=True,
+        imports_show=True,
+        outside="all",
+        dotted_modules=True,
+        decorators=True,
+        keyword_arguments=True,
+        bindings=(
+            (re.compile(r"^\s*\Z"), re.compile(r"\s*(?::[^=]+)?=(?!=)")),
+            (re.compile(r"\bfor\s+(?:\w+\s*,\s*)*\Z"), re.compile(r"\b.*\bin\b")),
+            (re.compile(r"\bas\s+\Z"), re.compile(r"\s*[:,)]")),
+            (None, re.compile(r"\s*:=")),
+        ),
+        typing=type_by_with,
+    ),
+)
+LANGUAGES = (PYTHON,)

@@ -3,8 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
-from codeinfo.languages.tree import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target, Tree, ancestors
+from codeinfo.languages.model import (
+    EXTERNAL,
+    UNRESOLVED,
+    WORD_EDGE,
+    FileFacts,
+    ImportRules,
+    Language,
+    NameRules,
+    Outcome,
+    Syntax,
+    Target,
+    word_set,
+    words,
+)
+from codeinfo.languages.reading import AS, bases_behind_colon, items, marked_pub, plain
+from codeinfo.languages.tree import Resolver, Tree, ancestors
 from codeinfo.model import Import
 
 _ROOT_FILES = ("lib.rs", "main.rs", "mod.rs", "build.rs")
@@ -12,9 +28,55 @@ _SECTION = re.compile(r"^\s*\[(\w[\w.-]*)\]", re.MULTILINE)
 _VALUE = re.compile(r'^\s*(name|path)\s*=\s*"([^"]+)"', re.MULTILINE)
 
 
-class RustImports:
+def read_import(statement: str, line: int) -> Iterator[Import]:
+    text = plain(statement)
+    match = re.match(r"(pub(?:\s*\([^)]*\))?\s+)?(?:use|extern crate|mod)\s+", text)
+    if not match:
+        return
+    reexport, rest = bool(match.group(1)), text[match.end() :]
+    if match.group().endswith("mod "):
+        yield Import(f"self::{rest}", line)
+        return
+    if match.group().endswith("crate "):
+        for module, alias in items(rest):
+            yield Import(module, line, (), alias, reexport)
+        return
+    for path, alias in _expanded(rest):
+        module, _, name = path.rpartition("::")
+        if name == "self" or not module:
+            yield Import(module or name, line, (), alias, reexport)
+        else:
+            yield Import(module, line, (name,), alias, reexport)
+
+
+def _expanded(written: str) -> Iterator[tuple[str, str]]:
+    """The single paths of `a::{b, c::{d, e as f}}`."""
+    prefixes = [""]
+    current = ""
+    for token in re.findall(r"[{},]|[^{},]+", written):
+        if token == "{":
+            prefixes.append(prefixes[-1] + current.strip())
+            current = ""
+        elif token in {",", "}"}:
+            if current.strip():
+                yield _path(prefixes[-1], current)
+            current = ""
+            if token == "}" and len(prefixes) > 1:
+                prefixes.pop()
+        else:
+            current = token
+    if current.strip():
+        yield _path(prefixes[-1], current)
+
+
+def _path(prefix: str, item: str) -> tuple[str, str]:
+    name, *alias = AS.split(item.strip(), maxsplit=1)
+    return (prefix + name).removeprefix("::"), alias[0].strip() if alias else ""
+
+
+class RustImports(Resolver):
     def __init__(self, tree: Tree) -> None:
-        self._tree = tree
+        super().__init__(tree)
         self._roots: dict[str, tuple[str, ...]] = {}  # folder of a Cargo.toml → its root files
         self._crates: dict[str, str] = {}  # crate name → root file of its library
         for path in tree.by_name.get("Cargo.toml", ()):
@@ -32,9 +94,6 @@ class RustImports:
         name = values.get(("lib", "name")) or values.get(("package", "name"), "")
         if name and library in self._tree:
             self._crates[name.replace("-", "_")] = library
-
-    def visible(self, source: FileFacts) -> tuple[str, ...]:
-        return ()
 
     def resolve(self, source: FileFacts, written: Import) -> Outcome:
         segments = [part.removeprefix("r#") for part in written.module.split("::") if part]
@@ -129,3 +188,30 @@ class RustImports:
         prefix = f"{folder}/" if folder else ""
         candidates = (f"{prefix}mod.rs", f"{prefix}lib.rs", f"{prefix}main.rs", f"{folder}.rs")
         return next((path for path in candidates if path in self._tree and path != file), None)
+
+
+LANGUAGES = (
+    Language(
+        name="rust",
+        extensions=words(".rs"),
+        syntax=Syntax(
+            grammar="rust",
+            keywords=word_set(
+                "Self as async await bool break const continue crate dyn else enum extern f32 f64 false fn for i16 i32 "
+                "i64 i8 if impl in isize let loop match mod move mut pub ref return self static str struct super trait "
+                "true type u16 u32 u64 u8 union unsafe use usize where while"
+            ),
+            exported=marked_pub,
+            bases=bases_behind_colon,
+        ),
+        imports=ImportRules(read=read_import, resolver=RustImports, configs=("Cargo.toml",)),
+        names=NameRules(
+            explicit=True,
+            open_types=True,
+            imports_show=True,
+            outside="all",
+            inline_modules=True,
+            bindings=((re.compile(r"\blet\s+(?:mut\s+)?\Z"), WORD_EDGE),),
+        ),
+    ),
+)

@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import re
 
-from codeinfo.languages.tree import EXTERNAL, UNRESOLVED, FileFacts, Outcome, Target, Tree, ancestors, joined, nearest
+from codeinfo.languages.model import (
+    EXTERNAL,
+    UNRESOLVED,
+    WORD_EDGE,
+    Declared,
+    FileFacts,
+    ImportRules,
+    Language,
+    NameRules,
+    Outcome,
+    Syntax,
+    Target,
+    word_set,
+    words,
+)
+from codeinfo.languages.reading import marked_pub, without_underscore
+from codeinfo.languages.tree import Resolver, Tree, ancestors, joined, nearest
 from codeinfo.model import Import
 
 _ZIG_MODULE = re.compile(r'\baddModule\(\s*"([^"]+)"\s*,\s*\.\{[^}"]*root_source_file\s*=\s*b\.path\("([^"]+)"\)')
 _VARIABLE_PART = re.compile(r"^[\"']?(?:\$\{?[^/]*|\$\([^)]*\)|`[^`]*`)/")
 
 
-class RubyImports:
+class RubyImports(Resolver):
     def __init__(self, tree: Tree) -> None:
-        self._tree = tree
+        super().__init__(tree)
         self._roots = [*sorted(f for f in tree.folders if f.rpartition("/")[2] in ("lib", "app")), ""]
-
-    def visible(self, source: FileFacts) -> tuple[str, ...]:
-        return ()
 
     def resolve(self, source: FileFacts, written: Import) -> Outcome:
         name = written.module.removesuffix(".rb") + ".rb"
@@ -32,13 +45,7 @@ class RubyImports:
         return _one(found) if found else EXTERNAL
 
 
-class LuaImports:
-    def __init__(self, tree: Tree) -> None:
-        self._tree = tree
-
-    def visible(self, source: FileFacts) -> tuple[str, ...]:
-        return ()
-
+class LuaImports(Resolver):
     def resolve(self, source: FileFacts, written: Import) -> Outcome:
         base = written.module.replace(".", "/")
         found = self._tree.having(base + ".lua") or self._tree.having(base + "/init.lua")
@@ -53,19 +60,16 @@ class LuaImports:
         return next((path for path in paths if path in self._tree), None)
 
 
-class ZigImports:
+class ZigImports(Resolver):
     """By path, or by the name of a module that a `build.zig` adds."""
 
     def __init__(self, tree: Tree) -> None:
-        self._tree = tree
+        super().__init__(tree)
         self._modules: dict[tuple[str, str], str] = {}  # (folder of the build.zig, name) → file
         for path, text in tree.configs.items():
             folder, _, file = path.rpartition("/")
             for name, root in _ZIG_MODULE.findall(text) if file == "build.zig" else ():
                 self._modules[folder, name] = joined(folder, root) or ""
-
-    def visible(self, source: FileFacts) -> tuple[str, ...]:
-        return ()
 
     def resolve(self, source: FileFacts, written: Import) -> Outcome:
         if not written.module.endswith((".zig", ".zon")):
@@ -76,13 +80,7 @@ class ZigImports:
         return _one(path) if path in self._tree else UNRESOLVED
 
 
-class BashImports:
-    def __init__(self, tree: Tree) -> None:
-        self._tree = tree
-
-    def visible(self, source: FileFacts) -> tuple[str, ...]:
-        return ()
-
+class BashImports(Resolver):
     def resolve(self, source: FileFacts, written: Import) -> Outcome:
         fixed = _VARIABLE_PART.sub("", written.module)
         if "$" in fixed or fixed.startswith(("/", "~")):
@@ -98,3 +96,106 @@ class BashImports:
 
 def _one(path: str | None) -> Outcome:
     return Outcome((Target(path),)) if path else UNRESOLVED
+
+
+def ruby_bases(rest: str, keywords: frozenset[str]) -> tuple[str, ...]:
+    match = re.match(r"\s*<\s*([\w:]+)", rest)
+    return (match.group(1),) if match else ()
+
+
+def not_local(declared: Declared) -> bool:
+    return "local" not in declared.before
+
+
+RUBY = Language(
+    name="ruby",
+    extensions=words(".rb .rake .gemspec .ru .rbi .podspec .jbuilder"),
+    filenames=words("Rakefile Gemfile Guardfile Vagrantfile Podfile Fastfile Brewfile Capfile"),
+    shebangs=words("ruby jruby rake"),
+    syntax=Syntax(
+        grammar="ruby",
+        keywords=word_set(
+            "alias and begin break case class def defined do else elsif end ensure false for if in module next nil not "
+            "or redo rescue retry return self super then true undef unless until when while yield"
+        ),
+        word=r"[^\W\d]\w+(?:[?!](?![=~]))?",
+        exported=without_underscore,
+        definers={
+            "attr_accessor": "property",
+            "attr_reader": "property",
+            "attr_writer": "property",
+            "alias_method": "method",
+            "define_method": "method",
+        },
+        bases=ruby_bases,
+    ),
+    imports=ImportRules(
+        calls=(
+            r"^[ \t]*(?:require|(?P<relative>require_relative)|load|autoload[ (]+:(?P<alias>\w+),)[ (]+"
+            r"[\"'](?P<module>[^\"'\n#]+)[\"']"
+        ),
+        resolver=RubyImports,
+    ),
+    names=NameRules(implicit_self=True, open_types=True),
+)
+LUA = Language(
+    name="lua",
+    extensions=words(".lua .rockspec"),
+    filenames=words(".luacheckrc"),
+    shebangs=words("lua luajit"),
+    syntax=Syntax(
+        grammar="lua",
+        keywords=word_set(
+            "and break do else elseif end false for function goto if in local nil not or repeat return self then true "
+            "until while"
+        ),
+        exported=not_local,
+    ),
+    imports=ImportRules(
+        calls=(
+            r"(?:\blocal[ \t]+(?P<alias>\w+)[ \t]*=[ \t]*)?"
+            r"\brequire[ \t]*[(,]?[ \t]*[\"'](?P<module>[^\"'\n]+)[\"']"
+        ),
+        resolver=LuaImports,
+    ),
+    names=NameRules(tables=True, bindings=((re.compile(r"\b(?:local|for)\s+(?:\w+\s*,\s*)*\Z"), WORD_EDGE),)),
+)
+ZIG = Language(
+    name="zig",
+    extensions=words(".zig .zon"),
+    syntax=Syntax(
+        grammar="zig",
+        keywords=word_set(
+            "addrspace align allowzero and anyframe anytype asm async await bool break callconv catch comptime const "
+            "continue defer else enum errdefer error export extern false fn for if inline linksection noalias noinline "
+            "nosuspend null opaque or orelse packed pub resume return struct suspend switch test threadlocal true try "
+            "type undefined union unreachable usingnamespace usize var void volatile while"
+        ),
+        exported=marked_pub,
+    ),
+    imports=ImportRules(
+        calls=r"(?:\bconst[ \t]+(?P<alias>\w+)[ \t]*=[ \t]*)?@import\([ \t]*\"(?P<module>[^\"\n]+)\"",
+        resolver=ZigImports,
+        configs=("build.zig",),
+    ),
+)
+BASH = Language(
+    name="bash",
+    extensions=words(".sh .bash .zsh .ksh .bats .ebuild .command"),
+    filenames=words(".bashrc .bash_profile .bash_aliases .profile .zshrc .zprofile .zshenv PKGBUILD"),
+    shebangs=words("bash sh zsh dash ksh ash bats"),
+    syntax=Syntax(
+        grammar="bash",
+        keywords=word_set(
+            "break case continue declare do done echo elif else esac eval exit export false fi for function if in "
+            "local printf read readonly return set shift test then true typeset unset until while"
+        ),
+        word=r"[^\W\d][\w-]*\w",
+        definers={"alias": "alias"},
+        rescue=re.compile(r"^[ \t]*(?:function[ \t]+)?([\w:.-]+)[ \t]*\(\)[ \t]*\{", re.MULTILINE),
+    ),
+    imports=ImportRules(
+        calls=r"^[ \t]*\\?(?:source|\.)[ \t]+[\"']?(?P<module>[^\s\"';|&<][^\s\"';|&]*)", resolver=BashImports
+    ),
+)
+LANGUAGES = (RUBY, LUA, ZIG, BASH)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from functools import cache, cached_property
+from typing import Any, TypeVar
 
-from msgspec import Struct
 from msgspec.structs import replace
+
+from codeinfo.languages.model import BY_NAME, FileFacts, Outcome, family
+from codeinfo.model import Import
 
 Key = TypeVar("Key")
 
@@ -17,52 +19,17 @@ Key = TypeVar("Key")
 _RELAXED = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/|,(?=\s*[}\]])')
 
 MOST_ABOVE = 4  # folders above the files that imports may start from
-CONFIG_NAMES = ("package.json", "composer.json", "go.mod", "Cargo.toml", "jsconfig.json", "build.zig", "Package.swift")
+
+
+@cache
+def _config_names() -> re.Pattern[str]:
+    known = {name for language in BY_NAME.values() for name in language.imports.configs}
+    return re.compile("|".join(re.escape(name).replace(r"\*", ".*") for name in known))
 
 
 def is_config(path: str) -> bool:
     """Whether a file says how imports are to be read."""
-    name = path.rpartition("/")[2]
-    return name in CONFIG_NAMES or (name.startswith("tsconfig") and name.endswith(".json"))
-
-
-class FileFacts(Struct, frozen=True):
-    """One file. `exports` are its top-level names, `hidden` those that no other file sees, `packages` the namespaces
-    it declares."""
-
-    file_id: int
-    path: str
-    language: str
-    kind: str
-    packages: tuple[str, ...] = ()
-    exports: tuple[str, ...] = ()
-    inline_modules: tuple[tuple[int, int], ...] = ()  # line spans of modules written inside the file (Rust)
-    hidden: tuple[str, ...] = ()
-
-    @property
-    def folder(self) -> str:
-        return self.path.rpartition("/")[0]
-
-    @property
-    def is_test(self) -> bool:
-        return self.kind == "tests"
-
-
-class Target(NamedTuple):
-    path: str
-    names: tuple[str, ...] = ()  # what is taken from it; empty: the file as a whole
-
-
-class Outcome(Struct, frozen=True):
-    """Where one import leads. `package`: the targets are all files of a package, of which few may be needed."""
-
-    targets: tuple[Target, ...] = ()
-    status: str = "internal"  # "internal", "external" (not part of this codebase), "unresolved" (should be, is not)
-    package: bool = False
-
-
-EXTERNAL = Outcome(status="external")
-UNRESOLVED = Outcome(status="unresolved")
+    return _config_names().fullmatch(path.rpartition("/")[2]) is not None
 
 
 class Tree:
@@ -112,7 +79,7 @@ class Tree:
         return _grouped(
             ((family(facts.language), package), path)
             for path, facts in self.files.items()
-            for package in (packages_of(facts)[-1:] if facts.language == "scala" else facts.packages)
+            for package in (packages_of(facts)[-1:] if facts.rules.imports.nested_packages else facts.packages)
         )
 
     @cached_property
@@ -163,14 +130,22 @@ class Tree:
         return read if isinstance(read, dict) else {}
 
 
-def family(language: str) -> str:
-    """Languages that share packages."""
-    return "jvm" if language in {"java", "kotlin", "scala"} else language
+class Resolver:
+    """Where the imports of one language lead in a tree."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+
+    def resolve(self, source: FileFacts, written: Import) -> Outcome:
+        raise NotImplementedError
+
+    def visible(self, source: FileFacts) -> tuple[str, ...]:
+        return ()
 
 
 def packages_of(facts: FileFacts) -> tuple[str, ...]:
-    """Scala nests its package clauses: `package a`, `package b` is a.b inside a."""
-    if facts.language != "scala":
+    """The packages a file lies in: where clauses nest, `package a`, `package b` is a.b inside a."""
+    if not facts.rules.imports.nested_packages:
         return facts.packages
     joined: list[str] = []
     for package in facts.packages:

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from codeinfo.errors import UsageError
 from codeinfo.models.endpoints import ChatEndpoint
-from codeinfo.models.http import Connection, Fault, Kind, Target, event_data, parse_target, provider_error, retried
+from codeinfo.models.http import Connection, Fault, Kind, Target, event_data, parse_target, provider_error, with_retries
 from codeinfo.ports import Delta, Message, ToolCall, ToolSpec, Usage
 
 _LARGEST_REPLY = 16_000_000  # bytes of a reply that is not streamed
@@ -97,7 +97,7 @@ def _deltas(
         return events, next(events, None)
 
     try:
-        events, event = retried(begin, endpoint.limits, cancelled)
+        events, event = with_retries(begin, endpoint.limits, cancelled)
         while event is not None:
             if text := builder.add(event):
                 yield Delta(text=text)
@@ -138,7 +138,7 @@ def _events(connection: Connection) -> Iterator[dict[str, Any]]:
 
 def _event(event: Any) -> dict[str, Any]:
     if not isinstance(event, dict):
-        raise Fault(Kind.BAD_REPLY, "an event that is no object")
+        raise Fault(Kind.BAD_REPLY, "an event that is not an object")
     if event.get("error"):
         error = event["error"]
         words = error.get("message") if isinstance(error, dict) else error
@@ -195,7 +195,7 @@ def _tool_call(call: ToolCall) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
 
 
-_MOST_CALLS = 64  # tool calls of one reply; more is a model gone astray
+_MOST_CALLS = 64  # tool calls of one reply; more means that the model has lost its way
 
 # What endpoints say, in the port's words. A filtered answer is a partial one.
 _FINISH = {"length": "length", "tool_calls": "tool_calls", "function_call": "tool_calls", "content_filter": "cut"}

@@ -16,7 +16,7 @@ _EMBEDDING_NAMES = ("embed", "bge-", "e5-", "minilm", "gte-", "rerank")
 
 
 class Server(Struct, frozen=True):
-    """One address and how it answered: `state` is "ok", or the code of the failure that `detail` tells of."""
+    """One address and how it answered: `state` is "ok", or the code of the failure that `detail` describes."""
 
     name: str
     base_url: str

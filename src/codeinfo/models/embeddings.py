@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from codeinfo.errors import UsageError
 from codeinfo.models.endpoints import TEXT_CHARS, EmbeddingEndpoint
-from codeinfo.models.http import Connection, Fault, Kind, parse_target, provider_error, retried
+from codeinfo.models.http import Connection, Fault, Kind, parse_target, provider_error, with_retries
 
 if TYPE_CHECKING:
     from codeinfo.ports import Vectors
@@ -44,7 +44,7 @@ def known_prefixes(model: str) -> tuple[str, str]:
 
 
 class OpenAIEmbedder:
-    """Asks the endpoint in batches, over one kept connection; safe to share between threads (they take turns)."""
+    """Asks the endpoint in batches, over one open connection; safe to share between threads (they take turns)."""
 
     def __init__(self, endpoint: EmbeddingEndpoint) -> None:
         if not endpoint.model:
@@ -114,7 +114,7 @@ class OpenAIEmbedder:
             payload["dimensions"] = self._endpoint.dimension
         try:
             with self._lock:
-                reply = retried(lambda: self._ask(payload), self._endpoint.limits)
+                reply = with_retries(lambda: self._ask(payload), self._endpoint.limits)
                 vectors = _unit_rows(_rows_in_order(reply, len(batch)), self._dimension)
                 self._dimension = vectors.shape[1]
         except Fault as fault:
@@ -159,7 +159,7 @@ def _unit_rows(rows: list[list[Any]], dimension: int) -> Vectors:
     try:
         vectors = np.asarray(rows, dtype=np.float64)  # in double: squares of large numbers overflow in single
     except (TypeError, ValueError) as error:
-        raise Fault(Kind.BAD_REPLY, "a vector holds something that is no number") from error
+        raise Fault(Kind.BAD_REPLY, "a vector holds something that is not a number") from error
     norms = np.linalg.norm(vectors, axis=1)
     for index, norm in enumerate(norms):
         if not np.isfinite(norm):

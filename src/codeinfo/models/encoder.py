@@ -136,12 +136,12 @@ class Encoder:
         lengths = np.array([len(row) for row in rows])
         out = np.zeros((len(rows), self.dimension), np.float32)
         out[:, -1] = lengths == 0  # as `_nothing` says it
-        told = lengths.nonzero()[0]
-        if len(told):
+        present = lengths.nonzero()[0]
+        if len(present):
             ids = np.fromiter(chain.from_iterable(rows), np.int64)
             words = (self._query_weights[ids] * self._scales[ids])[:, None] * self._vectors[ids]
-            sums = np.add.reduceat(words, (np.cumsum(lengths) - lengths)[told], axis=0)
-            out[told] = sums / np.maximum(np.sqrt(np.einsum("ij,ij->i", sums, sums)), 1e-9)[:, None]
+            sums = np.add.reduceat(words, (np.cumsum(lengths) - lengths)[present], axis=0)
+            out[present] = sums / np.maximum(np.sqrt(np.einsum("ij,ij->i", sums, sums)), 1e-9)[:, None]
         return out
 
     def stacked(self, rows: Sequence[Floats]) -> Floats:

@@ -1,4 +1,9 @@
-"""What a provider needs to know, as small frozen values; importing them is cheap."""
+"""Where models are: endpoints as small frozen values, which are cheap to import, and the keys they take.
+
+A key comes from an environment variable or from a file that only its owner can read. It travels as a `Key`, which
+shows its origin and never its value; `redact` removes every key read by this process, and what looks like one, from a
+text before it becomes an error, a log line or a reply.
+"""
 
 from __future__ import annotations
 

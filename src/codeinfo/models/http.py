@@ -1,4 +1,9 @@
-"""What can go wrong with an endpoint, as one table: code, sentence, next step, and whether another try may help."""
+"""HTTP to an endpoint: addresses, sockets, deadlines, retries, server-sent events, and what can go wrong with them.
+
+It stands on `http.client`: that imports in 60 ms where the `openai` client takes 0.9 s and 14 packages, and it hands
+out the socket, without which neither an overall deadline nor a cancellation from another thread can be met while a
+server is silent or drips bytes. Redirects are not followed: a key goes to the configured address and nowhere else.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +101,7 @@ def provider_error(fault: Fault, *, role: str, where: str, model: str) -> Provid
 
 def status_kind(status: int, words: str = "") -> Kind:
     if "response_format" in words and status >= 400:
-        return Kind.REJECTED  # llama-cpp-python says 500 to a format it does not know: trying again is no use
+        return Kind.REJECTED  # llama-cpp-python says 500 to a format it does not know: another try would not help
     if status in (401, 403):
         return Kind.UNAUTHORIZED
     if status == 404:
@@ -267,7 +272,7 @@ class Connection:
                     response = self._exchange(method, path, body, headers)
                 break
             except Fault as fault:
-                # A kept connection may have been closed by the server meanwhile: that is no failure of the endpoint.
+                # An idle connection may have been closed by the server meanwhile: the endpoint has not failed.
                 if not (reused and fault.kind is Kind.BROKEN):
                     raise
         self._response, self.headers = response, response.headers
@@ -365,8 +370,8 @@ class Connection:
             self.close()
 
 
-def retried(attempt: Callable[[], _Result], limits: Limits, cancelled: threading.Event | None = None) -> _Result:
-    """Try again what another try may mend, as long as tries and time are left; a wait named by the endpoint is kept."""
+def with_retries(attempt: Callable[[], _Result], limits: Limits, cancelled: threading.Event | None = None) -> _Result:
+    """Try again where that may help, as long as tries and time are left; a wait named by the endpoint is kept."""
     started = time.monotonic()
     wait = limits.backoff_seconds
     for tried in range(1, max(1, limits.attempts) + 1):

@@ -1,4 +1,8 @@
-"""Relevance from 0 to 1, from whatever a reranking model or endpoint gives."""
+"""Rerankers: a `/rerank` endpoint (Jina, Cohere, vLLM and llama.cpp share one shape, TEI has its own), or a
+cross-encoder on this machine, from a folder that the user names; nothing is downloaded.
+
+The local one needs the `rerank` extra: onnxruntime runs the model, tokenizers reads `tokenizer.json`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from msgspec import Struct
 
 from codeinfo.errors import ProviderError
 from codeinfo.models.endpoints import CrossEncoderFolder, RerankEndpoint
-from codeinfo.models.http import Connection, Fault, Kind, parse_target, provider_error, retried
+from codeinfo.models.http import Connection, Fault, Kind, parse_target, provider_error, with_retries
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,7 +90,7 @@ class EndpointReranker:
             return _scores_in_order(connection.read_json(_LARGEST_REPLY), count)
 
         try:
-            scores = retried(attempt, self._endpoint.limits)
+            scores = with_retries(attempt, self._endpoint.limits)
         except BaseException:
             connection.close()
             raise
@@ -122,7 +126,7 @@ def _number(score: Any, index: int) -> float:
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise Fault(Kind.BAD_REPLY, f"the score of text {index} is no finite number")
+        raise Fault(Kind.BAD_REPLY, f"the score of text {index} is not a finite number")
     return number
 
 

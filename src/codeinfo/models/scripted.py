@@ -42,7 +42,9 @@ class ScriptedEmbedder:
         if self._left is not None:
             if len(texts) > self._left:
                 raise ProviderError(
-                    "the scripted embedder fails here, as told", next_step="Run it again.", code="EMBEDDING_UNAVAILABLE"
+                    "the scripted embedder fails here on purpose",
+                    next_step="Run it again.",
+                    code="EMBEDDING_UNAVAILABLE",
                 )
             self._left -= len(texts)
         rows = np.zeros((len(texts), self._dimension), dtype=np.float32)

@@ -1,4 +1,8 @@
-"""A reply as JSON that fits a schema: asked for, found in whatever the model wrote, checked, and mended once."""
+"""A reply as JSON that fits a schema: asked for, found in whatever the model wrote, checked, and repaired once.
+
+Of JSON schema it checks the part that replies need (types, properties, items, enums and bounds) and refuses a keyword
+it does not know, since a check that is silently left out would pass for one that was made.
+"""
 
 from __future__ import annotations
 

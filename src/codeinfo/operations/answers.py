@@ -1,4 +1,4 @@
-"""Questions, conversations and agents: what is asked of the engine, and what it answers."""
+"""Questions, conversations and agents."""
 
 from __future__ import annotations
 
@@ -10,9 +10,17 @@ from msgspec import Struct, field
 from codeinfo.model import Distance, Dropped
 from codeinfo.operations.base import Arg, Operation, Opt
 
-_PATHS = "Folders to ask about; the current one unless named."
-PROVIDER = "Ask this server, by a name that `codeinfo providers` shows; none quotes passages and asks no model."
-MODEL = "Ask this model."
+AskedFolders = Annotated[tuple[str, ...], Arg("Folders to ask about; the current one by default.")]
+ConversationId = Annotated[str, Opt("Continue this conversation.", short="c", metavar="ID")]
+ProviderName = Annotated[
+    str,
+    Opt(
+        "The provider to ask, by a name from `codeinfo providers`; none quotes passages without a model.",
+        metavar="NAME",
+    ),
+]
+ModelName = Annotated[str, Opt("The model to ask.", short="m", metavar="NAME")]
+ShowTrace = Annotated[bool, Opt("Show rounds, grades, what was dropped and why, and tokens.", short="t")]
 
 
 # --- asking ----------------------------------------------------------------------------------------------------------
@@ -20,18 +28,18 @@ MODEL = "Ask this model."
 
 class AskRequest(Struct, frozen=True):
     question: Annotated[str, Arg("The question, in plain words.")]
-    paths: Annotated[tuple[str, ...], Arg(_PATHS)] = (".",)
-    conversation: Annotated[str, Opt("Go on with this conversation.", short="c", metavar="ID")] = ""
-    provider: Annotated[str, Opt(PROVIDER, metavar="NAME")] = ""
-    model: Annotated[str, Opt(MODEL, short="m", metavar="NAME")] = ""
-    trace: Annotated[bool, Opt("Show rounds, grades, what was dropped and why, and tokens.", short="t")] = False
+    paths: AskedFolders = (".",)
+    conversation: ConversationId = ""
+    provider: ProviderName = ""
+    model: ModelName = ""
+    trace: ShowTrace = False
 
 
 class ChatRequest(Struct, frozen=True):
-    paths: Annotated[tuple[str, ...], Arg(_PATHS)] = (".",)
-    conversation: Annotated[str, Opt("Go on with this conversation.", short="c", metavar="ID")] = ""
-    provider: Annotated[str, Opt(PROVIDER, metavar="NAME")] = ""
-    model: Annotated[str, Opt(MODEL, short="m", metavar="NAME")] = ""
+    paths: AskedFolders = (".",)
+    conversation: ConversationId = ""
+    provider: ProviderName = ""
+    model: ModelName = ""
     agent: Annotated[str, Opt("Talk to this agent.", short="a", metavar="NAME")] = ""
 
 
@@ -71,7 +79,7 @@ class GradedItem(Struct, frozen=True):
     score: float | None  # None: not graded
     distance: Distance | None = None
     root: str = ""
-    preview: str = ""  # its first lines, as they were then
+    preview: str = ""  # its first lines at that time
 
 
 class Round(Struct, frozen=True):
@@ -90,11 +98,11 @@ class ToolUse(Struct, frozen=True):
     arguments: str
     outcome: str  # what came back, in a few words
     failed: bool = False
-    items: tuple[GradedItem, ...] = ()  # passages that it brought
+    items: tuple[GradedItem, ...] = ()  # passages that it returned
 
 
 class CitationFault(Struct, frozen=True):
-    """A citation that did not hold. `action` is removed (nothing of that number was retrieved) or marked."""
+    """A citation that failed its check. `action` is removed (nothing of that number was retrieved) or marked."""
 
     number: int
     claim: str
@@ -188,20 +196,20 @@ class AgentList(Struct, frozen=True):
 
 class AgentRunRequest(Struct, frozen=True):
     agent: Annotated[str, Arg("The agent's name.")]
-    instruction: Annotated[str, Arg("What it is to do; a command may need none.")] = ""
+    instruction: Annotated[str, Arg("What the agent should do; optional for some commands.")] = ""
     working_folder: Annotated[
         str,
         Opt(
-            "The folder it works on, the current one unless named; its tools reach nothing outside.",
+            "The folder it works on, the current one by default; its tools cannot leave it.",
             short="w",
             metavar="DIR",
         ),
     ] = "."
     command: Annotated[str, Opt("Run this command's steps, each with the instruction.", metavar="NAME")] = ""
-    conversation: Annotated[str, Opt("Go on with this conversation of the same agent.", short="c", metavar="ID")] = ""
-    provider: Annotated[str, Opt(PROVIDER, metavar="NAME")] = ""
-    model: Annotated[str, Opt(MODEL, short="m", metavar="NAME")] = ""
-    trace: Annotated[bool, Opt("Show rounds, grades, what was dropped and why, and tokens.", short="t")] = False
+    conversation: Annotated[str, Opt("Continue this conversation with the same agent.", short="c", metavar="ID")] = ""
+    provider: ProviderName = ""
+    model: ModelName = ""
+    trace: ShowTrace = False
 
 
 class AgentRun(Struct, frozen=True):
@@ -252,9 +260,9 @@ class Turn(Struct, frozen=True):
 
 
 class ConversationsRequest(Struct, frozen=True):
-    state: Annotated[str, Opt("Which ones.", choices=("active", "archived", "all"))] = "active"
+    state: Annotated[str, Opt("Which conversations to list.", choices=("active", "archived", "all"))] = "active"
     limit: Annotated[int, Opt("At most this many.", short="n", minimum=1, maximum=100)] = 20
-    cursor: Annotated[str, Opt("Go on where an earlier list ended.")] = ""
+    cursor: Annotated[str, Opt("Continue where an earlier list ended.")] = ""
     agent: Annotated[str, Opt("Only those with this agent.", metavar="NAME")] = ""
 
 
@@ -264,7 +272,7 @@ class ConversationPage(Struct, frozen=True):
 
 
 class ConversationRequest(Struct, frozen=True):
-    id: Annotated[str, Arg("The conversation, by its id or the first six characters of it or more.")]
+    id: Annotated[str, Arg("The conversation, by its id or at least its first six characters.")]
 
 
 class ConversationDetail(Struct, frozen=True):
@@ -288,7 +296,7 @@ class ConversationMatches(Struct, frozen=True):
 
 
 class ConversationIdsRequest(Struct, frozen=True):
-    ids: Annotated[tuple[str, ...], Arg("The conversations, each by its id or the first six characters of it or more.")]
+    ids: Annotated[tuple[str, ...], Arg("The conversations, each by its id or at least its first six characters.")]
 
 
 class ConversationsChanged(Struct, frozen=True):
@@ -312,7 +320,7 @@ OPERATIONS = (
         Answer,
         "answers.ask",
         "Answer a question from the indexed files, with citations that were checked.",
-        help="Asks a chat model where one is set up or found; otherwise quotes the best passages and says so.",
+        help="Asks a chat model if one is configured or found; otherwise quotes the best passages and says so.",
         read_only=False,
         section="Search and ask",
     ),
@@ -321,8 +329,8 @@ OPERATIONS = (
         ChatRequest,
         Answer,
         lambda engine, request, progress: engine.answers.refuse_chat(),
-        "Ask one question after the other in one conversation.",
-        help="An empty line or Ctrl-D ends it. Every answer is kept: `codeinfo conversations list` shows them.",
+        "Ask several questions in one conversation.",
+        help="An empty line or Ctrl-D ends it. Conversations are saved: see `codeinfo conversations list`.",
         read_only=False,
         group="local",
         section="Search and ask",
@@ -332,17 +340,17 @@ OPERATIONS = (
         ProvidersRequest,
         ProviderList,
         "answers.providers",
-        "List the chat endpoints that are set up or answer on this machine, with their models.",
+        "List the chat endpoints that are configured or found on this machine, with their models.",
     ),
     _Operation(
-        "agents list", AgentsRequest, AgentList, "answers.agents", "List the agents: those that ship and your own."
+        "agents list", AgentsRequest, AgentList, "answers.agents", "List the agents: the built-in ones and your own."
     ),
     _Operation(
         "agents run",
         AgentRunRequest,
         AgentRun,
         "answers.run_agent",
-        "Have an agent do something with a folder.",
+        "Run an agent on a folder.",
         help="Its tools read the folder and change nothing.",
         read_only=False,
     ),
@@ -372,7 +380,7 @@ OPERATIONS = (
         ConversationIdsRequest,
         ConversationsChanged,
         "answers.archive_conversations",
-        "Put conversations away: they stay readable and take no new turns.",
+        "Archive conversations: they stay readable but take no new turns.",
         read_only=False,
     ),
     _Operation(
@@ -388,9 +396,9 @@ OPERATIONS = (
         ConversationIdsRequest,
         ConversationsChanged,
         "answers.delete_conversations",
-        "Delete conversations for good.",
+        "Delete conversations permanently.",
         read_only=False,
-        confirm="Delete {ids} for good?",
+        confirm="Delete {ids} permanently?",
     ),
     _Operation(
         "conversations export",

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from inspect import signature
 from operator import attrgetter
-from typing import Any, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 from msgspec import Struct
-from msgspec.structs import fields
+from msgspec.structs import asdict, fields
 
 MAX_TEXT_CHARS = 10_000  # of a query or any other text that a server is sent: a long stack trace, some 0.2 s of work
 
@@ -31,6 +31,12 @@ class Arg(Struct, frozen=True):
 
 class Opt(Arg, frozen=True):
     """A field that a command line takes by name; an `Arg` is taken by position."""
+
+
+# Fields that many requests have.
+Limit = Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=1000)]
+Folders = Annotated[tuple[str, ...], Arg("Folders to work on; the current one by default.")]
+Project = Annotated[str, Opt("The project's folder; the current one by default.", metavar="DIR")]
 
 
 class Progress(Struct, frozen=True):
@@ -71,39 +77,28 @@ class Operation(Struct, frozen=True):
         return method(request, progress=progress) if "progress" in signature(method).parameters else method(request)
 
 
-class Parameter(Struct, frozen=True):
+class Parameter(Arg, frozen=True, kw_only=True):
     """One field of a request, as shells see it."""
 
     name: str
     kind: str  # "str", "int", "float", "bool" or "tuple[str, ...]"
-    help: str
     default: Any
     required: bool
     argument: bool  # taken by position where a shell has positions
-    short: str
-    choices: tuple[str, ...]
-    minimum: int | None
-    maximum: int | None
-    metavar: str
 
 
 def parameters(request: type) -> Iterator[Parameter]:
     """The fields of a request, in order."""
     hints = get_type_hints(request, include_extras=True)
     for item in fields(request):
-        value_type, more = get_args(hints[item.name])
+        value_type, arg = get_args(hints[item.name])
         yield Parameter(
+            **asdict(arg),
             name=item.name,
             kind=value_type.__name__ if isinstance(value_type, type) else str(value_type),
-            help=more.help,
             default=None if item.required else item.default,
             required=item.required,
-            argument=not isinstance(more, Opt),
-            short=more.short,
-            choices=more.choices,
-            minimum=more.minimum,
-            maximum=more.maximum,
-            metavar=more.metavar,
+            argument=not isinstance(arg, Opt),
         )
 
 

@@ -1,4 +1,7 @@
-"""Vector search as its clients know it: these results keep the contract's own field names."""
+"""What clients of other servers know, MCP clients on this machine, and the queue of indexing runs.
+
+Vector search and projects keep the contract's own field names.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from codeinfo.operations.base import Arg, Operation, Opt, Progress, load
 
 class VectorSearchRequest(Struct, frozen=True):
     query: Annotated[str, Arg("What to look for, in plain words.")]
-    repository: Annotated[str, Opt("Only this repository: its name or path; all unless named.")] = ""
+    repository: Annotated[str, Opt("Only this repository, by name or path; all by default.")] = ""
     limit: Annotated[int, Opt("At most this many results, 1 to 20.")] = 5
 
 
@@ -85,7 +88,7 @@ class IngestRun(Struct, frozen=True):
     changed: int = 0
     removed: int = 0
     took_ms: float = 0.0
-    skipped: tuple[Skip, ...] = ()  # what a user would want to know of first, at most SHOWN
+    skipped: tuple[Skip, ...] = ()  # the ones users want to know about, at most SHOWN
     skipped_total: int = 0
     notes: tuple[str, ...] = ()
     error: str = ""
@@ -100,7 +103,7 @@ class IngestStatus(Struct, frozen=True):
 SHOWN = 100  # skipped files that a run keeps
 
 
-_AGENTS = "Only this client; may be given several times. All that are found on this machine unless named."
+_AGENTS = "Only this client; may be given several times. By default all that are found on this machine."
 _DRY_RUN = "Only show what would be written."
 
 
@@ -136,9 +139,7 @@ class InstallRequest(Struct, frozen=True):
     tools: Annotated[str, Opt("The sets of tools to offer; see `codeinfo mcp --help`.", metavar="SETS")] = ""
     instructions: Annotated[
         bool,
-        Opt(
-            "Also tell agents when to use it, in this project's AGENTS.md (and CLAUDE.md, GEMINI.md where they exist)."
-        ),
+        Opt("Also tell agents when to use it, in this project's AGENTS.md (and CLAUDE.md, GEMINI.md if they exist)."),
     ] = False
     dry_run: Annotated[bool, Opt(_DRY_RUN)] = False
 
@@ -149,7 +150,7 @@ class UninstallRequest(Struct, frozen=True):
 
 
 class FileChange(Struct, frozen=True):
-    """What became of one client's file: `added`, `updated`, `removed`, `unchanged`, `kept` (it is somebody else's) or
+    """What happened to one client's file: `added`, `updated`, `removed`, `unchanged`, `kept` (it is not ours) or
     `failed`; `diff` shows it line by line."""
 
     client: str
@@ -166,7 +167,7 @@ class InstallReport(Struct, frozen=True):
 
 
 def _failures(report: InstallReport) -> int:
-    """3: done, but a client's file was left as it is."""
+    """3: done, but a client's file could not be changed."""
     return 3 if any(change.action == "failed" for change in report.changes) else 0
 
 
@@ -176,7 +177,7 @@ OPERATIONS = (
         VectorSearchRequest,
         VectorSearchResult,
         "vector_search",
-        "Find chunks by meaning alone, cut by the relevance policy.",
+        "Find chunks by meaning only, filtered by the relevance policy.",
         help="In the shape that clients of vector search expect; `search` is the better choice for people.",
     ),
     Operation(
@@ -192,8 +193,8 @@ OPERATIONS = (
         SavingsRequest,
         SavingsReport,
         "savings.report",
-        "Show the tokens that agents were spared, by day and tool.",
-        help="What tools returned, against reading the files it comes from. Counted on this machine only.",
+        "Show the tokens that agents saved, by day and tool.",
+        help="Compares what tools returned with reading the whole files. Counted on this machine only.",
         section="For agents and browsers",
     ),
     Operation(
@@ -213,8 +214,8 @@ OPERATIONS = (
         UninstallRequest,
         InstallReport,
         lambda engine, request, progress: load("codeinfo.shells.install:uninstall")(engine.config, request),
-        "Take the MCP server out of the agents again.",
-        help="Their files are as they were before.",
+        "Remove the MCP server from the agents.",
+        help="Restores their files to what they were before.",
         read_only=False,
         group="local",
         exit_code=_failures,

@@ -1,4 +1,4 @@
-"""Questions about code: symbols, references, and the graph of files.
+"""Code: symbols, references, and the graph of files.
 
 A symbol's id is `path::Qualified.name`. Commands that take a NAME accept a plain name, a qualified one
 (`Class.method`), or an id.
@@ -11,14 +11,13 @@ from typing import Annotated
 
 from msgspec import Struct, field
 
-from codeinfo.operations.base import Arg, Operation, Opt
+from codeinfo.operations.base import Arg, Limit, Operation, Opt
 
 NAME_HELP = "A name, `Class.method`, or `path::Name` where several files define it."
 
 
-Folder = Annotated[str, Arg("The folder to work on; the current one unless named.")]
-Root = Annotated[str, Opt("The project the file belongs to; found from the file unless named.", metavar="FOLDER")]
-Limit = Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=1000)]
+Folder = Annotated[str, Arg("The folder to work on; the current one by default.")]
+Root = Annotated[str, Opt("The project the file belongs to; found from the file by default.", metavar="FOLDER")]
 Refresh = Annotated[bool, Opt("Look for changed files first.")]
 
 
@@ -41,7 +40,7 @@ class SymbolInfo(Struct, frozen=True):
 
 class SymbolsRequest(Struct, frozen=True):
     path: Annotated[str, Arg("The file, or a folder for all files below it.")]
-    kinds: Annotated[tuple[str, ...], Opt("Only such definitions: function, class, method…", short="k")] = ()
+    kinds: Annotated[tuple[str, ...], Opt("Only definitions of this kind: function, class, method…", short="k")] = ()
     limit: Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=200)] = 50
     root: Root = ""
     refresh: Refresh = True
@@ -80,7 +79,7 @@ class RefsRequest(Struct, frozen=True):
 
 
 class Usage(Struct, frozen=True):
-    """One use. `resolved`: scopes and imports lead from it to `definition`; `syntactic`: the name alone agrees."""
+    """One use. `resolved`: scopes and imports lead from it to `definition`; `syntactic`: only the name matches."""
 
     file: str
     line: int
@@ -88,15 +87,15 @@ class Usage(Struct, frozen=True):
     edge: str  # CALLS, IMPORTS, EXPORTS, EXTENDS, IMPLEMENTS, REFERENCES_TYPE or REFERENCES
     confidence: str
     within: str = ""  # the definition around it
-    definition: str = ""  # id of what is meant; "" where that cannot be told
+    definition: str = ""  # id of the definition; "" where it is unknown
 
 
 class ReferenceReport(Struct, frozen=True):
     symbol: str
-    usage_count: int  # all of them, also those beyond the limit
+    usage_count: int  # all of them, including those beyond the limit
     usages: tuple[Usage, ...]
-    confidence: str  # the least of those of the usages
-    is_complete: bool  # False when a file could not be looked into, or the limit left some out
+    confidence: str  # the lowest of the usages
+    is_complete: bool  # False when a file could not be read, or the limit left some out
     definitions: tuple[SymbolInfo, ...] = ()
     resolved_count: int = 0
     unattributed: int = 0  # uses of the same name that may mean another definition of it
@@ -113,7 +112,7 @@ class CallsRequest(Struct, frozen=True):
 
 
 class CodeEdge(Struct, frozen=True):
-    """`source` and `target` are ids, or paths where a file as a whole is meant."""
+    """`source` and `target` are ids, or paths for whole files."""
 
     source: str
     target: str
@@ -186,13 +185,13 @@ class CycleReport(Struct, frozen=True):
     groups: tuple[tuple[str, ...], ...]  # files that all reach each other
     files: int
     edges: int
-    external: int  # imports that lead out of this codebase
-    unresolved: int  # imports that should lead to a file of it but do not
+    external: int  # imports of other codebases
+    unresolved: int  # imports of this codebase whose file was not found
     is_complete: bool
 
 
 class ImpactRequest(Struct, frozen=True):
-    path: Annotated[str, Arg("The file that is to be changed.")]
+    path: Annotated[str, Arg("The file to be changed.")]
     hops: Annotated[int, Opt("How many imports away to look.", minimum=1, maximum=10)] = 2
     limit: Limit = 20
     root: Root = ""
@@ -201,7 +200,7 @@ class ImpactRequest(Struct, frozen=True):
 
 class Affected(Struct, frozen=True):
     path: str
-    line: int  # where it needs `via`
+    line: int  # where it imports `via`
     via: str
     hops: int
     is_test: bool = False
@@ -251,13 +250,13 @@ class UnusedRequest(Struct, frozen=True):
 
 class UnusedSymbol(Struct, frozen=True):
     symbol: SymbolInfo
-    used_here: bool  # its own file uses it: it need not be exported
+    used_here: bool  # only its own file uses it: it need not be exported
 
 
 class UnusedReport(Struct, frozen=True):
     total: int
     symbols: tuple[UnusedSymbol, ...]
-    examined: int  # exported definitions looked at
+    examined: int  # exported definitions checked
     is_complete: bool
     notes: tuple[str, ...] = ()
 
@@ -280,7 +279,7 @@ class MapFile(Struct, frozen=True):
 
 
 class MapArea(Struct, frozen=True):
-    """A folder as one thing: its layer is 0 where nothing else of the codebase is needed."""
+    """A folder; its layer is 0 where it needs nothing else of the codebase."""
 
     name: str
     layer: int
@@ -319,7 +318,7 @@ OPERATIONS = (
         "code.references",
         "Show where a name is used.",
         help="Found in the syntax, never in comments or strings. `resolved`: scopes and imports lead to the "
-        "definition; `syntactic`: the name agrees, no more can be told.",
+        "definition; `syntactic`: only the name matches.",
     ),
     _Operation("calls", CallsRequest, CallGraph, "code.calls", "Show who calls a definition and what it calls."),
     _Operation(
@@ -328,7 +327,7 @@ OPERATIONS = (
         ModuleImports,
         "code.imports",
         "Show what a file imports and who imports it.",
-        help="Each import leads to a file, leads out of the codebase, or is counted as unresolved.",
+        help="Each import is resolved to a file, external, or counted as unresolved.",
     ),
     _Operation(
         "map",
@@ -338,8 +337,8 @@ OPERATIONS = (
         "Show the codebase at a glance: entry points, hubs, layers, key types, hotspots.",
         help="As text, as JSON, or drawn: `codeinfo map --format svg > map.svg`.",
     ),
-    _Operation("cycles", CyclesRequest, CycleReport, "code.cycles", "Find files that import each other in circles."),
-    _Operation("impact", ImpactRequest, ImpactReport, "code.impact", "Show what a change of a file may affect."),
+    _Operation("cycles", CyclesRequest, CycleReport, "code.cycles", "Find import cycles between files."),
+    _Operation("impact", ImpactRequest, ImpactReport, "code.impact", "Show what a change to a file may affect."),
     _Operation(
         "hotspots",
         HotspotsRequest,

@@ -1,4 +1,4 @@
-"""What is asked of collections of documents, and what is answered."""
+"""Collections of documents."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from typing import Annotated, Any
 from msgspec import Struct
 
 from codeinfo.model import Quality, Skip
-from codeinfo.operations.answers import MODEL, PROVIDER, Answer
-from codeinfo.operations.base import Arg, Operation, Opt
+from codeinfo.operations.answers import Answer, ModelName, ProviderName, ShowTrace
+from codeinfo.operations.base import Arg, Limit, Operation, Opt
 
-_COLLECTION = "A collection, by its name or id."
-_PROJECT = "The project whose context.json counts beside your own collections."
+CollectionName = Annotated[str, Arg("A collection, by its name or id.")]
+DocumentPath = Annotated[str, Arg("A document, by its path in the collection.")]
+OnlyCollections = Annotated[tuple[str, ...], Opt("Only these collections, by name or id; all by default.", short="c")]
+OnlyDocuments = Annotated[tuple[str, ...], Opt("Only documents that match; a leading ! excludes them.", short="g")]
+ContextProject = Annotated[
+    str, Opt("The project whose context.json is used in addition to your own collections.", metavar="DIR")
+]
 MAX_QUERIES = 10
 
 
@@ -21,11 +26,11 @@ MAX_QUERIES = 10
 
 class DocsAddRequest(Struct, frozen=True):
     sources: Annotated[tuple[str, ...], Arg("A folder, files, a package (folder or tar.gz) or a git repository.")]
-    name: Annotated[str, Opt("What to call it; its own name unless given.")] = ""
+    name: Annotated[str, Opt("The name of the collection; by default that of the source.")] = ""
     ref: Annotated[str, Opt("The branch, tag or commit of a git repository.", metavar="REV")] = ""
-    globs: Annotated[tuple[str, ...], Opt("Only documents that match; a leading ! leaves them out.", short="g")] = ()
+    globs: OnlyDocuments = ()
     project: Annotated[bool, Opt("List it in the project's context.json instead of your own list.")] = False
-    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    path: ContextProject = "."
 
 
 class SyncPlan(Struct, frozen=True):
@@ -55,7 +60,7 @@ class SyncResponse(Struct, frozen=True):
 
 class DocsListRequest(Struct, frozen=True):
     collections: Annotated[tuple[str, ...], Arg("List the documents of these collections.")] = ()
-    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    path: ContextProject = "."
 
 
 class DocumentInfo(Struct, frozen=True):
@@ -86,14 +91,14 @@ class DocsListResponse(Struct, frozen=True):
 
 
 class DocsSyncRequest(Struct, frozen=True):
-    collections: Annotated[tuple[str, ...], Arg("Collections by name or id; all of them unless named.")] = ()
-    dry_run: Annotated[bool, Opt("Only say what would be done.")] = False
-    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    collections: Annotated[tuple[str, ...], Arg("Collections by name or id; all by default.")] = ()
+    dry_run: Annotated[bool, Opt("Only show what would change.")] = False
+    path: ContextProject = "."
 
 
 class DocsRemoveRequest(Struct, frozen=True):
     collections: Annotated[tuple[str, ...], Arg("Collections by name or id.")]
-    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    path: ContextProject = "."
 
 
 class RemovedCollection(Struct, frozen=True):
@@ -108,11 +113,11 @@ class DocsRemoveResponse(Struct, frozen=True):
 
 class DocsPackRequest(Struct, frozen=True):
     source: Annotated[str, Arg("The folder whose documents to pack.")]
-    name: Annotated[str, Opt("The package's name; the folder's unless given.")] = ""
+    name: Annotated[str, Opt("The package's name; the folder's by default.")] = ""
     version: Annotated[str, Opt("The package's version.")] = "1.0.0"
     description: Annotated[str, Opt("One sentence about it.")] = ""
-    globs: Annotated[tuple[str, ...], Opt("Only documents that match; a leading ! leaves them out.", short="g")] = ()
-    out: Annotated[str, Opt("The file to write; NAME-VERSION.tar.gz unless given.", metavar="FILE")] = ""
+    globs: OnlyDocuments = ()
+    out: Annotated[str, Opt("The file to write; NAME-VERSION.tar.gz by default.", metavar="FILE")] = ""
 
 
 class DocsPackResponse(Struct, frozen=True):
@@ -132,16 +137,14 @@ class DocsSearchRequest(Struct, frozen=True):
     queries: Annotated[
         tuple[str, ...], Arg(f"What to look for; up to {MAX_QUERIES} questions, each in quotes.", metavar="QUERY")
     ]
-    collections: Annotated[
-        tuple[str, ...], Opt("Only these collections, by name or id; all unless named.", short="c")
-    ] = ()
+    collections: OnlyCollections = ()
     code: Annotated[tuple[str, ...], Opt("Search the code of this folder as well.", metavar="DIR")] = ()
-    limit: Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=1000)] = 10
+    limit: Limit = 10
     max_distance: Annotated[float, Opt("Only passages within this cosine distance (0..2).", minimum=0, maximum=2)] = 2.0
-    hybrid: Annotated[bool, Opt("Use keywords and vectors; without it vectors only.")] = True
-    rerank: Annotated[bool, Opt("Have the reranking model of the settings order the first results.")] = False
+    hybrid: Annotated[bool, Opt("Use keywords and vectors; off: vectors only.")] = True
+    rerank: Annotated[bool, Opt("Rerank the first results with the model from the settings.")] = False
     refresh: Annotated[bool, Opt("Look for changed documents before searching.")] = True
-    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    path: ContextProject = "."
 
 
 class DocumentHit(Struct, frozen=True):
@@ -185,23 +188,21 @@ class DocsSearchResponse(Struct, frozen=True):
 
 class DocsAskRequest(Struct, frozen=True):
     question: Annotated[str, Arg("The question, in plain words.")]
-    collections: Annotated[
-        tuple[str, ...], Opt("Only these collections, by name or id; all unless named.", short="c")
-    ] = ()
-    conversation: Annotated[str, Opt("Go on with this conversation.", metavar="ID")] = ""
-    provider: Annotated[str, Opt(PROVIDER, metavar="NAME")] = ""
-    model: Annotated[str, Opt(MODEL, short="m", metavar="NAME")] = ""
-    trace: Annotated[bool, Opt("Show rounds, grades, what was dropped and why, and tokens.", short="t")] = False
-    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    collections: OnlyCollections = ()
+    conversation: Annotated[str, Opt("Continue this conversation.", metavar="ID")] = ""
+    provider: ProviderName = ""
+    model: ModelName = ""
+    trace: ShowTrace = False
+    path: ContextProject = "."
 
 
 # --- one document ----------------------------------------------------------------------------------------------------
 
 
 class DocsOutlineRequest(Struct, frozen=True):
-    collection: Annotated[str, Arg(_COLLECTION)]
-    document: Annotated[str, Arg("A document, by its path in the collection.")]
-    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    collection: CollectionName
+    document: DocumentPath
+    path: ContextProject = "."
 
 
 class OutlineEntry(Struct, frozen=True):
@@ -219,10 +220,10 @@ class DocsOutlineResponse(Struct, frozen=True):
 
 
 class DocsSectionRequest(Struct, frozen=True):
-    collection: Annotated[str, Arg(_COLLECTION)]
-    document: Annotated[str, Arg("A document, by its path in the collection.")]
-    section: Annotated[str, Arg("A heading, page, sheet or slide; the whole document unless named.")] = ""
-    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    collection: CollectionName
+    document: DocumentPath
+    section: Annotated[str, Arg("A heading, page, sheet or slide; the whole document by default.")] = ""
+    path: ContextProject = "."
 
 
 class DocsSectionResponse(Struct, frozen=True):
@@ -235,10 +236,10 @@ class DocsSectionResponse(Struct, frozen=True):
 
 
 class DocsRelatedRequest(Struct, frozen=True):
-    collection: Annotated[str, Arg(_COLLECTION)]
-    document: Annotated[str, Arg("A document, by its path in the collection.")]
-    limit: Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=1000)] = 10
-    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    collection: CollectionName
+    document: DocumentPath
+    limit: Limit = 10
+    path: ContextProject = "."
 
 
 class RelatedDocument(Struct, frozen=True):
@@ -259,7 +260,7 @@ class DocsRelatedResponse(Struct, frozen=True):
 
 
 def _skips(response: Any) -> int:
-    """3: done, but a document was left out that the user would want to know of."""
+    """3: done, but a document was skipped that the user should know about."""
     return 3 if any(skip.matters for report in response.reports for skip in report.skipped) else 0
 
 
@@ -277,15 +278,15 @@ OPERATIONS = (
         exit_code=_skips,
     ),
     _Operation(
-        "docs list", DocsListRequest, DocsListResponse, "documents.list", "List collections, or the documents of some."
+        "docs list", DocsListRequest, DocsListResponse, "documents.list", "List collections, or the documents in them."
     ),
     _Operation(
         "docs sync",
         DocsSyncRequest,
         SyncResponse,
         "documents.sync",
-        "Fetch what is elsewhere and index what changed, by content.",
-        help="The only command that goes to the network for a collection, beside adding one.",
+        "Fetch remote sources and index what changed, by content.",
+        help="Apart from adding a collection, the only command that uses the network for one.",
         read_only=False,
         exit_code=_skips,
     ),
@@ -294,7 +295,7 @@ OPERATIONS = (
         DocsRemoveRequest,
         DocsRemoveResponse,
         "documents.remove",
-        "Forget collections and delete their indexes.",
+        "Remove collections and delete their indexes.",
         help="Your own files are not touched.",
         read_only=False,
         confirm="Remove {collections}?",
@@ -344,7 +345,7 @@ OPERATIONS = (
         DocsPackRequest,
         DocsPackResponse,
         "documents.pack",
-        "Write a folder's documents as a package that anyone can add.",
+        "Pack a folder's documents so that anyone can add them.",
         help="A tar.gz with a manifest that lists every document with its hash.",
         read_only=False,
         group="local",

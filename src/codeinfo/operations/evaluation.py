@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from codeinfo.operations.answers import MODEL, PROVIDER
+from codeinfo.operations.answers import ModelName, ProviderName
 from codeinfo.operations.base import Arg, Operation, Opt, load
 
 
@@ -15,21 +15,23 @@ class EvalRequest(Struct, frozen=True):
         str, Arg("A folder with queries.jsonl and repos.tsv, or a fixture in JSON; with --from-git, a repository.")
     ] = ""
     from_git: Annotated[
-        bool, Opt("Make the questions of a repository's own history: what a commit says, what it changed.")
+        bool, Opt("Build the questions from a repository's own history: what a commit says, what it changed.")
     ] = False
     commits: Annotated[int, Opt("With --from-git, ask about this many commits.", minimum=1, maximum=1000)] = 30
-    trees: Annotated[str, Opt("The folder with the repositories, each in a folder of its name.", metavar="DIR")] = ""
+    trees: Annotated[
+        str, Opt("The folder that holds the repositories, each in a folder of its name.", metavar="DIR")
+    ] = ""
     repos: Annotated[tuple[str, ...], Opt("Only questions about this repository; may be given several times.")] = ()
-    whole: Annotated[bool, Opt("Index whole trees and search every kind of file, as users have them.")] = False
-    out: Annotated[str, Opt("Write what was found, one query a line.", metavar="FILE")] = ""
+    whole: Annotated[bool, Opt("Index whole trees and search every kind of file, as users do.")] = False
+    out: Annotated[str, Opt("Write the results, one query per line.", metavar="FILE")] = ""
     compare: Annotated[
-        tuple[str, ...], Opt("Set against an older run's --out file, query by query.", metavar="FILE")
+        tuple[str, ...], Opt("Compare with an older run's --out file, query by query.", metavar="FILE")
     ] = ()
     gates: Annotated[
         tuple[str, ...], Opt("Fail unless a figure is at least (a cost: at most) this.", metavar="NAME=VALUE")
     ] = ()
     chart: Annotated[str, Opt("Write an SVG of quality against latency and tokens.", metavar="FILE")] = ""
-    explain: Annotated[bool, Opt("List every query that was won, lost or not answered.", short="e")] = False
+    explain: Annotated[bool, Opt("List every query that improved, got worse or was not answered.", short="e")] = False
 
 
 class Score(Struct, frozen=True):
@@ -50,14 +52,14 @@ class Score(Struct, frozen=True):
     recall500: float  # of the targets, within so many tokens
     recall1000: float
     recall2000: float
-    functions: int = 0  # targets that tell which lines were changed
-    functions_found: int = 0  # those of them that a result overlaps
+    functions: int = 0  # targets that name the changed lines
+    functions_found: int = 0  # those that a result overlaps
     ok: bool | None = None  # whether the search trusted its answer; None: it did not say
     took_ms: float | None = None
 
 
 class Summary(Struct, frozen=True):
-    """Means over queries; a query without results counts as zero. None is what nobody took, or what no query has."""
+    """Means over queries; a query without results counts as zero. None: not measured, or no query has it."""
 
     n: int
     ndcg10: float
@@ -76,7 +78,7 @@ class Summary(Struct, frozen=True):
     recall500: float
     recall1000: float
     recall2000: float
-    function10: float | None = None  # of the targets that tell which lines were changed, over all queries
+    function10: float | None = None  # of the targets that name the changed lines, over all queries
     ok: float | None = None  # of the answers that say
     ok_top3: float | None = None  # of those that are ok
     p50_ms: float | None = None
@@ -112,7 +114,7 @@ class Comparison(Struct, frozen=True):
 class Verdict(Struct, frozen=True):
     metric: str
     wanted: float
-    value: float | None  # None: nobody took it, which does not pass
+    value: float | None  # None: not measured, which does not pass
     passed: bool
 
 
@@ -155,12 +157,12 @@ class EvalReport(Struct, frozen=True):
 
 
 class AnswerEvalRequest(Struct, frozen=True):
-    suites: Annotated[tuple[str, ...], Arg("YAML files with questions and what their answers must have.")]
+    suites: Annotated[tuple[str, ...], Arg("YAML files with questions and the requirements for their answers.")]
     paths: Annotated[
-        tuple[str, ...], Opt("The folders the questions are about; the current one unless named.", metavar="DIR")
+        tuple[str, ...], Opt("The folders the questions are about; the current one by default.", metavar="DIR")
     ] = (".",)
-    provider: Annotated[str, Opt(PROVIDER, metavar="NAME")] = ""
-    model: Annotated[str, Opt(MODEL, short="m", metavar="NAME")] = ""
+    provider: ProviderName = ""
+    model: ModelName = ""
 
 
 class AnswerCheck(Struct, frozen=True):
@@ -200,7 +202,7 @@ OPERATIONS = (
         AnswerEvalReport,
         lambda engine, request, progress: load("codeinfo.evals.answers:run_suites")(engine.answers, request),
         "Ask the questions of YAML suites and check what the answers cite, mention or refuse.",
-        help="Exit code 3 when an answer lacks something. docs/answers.md describes the files.",
+        help="Exit code 3 when an answer fails a check. docs/answers.md describes the files.",
         read_only=False,
         group="local",
         exit_code=lambda report: 3 if report.failed else 0,

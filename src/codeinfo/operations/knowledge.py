@@ -1,4 +1,4 @@
-"""What the team knows: memories, patterns, metadata, style and the review of a change, as asked and as answered."""
+"""What the team knows: memories, patterns, metadata, style and the review of a change."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Annotated
 from msgspec import Struct
 
 from codeinfo.model import RelatedMemory
-from codeinfo.operations.base import Arg, Operation, Opt
+from codeinfo.operations.base import Arg, Operation, Opt, Project
 
-_PROJECT = "The project's folder; the current one unless named."
+ProjectFolder = Annotated[str, Arg("The project's folder; the current one by default.")]
 _MEMORY_TYPES = ("convention", "decision", "gotcha", "failure")
 _MEMORY_CATEGORIES = ("tooling", "architecture", "testing", "dependencies", "conventions")
 PATTERN_CATEGORIES = (
@@ -32,16 +32,18 @@ PATTERN_CATEGORIES = (
 
 class RememberRequest(Struct, frozen=True):
     memory: Annotated[str, Arg("What to remember, in a sentence or two.")]
-    type: Annotated[str, Opt("How it ages: a convention never does.", short="t", choices=_MEMORY_TYPES)] = "convention"
+    type: Annotated[str, Opt("How it ages: a convention never expires.", short="t", choices=_MEMORY_TYPES)] = (
+        "convention"
+    )
     category: Annotated[str, Opt("What it is about.", short="c", choices=_MEMORY_CATEGORIES)] = "conventions"
-    reason: Annotated[str, Opt("Why it is so.", short="r")] = ""
-    scope: Annotated[str, Opt("file:PATH or symbol:NAME; the whole project unless given.", metavar="SCOPE")] = ""
-    author: Annotated[str, Opt("Whose words these are.", metavar="NAME")] = ""
-    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    reason: Annotated[str, Opt("The reason for it.", short="r")] = ""
+    scope: Annotated[str, Opt("file:PATH or symbol:NAME; the whole project by default.", metavar="SCOPE")] = ""
+    author: Annotated[str, Opt("Who said it.", metavar="NAME")] = ""
+    path: Project = "."
 
 
 class Remembered(Struct, frozen=True):
-    """`known`: it had been remembered before; its date and reason are now the new ones."""
+    """`known`: it existed already; its date and reason were updated."""
 
     memory: RelatedMemory
     known: bool
@@ -52,7 +54,7 @@ class MemoryListRequest(Struct, frozen=True):
     type: Annotated[str, Opt("Only memories of this type.", short="t", choices=_MEMORY_TYPES)] = ""
     category: Annotated[str, Opt("Only memories of this category.", short="c", choices=_MEMORY_CATEGORIES)] = ""
     limit: Annotated[int, Opt("At most this many.", short="n", minimum=1, maximum=1000)] = 20
-    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    path: Project = "."
 
 
 class MemoryList(Struct, frozen=True):
@@ -63,12 +65,12 @@ class MemoryList(Struct, frozen=True):
 
 class MemoryShowRequest(Struct, frozen=True):
     id: Annotated[str, Arg("The memory's id, or the start of it.")]
-    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    path: Project = "."
 
 
 class MemoryRemoveRequest(Struct, frozen=True):
     id: Annotated[str, Arg("The memory's id, or the start of it.")]
-    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    path: Project = "."
 
 
 class MemoryRemoved(Struct, frozen=True):
@@ -76,7 +78,7 @@ class MemoryRemoved(Struct, frozen=True):
 
 
 class MemoryExportRequest(Struct, frozen=True):
-    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    path: Project = "."
 
 
 class MemoryExport(Struct, frozen=True):
@@ -88,30 +90,30 @@ class MemoryExport(Struct, frozen=True):
 
 class MemoryImportRequest(Struct, frozen=True):
     file: Annotated[str, Arg("A file that `memory export` wrote, or a bare list of memories.")]
-    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    path: Project = "."
 
 
 class MemoryImported(Struct, frozen=True):
     added: int
     known: int
-    from_git: int  # left out: they are read from the history anyway
+    from_git: int  # skipped: they are read from the history anyway
 
 
 # --- patterns --------------------------------------------------------------------------------------------------------
 
 
 class PatternsRequest(Struct, frozen=True):
-    path: Annotated[str, Arg(_PROJECT)] = "."
+    path: ProjectFolder = "."
     category: Annotated[str, Opt("Only this category.", short="c", choices=PATTERN_CATEGORIES)] = ""
     languages: Annotated[
         tuple[str, ...], Opt("Only patterns of this language; may be given several times.", short="l")
     ] = ()
-    history: Annotated[bool, Opt("When the lines that use each pattern were written, by month.")] = False
+    history: Annotated[bool, Opt("Show when the lines that use each pattern were written, by month.")] = False
 
 
 class PatternHistory(Struct, frozen=True):
     """The lines that use a pattern today, by the month they were written in: `lines` begins with the month `since`
-    ("2025-01") and ends with this one; `undated` are those that git was not asked about yet."""
+    ("2025-01") and ends with this one; `undated` are those whose dates are not known yet."""
 
     since: str
     lines: tuple[int, ...]
@@ -167,7 +169,7 @@ class PatternReport(Struct, frozen=True):
 
 
 class MetadataRequest(Struct, frozen=True):
-    path: Annotated[str, Arg(_PROJECT)] = "."
+    path: ProjectFolder = "."
 
 
 class Dependency(Struct, frozen=True):
@@ -209,7 +211,7 @@ class MetadataReport(Struct, frozen=True):
 
 
 class StyleRequest(Struct, frozen=True):
-    path: Annotated[str, Arg(_PROJECT)] = "."
+    path: ProjectFolder = "."
     query: Annotated[str, Opt("Only rules with these words.")] = ""
 
 
@@ -228,8 +230,8 @@ class StyleReport(Struct, frozen=True):
 
 
 class ReviewRequest(Struct, frozen=True):
-    base: Annotated[str, Arg("The revision to compare with; where the branch left the main one unless named.")] = ""
-    path: Annotated[str, Opt(_PROJECT, metavar="DIR")] = "."
+    base: Annotated[str, Arg("The revision to compare with; by default where the branch left the main one.")] = ""
+    path: Project = "."
     limit: Annotated[int, Opt("At most this many entries in each part.", short="n", minimum=1, maximum=200)] = 20
 
 
@@ -255,13 +257,13 @@ class Reviewer(Struct, frozen=True):
 
 
 class ReviewPacket(Struct, frozen=True):
-    """What a reviewer wants at hand; `totals` says how many there were where a part was cut."""
+    """What a reviewer needs; `totals` has the full counts where a part was cut."""
 
     base: str  # the commit compared with
     files: tuple[ChangedFile, ...]
     symbols: tuple[ChangedSymbol, ...]
     missing_tests: tuple[str, ...]  # changed code without a test
-    patterns: tuple[str, ...]  # what new lines do against the team's ways, and where
+    patterns: tuple[str, ...]  # where new lines break the team's patterns
     memories: tuple[RelatedMemory, ...]
     reviewers: tuple[Reviewer, ...]
     totals: dict[str, int]
@@ -285,8 +287,8 @@ OPERATIONS = (
         MemoryListRequest,
         MemoryList,
         "knowledge.memory_list",
-        "What the team remembers, newest first or by a query.",
-        help="Also what conventional commits of the last 90 days say.",
+        "List the team's memories, newest first or by a query.",
+        help="Includes those from conventional commits of the last 90 days.",
     ),
     _Operation("memory show", MemoryShowRequest, RelatedMemory, "knowledge.memory_show", "Show one memory."),
     _Operation(
@@ -309,7 +311,7 @@ OPERATIONS = (
         MemoryImportRequest,
         MemoryImported,
         "knowledge.memory_import",
-        "Take in memories from a file.",
+        "Import memories from a file.",
         help="Those already known stay as they are.",
         read_only=False,
         group="local",
@@ -319,7 +321,7 @@ OPERATIONS = (
         PatternsRequest,
         PatternReport,
         "knowledge.patterns",
-        "How the team writes code: adoption, trends, conflicts, golden files.",
+        "Show how the team writes code: adoption, trends, conflicts, golden files.",
         help="Trends come from the git dates of the lines that use a pattern.",
     ),
     _Operation(
@@ -341,7 +343,7 @@ OPERATIONS = (
         ReviewRequest,
         ReviewPacket,
         "knowledge.review",
-        "A packet for the review of a change: symbols, callers, tests, patterns, memories, reviewers.",
-        help="Compares the files as they are with a git revision. No model is asked.",
+        "Collect what a reviewer of a change needs: symbols, callers, tests, patterns, memories, reviewers.",
+        help="Compares the working files with a git revision. No model is used.",
     ),
 )

@@ -1,4 +1,4 @@
-"""Build an index, search it, look after it."""
+"""Build an index, search it, maintain it."""
 
 from __future__ import annotations
 
@@ -7,18 +7,14 @@ from typing import Annotated
 from msgspec import Struct, field
 
 from codeinfo.model import FileKind, Intent, SearchResult, Skip
-from codeinfo.operations.base import Arg, Operation, Opt, load
-from codeinfo.operations.base import Progress as Progress
-
-_PATHS = "Folders to work on; the current one unless named."
-
+from codeinfo.operations.base import Arg, Folders, Limit, Operation, Opt, load
 
 # --- index -----------------------------------------------------------------------------------------------------------
 
 
 class IndexRequest(Struct, frozen=True):
-    paths: Annotated[tuple[str, ...], Arg(_PATHS)] = (".",)
-    full: Annotated[bool, Opt("Build everything anew instead of only what changed.")] = False
+    paths: Folders = (".",)
+    full: Annotated[bool, Opt("Rebuild everything instead of only what changed.")] = False
 
 
 class IndexReport(Struct, frozen=True):
@@ -48,31 +44,31 @@ class IndexResponse(Struct, frozen=True):
 
 class SearchRequest(Struct, frozen=True):
     query: Annotated[str, Arg("What to look for: a name, a path, or a question in plain words.")]
-    paths: Annotated[tuple[str, ...], Arg(_PATHS)] = (".",)
-    limit: Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=1000)] = 10
+    paths: Folders = (".",)
+    limit: Limit = 10
     intent: Annotated[
         str,
-        Opt("Read the query as this kind instead of guessing it.", choices=tuple(intent.value for intent in Intent)),
+        Opt("Treat the query as this kind instead of detecting it.", choices=tuple(intent.value for intent in Intent)),
     ] = ""
     purpose: Annotated[
         str,
         Opt(
-            "Search on behalf of such a change: a card says whether enough has been seen to go ahead.",
+            "Search before this kind of change: a card says whether the evidence is enough to start.",
             choices=("edit", "refactor", "migrate"),
         ),
     ] = ""
     languages: Annotated[
         tuple[str, ...], Opt("Only files of this language; may be given several times.", short="l")
     ] = ()
-    globs: Annotated[tuple[str, ...], Opt("Only paths that match; a leading ! leaves them out.", short="g")] = ()
+    globs: Annotated[tuple[str, ...], Opt("Only paths that match; a leading ! excludes them.", short="g")] = ()
     kinds: Annotated[
         tuple[str, ...], Opt("Only files of this kind.", short="k", choices=tuple(k.value for k in FileKind))
     ] = ()
-    symbol_kinds: Annotated[tuple[str, ...], Opt("Only chunks of such definitions: function, class, method…")] = ()
+    symbol_kinds: Annotated[tuple[str, ...], Opt("Only definitions of this kind: function, class, method…")] = ()
     changed_since: Annotated[str, Opt("Only files that differ from this git revision.", metavar="REV")] = ""
     max_tokens: Annotated[int, Opt("Pack the best results into about this many tokens; 0 for no limit.", minimum=0)] = 0
     explain: Annotated[
-        bool, Opt("Show why each result has its place, and what was left out by which rule.", short="e")
+        bool, Opt("Show why each result is ranked where it is, and which rule left out what.", short="e")
     ] = False
     snippets: Annotated[bool, Opt("Show the text of the results.")] = True
     context: Annotated[
@@ -84,16 +80,16 @@ class SearchRequest(Struct, frozen=True):
 
 class SimilarRequest(Struct, frozen=True):
     place: Annotated[str, Arg("Where to look: FILE:LINE, as in src/app.py:42.")]
-    path: Annotated[str, Opt("The project's folder; the current one unless named.")] = "."
-    limit: Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=1000)] = 10
-    explain: Annotated[bool, Opt("Show why each result has its place.", short="e")] = False
+    path: Annotated[str, Opt("The project's folder; the current one by default.")] = "."
+    limit: Limit = 10
+    explain: Annotated[bool, Opt("Show why each result is ranked where it is.", short="e")] = False
 
 
 # --- status, why, clear ----------------------------------------------------------------------------------------------
 
 
 class StatusRequest(Struct, frozen=True):
-    paths: Annotated[tuple[str, ...], Arg(_PATHS)] = (".",)
+    paths: Folders = (".",)
 
 
 class IndexStatus(Struct, frozen=True):
@@ -109,7 +105,7 @@ class IndexStatus(Struct, frozen=True):
     indexed_at: str = ""  # ISO 8601, UTC; "" when never
     model_id: str = ""  # "" for a keyword-only index
     dimension: int = 0
-    added: int = 0  # files that the next run would add, do again or remove
+    added: int = 0  # files that the next run would add, update or remove
     changed: int = 0
     removed: int = 0
     languages: dict[str, int] = field(default_factory=dict)  # language → files
@@ -138,7 +134,7 @@ class WhyReport(Struct, frozen=True):
 
 
 class ClearRequest(Struct, frozen=True):
-    paths: Annotated[tuple[str, ...], Arg("Folders whose index to delete; the current one unless named.")] = (".",)
+    paths: Annotated[tuple[str, ...], Arg("Folders whose index to delete; the current one by default.")] = (".",)
 
 
 class Cleared(Struct, frozen=True):
@@ -156,11 +152,11 @@ class ClearReport(Struct, frozen=True):
 
 
 class DoctorRequest(Struct, frozen=True):
-    paths: Annotated[tuple[str, ...], Arg("Folders whose index to look at; the current one unless named.")] = (".",)
+    paths: Annotated[tuple[str, ...], Arg("Folders whose index to check; the current one by default.")] = (".",)
 
 
 class Check(Struct, frozen=True):
-    """One thing that was looked at; `state` is `ok`, `warn` (works, but less well) or `fail`."""
+    """One thing that was checked; `state` is `ok`, `warn` (works, but less well) or `fail`."""
 
     name: str
     state: str
@@ -173,7 +169,7 @@ class DoctorReport(Struct, frozen=True):
 
 
 def _skips(matters: bool) -> int:
-    """3: done, but something was left out that the user would want to know of."""
+    """3: done, but something was skipped that the user should know about."""
     return 3 if matters else 0
 
 
@@ -192,7 +188,7 @@ OPERATIONS = (
         SimilarRequest,
         SearchResult,
         "similar",
-        "Find code like the code at a place.",
+        "Find code similar to the code at a location.",
         help="By its words and its meaning; useful before writing something that may exist already.",
         section="Search and ask",
     ),
@@ -202,7 +198,7 @@ OPERATIONS = (
         IndexResponse,
         "index",
         "Build or refresh the index of a folder.",
-        help="Only what changed is done again. Interrupt it at any time: the next run goes on where it stopped.",
+        help="Only what changed is indexed again. Interrupt it at any time: the next run continues where it stopped.",
         exit_code=lambda response: _skips(any(s.matters for report in response.reports for s in report.skipped)),
         section="The index",
     ),
@@ -219,7 +215,7 @@ OPERATIONS = (
         WhyRequest,
         WhyReport,
         "why",
-        "Say why a file is, or is not, in the index.",
+        "Show why a file is, or is not, in the index.",
         help="Names the rule that decided: an ignore file, a size limit, a default for secrets or build folders…",
         section="The index",
     ),
@@ -242,7 +238,7 @@ OPERATIONS = (
         lambda engine, request, progress: load("codeinfo.shells.mcp_check:with_server_checked")(
             lambda: engine.doctor(request)
         ),
-        "Check that everything CodeInfo needs is there and works.",
+        "Check that everything CodeInfo needs is installed and works.",
         group="admin",
         exit_code=lambda report: _skips(any(check.state == "fail" for check in report.checks)),
         section="The index",

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from codeinfo.model import FileKind, Intent
+from codeinfo.model import FileKind, Intent, symbol_kind
 from codeinfo.search.keyword import ANYWHERE, FOLDER, STEM, Floats, KeywordScores
 from codeinfo.search.layout import Facts, Layout
 from codeinfo.search.query import Query
@@ -16,23 +16,6 @@ from codeinfo.search.weights import Weights
 from codeinfo.tokens import identifier_terms, stem_terms
 
 LATER_FRAME = 0.3  # what the first path of a text loses against the last
-
-TYPE_KINDS = frozenset(
-    {
-        "class",
-        "interface",
-        "struct",
-        "enum",
-        "trait",
-        "protocol",
-        "type",
-        "object",
-        "module",
-        "namespace",
-        "record",
-        "union",
-    }
-)
 
 
 def coverage(keyword: KeywordScores, field: int, files: int) -> Floats:
@@ -66,7 +49,7 @@ def definition_scores(query: Query, found: Iterable[tuple[int, str, str]], files
     by_name: dict[str, dict[int, float]] = {}
     for file, name, kind in found:
         key = name.lower()
-        value = 1.0 if kind in TYPE_KINDS else 0.7
+        value = 1.0 if symbol_kind(kind).ranks_as_type else 0.7
         if name not in query.names:
             value *= 0.5  # same letters, other case: `session` for `Session`
         places = by_name.setdefault(key, {})

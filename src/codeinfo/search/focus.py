@@ -10,9 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from codeinfo.model import Definition
+from codeinfo.model import Definition, symbol_kind
 from codeinfo.ports import Snapshot, StoredSymbol
-from codeinfo.search.boost import TYPE_KINDS
 from codeinfo.search.keyword import Floats, Ints
 from codeinfo.search.query import Query
 
@@ -57,7 +56,7 @@ def defined_rows(
 def _worth_of_definition(query: Query, definition: Definition) -> float:
     """Several constructors of one name in a chunk are worth no more than one; the type itself is worth the most."""
     worth = DEFINED_HERE if query.bare_name else NAMED_HERE
-    if definition.kind in TYPE_KINDS:
+    if symbol_kind(definition.kind).ranks_as_type:
         worth *= 1.5
     return worth if definition.name in query.names else worth / 2
 

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from codeinfo.kept import Kept
+from codeinfo.cache import Cache
 from codeinfo.ports import ChunkRow, Made, Posting, Snapshot, StoredSymbol
 
 KEPT_JOINS = 2  # of the combinations that one index is searched in
@@ -62,7 +62,7 @@ def joined_columns(parts: Sequence[Part]) -> Columns:
 def joined(parts: Sequence[Part]) -> Joined:
     """The parts as one. What does not depend on a query is made once for the same generations of them."""
     key = tuple((root, view.derived("identity", object)) for root, view in parts)
-    known = parts[0].view.derived("joined", lambda: Kept[Hashable, Columns](KEPT_JOINS, lambda _: 1))
+    known = parts[0].view.derived("joined", lambda: Cache[Hashable, Columns](KEPT_JOINS, lambda _: 1))
     return Joined(parts, known.get(key) or known.add(key, joined_columns(parts)))
 
 

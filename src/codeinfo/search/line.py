@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from codeinfo.kept import Kept
+from codeinfo.cache import Cache
 from codeinfo.model import Distance, Dropped, FileKind, Hit, Intent, SearchResult, Signal
 from codeinfo.ports import ChunkRow, Embedder, Snapshot, StoredSymbol, WordEmbedder, reads_words
 from codeinfo.search import boost, meaning
@@ -198,7 +198,7 @@ def _files_of_paths(root: str, commits: CommitIndex, view: Snapshot, options: Se
 
 def _known_terms(query: Query, view: Snapshot, norms: Norms, w: Weights) -> dict[str, TermUses]:
     """The query's terms that occur here. Questions about one project share many of them, so they are kept."""
-    kept = view.derived(("terms", w), lambda: Kept[str, TermUses](KEPT_USES, lambda uses: 1 + len(uses.rows)))
+    kept = view.derived(("terms", w), lambda: Cache[str, TermUses](KEPT_USES, lambda uses: 1 + len(uses.rows)))
     known = {term: uses for term in query.terms if (uses := kept.get(term)) is not None}
     if missing := [term for term in query.terms if term not in known]:
         for term, uses in read_terms(view.postings(missing), view.row_file, norms, w).items():

@@ -1,1 +1,1 @@
-"""What only servers need: watching folders, refreshing in the background, the queue of index runs."""
+"""What only servers need: the dispatcher, access, answers being written, watching folders, the queue of index runs."""

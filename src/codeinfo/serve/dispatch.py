@@ -1,19 +1,51 @@
-"""Calls of a server: each runs in a thread, reports its progress and can be cancelled."""
+"""The dispatcher that every server uses: check the arguments, resolve the project, run in a thread, map errors.
+
+    arguments → check (serve/schema.py) → Dispatcher.run: project → request → operation → result or CodeInfoError
+
+A run has one of a few threads, may have a time limit, reports its progress and can be cancelled. Whatever goes wrong
+in it comes out as a CodeInfoError; each shell says it in its own protocol.
+"""
 
 from __future__ import annotations
 
+import gc
+import logging
+import os
 import threading
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from codeinfo.operations.search import Progress
+import anyio
+import anyio.to_thread
+
+from codeinfo.errors import Busy, CodeInfoError, NotFound, environment_error
+from codeinfo.operations.base import Operation, Progress
+from codeinfo.operations.clients import Project, ProjectsRequest
+from codeinfo.serve.schema import Values, inputs_of
 
 if TYPE_CHECKING:
+    from codeinfo.engine import Engine
     from codeinfo.ports import Delta, Llm
 
 
+THREADS = 8  # runs at once; more wait
+# Searches at once: they compute in Python, so more threads only take the interpreter from each other. With 8 threads
+# on 20,000 chunks a search takes 60 ms of the processor, with one or two 18.
+COMPUTING = 2
+MOST_WAITING = 256
+PROGRESS_S = 0.2  # between two reports of progress
+PROJECTS_S = 2.0  # the list of projects is read again after this long
+
+log = logging.getLogger(__name__)
+Done = TypeVar("Done")
+Report = Callable[[float, float | None, str], Awaitable[None]]  # done, total, phase
+
+
 class Call:
-    """One call in a worker thread. Long work tells it how far it is, and is stopped there once it is cancelled."""
+    """One run in a thread. Long work reports how far it is, and is stopped there once the call is cancelled."""
 
     def __init__(self) -> None:
         self.latest: Progress | None = None
@@ -30,7 +62,7 @@ class Call:
             raise KeyboardInterrupt
 
     def cancel(self) -> None:
-        """From any thread: the next check raises, and a model that is being waited for is hung up on."""
+        """From any thread: the next check raises, and the connection to a model that is still answering is closed."""
         self._cancelled.set()
         close = getattr(self._stream, "close", None)
         if close is not None:
@@ -64,3 +96,244 @@ class _Stoppable:
 
     def stream(self, messages: Any, **options: Any) -> Iterator[Delta]:
         return self._call.follow(self._llm.stream(messages, **options))
+
+
+class EngineLease:
+    """The engine of a server: made by `make` when it is first needed and closed when nobody has used it for `idle_s`;
+    with None it belongs to somebody else and is never closed here."""
+
+    def __init__(self, make: Callable[[], Engine], idle_s: float | None) -> None:
+        self._make = make
+        self._idle_s = idle_s
+        self._lock = threading.Lock()
+        self._engine: Engine | None = None
+        self._users = 0
+        self._last_use = time.monotonic()
+
+    @contextmanager
+    def use(self) -> Iterator[Engine]:
+        with self._lock:
+            if self._engine is None:
+                self._engine = self._make()
+            self._users += 1
+            engine = self._engine
+        try:
+            yield engine
+        finally:
+            with self._lock:
+                self._users -= 1
+                self._last_use = time.monotonic()
+
+    def release_if_idle(self) -> bool:
+        """Free models and indexes; the next call loads them again."""
+        with self._lock:
+            idle = self._idle_s is not None and not self._users and time.monotonic() - self._last_use > self._idle_s
+            engine, self._engine = (self._engine, None) if idle else (None, self._engine)
+        if engine is None:
+            return False
+        engine.close()
+        del engine
+        gc.collect()
+        return True
+
+    def close(self) -> None:
+        with self._lock:
+            engine, self._engine = self._engine, None
+        if engine is not None and self._idle_s is not None:
+            engine.close()
+
+
+class Projects:
+    """Which folder a project's name means. A client that started this process (`here` is None) may name any folder; one
+    that came over the network only `here` and what is indexed already."""
+
+    def __init__(self, lease: EngineLease, here: Path | None = None) -> None:
+        self._lease = lease
+        self.here = here
+        self._known: tuple[Project, ...] = ()
+        self._read = 0.0
+
+    def known(self) -> tuple[Project, ...]:
+        if not self._known or time.monotonic() - self._read > PROJECTS_S:  # a first search adds one without notice
+            with self._lease.use() as engine:
+                self._known = engine.projects(ProjectsRequest()).projects
+            self._read = time.monotonic()
+        return self._known
+
+    def forget(self) -> None:
+        self._known = ()
+
+    def root_of(self, name: str) -> str:
+        """The root of a project by name or folder. "" is the working folder; over the network that is `here`, or the
+        only project there is."""
+        if self.here is None:
+            if not name:
+                return ""
+            folder = os.path.expanduser(name)
+            if os.path.isdir(folder):
+                return os.path.abspath(folder)
+        elif not name or name in (".", str(self.here)):
+            roots = [project.root for project in self.known()]
+            return roots[0] if not name.startswith("/") and len(roots) == 1 else str(self.here)
+        return self._by_name(name)
+
+    def _by_name(self, name: str) -> str:
+        for _ in range(2):
+            known = self.known()
+            found = [project.root for project in known if name in (project.name, project.root)]
+            if len(found) == 1:
+                return found[0]
+            self.forget()  # it may have been indexed since
+        names = ", ".join(sorted(f"{project.name} ({project.root})" for project in known)) or "none yet"
+        what = f"{len(found)} projects are called {name}" if found else f"no project {name} is indexed"
+        start = "Name a folder, or one of" if self.here is None else "Add it on the Projects page. Known"
+        raise NotFound(what, next_step=f"{start}: {names}", code="REPO_NOT_FOUND")
+
+    def root_shown(self, name: str) -> str:
+        """What a page shows at first where nothing is chosen: `here` if it is indexed, else a project that is, so that
+        looking at a page does not index a folder that nobody named."""
+        roots = [project.root for project in self.known()]
+        return self.root_of(name) if name or str(self.here) in roots or not roots else roots[0]
+
+    def holder(self, path: str) -> str:
+        """The project that an absolute path lies in, else the default one."""
+        holders = [project.root for project in self.known() if path.startswith(f"{project.root}/")]
+        return max(holders, key=len, default="") or self.root_of("")
+
+    def place(self, request: type, values: Mapping[str, Any]) -> Values:
+        """The values with every folder replaced by the root of a known project, and every file by its place in one."""
+        placed = dict(values)
+        fields = {item.name: item for item in inputs_of(request)}
+        if "paths" in fields:
+            placed["paths"] = tuple(self.root_of(name) for name in values.get("paths", ("",)))
+        if "working_folder" in fields:
+            placed["working_folder"] = self.root_of(values.get("working_folder", ""))
+        if "root" in fields:
+            placed["root"] = self.root_of(values.get("root", ""))
+            placed["path"] = file_within(placed["root"], values["path"])
+        elif "path" in fields and fields["path"].required:  # a file of a project
+            root = self.holder(values["path"])
+            placed["path"] = f"{root}/{file_within(root, values['path'])}"
+        elif "path" in fields:
+            placed["path"] = self.root_of(values.get("path", ""))
+        return placed
+
+
+def file_within(root: str, given: str) -> str:
+    """A path relative to the root; what leads outside, by dots or by links, is refused."""
+    try:
+        target = (Path(root) / given).resolve()
+        return str(target.relative_to(Path(root).resolve())) if target != Path(root) else "."
+    except (ValueError, OSError, RuntimeError):
+        raise CodeInfoError(
+            f"{given!r} does not lie in the project", next_step="Name a file of the project", code="FOLDER_REFUSED"
+        ) from None
+
+
+class Dispatcher:
+    """Runs what clients ask for. `seconds` limits each run; `log_place` is where people find the trace of a fault."""
+
+    def __init__(
+        self,
+        lease: EngineLease,
+        projects: Projects,
+        *,
+        seconds: float | None = None,
+        log_place: str = "the server's stderr",
+    ) -> None:
+        self.lease = lease
+        self.projects = projects
+        self._seconds = seconds
+        self._log_place = log_place
+        self._limiter = anyio.CapacityLimiter(THREADS)
+        self._computing = anyio.CapacityLimiter(COMPUTING)
+        self._reserved = anyio.CapacityLimiter(1)
+
+    def perform(self, operation: Operation, values: Mapping[str, Any], call: Call) -> Any:
+        request = operation.request(**self.projects.place(operation.request, values))
+        with self.lease.use() as engine:
+            result = operation.run(engine, request, call.progress)
+        if not operation.read_only:
+            self.projects.forget()
+        return result
+
+    async def run(
+        self,
+        work: Callable[[Call], Done],
+        *,
+        report: Report | None = None,
+        computes: bool = False,
+        reserved: bool = False,
+    ) -> Done:
+        """Run `work` in a thread and stop it when the client cancels or goes away. `computes` is for work that is
+        short and waits for nothing else, `reserved` for a look at the server itself, which waits for no other work."""
+        limiter = self._reserved if reserved else self._computing if computes else self._limiter
+        if limiter.statistics().tasks_waiting >= MOST_WAITING:
+            raise Busy("too many requests are waiting already", next_step="Try again in a moment", code="OVERLOADED")
+        call = Call()
+        try:
+            with anyio.move_on_after(self._seconds) as limit:
+                async with anyio.create_task_group() as tasks:
+                    if report is not None:
+                        tasks.start_soon(_report_progress, report, call)
+                    done, error = await anyio.to_thread.run_sync(
+                        self._outcome, work, call, abandon_on_cancel=True, limiter=limiter
+                    )
+                    tasks.cancel_scope.cancel()
+        finally:
+            call.cancel()
+        if limit.cancelled_caught:
+            raise CodeInfoError("it took too long", next_step="Ask for less, or try again later", code="TOOK_TOO_LONG")
+        if error is not None:
+            raise error
+        return done  # type: ignore[return-value]
+
+    def _outcome(self, work: Callable[[Call], Done], call: Call) -> tuple[Done | None, CodeInfoError | None]:
+        """Failures as values: a thread that the loop no longer waits for must not raise into it."""
+        try:
+            return work(call), None
+        except CodeInfoError as error:
+            return None, error
+        except KeyboardInterrupt:
+            return None, CodeInfoError("the call was cancelled", code="CANCELLED")
+        except Exception as error:
+            return None, fault(error, self._log_place)
+
+
+def fault(error: Exception, log_place: str) -> CodeInfoError:
+    """An unexpected error as one of ours, its trace in the log."""
+    if known := environment_error(error):
+        return known
+    log.error("unexpected error", exc_info=error)
+    next_step = f"This is a fault of CodeInfo; {log_place} shows where"
+    return CodeInfoError(f"{type(error).__name__}: {error}", next_step=next_step)
+
+
+async def _report_progress(report: Report, call: Call) -> None:
+    reported = -1.0
+    while True:
+        await anyio.sleep(PROGRESS_S)
+        latest = call.latest
+        if latest is not None and latest.done > reported:
+            reported = float(latest.done)
+            await report(reported, float(latest.total) if latest.total else None, latest.phase)
+
+
+# --- starting and ending a server ----------------------------------------------------------------------------------
+
+SHUTDOWN_S = 1.5  # from the signal to the end, whatever still runs: every store can be left at any moment
+
+
+def check_threads() -> None:
+    """Raises where no thread can be started, before a server promises anything."""
+    probe = threading.Thread(target=int)
+    probe.start()
+    probe.join()
+
+
+def end_by_deadline(exit_code: int) -> None:
+    """End the process after `SHUTDOWN_S` unless it has ended by then: what computes in a thread cannot be interrupted.
+    Workers end when their pipes close."""
+    deadline = threading.Timer(SHUTDOWN_S, os._exit, (exit_code,))
+    deadline.daemon = True
+    deadline.start()

@@ -46,7 +46,7 @@ def chat(engine: Engine, request: ChatRequest, out: Output) -> int:
     agent = engine.answers.agent(request.agent) if request.agent else None
     conversation = request.conversation
     if sys.stdin.isatty():
-        out.wrapped((HELP, "dim"), hang=0)
+        out.wrap((HELP, "dim"), hang=0)
     while question := _question(out):
         asked = AskRequest(question, request.paths, conversation, request.provider, request.model)
         try:
@@ -87,7 +87,7 @@ def _question(out: Output) -> str:
         import readline  # noqa: F401  (gives `input` history and editing)
 
         while (typed := input(PROMPT).strip()) in _HELP:
-            out.wrapped((HELP, "dim"), hang=0)
+            out.wrap((HELP, "dim"), hang=0)
         return "" if typed in _END else typed
     except (EOFError, KeyboardInterrupt):
         print(file=sys.stderr)

@@ -23,6 +23,7 @@ from codeinfo.config import Config, table, use_one_blas_thread
 from codeinfo.errors import Interrupted, UsageError
 from codeinfo.operations import OPERATIONS
 from codeinfo.shells.commands import command, common_options, parse_settings, write_json, write_text
+from codeinfo.shells.terminal import report_error
 
 EPILOG = "Exit codes: 0 ok, 1 a fault of CodeInfo, 2 usage, 3 done but something was skipped or failed a check, 4 "
 EPILOG += "busy, 5 index damaged, 6 endpoint, 7 disk or memory, 130 interrupted. Settings: `codeinfo config show`."
@@ -31,7 +32,7 @@ SHELLS = ("bash", "zsh", "fish")
 LOG_LEVELS = ("error", "warning", "info", "debug")
 GROUP_HELP = {
     "agents": "Agents: folders with a prompt, a model and commands.",
-    "conversations": "Conversations that were held, and what to do with them.",
+    "conversations": "Saved conversations: list, show, search, archive, export.",
     "docs": "Collections of documents: add, sync, search, cite.",
     "memory": "What the team remembers about this project.",
 }
@@ -125,7 +126,7 @@ def config() -> None:
 
 @config.command(params=[click.Argument(["path"], default="."), *common_options()], short_help="List every setting.")
 def show(path: str, settings: tuple[str, ...], as_json: bool, debug: bool) -> None:
-    """Every setting with its value and where it comes from: flag, environment, project file, user file or default."""
+    """Every setting with its value and its origin: flag, environment, project file, user file or default."""
     if not os.path.exists(path):
         raise UsageError(f"{path} does not exist", next_step="Name the folder of a project.")
     loaded = Config.load(parse_settings(settings), Path(path))
@@ -166,7 +167,7 @@ def completion(shell: str) -> None:
             default="search",
             show_default=True,
             metavar="SETS",
-            help="Sets of tools, or single ones, by commas.",
+            help="Sets of tools, or single ones, separated by commas.",
         ),
         click.Option(
             ["--log-level"],
@@ -180,9 +181,9 @@ def completion(shell: str) -> None:
     short_help="Serve agents over the Model Context Protocol.",
 )
 def mcp(project: str, tools: str, log_level: str, settings: tuple[str, ...]) -> None:
-    """Serve agents over standard input and output, by the Model Context Protocol.
+    """Serve agents over standard input and output with the Model Context Protocol.
 
-    PROJECT: The folder that tools work on unless they name another; the current one unless named.
+    PROJECT: The folder that tools work on unless they name another; the current one by default.
 
     Sets: search (default, small), edit, docs, answers, agents, compat, all. An agent's program starts this by itself:
     see `codeinfo install`.
@@ -209,7 +210,7 @@ def mcp(project: str, tools: str, log_level: str, settings: tuple[str, ...]) -> 
         ),
         click.Option(["--host"], default="127.0.0.1", show_default=True, help="The address; others need --token-file."),
         click.Option(
-            ["--allow"], multiple=True, metavar="DIR", help="Folders below it may be added; this one unless named."
+            ["--allow"], multiple=True, metavar="DIR", help="Folders below it may be added; the current one by default."
         ),
         click.Option(
             ["--token-file"], metavar="FILE", default="", help="Holds the token that every request must carry."
@@ -240,10 +241,10 @@ def main() -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
     except OSError:
-        sys.exit(code)  # Python says itself what it thinks of that
+        sys.exit(code)  # Python reports it itself
     if threading.active_count() > 1:
         sys.exit(code)
-    os._exit(code)  # everything is closed and written: taking the interpreter apart piece by piece only takes time
+    os._exit(code)  # everything is closed and written: shutting the interpreter down in order only takes time
 
 
 def prepare_streams() -> bool:
@@ -296,7 +297,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _check_address_space() -> None:
-    """Below this limit a library may end the process without a word that a program understands."""
+    """Below this limit a library may abort the process without an error that programs can read."""
     import resource
 
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
@@ -309,8 +310,6 @@ def _interrupt(number: int, frame: object) -> NoReturn:
 
 
 def _fail(error: Exception, options: set[str]) -> int:
-    from codeinfo.shells.terminal import report_error
-
     return report_error(error, as_json="--json" in options, debug="--debug" in options)
 
 

@@ -15,7 +15,9 @@ from msgspec.structs import asdict
 
 from codeinfo.config import Config, colour_refused
 from codeinfo.errors import UsageError
+from codeinfo.jsonable import dumps
 from codeinfo.operations import Operation, Parameter, parameters
+from codeinfo.shells.terminal import Output, is_unicode, show_progress
 
 # --- building a command --------------------------------------------------------------------------------------------
 
@@ -106,13 +108,9 @@ def _perform(operation: Operation, /, settings: tuple[str, ...], as_json: bool, 
                 with _quiet_pipe():
                     return live(engine, request, _output(request))
                 return 0
-        from codeinfo.shells.terminal import show_progress
-
         with show_progress(sys.stderr) as progress:
             result = operation.run(engine, request, progress)
     if config.notes:
-        from codeinfo.jsonable import dumps
-
         text = dumps(result)
         _print_notes(note for note in config.notes if dumps(note) not in text)  # most results carry them already
     if as_json:
@@ -161,9 +159,6 @@ def _project_folder(request: Any) -> Path:
 
 
 def write_json(value: object) -> None:
-    from codeinfo.jsonable import dumps
-    from codeinfo.shells.terminal import is_unicode
-
     with _quiet_pipe():
         indent = 2 if sys.stdout.isatty() else None
         print(dumps(value, indent=indent, ascii_only=not is_unicode(sys.stdout)), flush=True)
@@ -177,9 +172,7 @@ def write_text(result: object, request: object = None) -> None:
         sys.stdout.flush()
 
 
-def _output(request: object) -> Any:
-    from codeinfo.shells.terminal import Output
-
+def _output(request: object) -> Output:
     explain = getattr(request, "explain", False)
     # What was asked for in full is not cut to a few lines again.
     whole = bool(getattr(request, "full_text", False) or getattr(request, "max_tokens", 0))

@@ -1,7 +1,7 @@
 """The HTTP server: the JSON API, the contract's paths, the pages and the MCP server in one application.
 
-It holds no logic of its own: a request becomes a request of the operations table, the engine answers it in a thread.
-`http_safety` stands before all of it.
+It holds no logic of its own: routes are rows (`http_api`, `http_pages`) that the dispatcher runs. `serve/auth.py`
+stands before all of it.
 """
 
 from __future__ import annotations
@@ -10,21 +10,19 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import AsyncIterator, Callable
-from functools import partial
+from collections.abc import AsyncIterator
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
-from fastapi import FastAPI
-from fastapi.staticfiles import StaticFiles
 from msgspec.structs import replace
-from starlette.routing import Route
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 
-from codeinfo import __version__
 from codeinfo.config import Config
-from codeinfo.engine import Engine
-from codeinfo.errors import UsageError
+from codeinfo.errors import Interrupted, UsageError
 from codeinfo.serve.auth import (
     CODE_PARAMETER,
     LOOPBACK,
@@ -37,29 +35,32 @@ from codeinfo.serve.auth import (
     kept_token,
     write_link_file,
 )
+from codeinfo.serve.dispatch import Dispatcher, EngineLease, Projects, check_threads, end_by_deadline
 from codeinfo.serve.index_queue import IndexQueue
+from codeinfo.serve.refresh import server_engine
 from codeinfo.serve.runs import Bell, Runs
-from codeinfo.serve.shutdown import DRAIN_S, answer_cancelled, check_threads, end_by_deadline
-from codeinfo.shells import http_contract, http_operations
-from codeinfo.shells.http_chat import chat_router
+from codeinfo.serve.state import LogLines, State
+from codeinfo.shells.http_api import api_routes, read_paths
 from codeinfo.shells.http_connections import (
     ACCEPTED_AT_ONCE,
+    DRAIN_S,
     WAITING_TO_BE_ACCEPTED,
     BoundedServer,
+    LoopWatch,
     allowed_connections,
+    answer_cancelled,
     bounded_protocol,
     report_quietly,
 )
-from codeinfo.shells.http_errors import add_handlers
-from codeinfo.shells.http_ingest import ingest_router
-from codeinfo.shells.http_pages import add_unknown_page, pages_router
-from codeinfo.shells.http_state import LogLines, State
+from codeinfo.shells.http_pages import page_routes, unknown_page
+from codeinfo.shells.http_routes import EXCEPTION_HANDLERS, LOG_PLACE, json_response, openapi_document
 from codeinfo.shells.mcp import http_service
 from codeinfo.shells.mcp_catalog import chosen_tools
 
 STATIC = Path(__file__).parent / "web" / "static"
 MCP_SETS = ("search", "edit", "answers", "agents", "docs")
 KEEP_ALIVE_S = 15
+WORK_SECONDS = 120.0
 EVERY_ADDRESS = ("", "0.0.0.0", "::")
 
 log = logging.getLogger(__name__)
@@ -67,74 +68,57 @@ log = logging.getLogger(__name__)
 
 def make_app(config: Config, access: Access, allowed: tuple[Path, ...] = ()) -> App:
     """The whole application behind its guard. `allowed` are the folders below which projects may be added."""
-    app = FastAPI(
-        title="CodeInfo",
-        version=__version__,
-        description="Find the few places in a codebase that matter, and see why. Errors have one shape everywhere.",
-        docs_url=None,  # its page loads scripts from elsewhere; /docs is ours
-        redoc_url=None,
-        lifespan=_lifespan,
-    )
-    app.state.codeinfo = _state(config, allowed)
-    app.openapi = partial(_document, app.openapi)  # type: ignore[method-assign]
-    engine = app.state.codeinfo.engine
-    app.state.mcp = http_service(config, chosen_tools(MCP_SETS), lambda: engine, app.state.codeinfo.root_of)
-    add_handlers(app)
-    add_unknown_page(app)
-    for router in (
-        http_operations.operations_router(),
-        http_contract.contract_router(),
-        ingest_router(),
-        chat_router(),
-        pages_router(),
-    ):
-        app.include_router(router)
-    app.mount("/static", StaticFiles(directory=STATIC), name="static")
-    app.router.routes.append(Route("/mcp", endpoint=app.state.mcp.app))  # a mount alone would redirect there
-    app.mount("/mcp", app.state.mcp.app)
-    reads = access.reads | http_operations.read_paths() | http_contract.READS
-    return Guard(app, replace(access, reads=reads))
+    watch = LoopWatch()
+    state = _state(config, allowed, watch)
+    mcp = http_service(config, chosen_tools(MCP_SETS), state.dispatcher.lease, state.projects)
+    rows = api_routes()
+
+    async def document(request: Request) -> Response:
+        return json_response(openapi_document(rows))
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        logging.getLogger("codeinfo").addHandler(state.logs)
+        logging.getLogger("codeinfo").setLevel(logging.INFO)
+        state.ingest.start()
+        asyncio.get_running_loop().set_exception_handler(report_quietly)
+        watching = asyncio.create_task(watch.run())
+        try:
+            async with mcp.running():
+                yield
+        finally:
+            watching.cancel()
+            logging.getLogger("codeinfo").removeHandler(state.logs)
+            await asyncio.to_thread(_close, state)
+
+    routes = [
+        *(row.route() for row in rows),
+        *page_routes(),
+        Route("/openapi.json", document),
+        Mount("/static", StaticFiles(directory=STATIC)),
+        Route("/mcp", endpoint=mcp.app),  # a mount alone would redirect there
+        Mount("/mcp", app=mcp.app),
+    ]
+    app = Starlette(routes=routes, exception_handlers={**EXCEPTION_HANDLERS, 404: unknown_page}, lifespan=lifespan)
+    app.state.codeinfo = state
+    return Guard(app, replace(access, reads=access.reads | read_paths()))
 
 
-def _document(described: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The framework's description, less the one status that never comes: wrong parameters are 400 like all others."""
-    document = described()
-    for methods in document["paths"].values():
-        for route in methods.values():
-            route["responses"].pop("422", None)
-    return document
-
-
-def _state(config: Config, allowed: tuple[Path, ...]) -> State:
-    engine = Engine(config, lasting=True)
+def _state(config: Config, allowed: tuple[Path, ...], watch: LoopWatch) -> State:
+    engine = server_engine(config)
     bell = Bell()
     here = Path.cwd().resolve()
+    lease = EngineLease(lambda: engine, idle_s=None)
     return State(
         engine=engine,
+        dispatcher=Dispatcher(lease, Projects(lease, here), seconds=WORK_SECONDS, log_place=LOG_PLACE),
         ingest=IndexQueue(engine, bell.ring),
         runs=Runs(engine),
         logs=LogLines(),
         allowed=tuple(folder.resolve() for folder in allowed) or (here,),
-        here=here,
         queue_bell=bell,
+        late_s=lambda: watch.late_s,
     )
-
-
-@contextlib.asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    state: State = app.state.codeinfo
-    logging.getLogger("codeinfo").addHandler(state.logs)
-    logging.getLogger("codeinfo").setLevel(logging.INFO)
-    state.ingest.start()
-    asyncio.get_running_loop().set_exception_handler(report_quietly)
-    watching = asyncio.create_task(state.loop_watch.run())
-    try:
-        async with app.state.mcp.running():
-            yield
-    finally:
-        watching.cancel()
-        logging.getLogger("codeinfo").removeHandler(state.logs)
-        await asyncio.to_thread(_close, state)
 
 
 def _close(state: State) -> None:
@@ -179,7 +163,7 @@ def serve(config: Config, *, host: str, port: int, allowed: tuple[str, ...], tok
 
     class Server(BoundedServer):
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            end_by_deadline()
+            end_by_deadline(Interrupted.exit_code)
             super().handle_exit(sig, frame)
 
     settings = uvicorn.Config(

@@ -1,5 +1,5 @@
-"""Connections of the server: how many may be open, how long one may take to ask, and whether the loop that serves them
-is alive."""
+"""Connections of the server: how many may be open, how long one may take to ask, what a request gets that a shutdown
+cancels, and whether the loop that serves them is alive."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import logging
 import resource
 import socket
 import sys
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, cast
 
 import h11
@@ -24,11 +25,16 @@ ACCEPTED_AT_ONCE = 64
 WAITING_TO_BE_ACCEPTED = 1024
 WANTED_DESCRIPTORS = MOST_CONNECTIONS + OWN_DESCRIPTORS
 HEADER_SECONDS = 10.0  # within which the head of a request must have arrived, from the first moment of a connection
+DRAIN_S = 1  # at a shutdown, for requests that are nearly done; uvicorn takes whole seconds
 _LOOK_S = 0.25
 SLOW_SECONDS = 1.0  # the loop was late by so much: said in the log
 STUCK_SECONDS = 10.0  # the loop does nothing at all: what all threads do is written to stderr
 _TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _FULL = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+
+Message = MutableMapping[str, Any]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[MutableMapping[str, Any], Callable[[], Awaitable[Message]], Send], Awaitable[None]]
 
 log = logging.getLogger(__name__)
 
@@ -123,6 +129,30 @@ def report_quietly(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> 
         log.warning("no connection can be accepted: %s", error.strerror)
     else:
         loop.default_exception_handler(context)
+
+
+def answer_cancelled(app: App, is_ending: Callable[[], bool]) -> App:
+    """Requests that a shutdown cancels get 503 instead of a traceback in the log."""
+
+    async def answering(scope: MutableMapping[str, Any], receive: Any, send: Send) -> None:
+        started = False
+
+        async def sending(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await app(scope, receive, sending)
+        except asyncio.CancelledError:
+            if scope["type"] != "http" or not is_ending():
+                raise
+            if not started:
+                headers = [(b"content-length", b"0"), (b"connection", b"close")]
+                await send({"type": "http.response.start", "status": 503, "headers": headers})
+                await send({"type": "http.response.body", "body": b""})
+
+    return answering
 
 
 class LoopWatch:

@@ -1,20 +1,20 @@
-"""The pages: search, its side panel, projects, map, health and the description of the API."""
+"""The pages: search, its side panel, projects, map, health, chat, agents and the description of the API."""
 
 from __future__ import annotations
 
-import asyncio
-import functools
-import logging
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode
 
 import jinja2
-from fastapi import APIRouter, FastAPI, Request
-from fastapi.responses import HTMLResponse, Response
-from starlette.exceptions import HTTPException
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
 
 from codeinfo import __version__
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
@@ -23,11 +23,12 @@ from codeinfo.operations import answers as requests
 from codeinfo.operations import code as code_requests
 from codeinfo.operations.knowledge import MemoryListRequest, PatternsRequest
 from codeinfo.operations.search import DoctorRequest, SearchRequest, StatusRequest
+from codeinfo.serve.dispatch import Call, file_within
 from codeinfo.serve.runs import AnswerRun
-from codeinfo.shells.http_chat import AGENT, CHAT, agent_request, ask_request
-from codeinfo.shells.http_errors import json_response, not_routed, status_of
-from codeinfo.shells.http_ingest import add_project, folders_below, remove_project
-from codeinfo.shells.http_state import State, file_within, json_body, state_of
+from codeinfo.serve.schema import check, check_length
+from codeinfo.serve.state import State
+from codeinfo.shells.http_api import AGENT_INPUTS, CHAT_INPUTS, LEVELS, agent_request, api_routes, ask_request
+from codeinfo.shells.http_routes import json_body, json_response, no_route, openapi_document, state_of, status_of
 from codeinfo.shells.http_views import (
     TurnView,
     area_name,
@@ -43,15 +44,14 @@ from codeinfo.shells.http_views import (
     trend_chart,
     turn_view,
 )
-from codeinfo.shells.mcp_schema import check_length, checked
-from codeinfo.shells.terminal import counted
+from codeinfo.shells.terminal import quantity
 
+SHOWN_CONVERSATIONS = 40
 PANEL_LINES = 120
 LISTED = 8  # entries of each part of the side panel
 SHOWN_PATTERNS = 24
 MAP_AREAS = 24
 MOST_FILES = 100  # of each kind, when the files of an area are listed
-LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
 TEMPLATES = Path(__file__).parent / "web" / "templates"
@@ -63,11 +63,9 @@ PAGES = (
     ("/ui/map", "Map"),
     ("/ui/health", "Health"),
 )
-Page = Callable[[Request], Awaitable[Response]]
-log = logging.getLogger(__name__)
 
 
-@functools.lru_cache(maxsize=1)
+@lru_cache(maxsize=1)
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
@@ -78,7 +76,7 @@ def _environment() -> jinja2.Environment:
     )
     environment.filters |= {
         "ago": _ago, "size": _size, "distance": _distance, "query": urlencode, "sentence": sentence_html,
-        "counted": counted, "area_name": area_name,
+        "quantity": quantity, "area_name": area_name,
     }  # fmt: skip
     environment.globals |= {
         "code_lines": code_lines, "lines_address": lines_address, "markdown": markdown_html,
@@ -87,53 +85,59 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
-def render(request: Request, template: str, **values: Any) -> HTMLResponse:
-    return HTMLResponse(rendered(request, template, **values))
+class Visit(Struct):
+    """One request for a page: `given` are the parameters of its address, or the fields of its form."""
+
+    request: Request
+    state: State
+    given: Mapping[str, str]
+    call: Call
+
+    @property
+    def is_fragment(self) -> bool:
+        """Whether htmx asks for a part of the page."""
+        headers = self.request.headers
+        return headers.get("hx-request") == "true" and headers.get("hx-history-restore-request") != "true"
+
+    def render(self, template: str, **values: Any) -> str:
+        shared = {
+            "token": self.request.state.page_token,
+            "here": self.request.url.path,
+            "fragment": self.is_fragment,
+            "served": self.state.projects.here,
+        }
+        return _environment().get_template(template).render(shared | values)
 
 
-def rendered(request: Request, template: str, **values: Any) -> str:
-    """HTML of a template: the whole page, or what htmx asked for."""
-    state = state_of(request)
-    shared = {
-        "token": request.state.page_token,
-        "here": request.url.path,
-        "fragment": is_fragment(request),
-        "served": state.here,
-    }
-    return _environment().get_template(template).render(shared | values)
+def page(method: str, path: str, make: Callable[[Visit], str]) -> Route:
+    """A route whose failures are shown to people. The page is made in a thread."""
 
-
-def is_fragment(request: Request) -> bool:
-    return request.headers.get("hx-request") == "true" and request.headers.get("hx-history-restore-request") != "true"
-
-
-def page(function: Callable[[Request, State], Awaitable[Response]]) -> Page:
-    """A route whose failures are shown to people."""
-
-    @functools.wraps(function)
     async def shown(request: Request) -> Response:
+        state = state_of(request)
+        given = await _form(request) if method == "POST" else request.query_params
         try:
-            return await function(request, state_of(request))
+            return HTMLResponse(await state.run(lambda call: make(Visit(request, state, given, call))))
         except CodeInfoError as error:
-            html = rendered(request, "error.html", error=error)
-            return HTMLResponse(html, status_of(error))
+            return _error_page(request, error)
 
-    del shown.__wrapped__  # FastAPI would read the inner signature
-    return shown
+    return Route(path, shown, methods=[method])
 
 
-def add_unknown_page(app: FastAPI) -> None:
+def _error_page(request: Request, error: CodeInfoError) -> Response:
+    html = Visit(request, state_of(request), {}, Call()).render("error.html", error=error)
+    return HTMLResponse(html, status_of(error))
+
+
+async def unknown_page(request: Request, error: Exception) -> Response:
     """Who follows a wrong address in a browser gets a page; programs get JSON as everywhere."""
-
-    @app.exception_handler(404)
-    async def unknown(request: Request, error: HTTPException) -> Response:
-        if "text/html" not in request.headers.get("accept", ""):
-            return not_routed(error)
-        what = NotFound(f"there is no page {request.url.path}", next_step="The pages are listed above")
-        return HTMLResponse(rendered(request, "error.html", error=what), 404)
+    if "text/html" not in request.headers.get("accept", ""):
+        return await no_route(request, error)
+    return _error_page(
+        request, NotFound(f"there is no page {request.url.path}", next_step="The pages are listed above")
+    )
 
 
-async def form(request: Request) -> dict[str, str]:
+async def _form(request: Request) -> dict[str, str]:
     """The fields of a form; the last of each name."""
     text = (await request.body()).decode("utf-8", "replace")
     return {name: values[-1] for name, values in parse_qs(text, max_num_fields=50).items()}
@@ -148,7 +152,7 @@ def _ago(stamp: str) -> str:
     for unit, length in (("day", 86_400), ("hour", 3600), ("minute", 60)):
         if seconds >= length:
             count = int(seconds // length)
-            return f"{counted(count, unit)} ago"
+            return f"{quantity(count, unit)} ago"
     return "just now"
 
 
@@ -167,22 +171,21 @@ def _distance(value: float | None) -> str:
 # --- search --------------------------------------------------------------------------------------------------------
 
 
-@page
-async def _search(request: Request, state: State) -> Response:
-    asked = request.query_params
+def _search(visit: Visit) -> str:
+    state = visit.state
+    asked = visit.given
     query = check_length(asked.get("q", "").strip(), "the query")
-    projects = await state.work(lambda call: state.projects())
+    projects = state.projects.known()
     result, root = None, asked.get("project", "")
     if query:
         root = state.root_of(root)
         wanted = _search_request(asked, query, root)
-        result = await state.work(lambda call: state.engine.search(wanted, call.progress))
-    template = "results.html" if is_fragment(request) else "search.html"
-    return render(
-        request,
+        result = state.engine.search(wanted, visit.call.progress)
+    template = "results.html" if visit.is_fragment else "search.html"
+    return visit.render(
         template,
         projects=projects,
-        project=root or state.root_shown(""),
+        project=root or state.projects.root_shown(""),
         query=query,
         asked=asked,
         result=result,
@@ -210,15 +213,15 @@ def _search_request(asked: Any, query: str, root: str) -> SearchRequest:
     )
 
 
-@page
-async def _panel(request: Request, state: State) -> Response:
+def _panel(visit: Visit) -> str:
     """The lines of a result or citation, who calls and tests it, and what the team knows about it."""
-    asked = request.query_params
+    state = visit.state
+    asked = visit.given
     root = state.root_of(asked.get("project", ""))
     path = file_within(root, asked.get("path", ""))
     start, end = _line(asked.get("start", "1")), _line(asked.get("end", "1"))
-    found = await state.work(lambda call: _around(state, root, path, start, end, asked.get("symbol", "")[:200]))
-    return render(request, "panel.html", root=root, path=path, start=start, listed=LISTED, **found)
+    found = _around(state, root, path, start, end, asked.get("symbol", "")[:200])
+    return visit.render("panel.html", root=root, path=path, start=start, listed=LISTED, **found)
 
 
 def _line(text: str) -> int:
@@ -242,10 +245,8 @@ def _around(state: State, root: str, path: str, start: int, end: int, symbol: st
 
 def _lines(state: State, root: str, path: str, start: int, end: int) -> str:
     """Lines of an indexed file; "" where they cannot be had."""
-    from codeinfo.engine.lookup import CodeLookup
-
     try:
-        return CodeLookup(state.engine, (root,), 1).read_file(path, start, max(start, end)).text
+        return state.engine.answers.read_lines(root, path, start, end)
     except (CodeInfoError, OSError, ValueError):
         return ""
 
@@ -274,15 +275,14 @@ def _memories(state: State, root: str, topic: str) -> tuple[RelatedMemory, ...]:
 # --- projects ------------------------------------------------------------------------------------------------------
 
 
-@page
-async def _projects(request: Request, state: State) -> Response:
-    template = "project_list.html" if is_fragment(request) else "projects.html"
-    return render(request, template, **await state.work(lambda call: _project_values(state)))
+def _projects(visit: Visit) -> str:
+    template = "project_list.html" if visit.is_fragment else "projects.html"
+    return visit.render(template, **_project_values(visit.state))
 
 
 def _project_values(state: State) -> dict[str, Any]:
-    state.forget_projects()
-    projects = state.projects()
+    state.projects.forget()
+    projects = state.projects.known()
     sizes = {}
     for one in projects:
         if one.state in ("ready", "building"):
@@ -290,69 +290,62 @@ def _project_values(state: State) -> dict[str, Any]:
                 (sizes[one.root],) = state.engine.status(StatusRequest((one.root,))).indexes
             except CodeInfoError:
                 continue
-    return {"projects": projects, "sizes": sizes, "queue": state.ingest.status(), "picker": folders_below(state, "")}
+    return {"projects": projects, "sizes": sizes, "queue": state.ingest.status(), "picker": state.folders_below("")}
 
 
-@page
-async def _queue(request: Request, state: State) -> Response:
-    return render(request, "queue.html", queue=await state.work(lambda call: state.ingest.status()))
+def _queue(visit: Visit) -> str:
+    return visit.render("queue.html", queue=visit.state.ingest.status())
 
 
-@page
-async def _dirs(request: Request, state: State) -> Response:
-    given = request.query_params.get("path", "")
-    return render(request, "picker.html", picker=await state.work(lambda call: folders_below(state, given)))
+def _dirs(visit: Visit) -> str:
+    return visit.render("picker.html", picker=visit.state.folders_below(visit.given.get("path", "")))
 
 
-@page
-async def _add(request: Request, state: State) -> Response:
-    given = (await form(request)).get("path", "").strip()
+def _add(visit: Visit) -> str:
+    state = visit.state
+    given = visit.given.get("path", "").strip()
     if not given:
         raise UsageError("no folder is named", next_step="Type or choose a folder")
-    await state.work(lambda call: add_project(state, given, False))
-    return render(request, "queue.html", queue=await state.work(lambda call: state.ingest.status()))
+    state.add_project(given, full=False)
+    return visit.render("queue.html", queue=state.ingest.status())
 
 
-@page
-async def _again(request: Request, state: State) -> Response:
-    given = await form(request)
-    root = Path(state.root_of(given.get("root", "")))
-    await state.work(lambda call: state.ingest.add(root, full=given.get("full") == "1"))
-    return render(request, "queue.html", queue=await state.work(lambda call: state.ingest.status()))
+def _again(visit: Visit) -> str:
+    state = visit.state
+    state.refresh_project(visit.given.get("root", ""), full=visit.given.get("full") == "1")
+    return visit.render("queue.html", queue=state.ingest.status())
 
 
-@page
-async def _remove(request: Request, state: State) -> Response:
-    root = (await form(request)).get("root", "")
-    await state.work(lambda call: remove_project(state, root))
-    return render(request, "project_list.html", **await state.work(lambda call: _project_values(state)))
+def _remove(visit: Visit) -> str:
+    state = visit.state
+    state.remove_project(visit.given.get("root", ""))
+    return visit.render("project_list.html", **_project_values(state))
 
 
-@page
-async def _cancel(request: Request, state: State) -> Response:
-    run = (await form(request)).get("run", "")
-    await state.work(lambda call: state.ingest.cancel(run))
-    await asyncio.sleep(0.2)  # it stops at the next file: the list then says so already
-    return render(request, "queue.html", queue=await state.work(lambda call: state.ingest.status()))
+def _cancel(visit: Visit) -> str:
+    state = visit.state
+    state.ingest.cancel(visit.given.get("run", ""))
+    time.sleep(0.2)  # it stops at the next file: the list then says so already
+    return visit.render("queue.html", queue=state.ingest.status())
 
 
 # --- map and health ------------------------------------------------------------------------------------------------
 
 
-@page
-async def _map(request: Request, state: State) -> Response:
-    asked = request.query_params
-    projects = await state.work(lambda call: state.projects())
+def _map(visit: Visit) -> str:
+    state = visit.state
+    asked = visit.given
+    projects = state.projects.known()
     values: dict[str, Any] = {"projects": projects, "project": "", "area": asked.get("area", ""), "code_map": None}
     if projects:
-        root = state.root_shown(asked.get("project", ""))
+        root = state.projects.root_shown(asked.get("project", ""))
         wanted = code_requests.MapRequest(root, limit=MAP_AREAS)
-        found = await state.work(lambda call: state.engine.code.map(wanted, call.progress))
-        cycles = await state.work(lambda call: state.engine.code.cycles(code_requests.CyclesRequest(root, 10, False)))
+        found = state.engine.code.map(wanted, visit.call.progress)
+        cycles = state.engine.code.cycles(code_requests.CyclesRequest(root, 10, False))
         values |= {"project": root, "code_map": found, "picture": picture_of(found), "cycles": cycles}
         if values["area"]:
-            values |= await state.work(lambda call: _area_files(state, root, values["area"], found))
-    return render(request, "map_areas.html" if is_fragment(request) else "map.html", **values)
+            values |= _area_files(state, root, values["area"], found)
+    return visit.render("map_areas.html" if visit.is_fragment else "map.html", **values)
 
 
 def _area_files(state: State, root: str, name: str, shown: code_requests.CodeMap) -> dict[str, Any]:
@@ -366,55 +359,52 @@ def _area_files(state: State, root: str, name: str, shown: code_requests.CodeMap
     return {"area_files": files, "more_files": max(0, areas[name] - len(files))}
 
 
-@page
-async def _knowledge(request: Request, state: State) -> Response:
+def _knowledge(visit: Visit) -> str:
     """Patterns and memories take longer than the picture, so they come after it."""
-    root = state.root_of(request.query_params.get("project", ""))
+    state = visit.state
+    root = state.root_of(visit.given.get("project", ""))
     knowledge = state.engine.knowledge
-    patterns = await state.work(lambda call: knowledge.patterns(PatternsRequest(root, history=True), call.progress))
-    memories = await state.work(lambda call: knowledge.memory_list(MemoryListRequest(path=root)))
-    return render(request, "knowledge.html", patterns=patterns, memories=memories.memories, shown=SHOWN_PATTERNS)
+    patterns = knowledge.patterns(PatternsRequest(root, history=True), visit.call.progress)
+    memories = knowledge.memory_list(MemoryListRequest(path=root))
+    return visit.render("knowledge.html", patterns=patterns, memories=memories.memories, shown=SHOWN_PATTERNS)
 
 
-@page
-async def _health(request: Request, state: State) -> Response:
-    level = request.query_params.get("level", "INFO")
+def _health(visit: Visit) -> str:
+    state = visit.state
+    level = visit.given.get("level", "INFO")
     if level not in LEVELS:
         raise UsageError(f"there is no level {level}", next_step=f"One of: {', '.join(LEVELS)}")
     lines = state.logs.since(level, 200)
-    if is_fragment(request):
-        return render(request, "log_lines.html", lines=lines)
-    roots = tuple(one.root for one in await state.work(lambda call: state.projects()) if one.state == "ready")
-    report = await state.work(lambda call: state.engine.doctor(DoctorRequest(roots)))
-    return render(request, "health.html", checks=report.checks, lines=lines, level=level, levels=LEVELS)
+    if visit.is_fragment:
+        return visit.render("log_lines.html", lines=lines)
+    roots = tuple(one.root for one in state.projects.known() if one.state == "ready")
+    report = state.engine.doctor(DoctorRequest(roots))
+    return visit.render("health.html", checks=report.checks, lines=lines, level=level, levels=LEVELS)
 
 
-@page
-async def _docs(request: Request, state: State) -> Response:
-    return render(request, "docs.html", groups=described_routes(request.app.openapi()))
+def _docs(visit: Visit) -> str:
+    return visit.render("docs.html", groups=described_routes(openapi_document(api_routes())))
 
 
-SHOWN_CONVERSATIONS = 40
+# --- chat and agents -----------------------------------------------------------------------------------------------
 
 
-@page
-async def _chat(request: Request, state: State) -> Response:
-    return render(request, "chat.html", agents=(), **await state.work(lambda call: _talk(state, request, "")))
+def _chat(visit: Visit) -> str:
+    return visit.render("chat.html", agents=(), **_conversation_values(visit, ""))
 
 
-@page
-async def _agents(request: Request, state: State) -> Response:
-    agents = await state.work(lambda call: state.engine.answers.agents(requests.AgentsRequest()).agents)
-    chosen = request.query_params.get("agent", "") or next((one.name for one in agents if not one.problem), "")
+def _agents(visit: Visit) -> str:
+    agents = visit.state.engine.answers.agents(requests.AgentsRequest()).agents
+    chosen = visit.given.get("agent", "") or next((one.name for one in agents if not one.problem), "")
     if chosen and chosen not in (one.name for one in agents):
         raise NotFound(f"there is no agent {chosen}", next_step="Choose one on the Agents page")
-    values = await state.work(lambda call: _talk(state, request, chosen))
-    return render(request, "agents.html", agents=agents, **values)
+    return visit.render("agents.html", agents=agents, **_conversation_values(visit, chosen))
 
 
-def _talk(state: State, request: Request, agent: str) -> dict[str, Any]:
+def _conversation_values(visit: Visit, agent: str) -> dict[str, Any]:
     """Everything a page with a conversation shows."""
-    identity = request.query_params.get("c", "")
+    state = visit.state
+    identity = visit.given.get("c", "")
     turns: list[TurnView] = []
     conversation, run = None, None
     if identity:
@@ -429,8 +419,8 @@ def _talk(state: State, request: Request, agent: str) -> dict[str, Any]:
         "run": run,
         "providers": providers.providers,
         "provider_notes": providers.notes,
-        "projects": state.projects(),
-        "project": request.query_params.get("project", "") or _first_path(conversation) or state.root_shown(""),
+        "projects": state.projects.known(),
+        "project": visit.given.get("project", "") or _first_path(conversation) or state.projects.root_shown(""),
         "link": citation_link,
         **_listed(state, "active", agent),
     }
@@ -453,35 +443,19 @@ def _listed(state: State, which: str, agent: str) -> dict[str, Any]:
     return {"conversations": shown, "which": which}
 
 
-@page
-async def _list(request: Request, state: State) -> Response:
-    which = "archived" if request.query_params.get("state") == "archived" else "active"
-    agent = request.query_params.get("agent", "")
-    current = request.query_params.get("c", "")
-    values = await state.work(lambda call: _listed(state, which, agent))
-    return render(request, "conversation_list.html", agent=agent, current=current, **values)
+def _list(visit: Visit) -> str:
+    which = "archived" if visit.given.get("state") == "archived" else "active"
+    agent = visit.given.get("agent", "")
+    values = _listed(visit.state, which, agent)
+    return visit.render("conversation_list.html", agent=agent, current=visit.given.get("c", ""), **values)
 
 
-@page
-async def _archive(request: Request, state: State) -> Response:
-    return await _changed(request, state, "archive_conversations", "active")
-
-
-@page
-async def _restore(request: Request, state: State) -> Response:
-    return await _changed(request, state, "restore_conversations", "archived")
-
-
-async def _changed(request: Request, state: State, method: str, which: str) -> Response:
-    given = await form(request)
-    change = getattr(state.engine.answers, method)
-    await state.work(lambda call: change(requests.ConversationIdsRequest((given.get("id", ""),))))
-    agent = given.get("agent", "")
-    values = await state.work(lambda call: _listed(state, which, agent))
-    return render(request, "conversation_list.html", agent=agent, current="", **values)
-
-
-# --- answers being written -----------------------------------------------------------------------------------------
+def _change(method: str, which: str, visit: Visit) -> str:
+    change = getattr(visit.state.engine.answers, method)
+    change(requests.ConversationIdsRequest((visit.given.get("id", ""),)))
+    agent = visit.given.get("agent", "")
+    values = _listed(visit.state, which, agent)
+    return visit.render("conversation_list.html", agent=agent, current="", **values)
 
 
 async def _start(request: Request) -> Response:
@@ -489,68 +463,52 @@ async def _start(request: Request) -> Response:
     state = state_of(request)
     given = dict(await json_body(request))
     agent = str(given.pop("agent", ""))
-    run = await state.work(lambda call: _started(state, agent, given))
+    run = await state.run(lambda call: _start_run(state, agent, given))
     return json_response({"runId": run.id, "conversationId": run.conversation}, 202)
 
 
-def _started(state: State, agent: str, given: dict[str, Any]) -> AnswerRun:
+def _start_run(state: State, agent: str, given: dict[str, Any]) -> AnswerRun:
     if agent:
-        return state.runs.start(agent_request(state, agent, checked(AGENT, given)))
-    return state.runs.start(ask_request(state, checked(CHAT, given)))
+        return state.runs.start(agent_request(state, agent, check(AGENT_INPUTS, given)))
+    return state.runs.start(ask_request(state, check(CHAT_INPUTS, given)))
 
 
-@page
-async def _turn(request: Request, state: State) -> Response:
+def _turn(visit: Visit) -> str:
     """The finished answer of a run."""
-    run = state.runs.get(request.path_params["run_id"])
+    state = visit.state
+    run = state.runs.get(visit.request.path_params["run_id"])
     if run.error is not None and not run.text:
         raise run.error
     asked = requests.ConversationRequest(run.conversation)
-    detail = await state.work(lambda call: state.engine.answers.conversation(asked))
+    detail = state.engine.answers.conversation(asked)
     count = max(1, 2 * len(run.answers) - 1)
     views = _turn_views(detail, writing=False)[-count:]
-    return render(request, "turns.html", turns=views, link=citation_link)
+    return visit.render("turns.html", turns=views, link=citation_link)
 
 
 # --- routes --------------------------------------------------------------------------------------------------------
 
 
-def pages_router() -> APIRouter:
-    router = APIRouter(include_in_schema=False)
-    for path, endpoint in (
-        ("/", _search),
-        ("/panel", _panel),
-        ("/docs", _docs),
-        ("/ui/projects", _projects),
-        ("/ui/projects/queue", _queue),
-        ("/ui/projects/dirs", _dirs),
-        ("/ui/map", _map),
-        ("/ui/map/knowledge", _knowledge),
-        ("/ui/health", _health),
-    ):
-        router.add_api_route(path, endpoint, methods=["GET"], response_class=Response)
-    for path, endpoint in (
-        ("/ui/projects/add", _add),
-        ("/ui/projects/again", _again),
-        ("/ui/projects/remove", _remove),
-        ("/ui/projects/cancel", _cancel),
-    ):
-        router.add_api_route(path, endpoint, methods=["POST"], response_class=Response)
-    _add_chat_routes(router)
-    return router
-
-
-def _add_chat_routes(router: APIRouter) -> None:
-    for path, endpoint in (
-        ("/ui/chat", _chat),
-        ("/ui/agents", _agents),
-        ("/ui/conversations", _list),
-        ("/ui/runs/{run_id}/turn", _turn),
-    ):
-        router.add_api_route(path, endpoint, methods=["GET"], response_class=Response)
-    for path, endpoint in (
-        ("/ui/runs", _start),
-        ("/ui/conversations/archive", _archive),
-        ("/ui/conversations/restore", _restore),
-    ):
-        router.add_api_route(path, endpoint, methods=["POST"], response_class=Response)
+def page_routes() -> list[Route]:
+    return [
+        page("GET", "/", _search),
+        page("GET", "/panel", _panel),
+        page("GET", "/docs", _docs),
+        page("GET", "/ui/projects", _projects),
+        page("GET", "/ui/projects/queue", _queue),
+        page("GET", "/ui/projects/dirs", _dirs),
+        page("POST", "/ui/projects/add", _add),
+        page("POST", "/ui/projects/again", _again),
+        page("POST", "/ui/projects/remove", _remove),
+        page("POST", "/ui/projects/cancel", _cancel),
+        page("GET", "/ui/map", _map),
+        page("GET", "/ui/map/knowledge", _knowledge),
+        page("GET", "/ui/health", _health),
+        page("GET", "/ui/chat", _chat),
+        page("GET", "/ui/agents", _agents),
+        page("GET", "/ui/conversations", _list),
+        page("POST", "/ui/conversations/archive", partial(_change, "archive_conversations", "active")),
+        page("POST", "/ui/conversations/restore", partial(_change, "restore_conversations", "archived")),
+        page("GET", "/ui/runs/{run_id}/turn", _turn),
+        Route("/ui/runs", _start, methods=["POST"]),
+    ]

@@ -21,7 +21,7 @@ from codeinfo.operations.answers import Citation, GradedItem, Turn
 from codeinfo.operations.code import CodeMap, MapArea, MapFile
 from codeinfo.operations.knowledge import PatternHistory
 from codeinfo.search.policy import PolicyItem, PolicySettings, apply_policy, numeric
-from codeinfo.shells.terminal import counted
+from codeinfo.shells.terminal import quantity
 
 _NO_CUT = 10**9
 
@@ -63,7 +63,7 @@ def calls_of(turn: Turn, root: str) -> tuple[CallView, ...]:
         CallView(
             "search",
             entry.query,
-            f"{counted(len(entry.items), 'passage')}, {len(entry.dropped)} dropped, {_verdict(entry.verdict)}",
+            f"{quantity(len(entry.items), 'passage')}, {len(entry.dropped)} dropped, {_verdict(entry.verdict)}",
             False,
             _files(entry.items, root),
             tuple(f"{one.path}:{one.start_line}-{one.end_line}: {one.rule}, {one.detail}" for one in entry.dropped),
@@ -232,7 +232,7 @@ def files_of(area: str, files: Sequence[MapFile]) -> tuple[MapFile, ...]:
 
 
 def _below(area: MapArea) -> str:
-    return counted(area.files, "file") if area.files != 1 else _shortened(area.name.rpartition("/")[0])
+    return quantity(area.files, "file") if area.files != 1 else _shortened(area.name.rpartition("/")[0])
 
 
 def _label(area: MapArea) -> str:
@@ -334,7 +334,7 @@ def trend_chart(history: PatternHistory) -> ChartView:
     rest = [f"{history.older} older"] if history.older else []
     rest += [f"{history.undated} not dated yet"] if history.undated else []
     title = f"Lines in use by the month they were written, {months[0]} to {months[-1]}: {told or 'none'}"
-    caption = ", ".join((f"{counted(sum(counts), 'line')} since {months[0]}", *rest))
+    caption = ", ".join((f"{quantity(sum(counts), 'line')} since {months[0]}", *rest))
     return ChartView(*_drawn(points), _place(points[-1]), "; ".join((title, *rest)), caption)
 
 

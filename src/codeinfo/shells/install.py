@@ -1,4 +1,7 @@
-"""The clients: where each keeps its servers, and how it writes one down."""
+"""`install` and `uninstall`: CodeInfo as an MCP server of the clients on this machine.
+
+One insertion a file, recorded, so that taking it out again restores the bytes.
+"""
 
 from __future__ import annotations
 
@@ -30,30 +33,6 @@ class Places(Struct, frozen=True):
     dot_config: Path  # ~/.config on macOS too, where some clients look on every system
 
 
-class Client(Struct, frozen=True):
-    """`files` in order of preference: the first that exists is written, else the first. `key` holds the servers."""
-
-    name: str
-    title: str
-    files: Callable[[Places], Sequence[Path]]
-    key: str
-    entry: Callable[[Sequence[str]], dict[str, Any]]
-    programs: tuple[str, ...] = ()  # one of these on the PATH tells that the client is there
-    format: str = "json"
-    instructions: str = "AGENTS.md"  # the file in a project that it reads
-
-    def file(self, places: Places) -> Path:
-        files = self.files(places)
-        return next((path for path in files if path.exists()), files[0])
-
-    def is_there(self, places: Places) -> bool:
-        """Its file, the folder of its own that the file is in, or its program."""
-        file = self.file(places)
-        shared = (places.home, places.config, places.dot_config)
-        own_folder = file.parent not in shared and file.parent.is_dir()
-        return file.exists() or own_folder or any(shutil.which(program) for program in self.programs)
-
-
 def _command(command: Sequence[str]) -> dict[str, Any]:
     return {"command": command[0], "args": list(command[1:])}
 
@@ -70,73 +49,51 @@ def _copilot(command: Sequence[str]) -> dict[str, Any]:
     return {"type": "local", **_command(command), "tools": ["*"]}
 
 
+class Client(Struct, frozen=True):
+    """`files` in order of preference, each below one of the `Places`: the first that exists is written, else the first.
+    `key` holds the servers."""
+
+    name: str
+    title: str
+    files: tuple[str, ...]
+    programs: tuple[str, ...] = ()  # one of these on the PATH shows that the client is there
+    key: str = "mcpServers"
+    entry: Callable[[Sequence[str]], dict[str, Any]] = _command
+    format: str = "json"
+    instructions: str = "AGENTS.md"  # the file in a project that it reads
+
+    def file(self, places: Places) -> Path:
+        files: list[Path] = [getattr(places, name.partition("/")[0]) / name.partition("/")[2] for name in self.files]
+        return next((path for path in files if path.exists()), files[0])
+
+    def is_there(self, places: Places) -> bool:
+        """Its file, the folder of its own that the file is in, or its program."""
+        file = self.file(places)
+        shared = (places.home, places.config, places.dot_config)
+        own_folder = file.parent not in shared and file.parent.is_dir()
+        return file.exists() or own_folder or any(shutil.which(program) for program in self.programs)
+
+
+OPENCODE_FILES = ("dot_config/opencode/opencode.json", "dot_config/opencode/opencode.jsonc")
 CLIENTS = (
-    Client(
-        "claude-code",
-        "Claude Code",
-        lambda at: [at.home / ".claude.json"],
-        "mcpServers",
-        _typed,
-        programs=("claude",),
-        instructions="CLAUDE.md",
-    ),
-    Client("codex", "Codex", lambda at: [at.home / ".codex/config.toml"], "mcp_servers", _command, ("codex",), "toml"),
-    Client("cursor", "Cursor", lambda at: [at.home / ".cursor/mcp.json"], "mcpServers", _command, ("cursor",)),
-    Client("vscode", "VS Code", lambda at: [at.config / "Code/User/mcp.json"], "servers", _typed, ("code",)),
-    Client(
-        "opencode",
-        "OpenCode",
-        lambda at: [at.dot_config / "opencode/opencode.json", at.dot_config / "opencode/opencode.jsonc"],
-        "mcp",
-        _opencode,
-        ("opencode",),
-    ),
-    Client(
-        "gemini",
-        "Gemini CLI",
-        lambda at: [at.home / ".gemini/settings.json"],
-        "mcpServers",
-        _command,
-        ("gemini",),
-        instructions="GEMINI.md",
-    ),
-    Client(
-        "windsurf",
-        "Windsurf",
-        lambda at: [at.home / ".codeium/windsurf/mcp_config.json"],
-        "mcpServers",
-        _command,
-        ("windsurf",),
-    ),
-    Client(
-        "zed",
-        "Zed",
-        lambda at: [at.dot_config / "zed/settings.json"],
-        "context_servers",
-        _command,
-        ("zed", "zeditor"),
-    ),
-    Client(
-        "claude-desktop",
-        "Claude Desktop",
-        lambda at: [at.config / "Claude/claude_desktop_config.json"],
-        "mcpServers",
-        _command,
-    ),
-    Client("qwen", "Qwen Code", lambda at: [at.home / ".qwen/settings.json"], "mcpServers", _command, ("qwen",)),
-    Client(
-        "copilot",
-        "Copilot CLI",
-        lambda at: [at.home / ".copilot/mcp-config.json"],
-        "mcpServers",
-        _copilot,
-        ("copilot",),
-    ),
-    Client("lm-studio", "LM Studio", lambda at: [at.home / ".lmstudio/mcp.json"], "mcpServers", _command, ("lms",)),
+    Client("claude-code", "Claude Code", ("home/.claude.json",), ("claude",), entry=_typed, instructions="CLAUDE.md"),
+    Client("codex", "Codex", ("home/.codex/config.toml",), ("codex",), "mcp_servers", format="toml"),
+    Client("cursor", "Cursor", ("home/.cursor/mcp.json",), ("cursor",)),
+    Client("vscode", "VS Code", ("config/Code/User/mcp.json",), ("code",), "servers", _typed),
+    Client("opencode", "OpenCode", OPENCODE_FILES, ("opencode",), "mcp", _opencode),
+    Client("gemini", "Gemini CLI", ("home/.gemini/settings.json",), ("gemini",), instructions="GEMINI.md"),
+    Client("windsurf", "Windsurf", ("home/.codeium/windsurf/mcp_config.json",), ("windsurf",)),
+    Client("zed", "Zed", ("dot_config/zed/settings.json",), ("zed", "zeditor"), "context_servers"),
+    Client("claude-desktop", "Claude Desktop", ("config/Claude/claude_desktop_config.json",)),
+    Client("qwen", "Qwen Code", ("home/.qwen/settings.json",), ("qwen",)),
+    Client("copilot", "Copilot CLI", ("home/.copilot/mcp-config.json",), ("copilot",), entry=_copilot),
+    Client("lm-studio", "LM Studio", ("home/.lmstudio/mcp.json",), ("lms",)),
 )
 
 
 class Record:
+    """What was inserted where. Only our own text is kept, never a file's."""
+
     def __init__(self, folder: Path) -> None:
         self._path = folder / "installed.json"
 
@@ -177,27 +134,27 @@ name or meaning, `get_symbol_references` shows who uses a name. Before changing 
 def install(config: Config, request: InstallRequest) -> InstallReport:
     places = Places(*user_folders())
     record = Record(config.paths.data_dir)
-    clients = _chosen(request.agents, places, lambda client: client.is_there(places))
+    clients = _choose(request.agents, places, lambda client: client.is_there(places))
     command = [*_program(), "mcp", *(["--tools", request.tools] if request.tools else [])]
     _check_tools(request.tools)
-    changes = [_tried(client, places, lambda c: _add(c, places, record, command)) for client in clients]
+    changes = [_try_plan(client, places, lambda c: _add(c, places, record, command)) for client in clients]
     advice = _advise(clients, record) if request.instructions else []
     notes = [] if clients else ["no client was found on this machine; name one with --agent"]
     if request.instructions and clients and not advice:
         names = ", ".join(dict.fromkeys(client.instructions for client in clients))
         notes.append(f"no instructions were written: {names} does not exist in this folder")
-    done = _carried_out(changes + advice, record, request.dry_run)
+    done = _carry_out(changes + advice, record, request.dry_run)
     return InstallReport(done, request.dry_run, tuple(notes))
 
 
 def uninstall(config: Config, request: UninstallRequest) -> InstallReport:
     places = Places(*user_folders())
     record = Record(config.paths.data_dir)
-    clients = _chosen(request.agents, places, lambda client: client.file(places).exists())
-    changes = [_tried(client, places, lambda c: _remove(c, places, record)) for client in clients]
+    clients = _choose(request.agents, places, lambda client: client.file(places).exists())
+    changes = [_try_plan(client, places, lambda c: _remove(c, places, record)) for client in clients]
     if not request.agents:
-        changes += [_taken_out("instructions", path, record) for path in record.paths() if path.suffix == ".md"]
-    return InstallReport(_carried_out(changes, record, request.dry_run), request.dry_run)
+        changes += [_take_out("instructions", path, record) for path in record.paths() if path.suffix == ".md"]
+    return InstallReport(_carry_out(changes, record, request.dry_run), request.dry_run)
 
 
 class Plan(Struct, frozen=True):
@@ -231,7 +188,7 @@ def _add(client: Client, places: Places, record: Record, command: Sequence[str])
     at, inserted = (
         install_edit.toml_insertion(text, path, keys, entry)
         if client.format == "toml"
-        else install_edit.insertion(text, keys, entry)
+        else install_edit.json_insertion(text, keys, entry)
     )
     after = text[:at] + inserted + text[at:]
     if _entry(client, after, path) != entry:
@@ -255,19 +212,12 @@ def _without(client: Client, text: str, inserted: str) -> str | None:
     if inserted and text.count(inserted) == 1:
         return text.replace(inserted, "")
     keys = (client.key, SERVER)
-    span = install_edit.toml_removal(text, keys) if client.format == "toml" else install_edit.removal(text, keys)
-    return text[: span[0]] + text[span[1] :] if span else None
+    return install_edit.toml_without(text, keys) if client.format == "toml" else install_edit.json_without(text, keys)
 
 
 def _entry(client: Client, text: str, path: Path) -> object:
-    if client.format == "toml":
-        return install_edit.toml_value(text, path, (client.key, SERVER))
-    found = install_edit.read(text)
-    section = found.member(client.key) if found else None
-    if found is None or section is None:
-        return None
-    member = found.inner(section).member(SERVER)
-    return install_edit.value_of(text, member) if member else None
+    keys = (client.key, SERVER)
+    return install_edit.toml_value(text, path, keys) if client.format == "toml" else install_edit.json_value(text, keys)
 
 
 def _advise(clients: Sequence[Client], record: Record) -> list[Plan]:
@@ -291,7 +241,7 @@ def _advise(clients: Sequence[Client], record: Record) -> list[Plan]:
     return plans
 
 
-def _taken_out(client: str, path: Path, record: Record) -> Plan:
+def _take_out(client: str, path: Path, record: Record) -> Plan:
     before, inserted = _text(path), record.inserted(path)
     if before is None or inserted not in before:
         return Plan(client, path, "unchanged")
@@ -301,7 +251,7 @@ def _taken_out(client: str, path: Path, record: Record) -> Plan:
 # --- carrying out --------------------------------------------------------------------------------------------------
 
 
-def _carried_out(plans: Sequence[Plan], record: Record, dry_run: bool) -> tuple[FileChange, ...]:
+def _carry_out(plans: Sequence[Plan], record: Record, dry_run: bool) -> tuple[FileChange, ...]:
     changes = []
     for plan in plans:
         diff = _diff(plan) if plan.action in ("added", "updated", "removed") else ""
@@ -349,7 +299,7 @@ def _diff(plan: Plan) -> str:
 # --- what is there -------------------------------------------------------------------------------------------------
 
 
-def _chosen(names: Sequence[str], places: Places, there: Callable[[Client], bool]) -> list[Client]:
+def _choose(names: Sequence[str], places: Places, there: Callable[[Client], bool]) -> list[Client]:
     known = {client.name: client for client in CLIENTS}
     for name in names:
         if name not in known:
@@ -357,7 +307,7 @@ def _chosen(names: Sequence[str], places: Places, there: Callable[[Client], bool
     return [known[name] for name in dict.fromkeys(names)] if names else [c for c in CLIENTS if there(c)]
 
 
-def _tried(client: Client, places: Places, plan: Callable[[Client], Plan]) -> Plan:
+def _try_plan(client: Client, places: Places, plan: Callable[[Client], Plan]) -> Plan:
     try:
         return plan(client)
     except CodeInfoError as error:

@@ -1,10 +1,14 @@
-"""JSON with comments and trailing commas, edited in place: one insertion, nothing else of the file is touched."""
+"""A server's entry in a client's configuration: read, inserted and taken out again, nothing else of the file touched.
+
+JSON may have comments and trailing commas, as editors allow them. An insertion is a place and a text, which are kept so
+that taking it out restores the file to the byte.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +44,11 @@ class JsonObject(Struct, frozen=True):
 
     def inner(self, member: Member) -> JsonObject:
         if self.text[member.value] != "{":
-            raise UsageError(f"{member.key} is no object", next_step="Mend the file, or add the server by hand")
+            raise UsageError(f"{member.key} is not an object", next_step="Correct the file, or add the server by hand")
         return _object(self.text, member.value)
 
 
-def read(text: str) -> JsonObject | None:
+def _read(text: str) -> JsonObject | None:
     """The object that a file holds; None for one without content."""
     start = _skip(text, 1 if text.startswith("\ufeff") else 0)
     if start == len(text):
@@ -57,9 +61,15 @@ def read(text: str) -> JsonObject | None:
     return found
 
 
-def value_of(text: str, member: Member) -> Any:
-    """A member's value, comments and trailing commas left out."""
-    return json.loads(_plain(text, member.value, member.end))
+def json_value(text: str, keys: Sequence[str]) -> Any:
+    """What stands under these keys, comments and trailing commas left out; None where nothing does."""
+    found, member = _read(text), None
+    for key in keys:
+        found = found.inner(member) if found and member else found
+        member = found.member(key) if found else None
+        if member is None:
+            return None
+    return json.loads(_plain(text, member.value, member.end)) if member else None
 
 
 def _object(text: str, start: int) -> JsonObject:
@@ -132,17 +142,17 @@ def _plain(text: str, start: int, end: int) -> str:
 
 def _broken(text: str, at: int) -> UsageError:
     line = text.count("\n", 0, at) + 1
-    return UsageError(f"line {line} is not valid JSON", next_step="Mend it, or add the server by hand")
+    return UsageError(f"line {line} is not valid JSON", next_step="Correct it, or add the server by hand")
 
 
-# --- inserting -----------------------------------------------------------------------------------------------------
+# --- inserting into JSON ---------------------------------------------------------------------------------------------
 
 
-def insertion(text: str, keys: tuple[str, str], value: Any) -> tuple[int, str]:
+def json_insertion(text: str, keys: tuple[str, str], value: Any) -> tuple[int, str]:
     """Where and what to insert so that `keys[0]` has a member `keys[1]` with `value`; there must be none yet."""
     newline = "\r\n" if "\r\n" in text else "\n"
     step = _indent(text)
-    found = read(text)
+    found = _read(text)
     if found is None:
         content = json.dumps({keys[0]: {keys[1]: value}}, indent=step, ensure_ascii=False) + "\n"
         return len(text), content.replace("\n", newline)
@@ -185,12 +195,12 @@ def _indent(text: str) -> str:
     return found.group(1) if found and not found.group(1).startswith(" " * 9) else "  "
 
 
-# --- removing ------------------------------------------------------------------------------------------------------
+# --- removing from JSON ----------------------------------------------------------------------------------------------
 
 
-def removal(text: str, keys: tuple[str, str]) -> tuple[int, int] | None:
-    """What to cut so that `keys[1]` is gone, with its comma and the white space before it; None where it is not."""
-    found = read(text)
+def json_without(text: str, keys: tuple[str, str]) -> str | None:
+    """The file without `keys[1]`, its comma and the white space before it; None where it is not there."""
+    found = _read(text)
     section = found.member(keys[0]) if found else None
     if found is None or section is None or text[section.value] != "{":
         return None
@@ -199,12 +209,17 @@ def removal(text: str, keys: tuple[str, str]) -> tuple[int, int] | None:
     if member is None:
         return None
     at = inner.members.index(member)
-    start, after = len(text[: member.start].rstrip()), _skip(text, member.end)
-    if text[after] == ",":
-        return start, after + 1
-    if at > 0:  # the last one: the comma before it goes as well
-        start = _skip(text, inner.members[at - 1].end)
-    return start, member.end
+    start, end = len(text[: member.start].rstrip()), _skip(text, member.end)
+    if text[end] == ",":
+        end += 1
+    else:
+        end = member.end
+        if at > 0:  # the last one: the comma before it goes as well
+            start = _skip(text, inner.members[at - 1].end)
+    return text[:start] + text[end:]
+
+
+# --- TOML ------------------------------------------------------------------------------------------------------------
 
 
 def toml_value(text: str, path: Path, keys: tuple[str, str]) -> Any:
@@ -213,6 +228,7 @@ def toml_value(text: str, path: Path, keys: tuple[str, str]) -> Any:
 
 
 def toml_insertion(text: str, path: Path, keys: tuple[str, str], value: Mapping[str, Any]) -> tuple[int, str]:
+    """The server's table, at the end of the file: the rest stays as its user wrote it."""
     newline = "\r\n" if "\r\n" in text else "\n"
     gap = "" if not text else newline if text.endswith("\n") else newline * 2
     # JSON's texts and lists of texts are TOML's too.
@@ -221,28 +237,22 @@ def toml_insertion(text: str, path: Path, keys: tuple[str, str], value: Mapping[
         *(f"{name} = {json.dumps(one, ensure_ascii=False)}" for name, one in value.items()),
     ]
     added = gap + newline.join(lines) + newline
-    if toml_value_or_none(text + added, path, keys) != value:
+    try:
+        written = toml_value(text + added, path, keys)
+    except UsageError:
+        written = None
+    if written != value:
         raise UsageError(f"{keys[0]} is written in a way that cannot be added to", next_step="Add the server by hand")
     return len(text), added
 
 
-def toml_value_or_none(text: str, path: Path, keys: tuple[str, str]) -> Any:
-    try:
-        return toml_value(text, path, keys)
-    except UsageError:
-        return None
+def toml_without(text: str, keys: tuple[str, str]) -> str | None:
+    """The file without the server's table and its sub-tables; None where it has none."""
+    import tomlkit
 
-
-def toml_removal(text: str, keys: tuple[str, str]) -> tuple[int, int] | None:
-    """The table with its sub-tables, up to the next other header."""
-    name = rf"{re.escape(keys[0])}\s*\.\s*(?:{re.escape(keys[1])}|\"{re.escape(keys[1])}\")"
-    header = re.compile(rf"^[ \t]*\[\s*{name}\s*(?:\.[^\]\n]*)?\]", re.MULTILINE)
-    first = header.search(text)
-    if first is None:
+    document = tomlkit.parse(text)
+    section = document.get(keys[0])
+    if not isinstance(section, MutableMapping) or keys[1] not in section:
         return None
-    end = first.end()
-    while (following := re.compile(r"^[ \t]*\[", re.MULTILINE).search(text, end)) is not None:
-        if not header.match(text, following.start()):
-            return first.start(), following.start()
-        end = following.end()
-    return first.start(), len(text)
+    del section[keys[1]]
+    return tomlkit.dumps(document)

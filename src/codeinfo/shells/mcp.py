@@ -1,7 +1,7 @@
 """The MCP server: tools of the chosen sets, the context resource and prompts, over stdio or as an ASGI app.
 
-No logic of its own: a call becomes a request, the engine answers it in a worker thread, and the reply is shaped and
-kept within its budget. The engine and its models are imported behind the handshake.
+A call is checked, its project resolved, and run by the dispatcher; the reply is shaped and cut to its budget. The
+engine and its models are imported after the handshake.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import os
 import signal
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import anyio
 import anyio.to_thread
@@ -25,13 +25,13 @@ from msgspec import Struct
 
 from codeinfo import __version__
 from codeinfo.config import Config
-from codeinfo.errors import CodeInfoError, environment_error
-from codeinfo.operations import operation
-from codeinfo.serve.dispatch import Call
-from codeinfo.serve.shutdown import end_by_deadline
-from codeinfo.shells.mcp_calls import Asked, Hub, Reply
-from codeinfo.shells.mcp_catalog import chosen_tools
-from codeinfo.shells.mcp_context import CONTEXT_URI, PROMPTS, PromptRow, codebase_context
+from codeinfo.errors import CodeInfoError
+from codeinfo.jsonable import dumps_plain
+from codeinfo.operations import OPERATIONS
+from codeinfo.serve.dispatch import Call, Dispatcher, EngineLease, Projects, end_by_deadline
+from codeinfo.serve.schema import check
+from codeinfo.shells.mcp_catalog import chosen_tools, with_tool
+from codeinfo.shells.mcp_replies import Reply, fitted, most_chars
 from codeinfo.shells.mcp_stdio import stdio
 from codeinfo.shells.mcp_tools import Tool
 from codeinfo.shells.terminal import report_error
@@ -40,12 +40,10 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from codeinfo.engine import Engine
-    from codeinfo.shells.mcp_aside import Aside
+    from codeinfo.operations.code import CodeMap
+    from codeinfo.serve.dispatch import Call
 
 
-THREADS = 8  # calls worked on at once; more wait
-MOST_AT_HAND = 1000  # names of projects; others are understood in a thread each time
-PROGRESS_S = 0.2  # between two notifications of progress
 IDLE_LOOK_S = 5.0
 INSTRUCTIONS = (
     "CodeInfo knows this codebase: call search_codebase before grep or reading files, and get_symbol_references to see "
@@ -54,29 +52,37 @@ INSTRUCTIONS = (
 )
 
 log = logging.getLogger(__name__)
-Done = TypeVar("Done")
 
 
 # --- the server ----------------------------------------------------------------------------------------------------
 
 
 class Service:
-    """What the SDK's server asks for, answered by a hub."""
+    """What the SDK's server asks for."""
 
-    def __init__(self, hub: Hub, tools: Iterable[Tool], aside: Aside | None = None) -> None:
-        self.hub = hub
-        self.aside = aside
+    def __init__(self, dispatcher: Dispatcher, tools: Iterable[Tool], reply_tokens: int) -> None:
+        self.lease = dispatcher.lease
+        self._dispatcher = dispatcher
+        self._reply_tokens = reply_tokens
         self._tools = {tool.name: tool for tool in tools}
-        self._described = [described(tool) for tool in self._tools.values()]
-        self._limiter = anyio.CapacityLimiter(THREADS)
-        self._at_hand: set[str] = set()  # projects, as calls name them
+        self._descriptions = [describe(tool) for tool in self._tools.values()]
         self._warmed = False
 
     async def list_tools(self, context: Any, params: Any) -> types.ListToolsResult:
         if not self._warmed:
             self._warmed = True
-            threading.Thread(target=_quietly, args=(self.hub.warm,), name="warm up", daemon=True).start()
-        return types.ListToolsResult(tools=self._described)
+            threading.Thread(target=self._warm_up, name="warm up", daemon=True).start()
+        return types.ListToolsResult(tools=self._descriptions)
+
+    def _warm_up(self) -> None:
+        """Import what the first call needs, while the client is still reading the list of tools."""
+        try:
+            import codeinfo.engine.search  # noqa: F401
+
+            with self.lease.use() as engine:
+                engine.embedder()
+        except Exception as error:
+            log.info("not warmed up: %s", error)  # the first call will say so with its own error
 
     async def call_tool(self, context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         tool = self._tools.get(params.name)
@@ -85,31 +91,33 @@ class Service:
             raise MCPError(types.INVALID_PARAMS, f"unknown tool {params.name}; this server offers: {known}")
         started = time.perf_counter()
         try:
-            reply, text = await self._performed(context, tool, params.arguments or {})
+            work = partial(self.perform, tool, params.arguments or {})
+            reply, text = await self._run(context, work, computes=tool.computes)
         except CodeInfoError as error:
             log.debug("%s failed: %s", tool.name, error)
             return failed(tool, error)
         log.debug("%s: %d characters in %.1f ms", tool.name, len(text), 1000 * (time.perf_counter() - started))
         return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=reply)
 
-    async def _performed(self, context: Any, tool: Tool, arguments: Mapping[str, Any]) -> tuple[Reply, str]:
-        if self.aside is not None and tool.repeatable:
-            asked = await self._understood(tool, arguments)
-            answer = asked.known or await self.aside.answer(asked)
-            if answer is not None:
-                return self.hub.told(asked, answer)
-        return await self._in_thread(context, partial(self.hub.perform, tool, arguments))
+    def perform(self, tool: Tool, arguments: Mapping[str, Any], call: Call) -> tuple[Reply, str]:
+        """The reply within its budget, as JSON and as text."""
+        values = check(tool.arguments(), arguments)
+        cursor = values.pop("cursor", "")
+        with self.lease.use() as engine:
+            project = self._dispatcher.projects.root_of(values.pop(tool.project.name, "")) if tool.project else ""
+            result = tool.run(engine, tool.request(values, project), call)
+            reply = tool.shape(result, values)
+            text = dumps_plain(reply)
+            if cursor or len(text) > most_chars(self._reply_tokens):
+                reply = fitted(reply, self._reply_tokens, cursor)
+                text = dumps_plain(reply)
+            engine.savings.record(tool.name, len(text), tuple(tool.files(result, project)))
+        return reply, text
 
-    async def _understood(self, tool: Tool, arguments: Mapping[str, Any]) -> Asked:
-        """In a thread the first time, which makes an engine and reads the project's settings; from then on it takes
-        less than the way to a thread and back."""
-        project = str(arguments.get(tool.project.name, "")) if tool.project else ""
-        if project in self._at_hand:
-            return self.hub.understood(tool, arguments)
-        asked = await anyio.to_thread.run_sync(self.hub.understood, tool, arguments, limiter=self._limiter)
-        if len(self._at_hand) < MOST_AT_HAND:
-            self._at_hand.add(project)
-        return asked
+    async def _run(self, context: Any, work: Callable[[Call], Any], *, computes: bool = False) -> Any:
+        wants_progress = context.meta and context.meta.get("progress_token") is not None
+        report = context.session.report_progress if wants_progress else None
+        return await self._dispatcher.run(work, report=report, computes=computes)
 
     async def list_resources(self, context: Any, params: Any) -> types.ListResourcesResult:
         about = "The working folder's project on one page: entry points, hubs, key types, patterns, memories."
@@ -125,14 +133,14 @@ class Service:
         if str(params.uri) != CONTEXT_URI:
             raise MCPError(types.INVALID_PARAMS, f"no resource {params.uri}; this server offers {CONTEXT_URI}")
         try:
-            text = await self._in_thread(context, self._context)
+            text = await self._run(context, self._context)
         except CodeInfoError as error:
             raise MCPError(types.INTERNAL_ERROR, str(error), {"code": error.code}) from error
         content = types.TextResourceContents(uri=CONTEXT_URI, mime_type="text/markdown", text=text)
         return types.ReadResourceResult(contents=[content])
 
     def _context(self, call: Call) -> str:
-        with self.hub.engine() as engine:
+        with self.lease.use() as engine:
             return codebase_context(engine, call)
 
     async def list_prompts(self, context: Any, params: Any) -> types.ListPromptsResult:
@@ -149,62 +157,9 @@ class Service:
             description=row.description, messages=[types.PromptMessage(role="user", content=content)]
         )
 
-    async def _in_thread(self, context: Any, work: Callable[[Call], Done]) -> Done:
-        """Run `work` in a thread; tell its progress; stop it when the client cancels or goes away."""
-        call = Call()
-        try:
-            async with anyio.create_task_group() as tasks:
-                if context.meta and context.meta.get("progress_token") is not None:
-                    tasks.start_soon(_tell, context.session.report_progress, call)
-                run = partial(_caught, work, call)
-                done, error = await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=self._limiter)
-                tasks.cancel_scope.cancel()
-        finally:
-            call.cancel()
-        if error is not None:
-            raise error
-        assert done is not None
-        return done
-
-
-def _caught(work: Callable[[Call], Done], call: Call) -> tuple[Done | None, CodeInfoError | None]:
-    """Failures as values: a thread that the loop no longer waits for must not raise into it."""
-    try:
-        return work(call), None
-    except CodeInfoError as error:
-        return None, error
-    except KeyboardInterrupt:
-        return None, CodeInfoError("the call was cancelled", code="CANCELLED")
-    except Exception as error:
-        if known := environment_error(error):
-            return None, known
-        log.exception("a tool failed")
-        what = f"{type(error).__name__}: {error}"
-        return None, CodeInfoError(what, next_step="This is a fault of CodeInfo; the server's stderr shows where")
-
-
-async def _tell(report: Callable[..., Awaitable[None]], call: Call) -> None:
-    """Notifications only ever count up, as the protocol wants it."""
-    told = -1.0
-    while True:
-        await anyio.sleep(PROGRESS_S)
-        latest = call.latest
-        if latest is not None and latest.done > told:
-            told = float(latest.done)
-            await report(told, float(latest.total) if latest.total else None, latest.phase)
-
-
-def _quietly(work: Callable[[], None]) -> None:
-    try:
-        work()
-    except Exception as error:
-        log.info("not warmed up: %s", error)  # the first call will say so with its own error
-
 
 def failed(tool: Tool, error: CodeInfoError) -> types.CallToolResult:
     """The contract's code as a protocol error where clients rely on it, else a result that says what to do next."""
-    from codeinfo.shells.mcp_words import with_tool
-
     about, text = {"code": error.code, "next": with_tool(error.next_step)}, with_tool(str(error))
     if code := tool.codes.get(error.code, tool.codes.get("")):
         raise MCPError(code, text, about)
@@ -212,8 +167,8 @@ def failed(tool: Tool, error: CodeInfoError) -> types.CallToolResult:
     return types.CallToolResult(content=[content], is_error=True, _meta={"codeinfo/error": about})
 
 
-def described(tool: Tool) -> types.Tool:
-    one = operation(tool.operation)
+def describe(tool: Tool) -> types.Tool:
+    one = OPERATIONS[tool.operation]
     return types.Tool(
         name=tool.name,
         title=tool.name.replace("_", " "),
@@ -254,26 +209,38 @@ def make_server(service: Service) -> Server[Any]:
 @asynccontextmanager
 async def _lifespan(service: Service, server: object) -> AsyncIterator[dict[str, Any]]:
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_release_when_idle, service.hub)
-        if service.aside is not None:
-            tasks.start_soon(service.aside.run)
+        tasks.start_soon(_release_when_idle, service.lease)
         yield {}
         tasks.cancel_scope.cancel()
 
 
-async def _release_when_idle(hub: Hub) -> None:
+async def _release_when_idle(lease: EngineLease) -> None:
     while True:
         await anyio.sleep(IDLE_LOOK_S)
-        await anyio.to_thread.run_sync(hub.release_if_idle)
+        await anyio.to_thread.run_sync(lease.release_if_idle)
 
 
 # --- transports ----------------------------------------------------------------------------------------------------
 
 
+def own_engine(config: Config) -> EngineLease:
+    def make() -> Engine:
+        from codeinfo.serve.refresh import server_engine  # after the handshake
+
+        return server_engine(config)
+
+    return EngineLease(make, config.mcp.idle_s)
+
+
+def own_service(config: Config, tools: Iterable[Tool]) -> Service:
+    """With an engine of its own, for a client that may name any folder."""
+    lease = own_engine(config)
+    return Service(Dispatcher(lease, Projects(lease)), tools, config.mcp.reply_tokens)
+
+
 def serve_stdio(config: Config, tools: Iterable[str]) -> None:
     """Serve the client at the other end of standard input and output until it goes away; never returns."""
-    hub = Hub(config)
-    service = Service(hub, chosen_tools(tools))
+    service = own_service(config, chosen_tools(tools))
 
     async def main() -> None:
         server = make_server(service)
@@ -289,7 +256,7 @@ def serve_stdio(config: Config, tools: Iterable[str]) -> None:
     except Exception as error:
         code = report_error(_first_cause(error))
     finally:
-        hub.close()
+        service.lease.close()
         os._exit(code)  # a worker thread may still be busy with a file or a socket: nobody is left to hear its answer
 
 
@@ -313,18 +280,16 @@ class HttpService(Struct, frozen=True):
 
 
 def http_service(
-    config: Config,
-    tools: Iterable[Tool],
-    make_engine: Callable[[], Engine] | None = None,
-    place: Callable[[str], str] | None = None,
+    config: Config, tools: Iterable[Tool], lease: EngineLease | None = None, projects: Projects | None = None
 ) -> HttpService:
-    """Streamable HTTP without sessions. `make_engine` shares the caller's lasting engine; `place` finds the folder that
-    a project's name means, where not every folder may be named."""
+    """Streamable HTTP without sessions. `lease` shares the caller's engine; `projects` decides which folders may be
+    named."""
     from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 
-    from codeinfo.shells.mcp_aside import Aside
-
-    service = Service(Hub(config, make_engine, place), tools, Aside(config))
+    if lease is not None and projects is not None:
+        service = Service(Dispatcher(lease, projects), tools, config.mcp.reply_tokens)
+    else:
+        service = own_service(config, tools)
     manager = StreamableHTTPSessionManager(make_server(service), stateless=True)
 
     @asynccontextmanager
@@ -333,6 +298,102 @@ def http_service(
             async with manager.run():
                 yield
         finally:
-            service.hub.close()
+            service.lease.close()
 
     return HttpService(StreamableHTTPASGIApp(manager), running)
+
+
+# --- the context resource ------------------------------------------------------------------------------------------
+
+CONTEXT_URI = "codebase://context"
+LISTED = 10  # entries of each part
+
+
+def codebase_context(engine: Engine, call: Call) -> str:
+    """The working folder's project on one page, as Markdown."""
+    from codeinfo.operations.code import MapRequest
+    from codeinfo.operations.knowledge import MemoryListRequest, PatternsRequest
+
+    found = engine.code.map(MapRequest(), call.progress)
+    parts = [_overview(found), *_parts(found)]
+    try:
+        report = engine.knowledge.patterns(PatternsRequest(), call.progress)
+        memories = engine.knowledge.memory_list(MemoryListRequest(limit=LISTED)).memories
+    except CodeInfoError as error:
+        return "\n\n".join([*parts, f"What the team knows could not be read: {error}"])
+    ways = [f"{p.name} ({p.question}): {p.guidance}, {p.adoption} %" for p in report.patterns if p.guidance]
+    parts += _section("How this team writes code", ways)
+    parts += _section("What the team wrote down", [f"{one.type}: {one.memory} ({one.label})" for one in memories])
+    return "\n\n".join(parts)
+
+
+def _overview(found: CodeMap) -> str:
+    languages = ", ".join(f"{name} {count}" for name, count in list(found.languages.items())[:LISTED])
+    return f"# {found.root.rpartition('/')[2]}\n\n{found.files} files ({languages}), {found.cycles} import cycles."
+
+
+def _parts(found: CodeMap) -> list[str]:
+    return [
+        *_section("Entry points", [file.path for file in found.entry_points]),
+        *_section("Files that most others need", [f"{f.path} ({f.imported_by} files)" for f in found.hubs]),
+        *_section("Key types", [f"{one.qualified} ({one.path}:{one.start_line})" for one in found.interfaces]),
+        *_section("Large files that change often", [f"{h.path} ({h.commits} commits)" for h in found.hotspots]),
+    ]
+
+
+def _section(title: str, lines: Iterable[str]) -> list[str]:
+    listed = [f"- {line}" for line in lines][:LISTED]
+    return [f"## {title}\n\n" + "\n".join(listed)] if listed else []
+
+
+# --- prompts -------------------------------------------------------------------------------------------------------
+
+
+class PromptRow(Struct, frozen=True):
+    """`text` has a {place} for its argument, which is required."""
+
+    name: str
+    description: str
+    argument: str
+    argument_help: str
+    text: str
+
+
+PROMPTS = (
+    PromptRow(
+        "understand",
+        "Learn how a part of this codebase works, with places to read.",
+        "topic",
+        "The feature, module or question.",
+        "Explain how {topic} works in this codebase. Call get_codebase_map if you do not know the project, then "
+        "search_codebase with the topic in plain words, and get_symbol_references for the names that matter. Read only "
+        "what the results point to. Answer with the flow step by step, each with its file and lines.",
+    ),
+    PromptRow(
+        "plan_change",
+        "Plan a change with the evidence it needs.",
+        "change",
+        "What is to be changed.",
+        "Plan this change: {change}. Call search_codebase with intent edit and heed `preflight`: while it is not ready "
+        "do what its nextAction and whatWouldHelp say. Look at the callers with get_symbol_references. Then list the "
+        "files to change, what each needs, the tests to run, and the risks. Do not change anything yet.",
+    ),
+    PromptRow(
+        "review_change",
+        "Review the current change of this project.",
+        "base",
+        "The revision to compare with, such as main.",
+        "Review the change of this working tree against {base}. Call get_review_packet where it is offered, else use "
+        "git diff; search_codebase and get_symbol_references show what else is affected. Report defects first, with "
+        "file and line, then missing tests, then departures from the team's patterns.",
+    ),
+    PromptRow(
+        "find_cause",
+        "Find the cause of a failure.",
+        "symptom",
+        "The error message or what goes wrong.",
+        "Find the cause of this: {symptom}. Call search_codebase with the message's own words and with what the code "
+        "should have done; follow callers with get_symbol_references. Name the cause with file and line, say what "
+        "proves it, and propose the smallest fix.",
+    ),
+)

@@ -1,19 +1,18 @@
-"""The default tools: find code, see who uses it. Descriptions are written for the model that chooses: what it gets, and
-when this is the right tool."""
+"""The tools with descriptions of their own, by set. Descriptions are written for the model that chooses: what it gets,
+and when this is the right tool. Every other operation is a tool as its row describes it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
 from codeinfo.errors import UsageError
-from codeinfo.operations import answers, clients, code, documents, knowledge, operation, operation_names, search
-from codeinfo.shells import mcp_shapes as shapes
-from codeinfo.shells.mcp_schema import Input, inputs_of
-from codeinfo.shells.mcp_tools import Tool, Values, direct, placed, plain_tool
+from codeinfo.operations import OPERATIONS, answers, clients, documents, search
+from codeinfo.serve.schema import Input, Values, inputs_of
+from codeinfo.shells import mcp_replies as shapes
+from codeinfo.shells.mcp_tools import Tool, direct, placed, plain_tool
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
@@ -57,11 +56,6 @@ def _search_request(values: Values, project: str) -> search.SearchRequest:
     )
 
 
-def _plain_search(request: search.SearchRequest) -> search.SearchRequest | None:
-    """Without a look at the files, which a card and a revision of git need."""
-    return replace(request, refresh=False) if not request.purpose and not request.changed_since else None
-
-
 def _status_and_progress(engine: Engine, request: search.StatusRequest, call: Call) -> Any:
     return engine.status(request), engine.indexing(request.paths[0])
 
@@ -85,33 +79,28 @@ SEARCH_TOOLS: tuple[Tool, ...] = (
         ),
         request=_search_request,
         result=shapes.CodebaseSearch,
-        shape=shapes.search_codebase,
+        shape=lambda result, values: shapes.search_codebase(result, values, with_tool),
         files=shapes.hit_files,
-        repeatable=True,
-        aside=_plain_search,
+        computes=True,
     ),
     direct(
         "get_symbol_references",
         "refs",
         ("search",),
-        code.RefsRequest,
         "Every place where a function, class, method or variable is used, with line and preview; from the syntax, not "
         "from comments or strings. Use it to see callers before a change.",
-        folder="path",
         only=("name", "limit"),
         renamed={"symbol": "name"},
         result=shapes.SymbolReferences,
         shape=shapes.symbol_references,
         files=shapes.usage_files,
-        repeatable=True,
+        computes=True,
     ),
     direct(
         "get_codebase_map",
         "map",
         ("search",),
-        code.MapRequest,
         "The codebase at a glance: entry points, hubs, layers, key types, hotspots. Use it first in a new project.",
-        folder="path",
         only=("limit",),
     ),
     Tool(
@@ -129,10 +118,8 @@ SEARCH_TOOLS: tuple[Tool, ...] = (
         "refresh_index",
         "index",
         ("search",),
-        search.IndexRequest,
         "Bring the index up to date and wait until it is. Searches do this by themselves; use it to index a project "
         "to its end, or with full after something seems wrong.",
-        folder="paths",
         only=("full",),
     ),
 )
@@ -143,28 +130,22 @@ EDIT_TOOLS: tuple[Tool, ...] = (
         "get_team_patterns",
         "patterns",
         ("edit",),
-        knowledge.PatternsRequest,
         "How this team writes code: which ways are adopted, rising or declining, where they conflict, and golden files "
         "to imitate. Use it before writing new code.",
-        folder="path",
         only=("category", "languages"),
     ),
     direct(
         "remember",
         "remember",
         ("edit",),
-        knowledge.RememberRequest,
         "Write down a convention, decision, gotcha or failure for later, in the project's own memory file.",
-        folder="path",
         only=("memory", "type", "category", "reason", "scope"),
     ),
     direct(
         "get_memory",
         "memory list",
         ("edit",),
-        knowledge.MemoryListRequest,
         "What the team wrote down or its history says about a topic: conventions, decisions, gotchas, failures.",
-        folder="path",
         only=("query", "type", "category", "limit"),
         result=shapes.Memories,
         shape=shapes.memories,
@@ -173,36 +154,28 @@ EDIT_TOOLS: tuple[Tool, ...] = (
         "get_codebase_metadata",
         "metadata",
         ("edit",),
-        knowledge.MetadataRequest,
         "Languages, sizes, frameworks, dependencies with versions, and how tests are run.",
-        folder="path",
         only=(),
     ),
     direct(
         "get_style_guide",
         "style",
         ("edit",),
-        knowledge.StyleRequest,
         "The style rules of the project's own documents and tools, with the lines they stand on.",
-        folder="path",
         only=("query",),
     ),
     direct(
         "detect_circular_dependencies",
         "cycles",
         ("edit",),
-        code.CyclesRequest,
         "Files that import each other in circles, worst first.",
-        folder="path",
         only=("limit",),
     ),
     direct(
         "get_change_impact",
         "impact",
         ("edit",),
-        code.ImpactRequest,
         "Which files a change of one file may affect, and which tests cover it.",
-        folder="root",
         only=("path", "hops", "limit"),
         renamed={"file": "path"},
     ),
@@ -210,10 +183,8 @@ EDIT_TOOLS: tuple[Tool, ...] = (
         "get_review_packet",
         "review",
         ("edit",),
-        knowledge.ReviewRequest,
         "What a reviewer of the current change wants at hand: changed symbols and their callers, missing tests, "
         "patterns broken, memories, reviewers.",
-        folder="path",
         only=("base", "limit"),
     ),
 )
@@ -387,23 +358,21 @@ _RERANK = Input("rerank", "Have the reranking model of the settings order the fi
 _DOCUMENT = ("collection", "document")
 
 
-def _documents(name: str, operation: str, request: type, description: str, only: tuple[str, ...], **more: Any) -> Tool:
-    return direct(name, operation, ("docs",), request, description, folder="path", only=only, **more)
+def _documents(name: str, operation: str, description: str, only: tuple[str, ...], **more: Any) -> Tool:
+    return direct(name, operation, ("docs",), description, only=only, **more)
 
 
 # --- compat ---
 
 
-def _ast(name: str, operation: str, request: type, description: str, *, folder: str, only: tuple[str, ...]) -> Tool:
+def _ast(name: str, operation: str, description: str, *only: str) -> Tool:
     """The five Ast tools: a repository by name, symbols as `symbol`, files as `file`."""
     renamed = {"symbol": "name"} if "name" in only else {"file": "path"}
     return direct(
         name,
         operation,
         ("compat",),
-        request,
         description,
-        folder=folder,
         only=only,
         renamed=renamed,
         project=_REPOSITORY,
@@ -413,9 +382,7 @@ def _ast(name: str, operation: str, request: type, description: str, *, folder: 
 
 DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
     # --- documents ---
-    _documents(
-        "documents_list_collections", "docs list", documents.DocsListRequest, "The collections of documents.", ()
-    ),
+    _documents("documents_list_collections", "docs list", "The collections of documents.", ()),
     Tool(
         name="documents_list_documents",
         operation="docs list",
@@ -436,7 +403,6 @@ DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
         request=_document_search,
         result=shapes.DocumentResults,
         shape=shapes.document_results,
-        nulls=True,
     ),
     Tool(
         name="documents_search_batch",
@@ -457,24 +423,19 @@ DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
     _documents(
         "documents_find_related",
         "docs related",
-        documents.DocsRelatedRequest,
         "Documents that a document links to, is linked from, or resembles.",
         (*_DOCUMENT, "limit"),
     ),
-    _documents(
-        "documents_get_document", "docs section", documents.DocsSectionRequest, "A document's whole text.", _DOCUMENT
-    ),
+    _documents("documents_get_document", "docs section", "A document's whole text.", _DOCUMENT),
     _documents(
         "documents_get_outline",
         "docs outline",
-        documents.DocsOutlineRequest,
         "The headings, pages, sheets or slides of a document: look here before reading all of it.",
         _DOCUMENT,
     ),
     _documents(
         "documents_get_section",
         "docs section",
-        documents.DocsSectionRequest,
         "One section of a document, by a title of its outline.",
         (*_DOCUMENT, "section"),
     ),
@@ -500,9 +461,7 @@ DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
         "ListIngestedRepositories",
         "projects",
         ("compat",),
-        clients.ProjectsRequest,
         "The indexed repositories.",
-        folder="",
         only=(),
         codes=_VECTOR_CODES,
         project=None,
@@ -517,47 +476,34 @@ DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
         request=lambda values, project: search.IndexRequest((project,)),
         result=shapes.Reingested,
         shape=shapes.reingested,
-        nulls=True,
         codes=_VECTOR_CODES,
     ),
-    _ast(
-        "AstListSymbols",
-        "symbols",
-        code.SymbolsRequest,
-        "What a file or folder defines.",
-        folder="root",
-        only=("path", "kinds", "limit"),
-    ),
-    _ast(
-        "AstFindDefinition",
-        "defs",
-        code.DefsRequest,
-        "Where a symbol is defined.",
-        folder="path",
-        only=("name", "limit"),
-    ),
-    _ast(
-        "AstFindReferences", "refs", code.RefsRequest, "Where a symbol is used.", folder="path", only=("name", "limit")
-    ),
-    _ast(
-        "AstCallGraph",
-        "calls",
-        code.CallsRequest,
-        "Who calls a symbol and what it calls.",
-        folder="path",
-        only=("name", "depth", "limit"),
-    ),
-    _ast(
-        "AstModuleImports",
-        "imports",
-        code.ImportsRequest,
-        "What a file imports and who imports it.",
-        folder="root",
-        only=("path", "limit"),
-    ),
+    _ast("AstListSymbols", "symbols", "What a file or folder defines.", "path", "kinds", "limit"),
+    _ast("AstFindDefinition", "defs", "Where a symbol is defined.", "name", "limit"),
+    _ast("AstFindReferences", "refs", "Where a symbol is used.", "name", "limit"),
+    _ast("AstCallGraph", "calls", "Who calls a symbol and what it calls.", "name", "depth", "limit"),
+    _ast("AstModuleImports", "imports", "What a file imports and who imports it.", "path", "limit"),
 )
 
 TOOLS = (*SEARCH_TOOLS, *EDIT_TOOLS, *ANSWER_TOOLS, *DOCUMENT_AND_COMPAT_TOOLS)
+
+
+# --- what texts say ------------------------------------------------------------------------------------------------
+
+_TOOL_OF = {tool.operation: tool.name for tool in reversed(TOOLS) if "compat" not in tool.sets}
+_COMMAND = re.compile(r"`codeinfo ([a-z]+(?: [a-z]+)?)[^`]*`")
+
+
+def with_tool(text: str) -> str:
+    """A text for people, for agents: the tool that does the same is named before a command. The command stays, for
+    agents whose server offers fewer tools and that have a shell."""
+
+    def name(command: re.Match[str]) -> str:
+        words = command[1]
+        tool = _TOOL_OF.get(words) or _TOOL_OF.get(words.partition(" ")[0])  # the second word may be an argument
+        return f"{tool} ({command[0]})" if tool else command[0]
+
+    return _COMMAND.sub(name, text)
 
 
 # --- which tools ---------------------------------------------------------------------------------------------------
@@ -587,5 +533,4 @@ def _every_tool() -> dict[str, Tool]:
 
 
 def _plain_tools() -> Iterable[Tool]:
-    operations = (operation(name) for name in operation_names() if name not in ("eval", "eval answers"))
-    return (plain_tool(one) for one in operations if one.group != "local")
+    return (plain_tool(one) for name, one in OPERATIONS.items() if one.group != "local")

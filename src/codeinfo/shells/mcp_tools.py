@@ -1,5 +1,5 @@
-"""Tools: operations as agents see them. Those with a contract are in `tables/tools*.py`; all others follow from the
-operations table, with the request's fields as arguments and the result's fields as reply."""
+"""Tools: operations as agents see them. Those with a contract are rows of `mcp_catalog`; all others follow from their
+operation, with the request's fields as arguments and the result's fields as reply."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from codeinfo.jsonable import jsonable
-from codeinfo.operations import OPERATIONS, Operation, operation
-from codeinfo.shells.mcp_schema import Input, Schema, checked, input_schema, inputs_of, output_schema
+from codeinfo.operations import OPERATIONS, Operation
+from codeinfo.serve.schema import Input, Schema, Values, input_schema, inputs_of, output_schema
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
     from codeinfo.serve.dispatch import Call
 
-Values = dict[str, Any]
 PROJECT = Input("project", "The project: its folder, or the name of an indexed one. The working folder unless given.")
 CURSOR = Input("cursor", "Go on where a truncated reply ended.")
 
@@ -30,10 +30,6 @@ def _plain(result: Any, values: Values) -> dict[str, Any]:
     return reply
 
 
-def _never(request: Any) -> None:
-    return None
-
-
 class Tool(Struct, frozen=True):
     """`request` makes the operation's request of the arguments and the project's folder ("" unless given); `shape`
     makes the reply of the result; `perform` stands in for the operation where a tool needs more of the engine."""
@@ -44,15 +40,13 @@ class Tool(Struct, frozen=True):
     description: str
     inputs: tuple[Input, ...]
     request: Callable[[Values, str], Any]
-    result: type | None
+    result: type
     shape: Callable[[Any, Values], dict[str, Any]] = _plain
-    nulls: bool = False  # whether `shape` leaves fields that are None in the reply; without one they always stay
     perform: Callable[[Engine, Any, Call], Any] | None = None
     codes: Mapping[str, int] = field(default_factory=dict)  # our code → the contract's, as a protocol error
     files: Callable[[Any, str], Iterable[str]] = _no_files  # what a reader would have opened instead; "" is here
     project: Input | None = PROJECT  # the argument that names the project
-    repeatable: bool = False  # its reply stays the same until a file of the project changes
-    aside: Callable[[Any], Any | None] = _never  # the request for a process that only reads indexes, if that can do it
+    computes: bool = False  # short work of the processor that waits for nothing
     open_world: bool = False  # it may talk to a model endpoint or the network
 
     def arguments(self) -> tuple[Input, ...]:
@@ -61,17 +55,13 @@ class Tool(Struct, frozen=True):
     def input_schema(self) -> Schema:
         return input_schema(self.arguments())
 
-    def output_schema(self) -> Schema | None:
-        return output_schema(self.result, nulls=self.nulls or self.shape is _plain) if self.result is not None else None
+    def output_schema(self) -> Schema:
+        return output_schema(self.result)
 
-    def read(self, given: Mapping[str, Any]) -> Values:
-        return checked(self.arguments(), given)
-
-    def handler(self) -> Callable[[Engine, Any, Call], Any]:
+    def run(self, engine: Engine, request: Any, call: Call) -> Any:
         if self.perform is not None:
-            return self.perform
-        handle = operation(self.operation).run
-        return lambda engine, request, call: handle(engine, request, call.progress)
+            return self.perform(engine, request, call)
+        return OPERATIONS[self.operation].run(engine, request, call.progress)
 
 
 # --- making tools --------------------------------------------------------------------------------------------------
@@ -81,34 +71,29 @@ def direct(
     name: str,
     operation: str,
     sets: tuple[str, ...],
-    request: type,
     description: str,
     *,
-    folder: str,
     only: tuple[str, ...],
-    renamed: dict[str, str] | None = None,
+    renamed: Mapping[str, str] | None = None,
     **more: Any,
 ) -> Tool:
     """A tool whose arguments are fields of the request. `only` are those that become arguments; `renamed` maps an
     argument's name to its field."""
-    fields = {value: key for key, value in (renamed or {}).items()}
-    inputs = tuple(
-        Input(fields.get(i.name, i.name), i.help, i.kind, i.default, i.required, i.choices, i.minimum, i.maximum)
-        for i in inputs_of(request)
-        if i.name in only
-    )
-    back = renamed or {}
+    one, field_of = OPERATIONS[operation], renamed or {}
+    folder = _folder_field(one.request)
+    names = {field: argument for argument, field in field_of.items()}
     return Tool(
         name=name,
         operation=operation,
         sets=sets,
         description=description,
-        inputs=inputs,
-        request=lambda values, project: request(
-            **{back.get(key, key): value for key, value in values.items()}, **placed(request, folder, project)
+        inputs=tuple(
+            replace(item, name=names.get(item.name, item.name)) for item in inputs_of(one.request) if item.name in only
         ),
-        result=more.pop("result", None) or OPERATIONS[operation].result,
-        **more,
+        request=lambda values, project: one.request(
+            **{field_of.get(key, key): value for key, value in values.items()}, **placed(one.request, folder, project)
+        ),
+        **{"result": one.result, **more},
     )
 
 

@@ -12,7 +12,7 @@ from codeinfo.model import Card, Dropped, Hit, HitContext, RelatedMemory, Search
 from codeinfo.operations import search
 from codeinfo.operations.clients import InstallReport, ProjectsResult, SavingsReport, VectorSearchResult
 from codeinfo.operations.evaluation import EvalReport
-from codeinfo.shells.terminal import Output, Span, counted, near_path
+from codeinfo.shells.terminal import Output, Span, near_path, quantity
 
 FIRST_LINES = 24  # of the first hit, which is read
 SNIPPET_LINES = 8  # of each other: enough to recognise it, few enough to see ten hits at once
@@ -35,7 +35,7 @@ def render(result: object, out: Output) -> None:
 
 @render.register
 def _search(result: SearchResult, out: Output) -> None:
-    wanted = marked_words(result.query)
+    wanted = query_words(result.query)
     for number, hit in enumerate(result.hits, 1):
         _heading(number, hit, out)
         if out.explain:
@@ -45,22 +45,22 @@ def _search(result: SearchResult, out: Output) -> None:
     if not result.hits:
         out.line(("Nothing found.", "bold"))
     if result.suggestions:
-        out.wrapped(("Did you mean: ", "bold"), ", ".join(result.suggestions), hang=2)
+        out.wrap(("Did you mean: ", "bold"), ", ".join(result.suggestions), hang=2)
     if out.explain and result.dropped:
         out.line()
         out.line(("Left out", "bold"))
-        rows = [(f"{_shown(one)}:{one.start_line}-{one.end_line}", one.rule, one.detail) for one in result.dropped]
+        rows = [(f"{_path_of(one)}:{one.start_line}-{one.end_line}", one.rule, one.detail) for one in result.dropped]
         out.table(rows)
     memories(result.memories, out)
     if result.preflight is not None:
         render(result.preflight, out)
     _footer(result, out)
     if out.explain:
-        out.wrapped(("reranker: ", "bold"), result.quality.reranker_status, hang=2)
+        out.wrap(("reranker: ", "bold"), result.quality.reranker_status, hang=2)
 
 
-def marked_words(query: str) -> set[str]:
-    """The words of a query that are set off in a text: those that say something."""
+def query_words(query: str) -> set[str]:
+    """The words of a query that are highlighted in a text: those that carry meaning."""
     from codeinfo.search.query import STOP_WORDS
     from codeinfo.tokens import words
 
@@ -68,11 +68,11 @@ def marked_words(query: str) -> set[str]:
 
 
 def _heading(number: int, hit: Hit, out: Output) -> None:
-    place = f"{_shown(hit)}:{hit.start_line}-{hit.end_line}"
+    place = f"{_path_of(hit)}:{hit.start_line}-{hit.end_line}"
     spans: list[Span] = [(f"{number:>2}  ", "dim"), (place, "bold cyan")]
     if label := hit.breadcrumb or hit.symbol:
         label = label if len(label) <= LABEL_CHARS else label[:LABEL_CHARS] + "…"
-        spans += ["  ", (out.fitted(label, len(place) + 6), "magenta")]
+        spans += ["  ", (out.fit(label, len(place) + 6), "magenta")]
     out.line(*spans)
     details = []
     if hit.distance is not None:
@@ -82,31 +82,31 @@ def _heading(number: int, hit: Hit, out: Output) -> None:
         ranges = [str(start) if start == end else f"{start}-{end}" for start, end in hit.more]
         details.append(("also line " if ranges[0].isdecimal() else "also lines ") + ", ".join(ranges))
     if hit.context is not None:
-        details += _context(hit.context)
+        details += _context_details(hit.context)
     if details:
-        out.wrapped("    ", (" · ".join(details), "dim"), hang=4)
+        out.wrap("    ", (" · ".join(details), "dim"), hang=4)
     if hit.context is not None:
-        _around(hit.context, out)
+        _context_lines(hit.context, out)
 
 
-def _context(context: HitContext) -> list[str]:
+def _context_details(context: HitContext) -> list[str]:
     details = [" in ".join(filter(None, (context.type, context.layer)))] if context.type or context.layer else []
     if context.imported_by_count:
-        details.append(f"imported by {counted(context.imported_by_count, 'file')}")
+        details.append(f"imported by {quantity(context.imported_by_count, 'file')}")
     if context.has_tests and not context.tests:
         details.append("has tests")
     return [*details, context.trend.lower()] if context.trend else details
 
 
-def _around(context: HitContext, out: Output) -> None:
+def _context_lines(context: HitContext, out: Output) -> None:
     for label, places in (("called by", context.callers), ("tested in", context.tests)):
         if places:
-            out.wrapped("    ", (f"{label} {', '.join(places)}", "dim"), hang=4)
+            out.wrap("    ", (f"{label} {', '.join(places)}", "dim"), hang=4)
     if context.pattern_warning:
-        out.wrapped("    ", (context.pattern_warning, "yellow"), hang=4)
+        out.wrap("    ", (context.pattern_warning, "yellow"), hang=4)
 
 
-def _shown(hit: Hit | Dropped) -> str:
+def _path_of(hit: Hit | Dropped) -> str:
     return near_path(os.path.join(hit.root, hit.path))
 
 
@@ -131,7 +131,7 @@ def _snippet(hit: Hit, wanted: set[str], out: Output, most: int | None) -> None:
         if index != previous + 1:
             out.line("         ", ("⋮", "dim"))
         gutter = f"{hit.text_line + index:>7} │ "
-        out.line((gutter, "dim"), *_marked(out.cut(lines[index], len(gutter)), wanted))
+        out.line((gutter, "dim"), *_highlight(out.cut(lines[index], len(gutter)), wanted))
         previous = index
     out.line()
 
@@ -158,8 +158,8 @@ def window(lines: list[str], wanted: set[str], most: int = SNIPPET_LINES) -> lis
     return [0, *range(best, best + size)]
 
 
-def _marked(line: str, wanted: set[str]) -> list[Span]:
-    """The line with the query's words set off."""
+def _highlight(line: str, wanted: set[str]) -> list[Span]:
+    """The line with the query's words highlighted."""
     if not wanted:
         return [line]
     import re
@@ -181,11 +181,11 @@ def _footer(result: SearchResult, out: Output) -> None:
     if quality.reasons and not good:
         spans.append(": " + "; ".join(quality.reasons))
     read = result.intent.lower().replace("_", " ")
-    count = counted(len(result.hits), "result")
+    count = quantity(len(result.hits), "result")
     spans.append((f" · {count} · read as {read} · {result.took_ms:.0f} ms", "dim"))
-    out.wrapped(*spans, hang=2)
+    out.wrap(*spans, hang=2)
     if quality.hint:
-        out.wrapped(("hint: ", "bold"), quality.hint, hang=6)
+        out.wrap(("hint: ", "bold"), quality.hint, hang=6)
     out.notes(result.notes)
 
 
@@ -194,15 +194,15 @@ def _footer(result: SearchResult, out: Output) -> None:
 
 @render.register
 def memory(item: RelatedMemory, out: Output, indent: str = "") -> None:
-    state: Span = ("stale", "yellow") if item.stale else f"counts {item.confidence:.0%}"
+    state: Span = ("stale", "yellow") if item.stale else f"confidence {item.confidence:.0%}"
     out.line(indent, (item.id, "bold cyan"), f"  {item.type}, {item.category}  ", state, f"  {item.date[:10]}")
     hang = len(indent) + 2
-    out.wrapped(indent, "  ", item.memory, hang=hang)
+    out.wrap(indent, "  ", item.memory, hang=hang)
     if item.reason:
-        out.wrapped(indent, "  ", ("because ", "dim"), item.reason, hang=hang)
+        out.wrap(indent, "  ", ("because ", "dim"), item.reason, hang=hang)
     scope = f"{item.scope} · " if item.scope else ""
     origin = item.label.partition(";")[0]  # what follows is for agents
-    out.wrapped(indent, "  ", (f"{scope}{origin}", "dim"), hang=hang)
+    out.wrap(indent, "  ", (f"{scope}{origin}", "dim"), hang=hang)
 
 
 def memories(items: Sequence[RelatedMemory], out: Output) -> None:
@@ -218,7 +218,7 @@ def _card(item: Card, out: Output) -> None:
     state: Span = ("ready", "bold green") if item.ready else ("not ready", "bold yellow")
     out.line(state, f"  {item.score:g} points")
     if item.next_action:
-        out.wrapped(("next: ", "bold"), item.next_action, hang=6)
+        out.wrap(("next: ", "bold"), item.next_action, hang=6)
     if item.patterns:
         section("Do", item.patterns.do, out)
         section("Avoid", item.patterns.avoid, out)
@@ -239,7 +239,7 @@ def section(title: str, lines: Sequence[str], out: Output) -> None:
     if lines:
         out.line((title, "bold"))
         for line in lines:
-            out.wrapped("  ", line, hang=4)
+            out.wrap("  ", line, hang=4)
 
 
 # --- the index -------------------------------------------------------------------------------------------------------
@@ -249,20 +249,20 @@ def section(title: str, lines: Sequence[str], out: Output) -> None:
 def _index(response: search.IndexResponse, out: Output) -> None:
     for report in response.reports:
         how = "rebuilt" if report.rebuilt else "indexed"
-        size = f"{counted(report.files, 'file')}, {counted(report.chunks, 'chunk')}"
+        size = f"{quantity(report.files, 'file')}, {quantity(report.chunks, 'chunk')}"
         out.line((report.root, "bold cyan"), f"  {how} {size} in {report.took_ms / 1000:.2f} s")
         counts = {name: getattr(report, name) for name in ("added", "changed", "renamed", "removed", "unchanged")}
         done = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-        out.line("  ", (done or "there is nothing here that can be indexed", "dim"))
+        out.line("  ", (done or "nothing here can be indexed", "dim"))
         out.line("  ", (f"vectors: {report.model_id}" if report.model_id else "keyword search only", "dim"))
-        _skips(report, out)
+        _skipped_files(report, out)
         out.notes(report.notes)
 
 
-def _skips(report: search.IndexReport, out: Output) -> None:
+def _skipped_files(report: search.IndexReport, out: Output) -> None:
     grave = [skip for skip in report.skipped if skip.matters]
     if quiet := len(report.skipped) - len(grave):
-        out.line("  ", (f"{quiet} left out by rule; `codeinfo why PATH` says which", "dim"))
+        out.line("  ", (f"{quiet} excluded by a rule; `codeinfo why PATH` shows which", "dim"))
     for skip in grave[:SKIPS_SHOWN]:
         out.line("  ", ("skipped ", "yellow"), f"{skip.path}: {skip.detail or skip.rule}")
     if len(grave) > SKIPS_SHOWN:
@@ -276,7 +276,10 @@ def _status(report: search.StatusReport, out: Output) -> None:
         rows: list[tuple[Span, Span]] = [("location", item.location)]
         if item.state != "missing":
             rows += [
-                ("content", f"{counted(item.files, 'file')}, {counted(item.chunks, 'chunk')}, {megabytes(item.bytes)}"),
+                (
+                    "content",
+                    f"{quantity(item.files, 'file')}, {quantity(item.chunks, 'chunk')}, {megabytes(item.bytes)}",
+                ),
                 ("indexed", f"{item.indexed_at or 'never finished'} (generation {item.generation})"),
                 ("vectors", f"{item.model_id}, {item.dimension} dimensions" if item.model_id else "none: keyword only"),
                 ("pending", f"{item.added} to add, {item.changed} changed, {item.removed} to remove"),
@@ -317,7 +320,7 @@ def _doctor(report: search.DoctorReport, out: Output) -> None:
     out.table([((state, STATES.get(state, "")), name, detail) for state, name, detail in rows])
     for check in report.checks:
         if check.next_step and check.state != "ok":
-            out.wrapped((f"{check.name}: ", "bold"), check.next_step, hang=2)
+            out.wrap((f"{check.name}: ", "bold"), check.next_step, hang=2)
 
 
 @render.register
@@ -365,22 +368,20 @@ def _install(report: InstallReport, out: Output) -> None:
     for note in report.notes:
         out.line(note)
     if any(change.action in ("added", "updated") for change in report.changes) and not report.dry_run:
-        out.line("Start these clients anew to use it.")
+        out.line("Restart these clients to use it.")
 
 
 @render.register
 def _savings(report: SavingsReport, out: Output) -> None:
     if not report.calls:
-        out.wrapped(
-            "No agent has called a tool in this time. `codeinfo install` gives CodeInfo to your agents.", hang=2
-        )
+        out.wrap("No agent has called a tool in this time. `codeinfo install` adds CodeInfo to your agents.", hang=2)
         return
     for day in report.days:
         out.line((day.day, "bold"))
         rows = [
             (
                 one.tool,
-                counted(one.calls, "call"),
+                quantity(one.calls, "call"),
                 f"{one.returned:,} returned",
                 f"{one.files:,} in files",
                 f"{one.saved:,}",
@@ -388,14 +389,14 @@ def _savings(report: SavingsReport, out: Output) -> None:
             for one in day.tools
         ]
         out.table([(*row[:4], f"{row[4]} saved") for row in rows])
-    out.line(f"{counted(report.calls, 'call')}: about {report.saved:,} tokens saved ({report.returned:,} returned)")
+    out.line(f"{quantity(report.calls, 'call')}: about {report.saved:,} tokens saved ({report.returned:,} returned)")
 
 
 @render.register
 def _projects(result: ProjectsResult, out: Output) -> None:
     if not result.projects:
         out.line("Nothing is indexed yet: a first search in a folder indexes it, or `codeinfo index`.")
-    out.table([(one.name, one.state, counted(one.files, "file"), one.root) for one in result.projects], indent=0)
+    out.table([(one.name, one.state, quantity(one.files, "file"), one.root) for one in result.projects], indent=0)
 
 
 @render.register
@@ -416,9 +417,9 @@ def _evaluation(result: EvalReport, out: Output) -> None:
     from codeinfo.evals.metrics import LOWER_IS_BETTER
 
     vectors = result.model_id or "keyword search only"
-    size = f"{counted(result.files, 'file')}, {counted(result.chunks, 'chunk')}"
+    size = f"{quantity(result.files, 'file')}, {quantity(result.chunks, 'chunk')}"
     content = f"  {size} indexed in {result.index_ms / 1000:.1f} s, {vectors}"
-    out.wrapped((result.dataset, "bold cyan"), content, hang=2)
+    out.wrap((result.dataset, "bold cyan"), content, hang=2)
     for by in ("all", "language", "category"):
         _figures(report.figures_table(result.groups, by), out)
     for comparison in result.comparisons:
@@ -429,7 +430,7 @@ def _evaluation(result: EvalReport, out: Output) -> None:
                 out.table(report.changes_table(changes, None if out.explain else CHANGES_SHOWN), indent=4)
         out.line()
     misses = report.misses_table(result.outcomes)
-    out.line(f"{len(misses)} of {len(result.outcomes)} queries have no right file in the first ten")
+    out.line(f"{len(misses)} of {len(result.outcomes)} queries have no relevant file in the first ten")
     if out.explain:
         out.table(misses)
     for verdict in result.verdicts:

@@ -7,7 +7,7 @@ import os
 from codeinfo.operations import answers, documents
 from codeinfo.operations.evaluation import AnswerEvalReport
 from codeinfo.shells.render import megabytes, render
-from codeinfo.shells.terminal import Output, Span, counted, near_path
+from codeinfo.shells.terminal import Output, Span, near_path, quantity
 
 QUESTION_SHOWN = 100  # characters of a question in a table
 STATES = {"LLM_UNAVAILABLE": "does not answer", "LLM_TIMEOUT": "does not answer in time"}
@@ -71,7 +71,7 @@ def render_trace(answer: answers.Answer, out: Output) -> None:
         out.line(("Tools", "bold"))
         out.table([(use.name, use.arguments, use.outcome) for use in answer.trace.tools])
     if answer.trace.faults:
-        out.line(("Citations that did not hold", "bold"))
+        out.line(("Citations that failed their check", "bold"))
         out.table([(f"[{one.number}]", one.action, f"{one.problem}: {one.claim}") for one in answer.trace.faults])
     out.line((f"evidence: about {answer.usage.evidence_tokens:,} tokens", "dim"))
 
@@ -111,14 +111,14 @@ def _providers(found: answers.ProviderList, out: Output) -> None:
             out.line("    ", (one.detail, "yellow"))
     if not any(one.chosen for one in found.providers):
         out.line("No chat model: `codeinfo ask` quotes the best passages.")
-        out.wrapped("Start one of these, or set `llm.base_url` to an endpoint of your own.", hang=2)
+        out.wrap("Start one of these, or set `llm.base_url` to an endpoint of your own.", hang=2)
     out.notes(found.notes)
 
 
 @render.register
 def _agents(found: answers.AgentList, out: Output) -> None:
     for one in found.agents:
-        out.wrapped((one.name, "bold cyan"), "  ", (one.problem, "red") if one.problem else one.description, hang=4)
+        out.wrap((one.name, "bold cyan"), "  ", (one.problem, "red") if one.problem else one.description, hang=4)
         out.table([(command.name, command.description) for command in one.commands], indent=4)
 
 
@@ -137,7 +137,7 @@ def _page(page: answers.ConversationPage, out: Output) -> None:
 def _row(one: answers.Conversation) -> tuple[Span, ...]:
     state = "running" if one.running else "archived" if one.archived_at else one.agent_name
     when = one.last_message_at[:16].replace("T", " ")
-    return (one.id, "cyan"), when, f"{one.turns // 2} asked", (state, "magenta"), one.title
+    return (one.id, "cyan"), when, f"{one.turns // 2} questions", (state, "magenta"), one.title
 
 
 @render.register
@@ -158,7 +158,7 @@ def _detail(detail: answers.ConversationDetail, out: Output) -> None:
 def _matches(found: answers.ConversationMatches, out: Output) -> None:
     for match in found.matches:
         out.table([_row(match.conversation)], indent=0)
-        out.wrapped("    ", (match.excerpt, "dim"), hang=4)
+        out.wrap("    ", (match.excerpt, "dim"), hang=4)
     if not found.matches:
         out.line("Nothing found.")
 
@@ -200,7 +200,7 @@ def _sync(response: documents.SyncResponse, out: Output) -> None:
         plan = report.plan
         state = _size(report.documents, report.chunks)
         if report.dry_run:
-            state = "would change" if plan.added or plan.changed or plan.removed else "would stay as it is"
+            state = "would change" if plan.added or plan.changed or plan.removed else "would not change"
         out.line((report.name, "bold cyan"), f"  {state}  ", (report.collection, "dim"))
         counts = f"{len(plan.added)} added, {len(plan.changed)} changed, {len(plan.removed)} removed"
         out.line("  ", (f"{counts}, {plan.unchanged} unchanged", "dim"))
@@ -216,7 +216,7 @@ def _sync(response: documents.SyncResponse, out: Output) -> None:
 
 
 def _size(documents: int, passages: int) -> str:
-    return f"{counted(documents, 'document')}, {counted(passages, 'passage')}"
+    return f"{quantity(documents, 'document')}, {quantity(passages, 'passage')}"
 
 
 def _paths(sign: str, paths: tuple[str, ...], out: Output) -> None:
@@ -236,7 +236,7 @@ def _list(response: documents.DocsListResponse, out: Output) -> None:
         )
         content = _size(item.documents, item.passages)
         out.table([("from", f"{item.url} ({item.kind}, {item.origin})"), ("content", content)])
-        out.table([(doc.document, doc.format, counted(doc.passages, "passage")) for doc in item.listing], indent=4)
+        out.table([(doc.document, doc.format, quantity(doc.passages, "passage")) for doc in item.listing], indent=4)
     out.notes(response.notes)
 
 
@@ -248,10 +248,8 @@ def _removed(response: documents.DocsRemoveResponse, out: Output) -> None:
 
 @render.register
 def _pack(response: documents.DocsPackResponse, out: Output) -> None:
-    out.line(
-        (response.file, "bold cyan"),
-        f"  {response.name} {response.version}: {counted(response.documents, 'document')}, {megabytes(response.bytes)}",
-    )
+    size = f"{quantity(response.documents, 'document')}, {megabytes(response.bytes)}"
+    out.line((response.file, "bold cyan"), f"  {response.name} {response.version}: {size}")
     out.line("  ", (f"sha256 {response.sha256}", "dim"))
     for skip in response.skipped:
         out.line("  ", ("skipped ", "yellow"), f"{skip.path}: {skip.detail or skip.rule}")
@@ -267,7 +265,7 @@ def _search(response: documents.DocsSearchResponse, out: Output) -> None:
         if not found.results:
             out.line(("Nothing found.", "bold"))
         if found.reranker_status != "off":
-            out.wrapped(("reranker: ", "bold"), found.reranker_status, hang=2)
+            out.wrap(("reranker: ", "bold"), found.reranker_status, hang=2)
     out.notes(response.notes)
 
 

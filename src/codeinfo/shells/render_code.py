@@ -1,4 +1,4 @@
-"""Answers about code for people."""
+"""Symbols, references and the graph of files, for people."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from codeinfo.operations import code
 from codeinfo.shells.render import render
-from codeinfo.shells.terminal import Output, Span, counted
+from codeinfo.shells.terminal import Output, Span, quantity
 
 SEVERITIES = {"high": "bold red", "medium": "yellow", "low": ""}
 BAR = 8  # characters
@@ -29,12 +29,17 @@ def _symbols(result: code.SymbolList, out: Output) -> None:
         if symbol.path != path:
             path = symbol.path
             out.line((path, "bold cyan"))
-        written = "  " * symbol.qualified.count(".") + (symbol.signature or symbol.name)
+        signature = "  " * symbol.qualified.count(".") + (symbol.signature or symbol.name)
         mark: Span = " " if symbol.exported else ("·", "dim")
-        spans: list[Span] = [(f"{symbol.start_line:>6} ", "dim"), mark, (f"{symbol.kind:<{KIND}}", "magenta"), written]
-        out.wrapped(*spans, hang=12 + KIND, least=8 + KIND)
+        spans: list[Span] = [
+            (f"{symbol.start_line:>6} ", "dim"),
+            mark,
+            (f"{symbol.kind:<{KIND}}", "magenta"),
+            signature,
+        ]
+        out.wrap(*spans, hang=12 + KIND, least=8 + KIND)
         if symbol.doc:
-            out.line(" " * (8 + KIND), (out.fitted(symbol.doc, 8 + KIND), "dim"))
+            out.line(" " * (8 + KIND), (out.fit(symbol.doc, 8 + KIND), "dim"))
     _more(len(result.symbols), result.total, out)
     if not result.total:
         out.line(("Nothing is defined there.", "bold"))
@@ -61,10 +66,10 @@ def _references(result: code.ReferenceReport, out: Output) -> None:
             out.line((file, "bold cyan"))
         unsure: Span = (" ", "") if usage.confidence == "resolved" else ("?", "yellow")
         edge = f" {usage.edge.lower():<15} "
-        out.line((f"{usage.line:>7} ", "dim"), unsure, (edge, "magenta"), out.fitted(usage.preview, 9 + len(edge)))
+        out.line((f"{usage.line:>7} ", "dim"), unsure, (edge, "magenta"), out.fit(usage.preview, 9 + len(edge)))
     _more(len(result.usages), result.usage_count, out)
     syntactic = result.usage_count - result.resolved_count
-    found = f"{counted(result.usage_count, 'use')} in {counted(result.file_count, 'file')}"
+    found = f"{quantity(result.usage_count, 'use')} in {quantity(result.file_count, 'file')}"
     found += f": {result.resolved_count} resolved, {syntactic} by name only"
     out.line((found, "dim"), ("" if result.is_complete else ", not complete", "yellow"))
     out.notes(result.notes)
@@ -88,7 +93,7 @@ def _calls(result: code.CallGraph, out: Output) -> None:
 
 
 def _call_row(edge: code.CodeEdge, other: str) -> tuple[Span, ...]:
-    """Where the call stands and the other end of it, without the file where that is the same."""
+    """Where the call is and its other end, without the file where that is the same."""
     unsure: Span = " " if edge.confidence == "resolved" else ("?", "yellow")
     kind = "" if edge.kind == "CALLS" else f"  ({edge.kind.lower().replace('_', ' ')})"
     return unsure, (f"{edge.path}:{edge.line}", "dim"), other.removeprefix(f"{edge.path}::") + kind
@@ -102,42 +107,42 @@ def _imports(result: code.ModuleImports, out: Output) -> None:
     styles = {"internal": "green", "package": "green", "unresolved": "red"}
     for item in result.imports:
         names = ", ".join(item.names)
-        written = item.module or "(same package)"
-        spans: list[Span] = [(f"{item.line:>6}  ", "dim"), written + (f": {names}" if names else "")]
-        leads = ", ".join(item.targets) or item.status
-        out.wrapped(*spans, "  → ", (leads, styles.get(item.status, "dim")), hang=10)
+        module = item.module or "(same package)"
+        spans: list[Span] = [(f"{item.line:>6}  ", "dim"), module + (f": {names}" if names else "")]
+        target = ", ".join(item.targets) or item.status
+        out.wrap(*spans, "  → ", (target, styles.get(item.status, "dim")), hang=10)
     out.line((f"imported by ({result.imported_by_count})", "bold"))
     out.table([(_place(item.path, item.line), ", ".join(item.names)) for item in result.imported_by])
     if result.tests:
-        out.wrapped(("tests  ", "bold"), ", ".join(result.tests), hang=7)
+        out.wrap(("tests  ", "bold"), ", ".join(result.tests), hang=7)
 
 
 @render.register
 def _cycles(result: code.CycleReport, out: Output) -> None:
     for cycle in result.cycles:
-        out.line((f"{cycle.severity:<7}", SEVERITIES[cycle.severity]), counted(len(cycle.files), "file"))
+        out.line((f"{cycle.severity:<7}", SEVERITIES[cycle.severity]), quantity(len(cycle.files), "file"))
         for path, line in zip(cycle.files, cycle.lines, strict=True):
             out.line("    ", _place(path, line), " →")
         out.line("    ", (cycle.files[0], "dim"))
     _more(len(result.cycles), result.total, out)
-    seen = f"{counted(result.files, 'file')}, {counted(result.edges, 'import')}, {result.external} lead outside"
+    seen = f"{quantity(result.files, 'file')}, {quantity(result.edges, 'import')}, {result.external} external"
     state = "bold red" if result.total else "green"
-    out.line((counted(result.total, "cycle"), state), (f"  {seen}, {result.unresolved} unresolved", "dim"))
+    out.line((quantity(result.total, "cycle"), state), (f"  {seen}, {result.unresolved} unresolved", "dim"))
 
 
 @render.register
 def _impact(result: code.ImpactReport, out: Output) -> None:
-    out.line((result.path, "bold cyan"), f"  a change may affect {counted(result.total, 'file')}")
+    out.line((result.path, "bold cyan"), f"  a change may affect {quantity(result.total, 'file')}")
     rows: list[tuple[Span, ...]] = []
     for item in result.files:
         place, style = _place(item.path, item.line)
-        through = "" if item.via == result.path else f"through {item.via}"  # the nearest need the file itself
+        through = "" if item.via == result.path else f"through {item.via}"  # the nearest import the file itself
         mark: Span = ("test", "green") if item.is_test else "    "
         rows.append((mark, ("  " * (item.hops - 1) + place, style), (through, "dim")))
     out.table(rows)
     _more(len(result.files), result.total, out)
     if result.tests:
-        out.wrapped(("tests to run  ", "bold"), ", ".join(result.tests), hang=14)
+        out.wrap(("tests to run  ", "bold"), ", ".join(result.tests), hang=14)
 
 
 @render.register
@@ -150,8 +155,8 @@ def _hotspots(result: code.HotspotReport, out: Output) -> None:
 
 def _hot_row(item: code.Hotspot) -> tuple[Span, ...]:
     bar = "█" * max(1, round(BAR * item.score))
-    told = f"{counted(item.commits, 'commit')} by {item.authors}, +{item.added} −{item.removed}"
-    return ((f"{bar:<{BAR}}", "red"), (item.path, "bold cyan"), (f"{told}, {counted(item.lines, 'line')}", "dim"))
+    summary = f"{quantity(item.commits, 'commit')} by {item.authors}, +{item.added} −{item.removed}"
+    return ((f"{bar:<{BAR}}", "red"), (item.path, "bold cyan"), (f"{summary}, {quantity(item.lines, 'line')}", "dim"))
 
 
 @render.register
@@ -176,13 +181,14 @@ def _map(result: code.CodeMap, out: Output) -> None:
         return
     languages = ", ".join(f"{name} {count}" for name, count in list(result.languages.items())[:6])
     sizes = ((result.files, "file"), (result.edges, "import"), (result.cycles, "cycle"))
-    out.line((result.root, "bold cyan"), "  " + ", ".join(counted(*size) for size in sizes))
+    out.line((result.root, "bold cyan"), "  " + ", ".join(quantity(*size) for size in sizes))
     out.line(("  " + (languages or "no code"), "dim"))
-    _section("Starts at", [(f.path, f"imports {f.imports}") for f in result.entry_points], out)
+    _section("Entry points", [(f.path, f"imports {f.imports}") for f in result.entry_points], out)
     rows = [
-        (f"{'█' * max(1, round(BAR * f.centrality)):<{BAR}} {f.path}", f"{f.imported_by} need it") for f in result.hubs
+        (f"{'█' * max(1, round(BAR * f.centrality)):<{BAR}} {f.path}", f"imported by {f.imported_by}")
+        for f in result.hubs
     ]
-    _section("Stands on", rows, out)
+    _section("Hubs", rows, out)
     _layers(result.areas, out)
     _section("Key types", [(f"{s.kind} {s.qualified}", f"{s.path}:{s.start_line}") for s in result.interfaces], out)
     if result.hotspots:
@@ -200,16 +206,16 @@ def _section(title: str, rows: Sequence[tuple[str, str]], out: Output) -> None:
 def _layers(areas: Sequence[code.MapArea], out: Output) -> None:
     if not areas:
         return
-    out.line(("Layers", "bold"), ("  the upper ones need the lower ones", "dim"))
+    out.line(("Layers", "bold"), ("  upper layers import lower ones", "dim"))
     if any(area.in_cycle for area in areas):
-        out.line(("  mutual: folders that need each other, directly or through others", "dim"))
+        out.line(("  mutual: folders that import each other, directly or through others", "dim"))
     rows: list[tuple[Span, ...]] = []
     for area in sorted(areas, key=lambda area: -area.layer):
         needs = ", ".join(list(area.needs)[:4]) + ("…" if len(area.needs) > 4 else "")
         name = (area.name, "red" if area.in_cycle else "cyan")
         mutual = ("mutual" if area.in_cycle else "", "red")
-        told = (f"→ {needs}" if needs else "", "dim")
-        rows.append(((f"{area.layer:>2}", "dim"), name, counted(area.files, "file"), mutual, told))
+        imports = (f"→ {needs}" if needs else "", "dim")
+        rows.append(((f"{area.layer:>2}", "dim"), name, quantity(area.files, "file"), mutual, imports))
     if not any(area.in_cycle for area in areas):
         rows = [(*row[:3], row[4]) for row in rows]
     out.table(rows)

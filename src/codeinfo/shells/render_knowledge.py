@@ -7,7 +7,7 @@ from itertools import groupby
 from codeinfo.jsonable import dumps
 from codeinfo.operations import knowledge
 from codeinfo.shells.render import memories, memory, render, section
-from codeinfo.shells.terminal import Output, Span, counted
+from codeinfo.shells.terminal import Output, Span, quantity
 
 BARS = "▁▂▃▄▅▆▇█"
 TRENDS = {"Rising": "green", "Declining": "red"}
@@ -19,7 +19,7 @@ DEPENDENCIES_SHOWN = 40
 
 @render.register
 def _remembered(result: knowledge.Remembered, out: Output) -> None:
-    out.line(("remembered again" if result.known else "remembered", "green"))
+    out.line(("updated" if result.known else "remembered", "green"))
     memory(result.memory, out)
 
 
@@ -27,7 +27,7 @@ def _remembered(result: knowledge.Remembered, out: Output) -> None:
 def _list(result: knowledge.MemoryList, out: Output) -> None:
     for item in result.memories:
         memory(item, out)
-    out.line((f"{len(result.memories)} of {counted(result.total, 'memory', 'memories')}", "dim"))
+    out.line((f"{len(result.memories)} of {quantity(result.total, 'memory', 'memories')}", "dim"))
     out.notes(result.notes)
 
 
@@ -43,7 +43,7 @@ def _export(result: knowledge.MemoryExport, out: Output) -> None:
 
 @render.register
 def _imported(result: knowledge.MemoryImported, out: Output) -> None:
-    out.line(f"{result.added} added, {result.known} known already, {result.from_git} left out: git has them")
+    out.line(f"{result.added} added, {result.known} known already, {result.from_git} skipped: git has them")
 
 
 # --- patterns ------------------------------------------------------------------------------------------------------
@@ -62,15 +62,15 @@ def _patterns(report: knowledge.PatternReport, out: Output) -> None:
                 (p.trend or "-", TRENDS.get(p.trend, "dim")),
                 p.guidance or "-",
                 *((_sparkline(p.history),) if p.history else ()),
-                (f"{counted(p.files, 'file')}, newest {p.newest or 'unknown'}, {p.examples[0]}", "dim"),
+                (f"{quantity(p.files, 'file')}, newest {p.newest or 'unknown'}, {p.examples[0]}", "dim"),
             )
             for p in group
         ]
         out.table(rows)
     for conflict in report.conflicts:
         one, other = (f"{n} {a} %" for n, a in zip(conflict.patterns, conflict.adoption, strict=True))
-        told = f"{conflict.question} ({conflict.language}): {one} against {other}"
-        out.wrapped(("conflict ", "bold yellow"), told, hang=9)
+        text = f"{conflict.question} ({conflict.language}): {one} against {other}"
+        out.wrap(("conflict ", "bold yellow"), text, hang=9)
     if report.golden_files:
         out.line(("Golden files", "bold"))
         out.table(
@@ -97,10 +97,10 @@ def _sparkline(history: knowledge.PatternHistory) -> str:
 
 @render.register
 def _metadata(report: knowledge.MetadataReport, out: Output) -> None:
-    size = f"{counted(report.files, 'file')}, {counted(report.lines, 'line')}"
+    size = f"{quantity(report.files, 'file')}, {quantity(report.lines, 'line')}"
     out.line((report.name, "bold cyan"), f"  {size}  ", (report.root, "dim"))
     sizes = report.languages.items()
-    out.table([(name, counted(one.files, "file"), counted(one.lines, "line")) for name, one in sizes])
+    out.table([(name, quantity(one.files, "file"), quantity(one.lines, "line")) for name, one in sizes])
     if report.frameworks:
         out.line(("Frameworks", "bold"))
         out.table([(item.name, item.version or "-", (item.evidence, "dim")) for item in report.frameworks])
@@ -108,7 +108,7 @@ def _metadata(report: knowledge.MetadataReport, out: Output) -> None:
     tools = ", ".join(tests.frameworks) or "no framework named"
     out.line(
         ("Tests", "bold"),
-        f"  {counted(tests.files, 'file')}, {tools}" + (f", run with {tests.command}" if tests.command else ""),
+        f"  {quantity(tests.files, 'file')}, {tools}" + (f", run with {tests.command}" if tests.command else ""),
     )
     if report.dependencies:
         out.line(("Dependencies", "bold"))
@@ -140,16 +140,16 @@ def _review(packet: knowledge.ReviewPacket, out: Output) -> None:
     out.line(("against ", "bold"), packet.base[:12])
     out.table([(item.state, item.path, f"+{item.added} -{item.removed}") for item in packet.files])
     section(
-        "Changed symbols", [f"{s.name}  {s.kind}  {s.place}  {counted(s.lines, 'line')}" for s in packet.symbols], out
+        "Changed symbols", [f"{s.name}  {s.kind}  {s.place}  {quantity(s.lines, 'line')}" for s in packet.symbols], out
     )
     callers = [f"{caller}  uses {symbol.name}" for symbol in packet.symbols for caller in symbol.callers]
     section("Callers outside the change", callers, out)
     section("No test", packet.missing_tests, out)
-    section("Against the team's ways", packet.patterns, out)
+    section("Against the team's patterns", packet.patterns, out)
     memories(packet.memories, out)
     section(
         "Likely reviewers",
-        [f"{r.name}: {r.lines} of the lines, {counted(r.files, 'file')}" for r in packet.reviewers],
+        [f"{r.name}: {r.lines} of the lines, {quantity(r.files, 'file')}" for r in packet.reviewers],
         out,
     )
     for name, total in packet.totals.items():

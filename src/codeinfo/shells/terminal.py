@@ -18,6 +18,7 @@ import click
 
 from codeinfo.config import colour_refused
 from codeinfo.errors import CodeInfoError, UsageError, environment_error
+from codeinfo.jsonable import dumps
 from codeinfo.operations.base import Progress
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def near_path(full: str) -> str:
     return full if near.startswith(os.path.join("..", "..")) else near
 
 
-def counted(number: int, noun: str, plural: str = "") -> str:
+def quantity(number: int, noun: str, plural: str = "") -> str:
     """`1 file`, `12 files`."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
@@ -87,7 +88,7 @@ class Output:
         for line in text.split("\n"):
             self.line(line)
 
-    def wrapped(self, *spans: Span, hang: int, least: int = 0) -> None:
+    def wrap(self, *spans: Span, hang: int, least: int = 0) -> None:
         """Text broken between words where a terminal is too narrow, never before `least`; the lines after the first are
         indented by `hang`. For text to read; text to copy, such as code or a drawing, goes through `line`."""
         whole = "".join(span if isinstance(span, str) else span[0] for span in spans)
@@ -97,9 +98,9 @@ class Output:
 
     def notes(self, notes: Iterable[str]) -> None:
         for note in notes:
-            self.wrapped(("note: ", "bold yellow"), note, hang=6)
+            self.wrap(("note: ", "bold yellow"), note, hang=6)
 
-    def fitted(self, text: str, used: int) -> str:
+    def fit(self, text: str, used: int) -> str:
         """A text cut to the room that is left in a line of a terminal; a file or a pipe gets all of it."""
         return self.cut(text, used) if self.terminal else text
 
@@ -119,7 +120,7 @@ class Output:
             for cell, text, width in zip(row, cells, widths, strict=True):
                 spans += [cell, " " * (width - len(text) + 2)]
             hang = last if self.width - last >= LEAST_COLUMN else indent + 4
-            self.wrapped(*spans[:-1], hang=hang, least=last)
+            self.wrap(*spans[:-1], hang=hang, least=last)
 
 
 def _breaks(text: str, width: int, hang: int, least: int) -> list[tuple[int, int]]:
@@ -231,10 +232,8 @@ def report_error(error: Exception, *, as_json: bool = False, debug: bool = False
         import traceback
 
         traceback.print_exception(error)
-    known = _known(error)
+    known = _as_known(error)
     if as_json:
-        from codeinfo.jsonable import dumps
-
         reported = {"error": {"code": known.code, "message": known.what, "next": known.next_step}}
         print(dumps(reported, ascii_only=not is_unicode(sys.stderr)), file=sys.stderr)
     else:
@@ -246,7 +245,7 @@ def report_error(error: Exception, *, as_json: bool = False, debug: bool = False
     return known.exit_code
 
 
-def _known(error: Exception) -> CodeInfoError:
+def _as_known(error: Exception) -> CodeInfoError:
     """The error as one of ours."""
     if known := environment_error(error):
         return known

@@ -363,7 +363,7 @@ class ConversationStore:
         if isinstance(error, apsw.CorruptError | apsw.NotADBError):
             return IndexDamaged(
                 f"{self.folder / 'conversations.db'} is damaged: {error}",
-                next_step="Put a copy from a backup in its place, or move it away to begin anew; nothing was deleted",
+                next_step="Put a copy from a backup in its place, or move it away to start again; nothing was deleted",
             )
         return UsageError(
             f"the conversations in {self.folder} cannot be used: {error}",
@@ -392,21 +392,8 @@ def _cursor_parts(cursor: str) -> list[str]:
 
 
 def conversation_of(row: tuple[Any, ...], *, turns: int, running: bool) -> Conversation:
-    identity, title, provider, model, source, created, last, agent, archived, paths = row
-    return Conversation(
-        id=identity,
-        title=title,
-        provider=provider,
-        model=model,
-        source=source,
-        created_at=created,
-        last_message_at=last,
-        agent_name=agent,
-        archived_at=archived,
-        turns=turns,
-        running=running,
-        paths=tuple(json.loads(paths)),
-    )
+    *plain, paths = row
+    return Conversation(*(*plain, turns, running, tuple(json.loads(paths))))
 
 
 def excerpt_around(words: Sequence[str], title: str, turns: Sequence[Turn]) -> str:

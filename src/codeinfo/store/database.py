@@ -1,4 +1,6 @@
-"""What the database and the disk complain about, said in our own errors. One place, so that no shell sees SQLite's."""
+"""Databases: connections handed out and taken back, transactions, and the errors of SQLite and the disk in our own
+words, so that no shell sees SQLite's.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+from msgspec import Struct
 
 from codeinfo.errors import Busy, IndexDamaged, IndexTooNew, OutOfSpace, UsageError
 from codeinfo.private_files import private_folder, touch_private, write_private
@@ -38,7 +41,9 @@ ODD: tuple[type[Exception], ...] = (
 )
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_WRITE = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
-_MARK = "damaged"  # a file in a build that some process found damaged: whoever opens it next need not find out again
+_MARK = (
+    "damaged"  # a file in a build that some process found damaged: the next process to open it need not find out again
+)
 
 
 class BuildDamaged(IndexDamaged):
@@ -78,63 +83,86 @@ def check_vector_file(path: Path, size: int) -> None:
         raise VectorsGone(f"{path.name} is gone") from error
 
 
+class Place(Struct, frozen=True):
+    """A folder of ours, as errors name it, and the setting that moves it."""
+
+    name: str
+    setting: str
+
+
+INDEX = Place("index", "CODEINFO_CACHE_DIR")
+DATA = Place("data", "CODEINFO_DATA_DIR")
+
+
 @contextmanager
-def translated(folder: Path) -> Iterator[None]:
-    """Turn database and file errors raised inside into CodeInfo's, naming the index folder."""
+def translate_errors(folder: Path, place: Place = INDEX) -> Iterator[None]:
+    """Turn database and file errors raised inside into CodeInfo's, naming the folder."""
     try:
         yield
     except apsw.FullError as error:
-        raise _no_room(folder) from error
+        raise _no_room(folder, place) from error
     except apsw.NoMemError as error:
         raise OutOfSpace(
-            "memory ran out while working on the index", next_step="Close other programs and retry"
+            f"memory ran out while working on the {place.name}", next_step="Close other programs and retry"
         ) from error
     except (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, apsw.SchemaChangeError, Damage) as error:
-        raise BuildDamaged(folder, error) from error
+        raise _damaged(folder, place, error) from error
     except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError, apsw.AuthError) as error:
         if isinstance(error, apsw.ReadOnlyError) and is_writable(folder):
-            raise BuildDamaged(folder, error) from error  # the header claims a format from the future
-        raise _no_write(folder, error) from error
+            raise _damaged(folder, place, error) from error  # the header claims a format from the future
+        raise _no_write(folder, place, error) from error
     except (apsw.BusyError, apsw.LockedError) as error:
-        raise Busy("the index is being written by another process", next_step="Try again in a moment") from error
+        what = f"the {place.name} is being written by another process"
+        raise Busy(what, next_step="Try again in a moment") from error
     except apsw.IOError as error:
-        raise OutOfSpace(
-            f"the disk under {folder} failed: {error}",
-            next_step="Check the disk, or set CODEINFO_CACHE_DIR to a folder on another one",
-            code="IO_FAILED",
-        ) from error
+        raise _disk_failed(folder, place, error) from error
     except ConnectionError:
         raise  # of a pipe or a socket that was used while reading: the disk is not to blame
     except OSError as error:
         if error.errno in _NO_ROOM:
-            raise _no_room(folder) from error
+            raise _no_room(folder, place) from error
         if error.errno in _NO_WRITE:
-            raise _no_write(folder, error) from error
-        raise OutOfSpace(
-            f"the disk under {folder} failed: {error.strerror}",
-            next_step="Check the disk, or set CODEINFO_CACHE_DIR to a folder on another one",
-            code="IO_FAILED",
-        ) from error
+            raise _no_write(folder, place, error) from error
+        raise _disk_failed(folder, place, error.strerror) from error
 
 
 def is_writable(folder: Path) -> bool:
     return all(os.access(path, os.W_OK) for path in (folder, folder / "index.db"))
 
 
-def _no_room(folder: Path) -> OutOfSpace:
-    return OutOfSpace(
-        f"the disk under {folder} is full; what was committed before is kept",
-        next_step="Free some space, or set CODEINFO_CACHE_DIR to a folder on another disk, and run it again",
+def _damaged(folder: Path, place: Place, error: Exception) -> IndexDamaged:
+    if place is INDEX:
+        return BuildDamaged(folder, error)
+    return IndexDamaged(
+        f"a database in {folder} is damaged: {error}",
+        next_step="Put a copy from a backup in its place, or move it away to start again; nothing was deleted",
     )
 
 
-def _no_write(folder: Path, error: Exception) -> UsageError:
+def _no_room(folder: Path, place: Place) -> OutOfSpace:
+    return OutOfSpace(
+        f"the disk under {folder} is full; what was committed before is kept",
+        next_step=f"Free some space, or set {place.setting} to a folder on another disk, and run it again",
+    )
+
+
+def _no_write(folder: Path, place: Place, error: Exception) -> UsageError:
     return UsageError(
-        f"the index folder {folder} cannot be written: {error}",
-        next_step="Make it writable, or set CODEINFO_CACHE_DIR to a folder that is",
+        f"the {place.name} folder {folder} cannot be written: {error}",
+        next_step=f"Make it writable, or set {place.setting} to a folder that is",
         code="READ_ONLY",
     )
 
+
+def _disk_failed(folder: Path, place: Place, problem: object) -> OutOfSpace:
+    return OutOfSpace(
+        f"the disk under {folder} failed: {problem}",
+        next_step=f"Check the disk, or set {place.setting} to a folder on another one",
+        code="IO_FAILED",
+    )
+
+
+# --- connections ---------------------------------------------------------------------------------------------------
 
 BUSY_MS = 10_000  # how long a statement waits for another process's short transaction
 _MOST_IDLE = 4  # each maps the database and keeps up to 16 MB of it
@@ -179,7 +207,7 @@ class Connections:
             self._end(db)
 
     def _end(self, db: apsw.Connection) -> None:
-        if not self._written:  # who only read leaves the log to whoever writes, and its files where they are
+        if not self._written:  # a reader leaves the log and its files to the writers
             db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         db.close()
 
@@ -214,7 +242,7 @@ class Connections:
     def _guarded(self) -> Iterator[None]:
         """Failures in our own words. One that makes no sense is damage if the index fails its check, else a fault."""
         try:
-            with translated(self._path.parent):
+            with translate_errors(self._path.parent):
                 try:
                     yield
                 except ODD as error:
@@ -288,7 +316,7 @@ def one(db: apsw.Connection, query: str, values: tuple[Any, ...] = ()) -> tuple[
 
 
 def load_meta(db: apsw.Connection) -> dict[str, str]:
-    """What the index says about itself, as far as whoever reads it relies on it."""
+    """What the index says about itself, as far as readers rely on it."""
     meta = dict(db.execute("SELECT key, value FROM meta"))
     numbers = (meta.get("generation", ""), meta.get("dimension", "0"))
     if not all(number.isdecimal() for number in numbers) or "recipe" not in meta:
@@ -342,5 +370,5 @@ def _migrations_made(db: apsw.Connection) -> set[str]:
 
 
 def timestamp(moment: datetime | None = None) -> str:
-    """Of now unless told otherwise, in UTC; such texts sort as their moments do."""
+    """Now, or the given moment, in UTC; these texts sort in the order of time."""
     return (moment or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

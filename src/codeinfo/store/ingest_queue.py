@@ -15,7 +15,7 @@ from typing import Any
 import apsw
 from msgspec import Struct
 
-from codeinfo.store.database import open_user_data, timestamp, transaction, translated
+from codeinfo.store.database import DATA, open_user_data, timestamp, transaction, translate_errors
 
 KEPT = 200  # finished runs that are remembered
 _MIGRATIONS = {
@@ -30,7 +30,7 @@ WAITING = ("queued", "running")
 
 
 class IngestRow(Struct, frozen=True):
-    """One run. `outcome` is JSON, written by whoever did the work."""
+    """One run. `outcome` is JSON, written by the worker."""
 
     id: str
     root: str
@@ -48,7 +48,7 @@ class IngestStore:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock = threading.RLock()
-        with translated(folder):
+        with translate_errors(folder, DATA):
             self._db = open_user_data(folder / "ingest.db", _MIGRATIONS)
 
     def close(self) -> None:
@@ -108,19 +108,19 @@ class IngestStore:
             return db.changes() > 0
 
     def get(self, identity: str) -> IngestRow | None:
-        with self._lock, translated(self._folder):
+        with self._lock, translate_errors(self._folder, DATA):
             rows = self._select(self._db, "WHERE id = ?", identity)
         return rows[0] if rows else None
 
     def waiting(self) -> list[IngestRow]:
         """Running and queued, in the order of their turns."""
-        with self._lock, translated(self._folder):
+        with self._lock, translate_errors(self._folder, DATA):
             return self._select(self._db, "WHERE state IN ('queued', 'running') ORDER BY state DESC, place")
 
     def finished(self, limit: int) -> list[IngestRow]:
         """The latest first."""
         where = "WHERE state NOT IN ('queued', 'running') ORDER BY finished_at DESC, place DESC LIMIT ?"
-        with self._lock, translated(self._folder):
+        with self._lock, translate_errors(self._folder, DATA):
             return self._select(self._db, where, limit)
 
     def _select(self, db: apsw.Connection, where: str, *values: Any) -> list[IngestRow]:
@@ -129,5 +129,5 @@ class IngestStore:
 
     @contextmanager
     def _writing(self) -> Iterator[apsw.Connection]:
-        with self._lock, translated(self._folder), transaction(self._db):
+        with self._lock, translate_errors(self._folder, DATA), transaction(self._db):
             yield self._db

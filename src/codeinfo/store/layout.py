@@ -23,7 +23,7 @@ from pathlib import Path
 
 from codeinfo.errors import Busy, IndexTooNew
 from codeinfo.private_files import open_private, private_folder, replace_private, try_lock
-from codeinfo.store.database import translated
+from codeinfo.store.database import translate_errors
 from codeinfo.store.rows import SCHEMA_VERSION
 
 _BUILD_NAME = re.compile(r"v(\d+)-[0-9a-f]{16}\Z")
@@ -43,7 +43,7 @@ class IndexFolder:
 
     def current(self) -> Path | None:
         """The live build, or None where there is none (any more)."""
-        with translated(self.path):
+        with translate_errors(self.path):
             try:
                 status = os.stat(self._current)
                 written = (status.st_ino, status.st_mtime_ns)
@@ -84,7 +84,7 @@ class IndexFolder:
 
     def promote(self, build: Path) -> None:
         """Make a build the live one; searches that hold the old one finish on it."""
-        with translated(self.path):
+        with translate_errors(self.path):
             replace_private(self.path / "current", build.name.encode())
 
     def remove_other_builds(self, keep: Path) -> None:
@@ -113,7 +113,7 @@ class IndexFolder:
 
     def set_aside(self, build: Path) -> Path:
         """Move a damaged build out of the way, keeping only the newest such."""
-        with translated(self.path):
+        with translate_errors(self.path):
             for old in self.path.glob("damaged-*"):
                 shutil.rmtree(old, ignore_errors=True)
             aside = self.path / f"damaged-{os.urandom(4).hex()}"
@@ -121,7 +121,7 @@ class IndexFolder:
         return aside
 
     def clear(self) -> None:
-        with self.lock(), translated(self.path):
+        with self.lock(), translate_errors(self.path):
             shutil.rmtree(self.path)
 
     @contextmanager
@@ -130,7 +130,7 @@ class IndexFolder:
         handle = self._locked_file()
         try:
             died = bool(os.pread(handle, 1, 0))
-            with translated(self.path):
+            with translate_errors(self.path):
                 os.ftruncate(handle, 0)
                 os.pwrite(handle, str(os.getpid()).encode(), 0)
                 if not (self.path / "root").exists():
@@ -156,7 +156,7 @@ class IndexFolder:
 
     def _locked_file(self) -> int:
         while True:
-            with translated(self.path):
+            with translate_errors(self.path):
                 private_folder(self.path, self._cache)
                 handle = open_private(self.path / "lock", os.O_RDWR)
             try:

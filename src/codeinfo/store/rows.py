@@ -1,11 +1,13 @@
-"""The tables of an index, and the version that opens them."""
+"""The tables of an index, and values to rows and back in one place, so that writing and reading cannot drift apart."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 from zlib import crc32
 
 import apsw
+from msgspec.structs import astuple
 
 from codeinfo.model import Chunk, Definition, Import
 from codeinfo.store.database import Damage
@@ -136,44 +138,15 @@ def check_symbols(db: apsw.Connection, file_id: int) -> None:
 
 
 def definition_rows(definitions: tuple[Definition, ...]) -> Iterator[Row]:
-    for ordinal, d in enumerate(definitions):
-        yield (
-            ordinal,
-            d.name.lower(),
-            d.name,
-            d.qualified,
-            d.kind,
-            d.signature,
-            d.doc,
-            d.start_line,
-            d.end_line,
-            int(d.exported),
-            _joined(d.bases),
-        )
+    for ordinal, definition in enumerate(definitions):
+        *plain, exported, bases = astuple(definition)
+        yield (ordinal, definition.name.lower(), *plain, int(exported), _joined(bases))
 
 
-def definition_from_row(
-    name: str,
-    qualified: str,
-    kind: str,
-    signature: str,
-    doc: str,
-    start_line: int,
-    end_line: int,
-    exported: int,
-    bases: str,
-) -> Definition:
-    return Definition(
-        name=name,
-        qualified=qualified,
-        kind=kind,
-        signature=signature,
-        doc=doc,
-        start_line=start_line,
-        end_line=end_line,
-        exported=bool(exported),
-        bases=_parted(bases),
-    )
+def definition_from_row(*row: Any) -> Definition:
+    """From the columns in the order of `Definition`'s fields."""
+    *plain, exported, bases = row
+    return Definition(*(*plain, bool(exported), _parted(bases)))
 
 
 def import_rows(imports: tuple[Import, ...]) -> Iterator[Row]:

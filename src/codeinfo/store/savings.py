@@ -1,4 +1,4 @@
-"""What answers spared their readers, counted by day and tool, in one small SQLite file in the user's data folder."""
+"""Tokens that answers saved their readers, by day and tool, in one small SQLite file in the user's data folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import apsw
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from codeinfo.store.database import open_user_data, translated
+from codeinfo.store.database import DATA, open_user_data, translate_errors
 
 _MIGRATIONS = {
     "savings": """CREATE TABLE IF NOT EXISTS savings(
@@ -36,7 +36,7 @@ class SavingsStore:
         self._path = folder / "savings.db"
 
     def add(self, tallies: Mapping[tuple[str, str], Tally]) -> None:
-        with translated(self._path.parent), self._opened() as db:
+        with translate_errors(self._path.parent, DATA), self._opened() as db:
             db.executemany(
                 """INSERT INTO savings VALUES(?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
                        calls = calls + excluded.calls, returned = returned + excluded.returned,
@@ -49,7 +49,7 @@ class SavingsStore:
         if not self._path.exists():
             return ()
         query = "SELECT day, tool, calls, returned, files FROM savings WHERE day >= ? ORDER BY day DESC, tool"
-        with translated(self._path.parent):
+        with translate_errors(self._path.parent, DATA):
             rows = self._opened().execute(query, (day,)).fetchall()
         return [(str(row[0]), str(row[1]), Tally(*(int(count or 0) for count in row[2:]))) for row in rows]
 

@@ -1,4 +1,5 @@
-"""Segments: the immutable arrays behind keyword and vector search, built from a batch and merged when they pile up.
+"""Segments: the immutable arrays behind keyword and vector search, built from a batch of files, written, and merged
+when they pile up. What writes runs inside a transaction of its caller.
 
 A posting list is a checksum and the columns of a `Posting` one after the other: nine bytes a row, decoded without a
 loop. All fields of a term lie in one list, so that a query reads one list a term.
@@ -9,11 +10,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
 
 import apsw
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from codeinfo.model import IndexedFile
@@ -54,7 +56,7 @@ def decode_posting(data: bytes) -> Posting:
     )
 
 
-def moved_posting(posting: Posting, row_map: NDArray[np.int32] | None, first_row: int) -> Posting:
+def move_posting(posting: Posting, row_map: NDArray[np.int32] | None, first_row: int) -> Posting:
     """With rows renumbered and shifted; the dead are left out."""
     if row_map is not None:
         moved = row_map[posting.rows]
@@ -62,7 +64,7 @@ def moved_posting(posting: Posting, row_map: NDArray[np.int32] | None, first_row
     return posting._replace(rows=posting.rows + np.int32(first_row)) if first_row else posting
 
 
-def joined_posting(parts: Sequence[Posting]) -> Posting:
+def join_postings(parts: Sequence[Posting]) -> Posting:
     return parts[0] if len(parts) == 1 else Posting(*map(np.concatenate, zip(*parts, strict=True)))
 
 
@@ -156,13 +158,13 @@ def merge_postings(
     for term, at, data in heapq.merge(*streams, key=lambda item: item[:2]):
         if term != current:
             if parts:
-                yield current, encode_posting(joined_posting(parts))
+                yield current, encode_posting(join_postings(parts))
             current, parts = term, []
-        posting = moved_posting(decode_posting(data), row_maps[at], offsets[at])
+        posting = move_posting(decode_posting(data), row_maps[at], offsets[at])
         if len(posting.rows):
             parts.append(posting)
     if parts:
-        yield current, encode_posting(joined_posting(parts))
+        yield current, encode_posting(join_postings(parts))
 
 
 def _numbered(at: int, source: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, int, bytes]]:
@@ -191,7 +193,7 @@ CLASS_BASE = 64  # rows: below this every segment counts as tiny
 CROWD = 6
 
 
-class VectorFile(NamedTuple):
+class VectorFile(Struct, frozen=True):
     name: str
     dimension: int
     checksum: int
@@ -319,7 +321,7 @@ def _insert_segment_row(
     return int(db.last_insert_rowid())
 
 
-class Merge(NamedTuple):
+class Merge(Struct, frozen=True):
     """Segments to fold into one, each with the map of its rows and how many of them are alive."""
 
     chosen: list[int]
@@ -340,7 +342,7 @@ class Merge(NamedTuple):
         return parts
 
 
-def planned_merge(db: apsw.Connection) -> Merge | None:
+def plan_merge(db: apsw.Connection) -> Merge | None:
     # One long text instead of a row a file: five times as quick, and after one edit this is much of the work.
     listed = one(db, "SELECT group_concat(id) FROM files")[0] or ""
     live = np.sort(np.fromstring(listed, np.int32, sep=",")) if listed else np.zeros(0, np.int32)
@@ -362,7 +364,7 @@ def merge_segments(db: apsw.Connection, plan: Merge, vectors: VectorFile) -> Non
 
 
 def _insert_merged(db: apsw.Connection, plan: Merge, vectors: VectorFile) -> None:
-    chosen, maps, alive = plan
+    chosen, maps, alive = plan.chosen, plan.maps, plan.alive
     columns: tuple[list[bytes], list[bytes], list[bytes]] = ([], [], [])
     for segment in chosen:
         row = one(db, "SELECT chunk_ids, file_ids, lengths FROM segments WHERE id = ?", (segment,))

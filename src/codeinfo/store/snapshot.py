@@ -18,10 +18,10 @@ from codeinfo.store.database import BuildDamaged, Damage
 from codeinfo.store.rows import chunk_checksum, definition_from_row
 from codeinfo.store.segments import (
     decode_posting,
-    joined_posting,
+    join_postings,
     live_row_map,
     map_vectors,
-    moved_posting,
+    move_posting,
     rows_checksum,
 )
 
@@ -151,10 +151,10 @@ class SqliteSnapshot:
         query = f"SELECT term, data FROM postings WHERE segment = ? AND term IN ({marks})"
         for segment in self._arrays.segments:
             for term, data in self._db.execute(query, (segment.id, *wanted)):
-                posting = moved_posting(decode_posting(data), segment.row_map, segment.first_row)
+                posting = move_posting(decode_posting(data), segment.row_map, segment.first_row)
                 if len(posting.rows):
                     found.setdefault(term, []).append(posting)
-        return {term: joined_posting(parts) for term, parts in found.items()}
+        return {term: join_postings(parts) for term, parts in found.items()}
 
     def cosines(self, query: NDArray[np.float32]) -> NDArray[np.float32] | None:
         segments = self._arrays.segments

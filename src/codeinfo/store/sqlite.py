@@ -3,7 +3,7 @@
 A vector file is written and synced before the transaction that lists it; one that no transaction lists is an orphan
 of a crash and is removed by the next writer. So the database alone says what the index contains.
 
-What works on arrays is loaded when it is first needed: whether anything changed is told without it, and a parser can
+What works on arrays is loaded when it is first needed: whether anything changed is known without it, and a parser can
 start meanwhile.
 """
 
@@ -16,10 +16,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import apsw
+from msgspec import Struct
 
+from codeinfo.languages import LANGUAGES
 from codeinfo.model import Definition, FileKind, Import, IndexedFile, ManifestRow, Skip, SourceFile
 from codeinfo.ports import CodeFile, FileLines, FileSymbols
 from codeinfo.private_files import private_folder, try_lock, write_private
@@ -31,7 +33,7 @@ from codeinfo.store.database import (
     check_vector_file,
     load_meta,
     refuse_marked,
-    translated,
+    translate_errors,
 )
 from codeinfo.store.rows import SCHEMA_VERSION, TABLES, check_symbols, definition_from_row, import_from_row
 
@@ -46,7 +48,7 @@ _AMONG = " WHERE path IN (SELECT value FROM json_each(?))"
 _SNAPSHOT_TRIES = 5  # a merge may unlink a vector file between our reading its name and opening it
 
 
-class Counts(NamedTuple):
+class Counts(Struct, frozen=True):
     files: int
     chunks: int
     languages: dict[str, int]
@@ -63,11 +65,11 @@ class SqliteStore:
         self._manifest: tuple[str, Mapping[str, ManifestRow]] | None = None
         self._connections = Connections(folder / "index.db", SCHEMA_VERSION, _problem)
         if recipe is not None:
-            with translated(folder):
+            with translate_errors(folder):
                 private_folder(folder)
         self._hold = Hold(folder)
         refuse_marked(folder)
-        with translated(folder):
+        with translate_errors(folder):
             if recipe is not None:
                 first_rows = "INSERT INTO meta VALUES('generation', '0'), ('recipe', ?)"
                 self._connections.create(TABLES, first_rows, (recipe,))
@@ -81,12 +83,12 @@ class SqliteStore:
 
     @property
     def damaged(self) -> bool:
-        """Whether reading it has failed in a way that only building it anew mends."""
+        """Whether reading it has failed in a way that only a rebuild repairs."""
         return self._connections.damaged
 
     @property
     def is_replaced(self) -> bool:
-        """Whether its folder is gone or another one by now: somebody has cleared the index, perhaps built it anew."""
+        """Whether its folder is gone or another one by now: the index was cleared, and perhaps rebuilt."""
         return not self._hold.is_of(self.folder)
 
     @contextmanager
@@ -164,7 +166,7 @@ class SqliteStore:
     def _arrays_of(self, db: apsw.Connection) -> Arrays:
         from codeinfo.store.snapshot import load_arrays
 
-        with self._loading:  # whoever comes meanwhile needs the same, and would only slow it down
+        with self._loading:  # other threads need the same arrays and would only slow this down
             known = self._arrays
             if known is None or _generation(db) != str(known.generation):
                 meta = load_meta(db)
@@ -235,7 +237,7 @@ class SqliteStore:
     def apply(self, files: Sequence[IndexedFile], removed: Sequence[str], touched: Sequence[SourceFile]) -> None:
         from codeinfo.store.segments import insert_files, remove_files, write_vectors
 
-        with translated(self.folder):
+        with translate_errors(self.folder):
             vectors = write_vectors(self.folder, [file.vectors for file in files if file.vectors is not None])
         with self._writing() as db:
             remove_files(db, (*removed, *(file.source.path for file in files)))
@@ -254,13 +256,13 @@ class SqliteStore:
 
     def _merge_once(self) -> bool:
         """Fold one crowd of segments into one. The caller holds the index lock, so no other writer interferes."""
-        from codeinfo.store.segments import merge_segments, planned_merge, write_vectors
+        from codeinfo.store.segments import merge_segments, plan_merge, write_vectors
 
         with self._connections.reading() as db:
-            plan = planned_merge(db)
+            plan = plan_merge(db)
             if plan is None:
                 return False
-            with translated(self.folder):
+            with translate_errors(self.folder):
                 vectors = write_vectors(self.folder, plan.vectors(db, self.folder))
         with self._writing() as db:
             merge_segments(db, plan, vectors)
@@ -313,7 +315,10 @@ class Hold:
 
 _DEFINITION = "name, qualified, kind, signature, doc, start_line, end_line, exported, bases"
 _MEMBERS = "('method', 'field', 'property', 'parameter', 'prototype')"
-_EXTENSION_FUNCTIONS = "kind IN ('method', 'property') AND file_id IN (SELECT id FROM files WHERE language = 'kotlin')"
+_WITH_EXTENSIONS = ", ".join(f"'{language.name}'" for language in LANGUAGES if language.names.extensions)
+_EXTENSION_FUNCTIONS = (
+    f"kind IN ('method', 'property') AND file_id IN (SELECT id FROM files WHERE language IN ({_WITH_EXTENSIONS}))"
+)
 _MANY = 500  # beyond this many files reading the whole table is quicker than asking for each
 
 
@@ -391,7 +396,7 @@ class SqliteCodeFacts:
 
 
 def read_beside(store: SqliteStore, name: str) -> bytes | None:
-    """A derived file kept with the index, or None: whoever needs it can make it again."""
+    """A derived file kept with the index, or None: it can be made again."""
     try:
         return (store.folder / name).read_bytes()
     except OSError:

@@ -1,18 +1,190 @@
-"""Detectors: tables of how the ways of doing something look in code, one module a language."""
+"""Detectors: how the ways of doing something look in code.
+
+The built-in ones are data, the TOML files beside this module: questions, each with the answers that compete. An answer
+is found by a `regex`, by `imports` (the names of packages, as a regular expression), or by either. `words` are looked
+for first, which is a hundred times cheaper: a line, or what is near it, is tried only if it has one of them. A project
+adds patterns of its own in `.codeinfo.toml`. That file comes with a repository nobody vouches for: its expressions and
+queries are checked, and run, only where they can be stopped.
+
+Regular expressions and not syntax queries: they are matched against the text that the index holds, and parsing every
+file once more would take longer than all the rest of a report.
+"""
 
 from __future__ import annotations
 
-from codeinfo.knowledge.detector import Detector
-from codeinfo.knowledge.detectors import angular, csharp, go, java, javascript, python, rust
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol
 
-BUILT_IN: tuple[Detector, ...] = (
-    *python.DETECTORS,
-    *javascript.DETECTORS,
-    *angular.DETECTORS,
-    *go.DETECTORS,
-    *java.DETECTORS,
-    *csharp.DETECTORS,
-    *rust.DETECTORS,
-)
+import msgspec
+from msgspec import Struct
 
-__all__ = ["BUILT_IN"]
+from codeinfo.errors import UsageError
+from codeinfo.globs import check_globs
+from codeinfo.operations.knowledge import PATTERN_CATEGORIES
+
+MOST_PROJECT_PATTERNS = 100
+_FILES = ("python", "javascript", "angular", "go", "java", "csharp", "rust")  # the order of a golden file's patterns
+_PROJECT_KEYS = frozenset({"name", "category", "question", "language", "regex", "query", "paths"})
+_FAMILY = dict.fromkeys(("typescript", "tsx", "vue", "html"), "javascript")  # HTML: Angular's templates
+# An import of a package. The match starts before the string with its name, where it counts as code.
+_IMPORT = {
+    "javascript": r"""(?:from\s+|require\(\s*)["'](?:{})["'/]""",
+    "go": r'^(?:import )?\s*(?:[\w.]+ )?(?=")"{}"',
+}
+
+
+def family(language: str) -> str:
+    """The language whose detectors a language shares, because its code answers the same questions in the same words."""
+    return _FAMILY.get(language, language)
+
+
+class Detector(Struct, frozen=True):
+    """Patterns of one `question` compete. A match starts in code, unless the detector is for what stands `in_text`."""
+
+    name: str
+    category: str
+    question: str
+    language: str  # a family
+    expression: str  # matched with MULTILINE
+    words: tuple[str, ...] = ()  # a file must hold one of them before the expression is tried
+    example: str = ""
+    in_text: bool = False  # templates stand in strings
+    within: tuple[str, ...] = ()  # the file holds one of these as well: a framework's words are others' words too
+    paths: tuple[str, ...] = ()  # globs; () for every file of the language
+    from_project: bool = False  # matched line by line, where it can be stopped
+    query: str = ""  # of the syntax, instead of an expression…
+    grammar: str = ""  # …for files of this language alone: what nodes are called differs even within a family
+
+    @property
+    def spans_lines(self) -> bool:
+        """Whether a match may go on to another line: white space in its middle, or a stretch of anything."""
+        middle = self.expression.removeprefix(r"^\s*").removeprefix(r"^\s+")
+        return any(part in middle for part in (r"\s", r"\n\s", "{0,"))
+
+
+# --- the built-in ones ---------------------------------------------------------------------------------------------
+
+
+class _Answer(Struct, forbid_unknown_fields=True):
+    name: str
+    words: tuple[str, ...]
+    example: str
+    regex: str = ""
+    imports: str = ""
+
+
+class _Question(Struct, forbid_unknown_fields=True):
+    category: str
+    question: str
+    answers: tuple[_Answer, ...]
+    in_text: bool = False
+
+
+class _File(Struct, forbid_unknown_fields=True):
+    language: str
+    questions: tuple[_Question, ...]
+    within: tuple[str, ...] = ()  # of questions about code; a template names no package
+
+
+@lru_cache(maxsize=1)
+def built_in_detectors() -> tuple[Detector, ...]:
+    files = (msgspec.toml.decode(Path(__file__).with_name(f"{name}.toml").read_bytes(), type=_File) for name in _FILES)
+    return tuple(
+        _detector(file, question, answer)
+        for file in files
+        for question in file.questions
+        for answer in question.answers
+    )
+
+
+def _detector(file: _File, question: _Question, answer: _Answer) -> Detector:
+    imported = _IMPORT[file.language].format(answer.imports) if answer.imports else ""
+    return Detector(
+        name=answer.name,
+        category=question.category,
+        question=question.question,
+        language=file.language,
+        expression="|".join(filter(None, (answer.regex, imported))),
+        words=answer.words,
+        example=answer.example,
+        in_text=question.in_text,
+        within=() if question.in_text else file.within,
+    )
+
+
+# --- those of a project --------------------------------------------------------------------------------------------
+
+
+class PatternSandbox(Protocol):
+    """Checks and runs what a project wrote, within limits of time: a seam, since that takes a process that can be
+    killed and grammars, which are beyond this package."""
+
+    gave_up: bool  # some uses are missing: a pattern took too long
+
+    def expression_complaint(self, expression: str) -> str:
+        """What is wrong with an expression; "" for nothing."""
+        ...
+
+    def query_complaint(self, name: str, query: str) -> str:
+        """What is wrong with a query for a language; "" for nothing."""
+        ...
+
+    def begin(self) -> None:
+        """Time for another report."""
+        ...
+
+    def lines(self, name: str, queries: Sequence[str], text: str) -> Sequence[Sequence[int]]:
+        """The lines that each query matches in a text of the language."""
+        ...
+
+    def places(self, expressions: Sequence[str], text: str) -> Sequence[Sequence[tuple[int, int]]]:
+        """The lines that each expression matches, each with the offset of the match."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def project_detectors(tables: Sequence[Mapping[str, Any]], sandbox: PatternSandbox) -> tuple[Detector, ...]:
+    """Detectors from the tables of `.codeinfo.toml`; UsageError says what is wrong with one."""
+    if len(tables) > MOST_PROJECT_PATTERNS:
+        raise UsageError(f"{len(tables)} patterns are too many", next_step=f"Keep at most {MOST_PROJECT_PATTERNS}")
+    return tuple(_project_detector(table, number, sandbox) for number, table in enumerate(tables, 1))
+
+
+def _project_detector(table: Mapping[str, Any], number: int, sandbox: PatternSandbox) -> Detector:
+    where = f"pattern {number} of .codeinfo.toml"
+    if not isinstance(table, Mapping) or set(table) - _PROJECT_KEYS:
+        raise UsageError(f"{where} has fields that are not known", next_step=f"Use {', '.join(sorted(_PROJECT_KEYS))}")
+    texts = {key: table.get(key, "") for key in _PROJECT_KEYS - {"paths"}}
+    paths = table.get("paths", [])
+    if not all(isinstance(text, str) for text in (*texts.values(), *paths)) or not isinstance(paths, list):
+        raise UsageError(f"{where} has a field of the wrong type", next_step="Use texts, and a list of texts for paths")
+    missing = [key for key in ("name", "category", "language") if not texts[key]]
+    if missing:
+        raise UsageError(
+            f"{where} has no {missing[0]}", next_step="Give it a name, category, language, and regex or query"
+        )
+    if bool(texts["regex"]) == bool(texts["query"]):
+        raise UsageError(f"{where} needs either a regex or a query", next_step="Give it one of them")
+    if texts["category"] not in PATTERN_CATEGORIES:
+        raise UsageError(
+            f"{where}: {texts['category']!r} is no category", next_step=f"Use one of {', '.join(PATTERN_CATEGORIES)}"
+        )
+    check_globs(paths, f"{where}, paths")
+    if texts["regex"] and (wrong := sandbox.expression_complaint(texts["regex"])):
+        raise UsageError(f"{where}, regex: {wrong}", next_step="Mend the regex")
+    if texts["query"] and (wrong := sandbox.query_complaint(texts["language"], texts["query"])):
+        raise UsageError(f"{where}, query: {wrong}", next_step="Mend the query")
+    return Detector(
+        name=texts["name"],
+        category=texts["category"],
+        question=texts["question"] or f"{texts['category']}, the project's own",
+        language=family(texts["language"]),
+        expression=texts["regex"],
+        paths=tuple(paths),
+        from_project=True,
+        query=texts["query"],
+        grammar=texts["language"] if texts["query"] else "",
+    )

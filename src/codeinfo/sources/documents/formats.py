@@ -24,10 +24,10 @@ class Format(Struct, frozen=True):
 
 FORMATS = (
     Format("html", (".html", ".htm", ".xhtml"), "html:convert_html"),
-    Format("notebook", (".ipynb",), "notebook:convert_notebook"),
-    Format("csv", (".csv", ".tsv", ".psv"), "tables:convert_csv"),
-    Format("email", (".eml",), "mail:convert_mail"),
-    Format("pdf", (".pdf",), "pdf:convert_pdf", "pypdfium2"),
+    Format("notebook", (".ipynb",), "plain:convert_notebook"),
+    Format("csv", (".csv", ".tsv", ".psv"), "plain:convert_csv"),
+    Format("email", (".eml",), "plain:convert_mail"),
+    Format("pdf", (".pdf",), "office:convert_pdf", "pypdfium2"),
     Format("docx", (".docx",), "office:convert_docx", "mammoth"),
     Format("pptx", (".pptx",), "office:convert_pptx", "pptx"),
     Format("xlsx", (".xlsx", ".xlsm"), "office:convert_xlsx", "openpyxl"),

@@ -1,0 +1,36 @@
+"""A cache in bounded memory."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+Content = TypeVar("Content")
+
+
+class Cache(Generic[Key, Content]):
+    """Contents by a key that never changes its content: the most recently added ones, up to a total size."""
+
+    def __init__(self, most: int, size: Callable[[Content], int]) -> None:
+        self._most, self._size = most, size
+        self._total = 0
+        self._known: OrderedDict[Key, Content] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def get(self, key: Key) -> Content | None:
+        return self._known.get(key)
+
+    def add(self, key: Key, content: Content) -> Content:
+        with self._lock:
+            before = self._known.pop(key, None)
+            self._known[key] = content
+            self._total += self._size(content) - (self._size(before) if before is not None else 0)
+            while self._total > self._most and len(self._known) > 1:
+                self._total -= self._size(self._known.popitem(last=False)[1])
+        return content

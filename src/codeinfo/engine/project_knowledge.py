@@ -1,0 +1,295 @@
+"""What is known about one project, kept beside its index: memories of its file and its history, patterns and hints."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from codeinfo.engine.index_manager import IndexManager
+from codeinfo.errors import UsageError
+from codeinfo.index.queries import OwnPatterns
+from codeinfo.knowledge.detectors import Detector, built_in_detectors, project_detectors
+from codeinfo.knowledge.history import History
+from codeinfo.knowledge.matching import Matcher, Use
+from codeinfo.knowledge.memory import Memory, find_related, from_log
+from codeinfo.knowledge.memory_file import read_memories
+from codeinfo.knowledge.patterns import (
+    FileUses,
+    Hints,
+    PatternCache,
+    analyse,
+    file_hints,
+    key_of,
+    load_hints,
+    questions_in,
+    uses_by_detector,
+)
+from codeinfo.knowledge.trends import DECLINING_DAYS, WINDOW_DAYS, BlameLine, LineDates
+from codeinfo.languages import language_of
+from codeinfo.model import FileKind, RelatedMemory
+from codeinfo.operations.knowledge import PatternReport
+from codeinfo.ports import CodeFile
+from codeinfo.sources.files import read_regular
+from codeinfo.sources.git import GitFailed
+from codeinfo.sources.read import decode
+from codeinfo.store.sqlite import SqliteStore, code_facts, read_beside, version_beside, write_beside
+
+GIT_MEMORIES_NAME = "git-memories.json"
+PATTERNS_NAME = "patterns.json"
+HINTS_NAME = "pattern-hints.json"  # apart, so that a search needs no detectors
+MAX_FILE_BYTES = 1_000_000  # of a file that is read for what it states: a manifest, a style guide, changed code
+MOST_FILES = 500  # manifests of a monorepository
+MOST_COMPARED = 500  # memories whose meaning is compared: an endpoint is asked for each of them
+GAVE_UP = "the project's own patterns took too long: some of their uses are missing"
+TRENDS_UNKNOWN = "trends are not known yet: `codeinfo patterns` finds them, and searches show them from then on"
+_DAY = 86_400
+
+
+class ProjectKnowledge:
+    """One root with what is known about it, each part made when first needed."""
+
+    def __init__(self, index: IndexManager) -> None:
+        self.index = index
+        self.root = index.root
+        self.history = History(index.root)
+        self._git_memories = _GitMemories("", ())
+        self._vectors: dict[str, Sequence[float]] = {}
+        self._hints: tuple[object, Hints | None] = (None, None)
+
+    @cached_property
+    def patterns(self) -> ProjectPatterns:
+        return ProjectPatterns(self.index.config.patterns, self.history)
+
+    def hints(self, store: SqliteStore) -> Hints | None:
+        """Trends and warnings by file as of the last report on patterns, whichever process made it; None before the
+        first. Dating the patterns of a tree takes seconds, for which no search waits."""
+        version = version_beside(store, HINTS_NAME)
+        if self._hints[0] != version:
+            self._hints = version, load_hints(read_beside(store, HINTS_NAME))
+        return self._hints[1]
+
+    def hint_notes(self, store: SqliteStore | None) -> tuple[str, ...]:
+        unknown = store is not None and self.history.known and self.hints(store) is None
+        return (TRENDS_UNKNOWN,) if unknown else ()
+
+    def text(self, path: str) -> str | None:
+        """A file as it is now; None for one that is gone, grown too large or not text."""
+        try:
+            text = decode(read_regular(str(self.root), path, MAX_FILE_BYTES))
+        except OSError:
+            return None
+        return text.content if text is not None else None
+
+    def texts(self, paths: Iterable[str]) -> dict[str, str]:
+        """Some files by path, the shallow ones first."""
+        listed = sorted(paths, key=lambda path: (path.count("/"), path))[:MOST_FILES]
+        return {path: text for path in listed if (text := self.text(path)) is not None}
+
+    # --- memories ---
+
+    def memories(self, now: float) -> tuple[Memory, ...]:
+        """Those of the file, then those of the history; one that both hold counts once, as the file has it."""
+        in_file = read_memories(self.root)
+        texts = {memory.memory for memory in in_file}
+        return (*in_file, *(memory for memory in self._memories_of_git(now) if memory.memory not in texts))
+
+    def related_memories(
+        self, query: str, paths: Collection[str], symbols: Collection[str], now: float
+    ) -> tuple[tuple[RelatedMemory, ...], tuple[str, ...]]:
+        """At most three, and a note where the file cannot be read: a search goes on without them."""
+        try:
+            memories = self.memories(now)
+        except UsageError as error:
+            return (), (f"memories are left out: {error}",)
+        # An endpoint would keep the search waiting.
+        meaning = self.meaning(query, memories) if self.index.config.embedding.provider == "builtin" else {}
+        return find_related(query, memories, paths=paths, symbols=symbols, meaning=meaning, now=now), ()
+
+    def meaning(self, query: str, memories: Sequence[Memory]) -> dict[str, float]:
+        """The cosine of each memory with the query, by id, where there is a model."""
+        embedder, compared = self.index.embedder, memories[:MOST_COMPARED]
+        if embedder is None or not compared:
+            return {}
+        new = [memory for memory in compared if memory.id not in self._vectors]
+        if new:
+            rows = embedder.embed_documents([f"{memory.memory} {memory.reason}" for memory in new])
+            self._vectors.update(zip((memory.id for memory in new), rows, strict=True))
+        wanted = embedder.embed_query(query).ravel()
+        return {memory.id: float(wanted @ self._vectors[memory.id]) for memory in compared}
+
+    def _memories_of_git(self, now: float) -> tuple[Memory, ...]:
+        """Starting git takes longer than a whole search, so what it said is kept beside the index."""
+        if not self.history.known:
+            return ()
+        key = f"{self.history.key()} {int(now // _DAY)}"
+        if self._git_memories.key == key:
+            return self._git_memories.memories
+        store = self.index.live_store()
+        data = read_beside(store, GIT_MEMORIES_NAME) if store is not None else None
+        try:
+            kept = msgspec.json.decode(data or b"", type=_GitMemories)
+        except msgspec.DecodeError:
+            kept = _GitMemories("", ())
+        if kept.key != key:
+            try:
+                kept = _GitMemories(key, from_log(self.history.memory_log(now), now))
+                if store is not None:
+                    write_beside(store, GIT_MEMORIES_NAME, msgspec.json.encode(kept))
+            except GitFailed:
+                kept = _GitMemories(key, ())
+        self._git_memories = kept
+        return kept.memories
+
+
+class _GitMemories(Struct, frozen=True):
+    key: str
+    memories: tuple[Memory, ...]
+
+
+# --- patterns ------------------------------------------------------------------------------------------------------
+
+
+class _Latest(Struct):
+    key: tuple[int, int, str]  # generation of the index, day (trends move with time), state of the git history
+    report: PatternReport
+    files: Mapping[str, FileUses]
+    with_history: PatternReport | None = None
+
+
+class ProjectPatterns:
+    def __init__(self, tables: Sequence[Mapping[str, Any]], history: History) -> None:
+        self._history = history
+        self._sandbox = OwnPatterns()
+        try:
+            own = project_detectors(tables, self._sandbox)
+        finally:
+            self._sandbox.close()
+        self._matcher = Matcher((*built_in_detectors(), *own), self._sandbox)
+        self._lock = threading.Lock()
+        self._latest: _Latest | None = None
+
+    @property
+    def detectors(self) -> Sequence[Detector]:
+        return self._matcher.detectors
+
+    def report(self, store: SqliteStore, now: float) -> PatternReport:
+        """The report on the index as it is."""
+        with self._lock:
+            return self._refresh(store, now).report
+
+    def report_with_history(self, store: SqliteStore, now: float) -> PatternReport:
+        """The same with the months in which lines were written: that dates every file changed of late, not only those
+        that decide a trend, so it is made only for those who ask."""
+        with self._lock:
+            latest = self._refresh(store, now)
+            if latest.with_history is not None:
+                return latest.with_history
+            report, complete = self._add_history(store, latest, now)
+            if complete:  # else the next call goes on from there
+                latest.with_history = report
+            return report
+
+    def questions(self, paths: Collection[str]) -> set[str]:
+        """What the patterns in some files are answers to, as of the last report."""
+        return questions_in(self.detectors, self._latest.files, paths) if self._latest is not None else set()
+
+    def uses_in(self, texts: Mapping[str, str]) -> dict[str, list[Use]]:
+        """The uses in some files by their present text."""
+        found = {}
+        for path, text in texts.items():
+            language = language_of(path)
+            if language is not None and self._matcher.knows(language.name):
+                found[path] = self._matcher.uses(text, language.name, path)
+        self._sandbox.close()
+        return found
+
+    def _refresh(self, store: SqliteStore, now: float) -> _Latest:
+        key = int(store.meta()["generation"]), int(now // _DAY), self._history.key()
+        if self._latest is None or self._latest.key != key:
+            self._latest = self._compute(store, key, now)
+        return self._latest
+
+    def _compute(self, store: SqliteStore, key: tuple[int, int, str], now: float) -> _Latest:
+        cache = PatternCache.load(read_beside(store, PATTERNS_NAME), self._matcher.fingerprint)
+        self._find_uses(store, cache)
+        files = {path: uses for path, (_, uses) in cache.files.items()}
+        dates, notes = self._line_dates(store, cache, now)
+        report = analyse(self.detectors, files, dates.newest_use if dates else lambda uses: None, now)
+        notes += dates.notes if dates else ()
+        if self._sandbox.gave_up:
+            notes.append(GAVE_UP)
+        write_beside(store, PATTERNS_NAME, msgspec.json.encode(cache))
+        write_beside(store, HINTS_NAME, msgspec.json.encode(file_hints(self.detectors, files, report.patterns)))
+        return _Latest(key, replace(report, notes=tuple(notes)), files)
+
+    def _add_history(self, store: SqliteStore, latest: _Latest, now: float) -> tuple[PatternReport, bool]:
+        """The report with the history of each pattern, and whether every file was looked at."""
+        cache = PatternCache.load(read_beside(store, PATTERNS_NAME), self._matcher.fingerprint)
+        dates, _ = self._line_dates(store, cache, now)
+        if dates is None:
+            return latest.report, True
+        dates.date_all(latest.files)
+        where = {key_of(self.detectors[at]): lines for at, lines in uses_by_detector(latest.files).items()}
+        patterns = tuple(replace(one, history=dates.by_month(where[key_of(one)])) for one in latest.report.patterns)
+        write_beside(store, PATTERNS_NAME, msgspec.json.encode(cache))
+        notes = tuple(dict.fromkeys((*latest.report.notes, *dates.notes)))
+        return replace(latest.report, patterns=patterns, notes=notes), dates.complete
+
+    def _find_uses(self, store: SqliteStore, cache: PatternCache) -> None:
+        listed = {
+            path: row for path, row in store.manifest().items() if row.chunk_count and self._matcher.knows(row.language)
+        }
+        cache.files = {path: entry for path, entry in cache.files.items() if path in listed}
+        wanted = {path for path, row in listed.items() if cache.files.get(path, ("",))[0] != row.sha256}
+        if not wanted:
+            return
+        self._sandbox.begin()
+        try:
+            for file, text in _file_texts(store, wanted):
+                uses: dict[int, list[int]] = {}
+                for position, line in self._matcher.uses(text, file.language, file.path):
+                    uses.setdefault(position, []).append(line)
+                found = FileUses(file.language, text.count("\n") + 1, file.kind == FileKind.TEST, uses)
+                # What the sandbox gave up on is looked at again the next time.
+                cache.files[file.path] = ("" if self._sandbox.gave_up else listed[file.path].sha256, found)
+        finally:
+            self._sandbox.close()
+
+    def _line_dates(self, store: SqliteStore, cache: PatternCache, now: float) -> tuple[LineDates | None, list[str]]:
+        """What dates lines, or None and why the history cannot."""
+        history = self._history
+        if not history.known:
+            why = "the clone is shallow" if history.shallow else "this is no git repository"
+            return None, [f"{why}: trends are not known"]
+        try:
+            if now - history.newest_commit() >= DECLINING_DAYS * _DAY:
+                return None, [f"no commit for {DECLINING_DAYS} days: the history shows no trend"]
+            changed, edited = history.last_changes(now), history.changed_from("HEAD")
+        except (GitFailed, LookupError) as error:
+            return None, [f"git: {error}; trends are not known"]
+
+        def blame(path: str) -> list[BlameLine]:
+            try:
+                return history.blame(path, since=now - WINDOW_DAYS * _DAY)
+            except GitFailed:
+                return []  # a new file
+
+        def text_of(path: str) -> str:
+            return next((text for _, text in _file_texts(store, {path})), "")
+
+        cache.dates = {p: dates for p, dates in cache.dates.items() if changed.get(p, (0, ""))[1] == dates.commit}
+        return LineDates(changed, edited, cache.dates, blame, text_of, now), []
+
+
+def _file_texts(store: SqliteStore, wanted: Collection[str]) -> Iterator[tuple[CodeFile, str]]:
+    """Some files with their text as it was indexed."""
+    with code_facts(store) as facts:
+        for file in facts.files():
+            if file.path in wanted:
+                yield file, facts.lines(file.file_id).joined()

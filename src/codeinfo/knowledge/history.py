@@ -1,0 +1,141 @@
+"""What a repository's history says: recent commits, when files last changed, who wrote which line and when."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from codeinfo.knowledge import memory
+from codeinfo.knowledge.trends import WINDOW_DAYS, BlameLine, last_changes, read_blame
+from codeinfo.sources import git
+from codeinfo.sources.masking import mask
+
+MOST_COMMITS = 20_000  # read at most: a history of a hundred commits a day still fits
+MOST_INDEXED = 10_000  # commits whose messages are searched: some years of a busy project
+_COMMIT_START, _MESSAGE_END = "\x02", "\x03"
+_DAY = 86_400
+LOG_TIMEOUT_S = 60.0
+
+
+class History:
+    """The history below one root; nothing is known where there is no repository, or only the tip of one."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._git_dir = _git_dir(root)
+        self.shallow = self._git_dir is not None and (_common_dir(self._git_dir) / "shallow").exists()
+
+    @property
+    def known(self) -> bool:
+        return self._git_dir is not None and not self.shallow
+
+    def key(self) -> str:
+        """Changes when the branch moves. Reads a few files instead of starting git."""
+        if self._git_dir is None:
+            return ""
+        head = _text(self._git_dir / "HEAD")
+        common = _common_dir(self._git_dir)
+        watched = [self._git_dir / "logs" / "HEAD", common / "packed-refs", common / head.removeprefix("ref: ")]
+        return repr([head, *(_stamp(path) for path in watched)])
+
+    def memory_log(self, now: float) -> str:
+        since = int(now - memory.WINDOW_DAYS * _DAY)
+        arguments = ("log", f"--since=@{since}", f"--max-count={MOST_COMMITS}", "--no-merges")
+        return self._masked((*arguments, f"--format={memory.LOG_FORMAT}", "HEAD", "--", "."))
+
+    def last_changes(self, now: float) -> dict[str, tuple[int, str]]:
+        """Date and commit of the newest change of each file, for files changed within the window."""
+        arguments = ("log", f"--since=@{int(now - WINDOW_DAYS * _DAY)}", f"--max-count={MOST_COMMITS}", "--no-merges")
+        shape = ("--format=%x01%at%x1f%H", "--name-only", "--no-renames", "--relative", "-z")
+        return last_changes(self._text((*arguments, *shape, "HEAD", "--", ".")))
+
+    def head(self) -> str:
+        return self._text(("rev-parse", "--verify", "--quiet", "HEAD")).strip()
+
+    def commits(self, since: str = "") -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Message and paths of the newest commits below the root, of those after `since` where it is given."""
+        revisions = f"{since}..HEAD" if since else "HEAD"
+        shape = (f"--max-count={MOST_INDEXED}", "--no-merges", "--no-renames", "--name-only", "--relative", "-z")
+        log = self._masked(("log", *shape, f"--format={_COMMIT_START}%B{_MESSAGE_END}", revisions, "--", "."))
+        for entry in log.split(_COMMIT_START)[1:]:
+            message, _, names = entry.partition(_MESSAGE_END)
+            yield message, tuple(name.lstrip("\n") for name in names.split("\0") if name.strip("\n"))
+
+    def has_ancestor(self, commit: str) -> bool:
+        """Whether HEAD has `commit` in its history: not after a rebase or on another branch."""
+        try:
+            return self._text(("merge-base", commit, "HEAD")).strip() == commit
+        except git.GitFailed:
+            return False
+
+    def newest_commit(self) -> float:
+        seconds = self._text(("log", "-1", "--format=%at", "HEAD")).strip()
+        return float(seconds) if seconds.isdigit() else 0.0
+
+    def blame(self, path: str, *, revision: str = "HEAD", since: float = 0.0) -> list[BlameLine]:
+        """The lines of a file as committed; those from before `since` have no date."""
+        limit = (f"--since=@{int(since)}",) if since else ()
+        arguments = ("blame", "--porcelain", "--root", *limit, revision, "--", path)
+        # A list of commits to ignore that the repository names and does not have would be an error.
+        return read_blame(self._text(arguments, settings=("blame.ignoreRevsFile=",)))
+
+    def changed_from(self, reference: str) -> frozenset[str]:
+        return git.changed_since(self.root, reference)
+
+    def committed_text(self, revision: str, path: str) -> str | None:
+        """A file as a commit has it, or None where the commit does not."""
+        try:
+            return self._masked(("cat-file", "blob", f"{revision}:./{path}"))
+        except git.GitFailed:
+            return None
+
+    def branch_point(self, names: Sequence[str]) -> str:
+        """The commit where the current branch left the first of `names` that exists, or "" """
+        for name in names:
+            try:
+                return self._text(("merge-base", "HEAD", name)).strip()
+            except git.GitFailed:
+                continue
+        return ""
+
+    def resolve(self, revision: str) -> str:
+        return self._text(("rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}")).strip()
+
+    def _text(self, arguments: Sequence[str], settings: Sequence[str] = ()) -> str:
+        return git.run(self.root, arguments, settings=settings, timeout=LOG_TIMEOUT_S).decode("utf-8", "replace")
+
+    def _masked(self, arguments: Sequence[str]) -> str:
+        return mask(self._text(arguments))[0]
+
+
+def _git_dir(root: Path) -> Path | None:
+    top = git.work_tree_of(str(root))
+    if top is None:
+        return None
+    marker = Path(top, ".git")
+    if marker.is_dir():
+        return marker
+    target = _text(marker).removeprefix("gitdir: ")  # a linked work tree or a submodule
+    return Path(os.path.normpath(os.path.join(top, target))) if target else None
+
+
+def _common_dir(git_dir: Path) -> Path:
+    """Where a linked work tree keeps what it shares with the others."""
+    shared = _text(git_dir / "commondir")
+    return git_dir / shared if shared else git_dir
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        status = path.stat()
+    except OSError:
+        return 0, 0
+    return status.st_mtime_ns, status.st_size

@@ -1,0 +1,80 @@
+"""C#: imports open namespaces, to which any file may add."""
+
+from __future__ import annotations
+
+import re
+
+from codeinfo.languages.jvm import JvmImports
+from codeinfo.languages.model import (
+    EXTERNAL,
+    Declared,
+    FileFacts,
+    ImportRules,
+    Language,
+    NameRules,
+    Outcome,
+    Syntax,
+    word_set,
+    words,
+)
+from codeinfo.languages.reading import bases_behind_colon, dotted_import, type_first
+from codeinfo.model import Import
+
+
+def is_exported(declared: Declared) -> bool:
+    outer, before = declared.outer, declared.before
+    open_by_default = outer is None or outer.kind in {"interface", "enum", "namespace"}
+    return bool(re.search(r"\b(?:public|protected|internal)\b", before)) or (
+        open_by_default and "private" not in before
+    )
+
+
+class CsharpImports(JvmImports):
+    """A namespace is open to itself and to all that it contains."""
+
+    names_packages = True
+
+    def _open(self, source: FileFacts) -> tuple[str, ...]:
+        around: dict[str, None] = {}
+        for package in source.packages:
+            parts = package.split(".")
+            around.update(dict.fromkeys(".".join(parts[:length]) for length in range(len(parts), 0, -1)))
+        return tuple(around)
+
+    def _missing(self, source: FileFacts, written: Import) -> Outcome:
+        """Most imports name a namespace, and others add to the same ones: only the missing type of an alias
+        (`using Cart = Shop.Cart`) is known to be gone."""
+        platform = written.module.partition(".")[0] in ("System", "Microsoft", "Windows")
+        return super()._missing(source, written) if written.alias and not platform else EXTERNAL
+
+
+LANGUAGES = (
+    Language(
+        name="csharp",
+        extensions=words(".cs .csx"),
+        syntax=Syntax(
+            grammar="csharp",
+            package="tree_sitter_c_sharp",  # the language pack has none
+            keywords=word_set(
+                "abstract as async await base bool break byte case catch char checked class const continue decimal "
+                "default delegate do double dynamic else enum event explicit extern false finally fixed float for "
+                "foreach get global goto if implicit in init int interface internal is lock long nameof namespace new "
+                "null object operator out override params partial private protected public readonly record ref return "
+                "sbyte sealed set short sizeof stackalloc static string struct switch this throw true try typeof uint "
+                "ulong unchecked unsafe ushort using value var virtual void volatile when where while yield"
+            ),
+            exported=is_exported,
+            bases=bases_behind_colon,
+        ),
+        imports=ImportRules(read=dotted_import, resolver=CsharpImports, by_use=True),
+        names=NameRules(
+            implicit_self=True,
+            open_types=True,
+            imports_show=True,
+            imports_open=True,
+            inherited=frozenset({"base"}),
+            typing=type_first,
+            attribute_classes=True,
+        ),
+    ),
+)

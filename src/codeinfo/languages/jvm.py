@@ -1,0 +1,173 @@
+"""Java, Kotlin and Scala: imports name packages and types, which all three share."""
+
+from __future__ import annotations
+
+from codeinfo.languages.model import (
+    EXTERNAL,
+    UNRESOLVED,
+    FileFacts,
+    ImportRules,
+    Language,
+    NameRules,
+    Outcome,
+    Syntax,
+    Target,
+    family,
+    is_package,
+    word_set,
+    words,
+)
+from codeinfo.languages.reading import bases_behind_colon, bases_behind_words, dotted_import, not_private, type_first
+from codeinfo.languages.tree import Resolver, packages_of
+from codeinfo.model import Definition, Import
+
+
+class JvmImports(Resolver):
+    """A type is found by the package its file declares; folders need not agree with it."""
+
+    separator = "."
+    names_packages = False  # an import names a package, not a type
+
+    def resolve(self, source: FileFacts, written: Import) -> Outcome:
+        module = written.module.replace("`", "")  # Scala and Kotlin quote a name that is a keyword
+        return self._look(source, module, written.names) or self._missing(source, written)
+
+    def _look(self, source: FileFacts, module: str, names: tuple[str, ...]) -> Outcome | None:
+        group = family(source.language)
+        for around in self._readings(source):
+            package = self.separator.join(filter(None, (around, module)))
+            files = self._tree.by_package.get((group, package))
+            if files and names and names != ("*",):
+                found = [self._type(group, package, name) for name in names]
+                if any(found):
+                    return Outcome(tuple(dict.fromkeys(t for targets in found for t in targets)))
+            if files and (names == ("*",) or self.names_packages):
+                return Outcome(tuple(map(Target, files)), package=True)
+            if files and not names and (whole := self._whole_package(files)):
+                return whole
+            targets = self._within(group, around, module)
+            if targets:
+                return Outcome(targets)
+        return None
+
+    def _readings(self, source: FileFacts) -> list[str]:
+        """The packages that a path may start from."""
+        return [""]
+
+    def _whole_package(self, files: tuple[str, ...]) -> Outcome | None:
+        """What an import of a package by its name alone leads to."""
+        return None
+
+    def _within(self, group: str, around: str, module: str) -> tuple[Target, ...]:
+        """The longest part of the path that is a package, with the top-level name behind it."""
+        parts = module.split(self.separator)
+        for cut in range(len(parts) - 1, -1, -1):
+            package = self.separator.join(filter(None, (around, *parts[:cut])))
+            if targets := self._type(group, package, parts[cut]):
+                return targets
+        return ()
+
+    def _type(self, group: str, package: str, name: str) -> tuple[Target, ...]:
+        return tuple(Target(path, (name,)) for path in self._tree.definers.get((group, package, name), ()))
+
+    def _missing(self, source: FileFacts, written: Import) -> Outcome:
+        package, _, last = written.module.rpartition(self.separator)
+        if written.names and last[:1].islower():
+            return EXTERNAL  # taken from a package, which may well lie in another part of the project
+        known = self._tree.by_package.get((family(source.language), package), ()) if package else ()
+        # What a package has beyond the definitions of its files, its package object inherits.
+        if objects := _package_objects(known, last):
+            return Outcome(objects)
+        return UNRESOLVED if known else EXTERNAL
+
+    def visible(self, source: FileFacts) -> tuple[str, ...]:
+        group = family(source.language)
+        return tuple(path for package in self._open(source) for path in self._tree.by_package.get((group, package), ()))
+
+    def _open(self, source: FileFacts) -> tuple[str, ...]:
+        return packages_of(source)
+
+
+def _package_objects(files: tuple[str, ...], *names: str) -> tuple[Target, ...]:
+    return tuple(Target(path, names) for path in files if path.endswith("/package.scala"))
+
+
+class ScalaImports(JvmImports):
+    """A path is also read from inside the packages around it; a package has what its package object holds."""
+
+    def _readings(self, source: FileFacts) -> list[str]:
+        return ["", *reversed(packages_of(source))]
+
+    def _whole_package(self, files: tuple[str, ...]) -> Outcome | None:
+        return Outcome(_package_objects(files))
+
+
+def is_scala_package(definition: Definition) -> bool:
+    """What a package object holds belongs to the package."""
+    return is_package(definition) or (definition.kind == "object" and "package object " in definition.signature)
+
+
+FAMILY = "jvm"
+LANGUAGES = (
+    Language(
+        name="java",
+        extensions=words(".java"),
+        family=FAMILY,
+        syntax=Syntax(
+            grammar="java",
+            keywords=word_set(
+                "abstract assert boolean break byte case catch char class const continue default do double else enum "
+                "extends false final finally float for goto if implements import instanceof int interface long native "
+                "new null package permits private protected public record return sealed short static strictfp super "
+                "switch synchronized this throw throws transient true try var void volatile while yield"
+            ),
+            exported=not_private,
+            bases=bases_behind_words,
+        ),
+        imports=ImportRules(read=dotted_import, resolver=JvmImports, by_use=True, binds_last=True),
+        names=NameRules(explicit=True, implicit_self=True, imports_show=True, outside="types", typing=type_first),
+    ),
+    Language(
+        name="kotlin",
+        extensions=words(".kt .kts"),
+        family=FAMILY,
+        syntax=Syntax(
+            grammar="kotlin",
+            keywords=word_set(
+                "abstract actual annotation as break by catch class companion const constructor continue crossinline "
+                "data do else enum expect external false final finally for fun get if import in infix init inline "
+                "inner interface internal is it lateinit noinline null object open operator out override package "
+                "private protected public reified return sealed set super suspend tailrec this throw true try "
+                "typealias val value var vararg when where while"
+            ),
+            exported=not_private,
+            bases=bases_behind_colon,
+        ),
+        imports=ImportRules(read=dotted_import, resolver=JvmImports, by_use=True, binds_last=True),
+        names=NameRules(implicit_self=True, imports_show=True, outside="types", private_to_file=True, extensions=True),
+    ),
+    Language(
+        name="scala",
+        extensions=words(".scala .sc .sbt .mill"),
+        family=FAMILY,
+        syntax=Syntax(
+            grammar="scala",
+            keywords=word_set(
+                "abstract case catch class def do else enum export extends extension false final finally for given if "
+                "implicit import lazy match new null object override package private protected return sealed super "
+                "then this throw trait true try type using val var while with yield"
+            ),
+            exported=not_private,
+            bases=bases_behind_words,
+        ),
+        imports=ImportRules(
+            read=dotted_import,
+            resolver=ScalaImports,
+            by_use=True,
+            binds_last=True,
+            types_only=True,
+            nested_packages=True,
+        ),
+        names=NameRules(implicit_self=True, outside="types", package=is_scala_package),
+    ),
+)

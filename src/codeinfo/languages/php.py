@@ -1,0 +1,128 @@
+"""PHP: namespaces, PSR-4, and `require` by path."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from codeinfo.languages.jvm import JvmImports
+from codeinfo.languages.model import (
+    EXTERNAL,
+    UNRESOLVED,
+    FileFacts,
+    ImportRules,
+    Language,
+    NameRules,
+    Outcome,
+    Syntax,
+    Target,
+    word_set,
+    words,
+)
+from codeinfo.languages.reading import bases_behind_words, grouped, items, not_private, plain, type_first
+from codeinfo.languages.tree import Tree, ancestors, joined
+from codeinfo.model import Import
+
+
+def read_import(statement: str, line: int) -> Iterator[Import]:
+    text = re.sub(r"^use\s+(?:(?:function|const)\s+)?", "", plain(statement))
+    prefix, brace, listed = text.partition("{")
+    if brace:
+        yield from grouped(prefix.strip().strip("\\"), line, items(listed.rstrip("} ")))
+        return
+    for module, alias in items(text):
+        yield Import(module.strip("\\"), line, (), alias)
+
+
+class PhpImports(JvmImports):
+    """Classes by their declared namespace, else by PSR-4; `require` by path."""
+
+    separator = "\\"
+
+    def __init__(self, tree: Tree) -> None:
+        super().__init__(tree)
+        self._prefixes = sorted(_psr4(tree), key=lambda pair: -len(pair[0]))
+
+    def resolve(self, source: FileFacts, written: Import) -> Outcome:
+        if written.module.endswith((".php", ".inc")) or "/" in written.module:
+            return self._required(source, written.module)
+        found = self._look(source, written.module, written.names)
+        if found:
+            return found
+        names = written.names or ("",)
+        whole = [self.separator.join(filter(None, (written.module, name))) for name in names]
+        targets = tuple(Target(path) for name in whole if (path := self._by_prefix(name)))
+        if targets:
+            return Outcome(targets)
+        own = any(name.startswith(prefix) for name in whole for prefix, _ in self._prefixes)
+        return UNRESOLVED if own else EXTERNAL
+
+    def _by_prefix(self, name: str) -> str | None:
+        for prefix, folder in self._prefixes:
+            if name.startswith(prefix):
+                path = joined(folder, name[len(prefix) :].replace("\\", "/") + ".php")
+                if path in self._tree:
+                    return path
+        return None
+
+    def _required(self, source: FileFacts, written: str) -> Outcome:
+        for folder in ancestors(source.folder):
+            path = joined(folder, written)
+            if path in self._tree:
+                return Outcome((Target(str(path)),))
+        return EXTERNAL if "vendor" in written else UNRESOLVED
+
+
+def _psr4(tree: Tree) -> list[tuple[str, str]]:
+    pairs = []
+    for path in tree.by_name.get("composer.json", ()):
+        home, read = path.rpartition("/")[0], tree.config(path)
+        for section in ("autoload", "autoload-dev"):
+            listed = read.get(section, {})
+            table = listed.get("psr-4", {}) if isinstance(listed, dict) else {}
+            for prefix, folders in table.items() if isinstance(table, dict) else ():
+                for folder in folders if isinstance(folders, list) else [folders]:
+                    where = joined(home, str(folder))
+                    if where is not None:
+                        pairs.append((str(prefix), where))
+    return pairs
+
+
+LANGUAGES = (
+    Language(
+        name="php",
+        extensions=words(".php .phtml .php5 .php7 .phpt"),
+        shebangs=words("php"),
+        syntax=Syntax(
+            grammar="php",
+            keywords=word_set(
+                "abstract and array as bool break callable case catch class clone const continue declare default do "
+                "echo else elseif empty enum extends false final finally float fn for foreach function global if "
+                "implements include include_once instanceof insteadof int interface isset iterable list match mixed "
+                "namespace never new null object or parent print private protected public readonly require "
+                "require_once return self static string switch this throw trait true try unset use var void while xor "
+                "yield php"
+            ),
+            word=r"(?<![\w$])[^\W\d]\w+",  # `$name` is a local variable: never a use of something defined elsewhere
+            exported=not_private,
+            bases=bases_behind_words,
+        ),
+        imports=ImportRules(
+            read=read_import,
+            calls=r"\b(?:require|include)(?:_once)?\b[^;'\"\n]*[\"'](?P<module>[^\"'\n]+)[\"']",
+            resolver=PhpImports,
+            by_use=True,
+            binds_last=True,
+            types_only=True,
+            configs=("composer.json",),
+        ),
+        names=NameRules(
+            explicit=True,
+            imports_show=True,
+            outside="types",
+            open_traits=True,
+            inherited=frozenset({"parent"}),
+            typing=type_first,
+        ),
+    ),
+)

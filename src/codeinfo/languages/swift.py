@@ -1,0 +1,88 @@
+"""Swift: files of a target see each other without imports; an import names another target of the package."""
+
+from __future__ import annotations
+
+import re
+
+from codeinfo.languages.model import (
+    EXTERNAL,
+    FileFacts,
+    ImportRules,
+    Language,
+    NameRules,
+    Outcome,
+    Syntax,
+    Target,
+    word_set,
+    words,
+)
+from codeinfo.languages.reading import bases_behind_colon, dotted_import, not_private
+from codeinfo.languages.tree import Resolver, Tree, joined
+from codeinfo.model import Import
+
+_TARGET = re.compile(r'\.(?:\w+T|t)arget\(\s*name:\s*"([^"]+)",[^()]*?\bpath:\s*"([^"]+)"')
+_MANIFEST = "Package.swift"
+
+
+class SwiftImports(Resolver):
+    def __init__(self, tree: Tree) -> None:
+        self._above = tree.above
+        self._declared = sorted(_swift_targets(tree), key=lambda pair: -len(pair[0]))
+        self._targets: dict[str, list[str]] = {}
+        for path, facts in tree.files.items():
+            if facts.language == "swift":
+                self._targets.setdefault(self._target(path), []).append(path)
+
+    def resolve(self, source: FileFacts, written: Import) -> Outcome:
+        files = self._targets.get(written.module.partition(".")[0])
+        return Outcome(tuple(map(Target, files)), package=True) if files else EXTERNAL
+
+    def visible(self, source: FileFacts) -> tuple[str, ...]:
+        return tuple(self._targets.get(self._target(source.path), ()))
+
+    def _target(self, path: str) -> str:
+        """As the package says; else the folder below `Sources` or `Tests`, which may lie above the root; else the
+        topmost one here."""
+        for folder, name in self._declared:
+            if path.startswith(f"{folder}/"):
+                return name
+        own = path.split("/")
+        for parts in (own, [*self._above, *own]):
+            for position, part in enumerate(parts[:-2]):
+                if part in ("Sources", "Tests"):
+                    return parts[position + 1]
+        return own[0] if len(own) > 1 else ""
+
+
+def _swift_targets(tree: Tree) -> list[tuple[str, str]]:
+    """(folder, name) of the targets that lie where their package says."""
+    pairs = []
+    for path, text in tree.configs.items():
+        home, _, file = path.rpartition("/")
+        for name, folder in _TARGET.findall(text) if file == _MANIFEST else ():
+            if where := joined(home, folder):
+                pairs.append((where, name))
+    return pairs
+
+
+LANGUAGES = (
+    Language(
+        name="swift",
+        extensions=words(".swift"),
+        shebangs=words("swift"),
+        syntax=Syntax(
+            grammar="swift",
+            keywords=word_set(
+                "actor any as associatedtype async await break case catch class continue convenience default defer "
+                "deinit do dynamic else enum extension fallthrough false fileprivate final for func get guard if "
+                "import in indirect init inout internal is lazy let mutating nil nonisolated open operator optional "
+                "override private protocol public repeat required rethrows return self Self set some static struct "
+                "subscript super switch throw throws true try typealias unowned var weak where while"
+            ),
+            exported=not_private,
+            bases=bases_behind_colon,
+        ),
+        imports=ImportRules(read=dotted_import, resolver=SwiftImports, by_use=True, configs=(_MANIFEST,)),
+        names=NameRules(implicit_self=True, open_types=True, private_to_file=True),
+    ),
+)

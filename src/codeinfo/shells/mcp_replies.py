@@ -1,0 +1,501 @@
+"""Replies of tools: in the shape that clients of other servers know, and cut to their token budget.
+
+A field that is None is left out of a shaped reply. Of a reply that is too long the largest lists and texts are cut, and
+a cursor says where each goes on. The cursor holds no state of the server: it is the places at which fields were cut, so
+that the same call with it takes up there.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from codeinfo.errors import UsageError
+from codeinfo.jsonable import PLAIN, jsonable
+from codeinfo.model import INDEXING
+from codeinfo.operations.documents import DocsSearchResponse, DocumentHit
+
+if TYPE_CHECKING:
+    from codeinfo.model import Card, Hit, RelatedMemory, SearchResult
+    from codeinfo.operations.answers import AgentList, AgentRun, Answer
+    from codeinfo.operations.code import ReferenceReport
+    from codeinfo.operations.knowledge import MemoryList
+    from codeinfo.operations.search import IndexResponse, StatusReport
+
+
+Reply = dict[str, Any]
+
+
+def without_none(value: Any) -> Any:
+    """A value as JSON without the fields that are None."""
+    if type(value) in PLAIN:
+        return value
+    if isinstance(value, Struct):
+        pairs = [(name, getattr(value, name)) for name in value.__struct_fields__]
+        return {name: one if type(one) in PLAIN else without_none(one) for name, one in pairs if one is not None}
+    if isinstance(value, tuple | list):
+        return [one if type(one) in PLAIN else without_none(one) for one in value]
+    return jsonable(value)
+
+
+def shaped(value: Any) -> Reply:
+    reply: Reply = without_none(value)
+    return reply
+
+
+# --- search_codebase -----------------------------------------------------------------------------------------------
+
+
+class SearchQuality(Struct, frozen=True):
+    status: str  # ok or low_confidence
+    confidence: float
+    tokenEstimate: int
+    hint: str | None = None
+    rerankerStatus: str | None = None  # whether a reranker ordered the first results, and why not
+
+
+class Relationships(Struct, frozen=True):
+    importedByCount: int
+    hasTests: bool
+
+
+class Hints(Struct, frozen=True):
+    callers: tuple[str, ...] | None = None
+    consumers: tuple[str, ...] | None = None
+    tests: tuple[str, ...] | None = None
+    more: tuple[str, ...] | None = None  # further good places in the same file
+
+
+class CodeResult(Struct, frozen=True):
+    """`file` is path:start-end; `score` is relative to the best result."""
+
+    file: str
+    summary: str
+    score: float
+    relationships: Relationships
+    hints: Hints
+    type: str | None = None
+    trend: str | None = None
+    patternWarning: str | None = None
+    snippet: str | None = None
+
+
+class Patterns(Struct, frozen=True):
+    do: tuple[str, ...]
+    avoid: tuple[str, ...]
+
+
+class Impact(Struct, frozen=True):
+    coverage: str
+    files: tuple[str, ...]
+
+
+class Preflight(Struct, frozen=True):
+    ready: bool
+    nextAction: str | None = None
+    warnings: tuple[str, ...] | None = None
+    patterns: Patterns | None = None
+    bestExample: str | None = None
+    impact: Impact | None = None
+    whatWouldHelp: tuple[str, ...] | None = None
+
+
+class Memory(Struct, frozen=True):
+    id: str
+    type: str
+    category: str
+    memory: str
+    reason: str
+    date: str
+    confidence: float
+    stale: bool
+    label: str
+    source: str | None = None
+    scope: str | None = None
+
+
+class CodebaseSearch(Struct, frozen=True):
+    """`status` is success, or indexing while the results come from a part of the project."""
+
+    status: str
+    searchQuality: SearchQuality
+    results: tuple[CodeResult, ...]
+    preflight: Preflight | None = None
+    relatedMemories: tuple[Memory, ...] | None = None
+    suggestions: tuple[str, ...] | None = None  # spellings that occur here, for a query whose words do not
+    notes: tuple[str, ...] | None = None
+
+
+def search_codebase(result: SearchResult, values: dict[str, Any], phrase: Callable[[str], str] = str) -> Reply:
+    """`phrase` turns commands in texts into what the reader can do."""
+    from codeinfo.answers.evidence import estimate_tokens
+
+    snippets = values.get("includeSnippets", True)
+    partial = any(getattr(note, "code", "") == INDEXING for note in result.notes)
+    quality = result.quality
+    found = CodebaseSearch(
+        status="indexing" if partial else "success",
+        searchQuality=SearchQuality(
+            quality.status,
+            quality.confidence,
+            sum(estimate_tokens(hit.text) for hit in result.hits) if snippets else 0,
+            hint=quality.hint or None,
+            rerankerStatus=quality.reranker_status,
+        ),
+        results=tuple(_code_result(hit, snippets) for hit in result.hits),
+        preflight=_preflight(result.preflight, phrase) if result.preflight else None,
+        relatedMemories=tuple(map(memory, result.memories)) or None,
+        suggestions=result.suggestions or None,
+        notes=tuple(map(phrase, result.notes)) or None,
+    )
+    return shaped(found)
+
+
+def _code_result(hit: Hit, snippets: bool) -> CodeResult:
+    context = hit.context
+    return CodeResult(
+        file=f"{hit.path}:{hit.start_line}-{hit.end_line}",
+        summary=hit.breadcrumb or f"{hit.symbol_kind} {hit.symbol}".strip() or hit.language,
+        score=hit.score,
+        relationships=Relationships(
+            context.imported_by_count if context else 0, context.has_tests if context else False
+        ),
+        hints=Hints(
+            callers=(context.callers or None) if context else None,
+            consumers=(context.consumers or None) if context else None,
+            tests=(context.tests or None) if context else None,
+            more=tuple(f"{hit.path}:{first}-{last}" for first, last in hit.more) or None,
+        ),
+        type=(context.type if context else "") or hit.symbol_kind or None,
+        trend=(context.trend or None) if context else None,
+        patternWarning=(context.pattern_warning or None) if context else None,
+        snippet=hit.text if snippets else None,
+    )
+
+
+def _preflight(card: Card, phrase: Callable[[str], str]) -> Preflight:
+    return Preflight(
+        ready=card.ready,
+        nextAction=phrase(card.next_action) or None,
+        warnings=tuple(map(phrase, card.warnings)) or None,
+        patterns=Patterns(card.patterns.do, card.patterns.avoid) if card.patterns else None,
+        bestExample=card.best_example or None,
+        impact=Impact(card.impact.coverage, card.impact.files) if card.impact else None,
+        whatWouldHelp=tuple(map(phrase, card.what_would_help)) or None,
+    )
+
+
+def hit_files(result: SearchResult, root: str) -> Iterable[str]:
+    return (f"{hit.root}/{hit.path}" for hit in result.hits)
+
+
+# --- references, memory, status ------------------------------------------------------------------------------------
+
+
+class SymbolUsage(Struct, frozen=True):
+    file: str
+    line: int
+    preview: str
+    confidence: str  # resolved or syntactic
+
+
+class SymbolReferences(Struct, frozen=True):
+    status: str
+    symbol: str
+    usageCount: int
+    usages: tuple[SymbolUsage, ...]
+    confidence: str
+    isComplete: bool
+
+
+def symbol_references(report: ReferenceReport, values: dict[str, Any]) -> Reply:
+    usages = tuple(SymbolUsage(use.file, use.line, use.preview, use.confidence) for use in report.usages)
+    found = SymbolReferences(
+        "success", report.symbol, report.usage_count, usages, report.confidence, report.is_complete
+    )
+    return shaped(found)
+
+
+def usage_files(report: ReferenceReport, root: str) -> Iterable[str]:
+    return (f"{root or '.'}/{use.file}" for use in report.usages)
+
+
+def memory(one: RelatedMemory) -> Memory:
+    return Memory(
+        id=one.id,
+        type=one.type,
+        category=one.category,
+        memory=one.memory,
+        reason=one.reason,
+        date=one.date,
+        confidence=one.confidence,
+        stale=one.stale,
+        label=one.label,
+        source=one.source or None,
+        scope=one.scope or None,
+    )
+
+
+class Memories(Struct, frozen=True):
+    status: str
+    memories: tuple[Memory, ...]
+    total: int
+    notes: tuple[str, ...] | None = None
+
+
+def memories(result: MemoryList, values: dict[str, Any]) -> Reply:
+    return shaped(Memories("success", tuple(map(memory, result.memories)), result.total, result.notes or None))
+
+
+class IndexingProgress(Struct, frozen=True):
+    phase: str
+    done: int
+    total: int
+
+
+class IndexingStatus(Struct, frozen=True):
+    """`status` is ready, stale, missing, building or damaged."""
+
+    status: str
+    project: str
+    files: int
+    chunks: int
+    indexedAt: str
+    modelId: str
+    pendingChanges: int
+    languages: dict[str, int]
+    progress: IndexingProgress | None = None
+    notes: tuple[str, ...] | None = None
+
+
+def indexing_status(found: tuple[StatusReport, Any], values: dict[str, Any]) -> Reply:
+    report, running = found
+    index = report.indexes[0]
+    status = IndexingStatus(
+        status="building" if running else index.state,
+        project=index.root,
+        files=index.files,
+        chunks=index.chunks,
+        indexedAt=index.indexed_at,
+        modelId=index.model_id,
+        pendingChanges=index.added + index.changed + index.removed,
+        languages=index.languages,
+        progress=IndexingProgress(running.phase, running.done, running.total) if running else None,
+        notes=index.notes or None,
+    )
+    return shaped(status)
+
+
+# --- reingest_repository -------------------------------------------------------------------------------------------
+
+
+class Reingested(Struct, frozen=True):
+    status: str
+    operation: str
+    runId: str
+    sourceId: str
+    durationMs: float
+    files: int
+    chunks: int
+    embedded: int
+    errorCode: str | None
+
+
+def reingested(response: IndexResponse, values: dict[str, Any]) -> Reply:
+    import secrets
+
+    report = response.reports[0]
+    embedded = report.added + report.changed if report.model_id else 0
+    done = Reingested(
+        "completed",
+        "reembed",
+        secrets.token_hex(8),
+        report.root,
+        report.took_ms,
+        report.files,
+        report.chunks,
+        embedded,
+        None,
+    )
+    reply: Reply = jsonable(done)
+    return reply
+
+
+class Segment(Struct, frozen=True):
+    type: str
+    text: str
+
+
+class AnswerOnly(Struct, frozen=True):
+    conversationId: str
+    modelId: str
+    segments: tuple[Segment, ...]
+
+
+def answer_only(answer: Answer, values: dict[str, Any]) -> Reply:
+    return shaped(AnswerOnly(answer.conversation_id, answer.model_id, (Segment("answer", answer.text),)))
+
+
+class DocumentSource(Struct, frozen=True):
+    """`number` is the [n] of the answer; `section` is a page, sheet, slide or heading; `opens` is where to read it."""
+
+    number: int
+    collection: str
+    document: str
+    opens: str
+    section: str | None = None
+    problem: str | None = None  # why the claim it stands for is not verified
+
+
+class DocumentAnswer(Struct, frozen=True):
+    """`confidence` is high, medium or low."""
+
+    answer: str
+    sources: tuple[DocumentSource, ...]
+    confidence: str
+    conversationId: str
+    modelId: str
+    note: str | None = None
+
+
+def document_answer(answer: Answer, values: dict[str, Any]) -> Reply:
+    sources = tuple(
+        DocumentSource(
+            one.number, one.collection, one.path, one.opens, section=one.section or None, problem=one.problem or None
+        )
+        for one in answer.citations
+    )
+    note = "; ".join(answer.notes) or None
+    found = DocumentAnswer(answer.text, sources, answer.confidence, answer.conversation_id, answer.model_id, note=note)
+    return shaped(found)
+
+
+class AgentAnswer(Struct, frozen=True):
+    agentName: str
+    conversationId: str
+    modelId: str
+    segments: tuple[Segment, ...]
+
+
+def agent_answer(run: AgentRun, values: dict[str, Any]) -> Reply:
+    segment = Segment("answer", run.answers[-1].text)
+    return shaped(AgentAnswer(run.agent, run.conversation_id, run.model_id, (segment,)))
+
+
+class ListedAgent(Struct, frozen=True):
+    name: str
+    description: str
+    disabled: bool
+
+
+class ListedAgents(Struct, frozen=True):
+    agents: tuple[ListedAgent, ...]
+
+
+def listed_agents(found: AgentList, values: dict[str, Any]) -> Reply:
+    return shaped(ListedAgents(tuple(ListedAgent(a.name, a.description, bool(a.problem)) for a in found.agents)))
+
+
+# --- documents -----------------------------------------------------------------------------------------------------
+
+
+class DocumentResults(Struct, frozen=True):
+    results: tuple[DocumentHit, ...]
+    notes: tuple[str, ...]
+    rerankerStatus: str
+
+
+def document_results(response: DocsSearchResponse, values: dict[str, Any]) -> Reply:
+    (found,) = response.searches  # one query, one search
+    reply: Reply = jsonable(DocumentResults(found.results, response.notes, found.reranker_status))
+    return reply
+
+
+_SIGNS = 120  # characters that `truncated` and a cursor may need themselves
+
+
+def fitted(reply: Reply, tokens: int, cursor: str = "") -> Reply:
+    """`reply` from the cursor on, with as much as fits."""
+    starts = _read(cursor)
+    if starts:
+        reply = {name: _from(name, value, starts) for name, value in reply.items()}
+    limit = most_chars(tokens)
+    if size(reply) <= limit:
+        return reply
+    cut, places = _cut(reply, limit - _SIGNS)
+    goes_on = {name: starts.get(name, 0) + at for name, at in places.items()}
+    return {**cut, "truncated": True, **({"cursor": _written(goes_on)} if goes_on else {})}
+
+
+def most_chars(tokens: int) -> int:
+    from codeinfo.answers.evidence import CHARS_PER_TOKEN  # behind the handshake
+
+    return tokens * CHARS_PER_TOKEN
+
+
+def size(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def _from(name: str, value: Any, starts: Mapping[str, int]) -> Any:
+    """A field of a page after the first: what was shown in full before is not shown again."""
+    if not isinstance(value, list | str):
+        return value
+    if name in starts:
+        return value[starts[name] :]
+    return [] if isinstance(value, list) else value
+
+
+def _cut(reply: Reply, limit: int) -> tuple[Reply, dict[str, int]]:
+    """The largest field gives way first, until all fits; and where each was cut."""
+    reply, places = dict(reply), dict[str, int]()
+    while (excess := size(reply) - limit) > 0:
+        sizes = {name: size(value) for name, value in reply.items() if isinstance(value, list | str) and len(value) > 1}
+        if not sizes:
+            return {name: _shrunk(value, limit // max(len(reply), 1)) for name, value in reply.items()}, places
+        name = max(sizes, key=lambda name: sizes[name])
+        kept = _fitting(reply[name], max(sizes[name] - excess, 0))
+        reply[name], places[name] = reply[name][:kept], kept
+    return reply, places
+
+
+def _fitting(value: Any, room: int) -> int:
+    """How many elements of a list, or characters of a text, have room; one at least, or no page would ever end."""
+    if isinstance(value, str):
+        return max(min(room - 2, len(value) - 1), 1)
+    used, kept = 2, 0
+    for element in value:
+        used += size(element) + 1
+        if used > room:
+            break
+        kept += 1
+    return max(min(kept, len(value) - 1), 1)
+
+
+def _shrunk(value: Any, limit: int) -> Any:
+    """One element that is too large by itself: its own lists and texts are cut, for good."""
+    if size(value) <= limit:
+        return value
+    if isinstance(value, list):
+        return [_shrunk(element, limit // len(value)) for element in value]
+    return _cut(value, limit)[0] if isinstance(value, dict) else value
+
+
+def _written(places: Mapping[str, int]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(places, separators=(",", ":")).encode()).decode().rstrip("=")
+
+
+def _read(cursor: str) -> dict[str, int]:
+    if not cursor:
+        return {}
+    try:
+        places = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        if isinstance(places, dict) and all(isinstance(at, int) and at >= 0 for at in places.values()):
+            return {str(name): at for name, at in places.items()}
+    except ValueError:
+        pass
+    raise UsageError("the cursor is not one of ours", next_step="Take it from a reply, or leave it out")
