@@ -189,9 +189,7 @@ def test_every_operation_but_local_ones_is_a_tool_with_schemas() -> None:
     assert len({tool.name for tool in tools}) == len(tools)
     for tool in tools:
         jsonschema.Draft202012Validator.check_schema(tool.input_schema())
-        schema = tool.output_schema()
-        assert schema is not None, f"{tool.operation} is not listed in shells/results.py"
-        jsonschema.Draft202012Validator.check_schema(schema)
+        jsonschema.Draft202012Validator.check_schema(tool.output_schema())
     offered = {tool.operation for tool in tools}
     local = {name for name in operation_names() if operation(name).group == "local"}
     assert set(operation_names()) - local == offered
