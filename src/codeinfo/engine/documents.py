@@ -9,8 +9,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+import codeinfo.engine.document_search as reading
 from codeinfo.collections.model import Collection, Kind, collection_of
-from codeinfo.engine import document_search as reading
 from codeinfo.engine.collections import CollectionIndex, CollectionList, CollectionSource, fetch, pack_folder
 from codeinfo.engine.index_manager import Indexes, ProgressSink, bytes_under, healed
 from codeinfo.errors import CodeInfoError, NotFound, UsageError

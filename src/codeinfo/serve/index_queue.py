@@ -95,8 +95,8 @@ class IndexQueue:
         return any(row.root == str(root) for row in self._store.waiting())
 
     def _shown(self, row: IngestRow, position: int) -> IngestRun:
-        told = json.loads(row.outcome) if row.outcome else {}
-        skipped = tuple(Skip(**skip) for skip in told.pop("skipped", ()))
+        outcome = json.loads(row.outcome) if row.outcome else {}
+        skipped = tuple(Skip(**skip) for skip in outcome.pop("skipped", ()))
         run = IngestRun(
             row.id,
             row.root,
@@ -107,10 +107,10 @@ class IndexQueue:
             row.started_at,
             row.finished_at,
             skipped=skipped,
-            notes=tuple(told.pop("notes", ())),
+            notes=tuple(outcome.pop("notes", ())),
             error=row.error,
             error_code=row.error_code,
-            **told,
+            **outcome,
         )
         return replace(run, progress=self._progress) if row.id == self._current else run
 

@@ -1,4 +1,4 @@
-"""What has changed below a root, told by the kernel, so that a long-lived process need not walk each time.
+"""What has changed below a root, as the kernel reports it, so that a long-lived process need not walk each time.
 
 The events are read when the question is asked. The kernel queues them before the write that causes them returns, so
 a file saved before a call is noticed by that call, however soon it comes: there is no thread that could lag behind.
@@ -52,7 +52,7 @@ class Watch:
     def start(self) -> Events:
         """Call before looking at the files: whatever happens from now on makes the root unclean again.
 
-        Says what happened since the last start; not all of it where that cannot be told, or where everything was last
+        Says what happened since the last start; not all of it where that is not known, or where everything was last
         looked at long ago.
         """
         with self._lock:
