@@ -11,8 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from codeinfo.models.builtin import MODEL
-from codeinfo.models.encoder import read_safetensors
+from codeinfo.models.builtin import MODEL, read_safetensors
 
 VOCABULARY = 6000
 COMPOUND = 0.5  # of the identifiers, made of two words

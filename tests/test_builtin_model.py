@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codeinfo.models.builtin import MODEL, BuiltinEmbedder
-from codeinfo.models.encoder import WordIds, read_safetensors
+from codeinfo.models.builtin import MODEL, BuiltinEmbedder, read_safetensors
+from codeinfo.models.encoder import WordIds
 from codeinfo.ports import Embedder
 
 CHUNKS = {

@@ -11,7 +11,7 @@ import pytest
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.operations.search import IndexRequest, SearchRequest
-from codeinfo.search.commits import Commit, index_commits, score_history
+from codeinfo.search.channels import Commit, index_commits, score_history
 from codeinfo.store.commits import FILE, load_commits, save_commits
 
 

@@ -13,8 +13,8 @@ from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.documents import document_parse
 from codeinfo.model import PASSAGE, passage_text
 from codeinfo.sources.documents import formats
+from codeinfo.sources.documents.formats import Block, BlockKind, Document, as_markdown
 from codeinfo.sources.documents.html import html_document
-from codeinfo.sources.documents.model import Block, BlockKind, Document, as_markdown
 
 QUESTIONS = [
     # question, document, what the passage says, where it opens

@@ -9,8 +9,8 @@ import pytest
 from team_tools import build_team, engine_of
 
 from codeinfo.engine.project_knowledge import TRENDS_UNKNOWN
-from codeinfo.graph.calls import ReadBudget, near_callers
 from codeinfo.graph.model import Relations
+from codeinfo.graph.references import ReadBudget, near_callers
 from codeinfo.knowledge.context import file_context, hit_context, path_role, role
 from codeinfo.model import FileKind, Hit
 from codeinfo.operations.knowledge import PatternsRequest

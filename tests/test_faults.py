@@ -16,7 +16,7 @@ import durability_tools as tools
 import pytest
 from durability_tools import STEADY, cli, digest, index_folder, live_build, make_project, scene
 
-from codeinfo.store.rows import SCHEMA_VERSION
+from codeinfo.store.database import SCHEMA_VERSION
 from codeinfo.store.sqlite import SqliteStore
 
 

@@ -283,7 +283,6 @@ def test_an_operation_fits_the_method_that_performs_it(row: Operation) -> None:
 
 @pytest.mark.parametrize("row", OPERATIONS.values(), ids=lambda row: row.name)
 def test_every_result_can_be_shown_to_people(row: Operation) -> None:
-    from codeinfo.shells import render_answers, render_code, render_knowledge  # noqa: F401  (they register)
     from codeinfo.shells.render import render
 
     assert render.dispatch(row.result) is not render.dispatch(object)

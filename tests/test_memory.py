@@ -12,8 +12,18 @@ import pytest
 from team_tools import DAY, NOW, build_team, engine_of
 
 from codeinfo.errors import UsageError
-from codeinfo.knowledge.memory import Memory, confidence, find_related, from_log, is_stale, iso_of, make_memory
-from codeinfo.knowledge.memory_file import MemoryFileDamaged, change_memories, read_memories
+from codeinfo.knowledge.memory import (
+    Memory,
+    MemoryFileDamaged,
+    change_memories,
+    confidence,
+    find_related,
+    from_log,
+    is_stale,
+    iso_of,
+    make_memory,
+    read_memories,
+)
 from codeinfo.operations.knowledge import (
     MemoryExportRequest,
     MemoryImportRequest,
@@ -93,7 +103,7 @@ ADDING = """
 import sys
 from pathlib import Path
 from codeinfo.knowledge.memory import make_memory
-from codeinfo.knowledge.memory_file import change_memories
+from codeinfo.knowledge.memory import change_memories
 who, root = sys.argv[1], Path(sys.argv[2])
 for number in range(25):
     new = make_memory("decision", "tooling", f"{who} {number}", "", "2026-01-01")

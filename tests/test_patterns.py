@@ -14,8 +14,7 @@ from codeinfo.errors import UsageError
 from codeinfo.index.queries import OwnPatterns
 from codeinfo.knowledge.detectors import Detector, built_in_detectors, project_detectors
 from codeinfo.knowledge.matching import CodeText, Matcher
-from codeinfo.knowledge.patterns import guidance
-from codeinfo.knowledge.trends import trend
+from codeinfo.knowledge.patterns import guidance, trend
 from codeinfo.operations.knowledge import PATTERN_CATEGORIES, PatternHistory, PatternReport, PatternsRequest
 
 BUILT_IN = built_in_detectors()
@@ -176,7 +175,7 @@ def test_lines_from_before_the_window_are_older_and_edited_ones_of_this_month(te
 def test_a_budget_that_ends_leaves_lines_undated_until_the_next_look(
     team: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("codeinfo.knowledge.trends.MOST_BLAMES", 3)
+    monkeypatch.setattr("codeinfo.knowledge.patterns.MOST_BLAMES", 3)
     undated = []
     with engine_of(team) as engine:
         for _ in range(5):

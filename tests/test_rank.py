@@ -13,21 +13,25 @@ from hypothesis import strategies as st
 
 from codeinfo.ports import IN_STEM, Posting
 from codeinfo.search import boost
-from codeinfo.search.focus import BUDGETS, LATER_BUDGET, Finder, budget_for, focus
-from codeinfo.search.keyword import (
+from codeinfo.search.boost import Layout
+from codeinfo.search.channels import (
     ANYWHERE,
     DEFINED,
     FOLDER,
+    PATH_SHARE,
     STEM,
     KeywordScores,
+    file_meaning,
     file_scores,
     norms_of,
     read_terms,
     runs_of,
     score_keywords,
+    squared_l2,
+    with_paths,
+    word_worths,
 )
-from codeinfo.search.layout import Layout
-from codeinfo.search.meaning import PATH_SHARE, file_meaning, squared_l2, with_paths, word_worths
+from codeinfo.search.focus import BUDGETS, LATER_BUDGET, Finder, budget_for, focus
 from codeinfo.search.quality import Grounds, assess, grounds
 from codeinfo.search.query import read_query
 from codeinfo.search.weights import QUESTION, REPORT, TASK

@@ -15,9 +15,8 @@ import pytest
 from codeinfo import Config, Engine, SearchRequest
 from codeinfo.engine.index_manager import Source
 from codeinfo.model import Walk
-from codeinfo.serve import watch
-from codeinfo.serve.refresh import server_engine
-from codeinfo.serve.watch import Watch
+from codeinfo.serve import refresh
+from codeinfo.serve.refresh import Watch, server_engine
 from codeinfo.sources.walk import walk, walked_again
 from codeinfo.store.sqlite import SqliteStore
 
@@ -158,7 +157,7 @@ def test_a_folder_that_is_brought_back_is_watched_like_the_others(project: Proje
 
 
 def test_many_changed_files_are_walked(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "MOST_CHANGED", 2)
+    monkeypatch.setattr(refresh, "MOST_CHANGED", 2)
     for name in ("alpha", "beta", "gamma"):
         project.write(f"lib/{name}.py", f"{name}_two")
     assert project.paths("beta_two") == ["lib/beta.py"]
@@ -168,7 +167,7 @@ def test_many_changed_files_are_walked(project: Project, monkeypatch: pytest.Mon
 def test_edits_do_not_put_off_the_next_walk(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.write("lib/alpha.py", "delta")
     assert project.paths("delta")
-    monkeypatch.setattr(watch, "WALK_AGAIN_S", 0.0)
+    monkeypatch.setattr(refresh, "WALK_AGAIN_S", 0.0)
     assert project.paths("delta")
     assert project.walks == 1
 

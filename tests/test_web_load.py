@@ -29,7 +29,7 @@ from codeinfo.operations.code import MapRequest, RefsRequest
 from codeinfo.operations.search import SearchRequest
 from codeinfo.serve.auth import ONLY_ONCE
 from codeinfo.serve.refresh import server_engine
-from codeinfo.shells.http_connections import HEADER_SECONDS, MOST_CONNECTIONS, OWN_DESCRIPTORS, LoopWatch
+from codeinfo.shells.http import HEADER_SECONDS, MOST_CONNECTIONS, OWN_DESCRIPTORS, LoopWatch
 
 DESCRIPTORS = 320
 IDLE = 450
@@ -83,7 +83,7 @@ def test_more_idle_connections_than_open_files_stop_nobody(project: Path, tmp_pa
     [(256, 1024, 1024 - OWN_DESCRIPTORS), (256, 4096, MOST_CONNECTIONS), (64, 64, 16), (4096, 4096, MOST_CONNECTIONS)],
 )
 def test_the_limit_on_open_files_is_raised_or_respected(soft: int, hard: int, connections: int) -> None:
-    script = "from codeinfo.shells.http_connections import allowed_connections; print(allowed_connections())"
+    script = "from codeinfo.shells.http import allowed_connections; print(allowed_connections())"
     limited = f"ulimit -Sn {soft} && ulimit -Hn {hard} && exec {sys.executable} -c '{script}'"
     done = subprocess.run(["bash", "-c", limited], capture_output=True, text=True, timeout=60, check=True)
     assert int(done.stdout) == connections

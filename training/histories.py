@@ -33,7 +33,8 @@ from names import excluded
 from overlap import numbers, shares, tree_shingles
 from prepare import COPIED_RECORD, first_sentence
 
-from codeinfo.models.encoder import WordIds, read_safetensors
+from codeinfo.models.builtin import read_safetensors
+from codeinfo.models.encoder import WordIds
 from codeinfo.tokens import identifiers
 
 HERE = Path(__file__).parent

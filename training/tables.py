@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from codeinfo.models.encoder import Encoder, read_safetensors
+from codeinfo.models.builtin import read_safetensors
+from codeinfo.models.encoder import Encoder
 
 Floats = NDArray[np.float32]
 

@@ -12,12 +12,18 @@ from msgspec import Struct
 
 from codeinfo.engine.index_manager import Indexes, IndexManager, project_of, resolved
 from codeinfo.errors import NotFound
-from codeinfo.graph.calls import ReadBudget, call_graph, near_callers
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Relations, dumps, loads, relations
 from codeinfo.graph.names import NameResolver
 from codeinfo.graph.reach import cycle_report, hotspots, impact_report, module_imports, unused_exports
-from codeinfo.graph.references import find_definitions, find_references, list_symbols
+from codeinfo.graph.references import (
+    ReadBudget,
+    call_graph,
+    find_definitions,
+    find_references,
+    list_symbols,
+    near_callers,
+)
 from codeinfo.graph.resolve import refresh_graph
 from codeinfo.graph.survey import code_map
 from codeinfo.knowledge.context import MOST_LISTED, FileContext, file_context

@@ -30,7 +30,7 @@ from codeinfo.store.layout import IndexFolder
 from codeinfo.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
-    from codeinfo.search.commits import CommitIndex
+    from codeinfo.search.channels import CommitIndex
 
 TOKENS_VERSION = 3  # raise when tokens.py, the field weights or packed references change what is stored
 MASKING_VERSION = 2  # raise when sources/secrets masks more: what older rules let through must not stay in an index
@@ -475,7 +475,7 @@ def refresh_commits(root: Path, folder: Path) -> str:
     """
     # A search that finds nothing changed does not need these.
     from codeinfo.knowledge.history import MOST_INDEXED, History
-    from codeinfo.search.commits import Commit, index_commits
+    from codeinfo.search.channels import Commit, index_commits
     from codeinfo.sources.git import GitFailed
     from codeinfo.store.commits import load_commits, save_commits
 

@@ -17,11 +17,14 @@ from codeinfo.index.queries import OwnPatterns
 from codeinfo.knowledge.detectors import Detector, built_in_detectors, project_detectors
 from codeinfo.knowledge.history import History
 from codeinfo.knowledge.matching import Matcher, Use
-from codeinfo.knowledge.memory import Memory, find_related, from_log
-from codeinfo.knowledge.memory_file import read_memories
+from codeinfo.knowledge.memory import Memory, find_related, from_log, read_memories
 from codeinfo.knowledge.patterns import (
+    DECLINING_DAYS,
+    WINDOW_DAYS,
+    BlameLine,
     FileUses,
     Hints,
+    LineDates,
     PatternCache,
     analyse,
     file_hints,
@@ -30,7 +33,6 @@ from codeinfo.knowledge.patterns import (
     questions_in,
     uses_by_detector,
 )
-from codeinfo.knowledge.trends import DECLINING_DAYS, WINDOW_DAYS, BlameLine, LineDates
 from codeinfo.languages import language_of
 from codeinfo.model import FileKind, RelatedMemory
 from codeinfo.operations.knowledge import PatternReport

@@ -31,9 +31,9 @@ from codeinfo.operations.clients import (
 )
 from codeinfo.operations.search import SearchRequest, SimilarRequest
 from codeinfo.ports import Embedder, Reranker, Snapshot
+from codeinfo.search.channels import squared_l2
 from codeinfo.search.joined import Joined, Part, joined
 from codeinfo.search.line import EXPLAINED_DROPS, SMALLEST_EXCERPT, SearchOptions, search
-from codeinfo.search.meaning import squared_l2
 from codeinfo.search.policy import PolicyItem, PolicySettings, apply_policy, best_distance
 from codeinfo.settings import RerankSettings, RetrievalSettings
 from codeinfo.store.layout import indexed_roots

@@ -18,8 +18,15 @@ from codeinfo.index.syntax import Source
 from codeinfo.languages import named
 from codeinfo.languages.model import Markup
 from codeinfo.model import CRUMB, PASSAGE, Chunk, Definition, Import, ParsedFile
-from codeinfo.sources.documents.formats import convert, document_language, format_of
-from codeinfo.sources.documents.model import MAX_TEXT_CHARS, Refused, as_markdown, one_line
+from codeinfo.sources.documents.formats import (
+    MAX_TEXT_CHARS,
+    Refused,
+    as_markdown,
+    convert,
+    document_language,
+    format_of,
+    one_line,
+)
 from codeinfo.sources.masking import mask
 from codeinfo.sources.read import decode
 

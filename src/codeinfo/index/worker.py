@@ -59,7 +59,7 @@ def _answer(request: Any, settings: ChunkSettings) -> tuple[bool, Any]:
 
 def _convert(path: str, data: bytes, settings: ChunkSettings) -> tuple[bool, Any]:
     from codeinfo.index.documents import document_parse  # most runs have no document
-    from codeinfo.sources.documents.model import Refused
+    from codeinfo.sources.documents.formats import Refused
 
     try:
         return True, (*plain(document_parse(path, data, settings)), b"")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from codeinfo.knowledge import memory
-from codeinfo.knowledge.trends import WINDOW_DAYS, BlameLine, last_changes, read_blame
+from codeinfo.knowledge.patterns import WINDOW_DAYS, BlameLine, last_changes, read_blame
 from codeinfo.sources import git
 from codeinfo.sources.masking import mask
 

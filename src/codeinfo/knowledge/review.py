@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from msgspec import Struct
 
 from codeinfo.knowledge.detectors import Detector
-from codeinfo.knowledge.trends import BlameLine
+from codeinfo.knowledge.patterns import BlameLine
 from codeinfo.model import Definition
 from codeinfo.operations.knowledge import ChangedFile, ChangedSymbol, PatternUse, Reviewer
 

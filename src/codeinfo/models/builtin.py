@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import struct
 from collections.abc import Sequence
 from functools import cached_property
@@ -10,10 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from codeinfo.models.encoder import Encoder, Floats
 
 
 MODEL = Path(__file__).parent / "model.safetensors"
+_TYPES = {"I8": "int8", "U8": "uint8", "F32": "float32"}  # of safetensors, as numpy names them
 MAX_PATHS = 20_000  # remembered path vectors, 1 KB each
 
 
@@ -30,7 +34,7 @@ class BuiltinEmbedder:
 
     @cached_property
     def _encoder(self) -> Encoder:
-        from codeinfo.models.encoder import Encoder, read_safetensors
+        from codeinfo.models.encoder import Encoder
 
         return Encoder.of(read_safetensors(self._path)[0])
 
@@ -69,3 +73,20 @@ def read_head(file: BinaryIO) -> tuple[dict[str, Any], int]:
     """The JSON head of a safetensors file, and where its bytes begin. The format: a length, the head, the bytes."""
     size = struct.unpack("<Q", file.read(8))[0]
     return json.loads(file.read(size)), 8 + size
+
+
+def read_safetensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """Tensors as views of the mapped file, and its metadata."""
+    import numpy as np  # late: what the model is called is known without it
+
+    with open(path, "rb") as file:
+        head, start = read_head(file)
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    metadata: dict[str, str] = head.pop("__metadata__", {})
+    tensors: dict[str, NDArray[Any]] = {}
+    for name, about in head.items():
+        first, end = about["data_offsets"]
+        kind = np.dtype(_TYPES[about["dtype"]])
+        flat = np.frombuffer(mapped, kind, (end - first) // kind.itemsize, start + first)
+        tensors[name] = flat.reshape(about["shape"])
+    return tensors, metadata

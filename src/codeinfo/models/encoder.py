@@ -8,17 +8,14 @@ that a renamed file keeps its vectors.
 from __future__ import annotations
 
 import math
-import mmap
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from codeinfo.models.builtin import read_head
 from codeinfo.tokens import identifiers, split_identifier
 
 Floats = NDArray[np.float32]
@@ -197,21 +194,3 @@ def _unit(worth: Floats, vectors: Floats) -> Floats:
 def _without_extension(path: str) -> str:
     folder, slash, name = path.rpartition("/")
     return folder + slash + (name[: name.rfind(".")] if name.rfind(".") > 0 else name)
-
-
-_TYPES = {"I8": np.int8, "U8": np.uint8, "F32": np.float32}
-
-
-def read_safetensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """Tensors as views of the mapped file, and its metadata."""
-    with open(path, "rb") as file:
-        head, start = read_head(file)
-        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    metadata: dict[str, str] = head.pop("__metadata__", {})
-    tensors: dict[str, NDArray[Any]] = {}
-    for name, about in head.items():
-        first, end = about["data_offsets"]
-        kind = np.dtype(_TYPES[about["dtype"]])
-        flat = np.frombuffer(mapped, kind, (end - first) // kind.itemsize, start + first)
-        tensors[name] = flat.reshape(about["shape"])
-    return tensors, metadata

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from codeinfo.model import Definition, symbol_kind
 from codeinfo.ports import Snapshot, StoredSymbol
-from codeinfo.search.keyword import Floats, Ints
+from codeinfo.search.channels import Floats, Ints
 from codeinfo.search.query import Query
 
 MEANING_IN_FILE = 1.0  # a cosine's worth beside the relative keyword score when chunks of one file compete

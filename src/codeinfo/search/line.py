@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from codeinfo.cache import Cache
 from codeinfo.model import Distance, Dropped, FileKind, Hit, Intent, SearchResult, Signal
 from codeinfo.ports import ChunkRow, Embedder, Snapshot, StoredSymbol, WordEmbedder, reads_words
-from codeinfo.search import boost, meaning
-from codeinfo.search.commits import CommitIndex, score_history
-from codeinfo.search.focus import Finder, best_rows, budget_for, closest_rows, defined_rows, focus
-from codeinfo.search.keyword import (
+from codeinfo.search import boost, channels
+from codeinfo.search.boost import Layout
+from codeinfo.search.channels import (
     ANYWHERE,
     DEFINED,
     FOLDER,
     STEM,
+    CommitIndex,
     Floats,
     KeywordScores,
     Norms,
@@ -32,9 +32,10 @@ from codeinfo.search.keyword import (
     norms_of,
     read_terms,
     runs_of,
+    score_history,
     score_keywords,
 )
-from codeinfo.search.layout import Layout
+from codeinfo.search.focus import Finder, best_rows, budget_for, closest_rows, defined_rows, focus
 from codeinfo.search.quality import Grounds, assess, grounds, is_about, nothing_found
 from codeinfo.search.query import Query, Shape, read_query
 from codeinfo.search.weights import WITH_VECTORS, WITHOUT_VECTORS, Weights
@@ -92,7 +93,7 @@ class Evidence(Struct):
 
     keyword: KeywordScores
     definitions: Sequence[StoredSymbol]
-    meant: meaning.Meant | None = None
+    meant: channels.Meant | None = None
     files: dict[str, Floats] = field(default_factory=dict)  # signal → value of every file, 0..1 or so
 
 
@@ -208,13 +209,13 @@ def _known_terms(query: Query, view: Snapshot, norms: Norms, w: Weights) -> dict
 
 def _add_meaning(evidence: Evidence, query: Query, view: Snapshot, embedder: Embedder, runs: Runs) -> None:
     if reads_words(embedder):
-        asked, weighed = embedder.embed_words(meaning.word_worths(query, evidence.keyword.idf))
+        asked, weighed = embedder.embed_words(channels.word_worths(query, evidence.keyword.idf))
     else:
         asked = weighed = embedder.embed_query(query.text)
     cosines = view.cosines(weighed)
     if cosines is not None:
-        evidence.files["meaning"], scale = meaning.file_meaning(cosines, runs, len(view.paths))
-        evidence.meant = meaning.Meant(asked, weighed, cosines, scale)
+        evidence.files["meaning"], scale = channels.file_meaning(cosines, runs, len(view.paths))
+        evidence.meant = channels.Meant(asked, weighed, cosines, scale)
 
 
 def relative(values: Floats) -> Floats:
@@ -305,7 +306,7 @@ def read_paths(
         return ranked
     rows = closest_rows(view, meant.cosines, [item.file for item in first])
     vectors, paths = view.vectors(rows.tolist()), embedder.embed_paths([view.paths[item.file] for item in first])
-    values = meant.scale(meaning.with_paths(meant.cosines[rows], vectors, paths, meant.weighed)).tolist()
+    values = meant.scale(channels.with_paths(meant.cosines[rows], vectors, paths, meant.weighed)).tolist()
     moved = [
         Ranked(
             item.file,
@@ -444,7 +445,7 @@ def _hit(
         symbol=chunk.symbol,
         symbol_kind=chunk.kind,
         breadcrumb=chunk.breadcrumb,
-        distance=None if cosine is None else Distance(round(meaning.squared_l2(cosine), 4)),
+        distance=None if cosine is None else Distance(round(channels.squared_l2(cosine), 4)),
         more=tuple((other.start_line, other.end_line) for other, _ in best[1:2]),
     )
 

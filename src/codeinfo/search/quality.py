@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from codeinfo.model import Quality
 from codeinfo.ports import Snapshot
-from codeinfo.search.keyword import DEFINED, STEM, KeywordScores, first_of_runs
+from codeinfo.search.channels import DEFINED, STEM, KeywordScores, first_of_runs
 from codeinfo.search.query import STOP_WORDS, Query
 from codeinfo.tokens import split_identifier, stem
 

@@ -1,25 +1,30 @@
-"""The HTTP server: the JSON API, the contract's paths, the pages and the MCP server in one application.
-
-It holds no logic of its own: routes are rows (`http_api`, `http_pages`) that the dispatcher runs. `serve/auth.py`
-stands before all of it.
-"""
+"""Connections of the server: how many may be open, how long one may take to ask, what a request gets that a shutdown
+cancels, and whether the loop that serves them is alive."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import faulthandler
 import logging
+import resource
 import socket
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from pathlib import Path
 from types import FrameType
+from typing import Any, cast
 
+import h11
+import uvicorn
 from msgspec.structs import replace
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from codeinfo.config import Config
 from codeinfo.errors import Interrupted, UsageError
@@ -41,21 +46,179 @@ from codeinfo.serve.refresh import server_engine
 from codeinfo.serve.runs import Bell, Runs
 from codeinfo.serve.state import LogLines, State
 from codeinfo.shells.http_api import api_routes, read_paths
-from codeinfo.shells.http_connections import (
-    ACCEPTED_AT_ONCE,
-    DRAIN_S,
-    WAITING_TO_BE_ACCEPTED,
-    BoundedServer,
-    LoopWatch,
-    allowed_connections,
-    answer_cancelled,
-    bounded_protocol,
-    report_quietly,
-)
 from codeinfo.shells.http_pages import page_routes, unknown_page
 from codeinfo.shells.http_routes import EXCEPTION_HANDLERS, LOG_PLACE, json_response, openapi_document
 from codeinfo.shells.mcp import http_service
 from codeinfo.shells.mcp_catalog import chosen_tools
+
+MOST_CONNECTIONS = 2000
+OWN_DESCRIPTORS = 256  # of the process itself: databases, vector files, pipes to workers, listening sockets
+# The loop accepts so many before it looks at the first of them; two rounds must fit beside what we have open ourselves.
+ACCEPTED_AT_ONCE = 64
+WAITING_TO_BE_ACCEPTED = 1024
+WANTED_DESCRIPTORS = MOST_CONNECTIONS + OWN_DESCRIPTORS
+HEADER_SECONDS = 10.0  # within which the head of a request must have arrived, from the first moment of a connection
+DRAIN_S = 1  # at a shutdown, for requests that are nearly done; uvicorn takes whole seconds
+_LOOK_S = 0.25
+SLOW_SECONDS = 1.0  # the loop was late by so much: said in the log
+STUCK_SECONDS = 10.0  # the loop does nothing at all: what all threads do is written to stderr
+_TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_FULL = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+
+Message = MutableMapping[str, Any]
+Send = Callable[[Message], Awaitable[None]]
+
+
+log = logging.getLogger(__name__)
+
+
+def allowed_connections() -> int:
+    """How many connections the limit on open files leaves room for, once it is raised as far as we may and need."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < WANTED_DESCRIPTORS:
+        raised = WANTED_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(WANTED_DESCRIPTORS, hard)
+        with contextlib.suppress(OSError, ValueError):  # the system may have a limit of its own: what is set counts
+            resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= WANTED_DESCRIPTORS:
+        return MOST_CONNECTIONS
+    room = max(soft - OWN_DESCRIPTORS, soft // 4)
+    log.warning("only %d files may be open: at most %d connections", soft, room)
+    return room
+
+
+def bounded_protocol(most: int) -> type[asyncio.Protocol]:
+    """HTTP over a connection that has to ask in time. Where `most` are open, the one that has waited longest without
+    asking gives way to a new one."""
+
+    class Bounded(_BoundedProtocol):
+        most_connections = most
+
+    return Bounded
+
+
+class _BoundedProtocol(H11Protocol):
+    most_connections = MOST_CONNECTIONS
+    _late: asyncio.TimerHandle | None = None
+    opened = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.opened = self.loop.time()
+        self._wait_for_head()
+        if len(self.connections) > self.most_connections:
+            self._make_room()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if not self.is_asking:
+            self._stop_waiting()
+        elif self._late is None:
+            self._wait_for_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    @property
+    def is_asking(self) -> bool:
+        """Nothing, or only a part of a request's head, has arrived."""
+        return self.conn.their_state is h11.IDLE
+
+    def _wait_for_head(self) -> None:
+        self._late = self.loop.call_later(HEADER_SECONDS, self._give_up, _TOO_LATE)
+
+    def _stop_waiting(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+    def _give_up(self, reply: bytes) -> None:
+        self._late = None
+        if self.is_asking and not self.transport.is_closing():
+            self.transport.write(reply)
+            self.transport.close()
+
+    def _make_room(self) -> None:
+        others = [one for one in cast(set[Any], self.connections) if one is not self and one.is_asking]
+        waiting = [one for one in others if not one.transport.is_closing()]
+        oldest = min(waiting, key=lambda one: one.opened, default=self)
+        oldest._give_up(_FULL)
+
+
+class BoundedServer(uvicorn.Server):
+    """Accepts few connections at a time, while as many as ever may wait for that."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(WAITING_TO_BE_ACCEPTED)
+
+
+def report_quietly(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Running out of files is one line in the log: asyncio would write a trace for every connection that waits."""
+    error = context.get("exception")
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        log.warning("no connection can be accepted: %s", error.strerror)
+    else:
+        loop.default_exception_handler(context)
+
+
+def answer_cancelled(app: App, is_ending: Callable[[], bool]) -> App:
+    """Requests that a shutdown cancels get 503 instead of a traceback in the log."""
+
+    async def answering(scope: MutableMapping[str, Any], receive: Any, send: Send) -> None:
+        started = False
+
+        async def sending(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await app(scope, receive, sending)
+        except asyncio.CancelledError:
+            if scope["type"] != "http" or not is_ending():
+                raise
+            if not started:
+                headers = [(b"content-length", b"0"), (b"connection", b"close")]
+                await send({"type": "http.response.start", "status": 503, "headers": headers})
+                await send({"type": "http.response.body", "body": b""})
+
+    return answering
+
+
+class LoopWatch:
+    """Looks whether the event loop turns. Work is done in threads, so it is late only if one of them keeps the
+    interpreter to itself."""
+
+    def __init__(self) -> None:
+        self.late_s = 0.0  # at the latest look
+
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+        # In a test there may be no real stderr, which is where a thread beside the interpreter writes to.
+        can_dump = sys.stderr is not None and _has_descriptor(sys.stderr)
+        try:
+            while True:
+                if can_dump:
+                    faulthandler.dump_traceback_later(STUCK_SECONDS, repeat=False)
+                before = loop.time()
+                await asyncio.sleep(_LOOK_S)
+                self.late_s = loop.time() - before - _LOOK_S
+                if self.late_s > SLOW_SECONDS:
+                    log.warning("the server did not answer anybody for %.1f s", self.late_s)
+        finally:
+            if can_dump:
+                faulthandler.cancel_dump_traceback_later()
+
+
+def _has_descriptor(stream: Any) -> bool:
+    try:
+        return isinstance(stream.fileno(), int)
+    except (OSError, ValueError, AttributeError):
+        return False
+
 
 STATIC = Path(__file__).parent / "web" / "static"
 MCP_SETS = ("search", "edit", "answers", "agents", "docs")

@@ -19,9 +19,8 @@ from codeinfo.jsonable import dumps, jsonable
 from codeinfo.operations import OPERATIONS, Operation, answers
 from codeinfo.operations.clients import IngestRun, IngestStatus, ProjectsRequest, ProjectsResult
 from codeinfo.operations.search import ClearReport, DoctorRequest
-from codeinfo.serve.dispatch import Call
+from codeinfo.serve.dispatch import Call, Input, Values, inputs_of
 from codeinfo.serve.runs import AnswerRun
-from codeinfo.serve.schema import Input, Values, inputs_of
 from codeinfo.serve.state import State
 from codeinfo.shells.http_routes import Api, json_response
 

@@ -21,8 +21,7 @@ from starlette.routing import Route
 from codeinfo import __version__
 from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.jsonable import dumps
-from codeinfo.serve.dispatch import Call, fault
-from codeinfo.serve.schema import Input, Schema, Values, check, input_schema, property_schema
+from codeinfo.serve.dispatch import Call, Input, Schema, Values, check, fault, input_schema, property_schema
 from codeinfo.serve.state import State
 
 Handler = Callable[[State, Values, Call], Any]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from codeinfo.errors import UsageError
 from codeinfo.operations import OPERATIONS, answers, clients, documents, search
-from codeinfo.serve.schema import Input, Values, inputs_of
+from codeinfo.serve.dispatch import Input, Values, inputs_of
 from codeinfo.shells import mcp_replies as shapes
 from codeinfo.shells.mcp_tools import Tool, direct, placed, plain_tool
 

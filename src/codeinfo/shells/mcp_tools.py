@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from codeinfo.jsonable import jsonable
 from codeinfo.operations import OPERATIONS, Operation
-from codeinfo.serve.schema import Input, Schema, Values, input_schema, inputs_of, output_schema
+from codeinfo.serve.dispatch import Input, Schema, Values, input_schema, inputs_of, output_schema
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codeinfo.model import FileKind
-from codeinfo.store.database import ODD, Damage, load_meta
-from codeinfo.store.rows import TABLES, check_symbols, chunk_checksum
+from codeinfo.store.database import ODD, TABLES, Damage, check_symbols, chunk_checksum, load_meta
 from codeinfo.store.segments import check_vectors, decode_posting, map_vectors, rows_checksum
 from codeinfo.store.snapshot import Arrays, SqliteSnapshot
 

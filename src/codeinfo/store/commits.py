@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codeinfo.private_files import open_private
-from codeinfo.search.commits import CommitIndex
+from codeinfo.search.channels import CommitIndex
 
 FILE = "commits-2.npz"  # the number is the format's
 _FORMER = "commits-1.npz"  # its words may be of secrets

@@ -23,8 +23,7 @@ from pathlib import Path
 
 from codeinfo.errors import Busy, IndexTooNew
 from codeinfo.private_files import open_private, private_folder, replace_private, try_lock
-from codeinfo.store.database import translate_errors
-from codeinfo.store.rows import SCHEMA_VERSION
+from codeinfo.store.database import SCHEMA_VERSION, translate_errors
 
 _BUILD_NAME = re.compile(r"v(\d+)-[0-9a-f]{16}\Z")
 

@@ -21,8 +21,16 @@ from numpy.typing import NDArray
 from codeinfo.model import IndexedFile
 from codeinfo.ports import IN_FOLDER, IN_STEM, Posting
 from codeinfo.private_files import open_private
-from codeinfo.store.database import Damage, VectorsGone, check_vector_file, one
-from codeinfo.store.rows import chunk_row, definition_rows, import_rows, symbols_checksum
+from codeinfo.store.database import (
+    Damage,
+    VectorsGone,
+    check_vector_file,
+    chunk_row,
+    definition_rows,
+    import_rows,
+    one,
+    symbols_checksum,
+)
 from codeinfo.tokens import FOLDER_MARK, NAME_MARK, STEM_MARK, TYPE_MARK
 
 _BYTES_PER_POSTING = 9

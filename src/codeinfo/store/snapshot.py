@@ -14,8 +14,7 @@ from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from codeinfo.ports import ChunkRow, Made, Posting, StoredSymbol
-from codeinfo.store.database import BuildDamaged, Damage
-from codeinfo.store.rows import chunk_checksum, definition_from_row
+from codeinfo.store.database import BuildDamaged, Damage, chunk_checksum, definition_from_row
 from codeinfo.store.segments import (
     decode_posting,
     join_postings,

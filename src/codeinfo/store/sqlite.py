@@ -26,16 +26,20 @@ from codeinfo.model import Definition, FileKind, Import, IndexedFile, ManifestRo
 from codeinfo.ports import CodeFile, FileLines, FileSymbols
 from codeinfo.private_files import private_folder, try_lock, write_private
 from codeinfo.store.database import (
+    SCHEMA_VERSION,
+    TABLES,
     Connections,
     Damage,
     Replaced,
     VectorsGone,
+    check_symbols,
     check_vector_file,
+    definition_from_row,
+    import_from_row,
     load_meta,
     refuse_marked,
     translate_errors,
 )
-from codeinfo.store.rows import SCHEMA_VERSION, TABLES, check_symbols, definition_from_row, import_from_row
 
 if TYPE_CHECKING:
     import numpy as np

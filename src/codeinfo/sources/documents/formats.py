@@ -1,8 +1,11 @@
-"""Which file is a document, which converter reads it, and what that needs: one row a format."""
+"""How much one document may cost. Whatever is larger is hostile or no reading matter."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import io
+import re
+from collections.abc import Callable, Iterator
+from enum import StrEnum
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -10,7 +13,171 @@ from msgspec import Struct
 
 from codeinfo.languages import language_of
 from codeinfo.model import FileKind
-from codeinfo.sources.documents.model import Document
+
+MAX_TEXT_CHARS = 10_000_000  # a shelf of books; of a longer text only the beginning is kept, and that is said
+MAX_UNPACKED_BYTES = 300_000_000  # of an Office file; real ones with many pictures stay below
+MAX_ENTRIES = 20_000
+MAX_CELLS = 1_000_000  # of one workbook or table
+
+
+class Refused(Exception):
+    """A document that is not read; the message is the reason, for people."""
+
+
+def open_office_file(data: bytes) -> io.BytesIO:
+    """The bytes of an Office file, once its table of contents was found harmless. Nothing is unpacked to disk.
+
+    Sizes are those the archive declares: `zipfile` never reads more than that from an entry. Office writes no document
+    type declarations, so that one is the sign of an entity attack.
+    """
+    import zipfile
+
+    if data.startswith(b"\xd0\xcf\x11\xe0"):
+        raise Refused("encrypted, or of an old binary format: save it without a password as DOCX, PPTX or XLSX")
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            entries = archive.infolist()
+            if len(entries) > MAX_ENTRIES:
+                raise Refused(f"{len(entries):,} parts: no program writes that many")
+            unpacked = sum(entry.file_size for entry in entries)
+            if unpacked > MAX_UNPACKED_BYTES:
+                raise Refused(f"{unpacked:,} bytes once unpacked: a zip bomb, or far too large")
+            if any(entry.flag_bits & 1 for entry in entries):
+                raise Refused("encrypted: it opens with a password only")
+            for entry in entries:
+                if entry.filename.endswith((".xml", ".rels")):
+                    _check_markup(archive.read(entry)[:4096], entry.filename)
+    except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
+        raise Refused(f"broken: {error}") from error
+    return io.BytesIO(data)
+
+
+def _check_markup(head: bytes, name: str) -> None:
+    plain = head.replace(b"\0", b"").lower()  # UTF-16 too
+    if b"<!doctype" in plain or b"<!entity" in plain:
+        raise Refused(f"{name} declares entities, which Office never writes")
+
+
+MAX_TITLE_CHARS = 160
+_PLACE_LEVEL = 2  # below the title; headings inside a place go below it
+_DEEPEST = 6
+
+
+class BlockKind(StrEnum):
+    HEADING = "heading"
+    PARAGRAPH = "paragraph"
+    ITEM = "item"  # of a list; `level` is its depth
+    TABLE = "table"  # `rows`, the first of them the header
+    CODE = "code"  # `text`, with the language in `label`
+    PLACE = "place"  # a page, sheet or slide begins: "Page 3"
+    MARKDOWN = "markdown"  # text that already is Markdown
+
+
+class Block(Struct, frozen=True):
+    kind: BlockKind
+    text: str = ""
+    level: int = 0
+    rows: tuple[tuple[str, ...], ...] = ()
+    label: str = ""
+
+
+class Document(Struct, frozen=True):
+    title: str  # "" where the document does not say
+    blocks: tuple[Block, ...]
+    notes: tuple[str, ...] = ()
+
+
+def place(name: str) -> Block:
+    return Block(BlockKind.PLACE, name)
+
+
+def paragraph(text: str) -> Block:
+    return Block(BlockKind.PARAGRAPH, text)
+
+
+def heading(text: str, level: int) -> Block:
+    return Block(BlockKind.HEADING, text, level)
+
+
+def one_line(text: str, limit: int = MAX_TITLE_CHARS) -> str:
+    return " ".join(text.split())[:limit]
+
+
+def as_markdown(document: Document) -> tuple[str, tuple[str, ...]]:
+    """The document's text, and what must be said about it."""
+    parts: list[str] = []
+    length = 0
+    for part in _parts(document):
+        length += len(part) + 2
+        if length > MAX_TEXT_CHARS:
+            note = f"longer than {MAX_TEXT_CHARS:,} characters: only the beginning is indexed"
+            return "\n\n".join(parts), (*document.notes, note)
+        parts.append(part)
+    return "\n\n".join(parts), document.notes
+
+
+def _parts(document: Document) -> Iterator[str]:
+    title = one_line(document.title)
+    placed = any(block.kind is BlockKind.PLACE for block in document.blocks)
+    first = next((block for block in document.blocks if block.text or block.rows), None)
+    if title and not (first and first.kind is BlockKind.HEADING and one_line(first.text) == title):
+        yield f"# {title}"
+    pending: list[str] = []  # items of one list stay together
+    for block in document.blocks:
+        if block.kind is BlockKind.ITEM:
+            pending.append("  " * min(max(block.level - 1, 0), _DEEPEST) + "- " + " ".join(block.text.split()))
+            continue
+        if pending:
+            yield "\n".join(pending)
+            pending = []
+        if text := _written(block, placed):
+            yield text
+    if pending:
+        yield "\n".join(pending)
+
+
+def _written(block: Block, placed: bool) -> str:
+    if block.kind is BlockKind.HEADING:
+        text = one_line(block.text)
+        depth = min(block.level + _PLACE_LEVEL if placed else block.level, _DEEPEST)
+        return f"{'#' * max(depth, 1)} {text}" if text else ""
+    if block.kind is BlockKind.PLACE:
+        return f"{'#' * _PLACE_LEVEL} {one_line(block.text)}"
+    if block.kind is BlockKind.TABLE:
+        return table_markdown(block.rows)
+    if block.kind is BlockKind.CODE:
+        fence = _fence_for(block.text)
+        return f"{fence}{block.label}\n{block.text.strip(chr(10))}\n{fence}"
+    if block.kind is BlockKind.MARKDOWN:
+        return block.text.strip("\n")
+    return _not_a_heading(block.text.strip())
+
+
+def _fence_for(code: str) -> str:
+    longest = max((len(run) for run in re.findall(r"`+", code)), default=0)
+    return "`" * max(3, longest + 1)
+
+
+def _not_a_heading(text: str) -> str:
+    """A paragraph that begins like a heading or a fence would be taken for one."""
+    return "\n".join("\\" + line if line.startswith(("#", "```", "~~~")) else line for line in text.split("\n"))
+
+
+def table_markdown(rows: tuple[tuple[str, ...], ...]) -> str:
+    """A table with its header and a line below it; a single column is a list of paragraphs."""
+    width = max((len(row) for row in rows), default=0)
+    if width == 0:
+        return ""
+    if width == 1:
+        return "\n\n".join(_not_a_heading(row[0].strip()) for row in rows if row and row[0].strip())
+    lines = ["| " + " | ".join(_cell(cell) for cell in (*row, *[""] * (width - len(row)))) + " |" for row in rows]
+    lines.insert(1, "|" + " --- |" * width)
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
 
 INSTALL = "pip install 'codeinfo[docs]'"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
-from codeinfo.sources.documents.model import (
+from codeinfo.sources.documents.formats import (
     MAX_CELLS,
     MAX_TEXT_CHARS,
     Block,

@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from codeinfo.sources.documents.html import html_document
-from codeinfo.sources.documents.model import (
+from codeinfo.sources.documents.formats import (
     MAX_CELLS,
     MAX_TEXT_CHARS,
     Block,
@@ -21,6 +20,7 @@ from codeinfo.sources.documents.model import (
     paragraph,
     place,
 )
+from codeinfo.sources.documents.html import html_document
 
 
 def convert_docx(data: bytes, path: str) -> Document:

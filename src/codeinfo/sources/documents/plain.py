@@ -10,8 +10,8 @@ import json
 from email.message import EmailMessage
 from typing import Any
 
+from codeinfo.sources.documents.formats import MAX_CELLS, Block, BlockKind, Document, Refused, one_line, paragraph
 from codeinfo.sources.documents.html import html_document
-from codeinfo.sources.documents.model import MAX_CELLS, Block, BlockKind, Document, Refused, one_line, paragraph
 from codeinfo.sources.masking import mask
 from codeinfo.sources.read import decode
 

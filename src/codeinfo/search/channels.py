@@ -1,0 +1,370 @@
+"""The channels of evidence: keywords (BM25 over chunks with fields, then over whole files), meaning and history."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from codeinfo.ports import IN_FOLDER, IN_STEM, Posting
+from codeinfo.search.query import STOP_WORDS, Query
+from codeinfo.search.weights import Weights
+from codeinfo.tokens import stem, terms, words
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.integer]
+
+STEM, FOLDER, DEFINED = IN_STEM, IN_FOLDER, 4  # bits of `KeywordScores.met_fields`
+ANYWHERE = 0
+_ALL_BITS = 0xFFFF_FFFF
+
+
+class Runs(NamedTuple):
+    """Rows of one file lie next to each other: where each run starts, whose it is, and which run a row is in."""
+
+    starts: Ints
+    owners: Ints
+    run_of_row: Ints
+
+
+class Norms(NamedTuple):
+    """The frequency at which a term is worth half: higher in long texts."""
+
+    rows: Floats
+    files: Floats
+
+
+class TermUses(NamedTuple):
+    """Where a term is and how much it says there, from 0 to 1: what no other term of a query changes."""
+
+    rows: NDArray[np.intp]
+    row_gains: Floats
+    files: Ints
+    file_gains: Floats
+    fields: NDArray[np.uint8]  # where in the file: bits
+
+
+class KeywordScores(Struct, frozen=True):
+    """`met_…` are columns side by side: one entry for each term and file that has it."""
+
+    rows: Floats  # BM25 of every chunk
+    files: Floats  # BM25 of every file as one text
+    idf: Mapping[str, float]  # of the terms that occur, by chunks
+    shares: NDArray[np.float64]  # of the query's weight, by rarity, for each of these terms
+    met_term: Ints  # position among these terms
+    met_file: Ints
+    met_fields: NDArray[np.uint8]  # where in the file: bits
+
+
+def runs_of(row_file: Ints) -> Runs:
+    starts = first_of_runs(row_file)
+    lengths = np.diff(starts, append=len(row_file))
+    return Runs(starts, row_file[starts], np.repeat(np.arange(len(starts)), lengths))
+
+
+def norms_of(row_file: Ints, row_length: Floats, files: int, w: Weights) -> Norms:
+    file_length = np.bincount(row_file, row_length, files).astype(np.float32)
+    return Norms(_norm(row_length, w), _norm(file_length, w))
+
+
+def _norm(lengths: Floats, w: Weights) -> Floats:
+    mean = max(float(lengths.mean()), 1e-6) if len(lengths) else 1.0
+    return (w.k1 * (1 - w.b + w.b * lengths / mean)).astype(np.float32)
+
+
+def read_terms(postings: Mapping[str, Posting], row_file: Ints, norms: Norms, w: Weights) -> dict[str, TermUses]:
+    """What postings say, worked out for all of them at once."""
+    if not postings:
+        return {}
+    whole = Posting(*map(np.concatenate, zip(*postings.values(), strict=True)))
+    rows = whole.rows.astype(np.intp)  # once: every look-up by rows would do it again
+    uses = _uses(whole, w)
+    row_gains = uses / (uses + norms.rows.take(rows))
+    ends = list(accumulate(len(posting.rows) for posting in postings.values()))
+
+    firsts = np.array([0, *ends[:-1]])
+    starts = first_of_runs(row_file.take(rows), firsts)  # a term in a file
+    met_files = row_file[rows[starts]]
+    in_files: Floats = np.add.reduceat(uses, starts)
+    file_gains: Floats = in_files / (in_files + norms.files[met_files])
+    met_fields = np.bitwise_or.reduceat(whole.path | (((whole.types | whole.names) > 0) * np.uint8(DEFINED)), starts)
+    file_ends = starts.searchsorted(ends).tolist()
+    own = zip(map(slice, [0, *ends], ends), map(slice, [0, *file_ends], file_ends), strict=False)
+    return {
+        term: TermUses(rows[lines], row_gains[lines], met_files[files], file_gains[files], met_fields[files])
+        for term, (lines, files) in zip(postings, own, strict=True)
+    }
+
+
+def score_keywords(terms: Mapping[str, float], known: Mapping[str, TermUses], rows: int, files: int) -> KeywordScores:
+    """Of an index with so many rows and files; `known` has the terms that occur in it."""
+    found = [(term, weight, known[term]) for term, weight in terms.items() if term in known]
+    if not found:
+        return nothing_met(rows, files)
+    idf = [_idf(len(uses.rows), rows) for _, _, uses in found]
+    worths = [weight * rarity for (_, weight, _), rarity in zip(found, idf, strict=True)]
+    all_rows, row_gains, met_file, file_gains, met_fields = map(
+        np.concatenate, zip(*(uses for _, _, uses in found), strict=True)
+    )
+    worth = np.array(worths)
+    row_gains *= worth.astype(np.float32).repeat([len(uses.rows) for _, _, uses in found])
+    counts = [len(uses.files) for _, _, uses in found]
+    file_worth = np.array([weight * _idf(count, files) for (_, weight, _), count in zip(found, counts, strict=True)])
+    return KeywordScores(
+        np.bincount(all_rows, row_gains, rows).astype(np.float32),
+        np.bincount(met_file, file_worth.repeat(counts) * file_gains, files).astype(np.float32),
+        dict(zip((term for term, _, _ in found), idf, strict=True)),
+        worth / (math.fsum(worths) or 1.0),
+        np.arange(len(found)).repeat(counts),
+        met_file,
+        met_fields,
+    )
+
+
+def nothing_met(rows: int, files: int) -> KeywordScores:
+    none = np.zeros(0, np.int64)
+    return KeywordScores(
+        np.zeros(rows, np.float32),
+        np.zeros(files, np.float32),
+        {},
+        np.zeros(0),
+        none,
+        none,
+        np.zeros(0, np.uint8),
+    )
+
+
+def _uses(posting: Posting, w: Weights) -> Floats:
+    """How often a term counts as used: in the text, and more where a name or the path has it."""
+    uses: Floats = np.divide(posting.tenths, np.float32(10), dtype=np.float32)
+    uses += np.float32(w.type_field) * posting.types
+    uses += np.float32(w.name_field) * posting.names
+    uses += _path_worths(w)[posting.path]
+    return uses
+
+
+@lru_cache(maxsize=8)
+def _path_worths(w: Weights) -> Floats:
+    """By the bits of a path: what it adds that a term is in the file's name, in its folders, or in both."""
+    bits = range((IN_STEM | IN_FOLDER) + 1)
+    return np.array([w.stem_field * bool(b & IN_STEM) + w.folder_field * bool(b & IN_FOLDER) for b in bits], np.float32)
+
+
+def _idf(having: int, total: int) -> float:
+    return math.log1p((total - having + 0.5) / (having + 0.5))
+
+
+def first_of_runs(values: Ints, also: Ints | None = None) -> NDArray[np.intp]:
+    """Where neighbours differ, the start included; `also` are places where a run starts in any case."""
+    changes = np.ones(len(values), bool)
+    np.not_equal(values[1:], values[:-1], out=changes[1:])
+    if also is not None:
+        changes[also] = True
+    return changes.nonzero()[0]
+
+
+def file_scores(rows: Floats, runs: Runs, files: int, decay: tuple[float, ...]) -> Floats:
+    """A file's score: its best chunks, each next one weighing less."""
+    result = np.zeros(files, np.float32)
+    hit = (rows > 0).nonzero()[0]  # eight times as quick as of floats
+    if not len(hit):
+        return result
+    run = runs.run_of_row[hit]
+    # Whole numbers that sort by run, then best first (the bits of positive floats are in their order): quicker to sort
+    # than places are.
+    order = (run << 32) | (_ALL_BITS - rows[hit].view(np.uint32))
+    order.sort()
+    values = (_ALL_BITS - (order & _ALL_BITS)).astype(np.uint32).view(np.float32)
+    starts = first_of_runs(run)
+    lengths = np.empty_like(starts)
+    lengths[:-1], lengths[-1] = starts[1:] - starts[:-1], len(run) - starts[-1]
+    best = np.zeros(len(runs.starts))
+    for place, weight in enumerate(decay):
+        firsts = starts[lengths > place]
+        best[run[firsts]] += values[firsts + place] * np.float32(weight)
+    result[runs.owners] = best
+    return result
+
+
+LEAST_REACH = 0.05  # where all files are about equally near, the nearest is no answer either
+MOST = 1.3  # a path may bring a file nearer than any content is
+PATH_SHARE = 0.4  # of a path's vector beside one of a chunk: from .3 to .5 it makes no difference
+
+
+def word_worths(query: Query, idf: Mapping[str, float]) -> list[tuple[str, float]]:
+    """The words of a query in their order, each with its weight as a term times the root of its rarity in this index.
+
+    Words that are in no file and words such as "how" are taken to be as rare as the others on average: the first are
+    what meaning is for, and the model itself knows how little the second say.
+    """
+    asked = [(word, stem(word)) for word in words(query.text)]
+    known = [idf[term] for _, term in asked if term in idf]
+    usual = math.sqrt(sum(known) / len(known)) if known else 1.0
+    return [
+        (word, query.terms.get(term, 1.0) * (math.sqrt(idf[term]) if term in idf else usual)) for word, term in asked
+    ]
+
+
+class Scale(NamedTuple):
+    """The mean of the best cosines of all files, and how far the nearest file is above it."""
+
+    mean: float
+    reach: float
+
+    def __call__(self, cosines: Floats) -> Floats:
+        """0 at the mean, 1 at the nearest file: the same in an index of 200 files and in one of 20,000.
+
+        Cut at 0, so that the channel lifts files that words cannot reach and pushes none down.
+        """
+        worth: Floats = np.clip((cosines - np.float32(self.mean)) / np.float32(self.reach), 0, MOST)
+        return worth
+
+
+def file_meaning(cosines: Floats, runs: Runs, files: int) -> tuple[Floats, Scale]:
+    """Each file's best cosine on the scale of them all, and that scale."""
+    result = np.zeros(files, np.float32)
+    if not len(runs.starts):
+        return result, Scale(0.0, 1.0)
+    best = np.maximum.reduceat(cosines, runs.starts)
+    mean = float(np.add.reduce(best) / np.float32(len(best)))
+    scale = Scale(mean, max(float(best.max()) - mean, LEAST_REACH))
+    result[runs.owners] = scale(best)
+    return result, scale
+
+
+class Meant(NamedTuple):
+    """What the vector channel made of a query."""
+
+    asked: Floats  # the query as its embedder reads it: what distances are measured from
+    weighed: Floats  # the same, its words worth what they are in this index: what chunks are ranked by
+    cosines: Floats  # of every row with `weighed`
+    scale: Scale
+
+
+def with_paths(cosines: Floats, chunks: Floats, paths: Floats, query: Floats) -> Floats:
+    """The cosine of the query with each chunk and its path taken together.
+
+    It is that of unit(chunk + share · path). Unlike a sum of two cosines it does not count twice what both say.
+    """
+    overlap = np.einsum("ij,ij->i", chunks, paths)
+    joined: Floats = (cosines + PATH_SHARE * (paths @ query)) / np.sqrt(1 + PATH_SHARE**2 + 2 * PATH_SHARE * overlap)
+    return joined
+
+
+def squared_l2(cosine: float) -> float:
+    """The distance between unit vectors: 0 identical, 4 opposite."""
+    return 2 - 2 * cosine
+
+
+MOST_FILES = 15  # a commit that changed more is a sweep and says little about each file
+SUBJECT_USES = 2  # a word of the subject counts as this many of the body
+MOST_BODY_TERMS = 120
+MOST_USES = 255
+K1, B = 1.2, 0.6
+_STOPPED = frozenset(STOP_WORDS) | frozenset(stem(word) for word in STOP_WORDS)
+_TRAILER = re.compile(r"^[A-Za-z][A-Za-z-]{1,30}-(?:by|id|commit|on|to)\s*:.*$", re.MULTILINE | re.IGNORECASE)
+
+
+class Commit(NamedTuple):
+    message: str
+    paths: tuple[str, ...]  # relative to the root of the index
+
+
+class CommitIndex(NamedTuple):
+    """Messages as posting lists, and which commit changed which path."""
+
+    head: str  # the newest commit that was read
+    vocabulary: Mapping[str, int]
+    starts: NDArray[np.int32]  # of each term's entries in the next two columns, and their end
+    commits: NDArray[np.int32]
+    uses: NDArray[np.uint8]
+    lengths: Floats  # of each commit's message, in weighted terms
+    changed: NDArray[np.int32]  # commit of each change …
+    path_ids: NDArray[np.int32]  # … and its path
+    shares: Floats  # … and what the commit is worth to it: 1 / √files
+    paths: Sequence[str]
+
+
+def index_commits(head: str, commits: Iterable[Commit], before: CommitIndex | None = None) -> CommitIndex:
+    """The index of `commits`, added to what an earlier one has."""
+    vocabulary = dict(before.vocabulary) if before else {}
+    path_of = {path: at for at, path in enumerate(before.paths)} if before else {}
+    lengths: list[float] = before.lengths.tolist() if before else []
+    term_ids: list[int] = []
+    owners: list[int] = []
+    uses: list[int] = []
+    changed: list[int] = []
+    path_ids: list[int] = []
+    shares: list[float] = []
+    for commit in commits:
+        if not 0 < len(commit.paths) <= MOST_FILES:
+            continue
+        counts = _count_terms(commit.message)
+        number = len(lengths)
+        lengths.append(float(sum(counts.values())))
+        for term, count in counts.items():
+            term_ids.append(vocabulary.setdefault(term, len(vocabulary)))
+            owners.append(number)
+            uses.append(min(count, MOST_USES))
+        for path in commit.paths:
+            changed.append(number)
+            path_ids.append(path_of.setdefault(path, len(path_of)))
+            shares.append(1 / math.sqrt(len(commit.paths)))
+    known = np.repeat(np.arange(len(before.starts) - 1), np.diff(before.starts)) if before else np.zeros(0, np.int64)
+    all_terms = np.concatenate([known, np.array(term_ids, np.int64)])
+    order = np.argsort(all_terms, kind="stable")
+    return CommitIndex(
+        head,
+        vocabulary,
+        np.searchsorted(all_terms[order], np.arange(len(vocabulary) + 1)).astype(np.int32),
+        _extended(before and before.commits, owners, np.int32)[order],
+        _extended(before and before.uses, uses, np.uint8)[order],
+        np.array(lengths, np.float32),
+        _extended(before and before.changed, changed, np.int32),
+        _extended(before and before.path_ids, path_ids, np.int32),
+        _extended(before and before.shares, shares, np.float32),
+        tuple(path_of),
+    )
+
+
+def _extended(before: NDArray[Any] | None, more: Sequence[float], dtype: type) -> NDArray[Any]:
+    added: NDArray[Any] = np.array(more, dtype)
+    return added if before is None else np.concatenate([before, added])
+
+
+def _count_terms(message: str) -> dict[str, int]:
+    subject, _, body = _TRAILER.sub("", message).strip().partition("\n")
+    counts: dict[str, int] = {}
+    for found, worth in ((terms(subject), SUBJECT_USES), (terms(body)[:MOST_BODY_TERMS], 1)):
+        for term in found:
+            if term not in _STOPPED:
+                counts[term] = counts.get(term, 0) + worth
+    return counts
+
+
+def score_history(index: CommitIndex, query: Mapping[str, float], file_of_path: NDArray[np.intp], files: int) -> Floats:
+    """What past changes say for each file. `file_of_path` gives a file's position by path id, -1 where it is gone."""
+    count = len(index.lengths)
+    scores = np.zeros(count, np.float32)
+    if not count:
+        return np.zeros(files, np.float32)
+    norms = K1 * (1 - B + B * index.lengths / max(float(index.lengths.mean()), 1e-6))
+    for term, weight in query.items():
+        at = index.vocabulary.get(term)
+        if at is None:
+            continue
+        span = slice(index.starts[at], index.starts[at + 1])
+        commits, uses = index.commits[span], index.uses[span].astype(np.float32)
+        rarity = math.log1p((count - len(commits) + 0.5) / (len(commits) + 0.5))
+        scores[commits] += np.float32(weight * rarity) * uses / (uses + norms[commits])
+    here = file_of_path[index.path_ids]
+    present = here >= 0
+    worth = scores[index.changed[present]] * index.shares[present]
+    return np.bincount(here[present], worth, files).astype(np.float32)
