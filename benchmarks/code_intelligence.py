@@ -32,9 +32,9 @@ from code_speed import measure_all
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
+from codeinfo.graph.code_index import Graphs
 from codeinfo.graph.model import Graph
 from codeinfo.graph.reach import components
-from codeinfo.graph.resolve import Graphs
 from codeinfo.model import Definition
 from codeinfo.operations.code import RefsRequest
 from codeinfo.store.sqlite import code_facts

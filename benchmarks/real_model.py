@@ -22,7 +22,7 @@ from pathlib import Path
 
 from codeinfo.errors import ProviderError
 from codeinfo.models import make_llm
-from codeinfo.models.discover import look
+from codeinfo.models.chat import look
 from codeinfo.models.endpoints import ChatEndpoint, Limits
 from codeinfo.models.structured import structured
 from codeinfo.ports import Llm, Message

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from codeinfo.graph.code_index import ImportResolver, facts_of, used_names
 from codeinfo.graph.model import FileImports
-from codeinfo.graph.resolve import ImportResolver, facts_of, used_names
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_packed
 from codeinfo.languages.model import FileFacts

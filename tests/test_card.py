@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from team_tools import build_team, engine_of
 
-from codeinfo.knowledge.card import Evidence, decide
+from codeinfo.knowledge.change import Evidence, decide
 from codeinfo.model import FileKind, Hit, Quality, RelatedMemory
 from codeinfo.operations.knowledge import GoldenFile, PatternConflict, PatternReport, PatternUse
 from codeinfo.operations.search import SearchRequest

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from codeinfo import Config, Engine
-from codeinfo.graph import resolve
+from codeinfo.graph import code_index
 from codeinfo.graph.model import Edge, Graph, Links, centrality, dumps, loads
 from codeinfo.graph.reach import components, cycles, impact
 from codeinfo.languages.model import FileFacts
@@ -133,13 +133,13 @@ def test_map_and_its_pictures(tmp_path: Path) -> None:
 def test_one_edit_recomputes_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = written(tmp_path, SOURCES)
     seen: list[str] = []
-    links = resolve.ImportResolver.links
+    links = code_index.ImportResolver.links
 
     def counted(self: Any, file: Any, used: Any) -> Any:
         seen.append(file.facts.path)
         return links(self, file, used)
 
-    monkeypatch.setattr(resolve.ImportResolver, "links", counted)
+    monkeypatch.setattr(code_index.ImportResolver, "links", counted)
     with opened(root) as engine:
         before = engine.code.cycles(CyclesRequest(str(root)))
         assert len(seen) == len(SOURCES)

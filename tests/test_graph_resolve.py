@@ -275,7 +275,7 @@ def test_a_part_of_a_package_is_read_as_its_configuration_above_says() -> None:
 
 
 def test_configurations_are_looked_for_up_to_the_repository(tmp_path: Path) -> None:
-    from codeinfo.graph.resolve import configs_above
+    from codeinfo.graph.code_index import configs_above
 
     for folder in ("", "repo", "repo/packages/kit"):
         (tmp_path / folder).mkdir(parents=True, exist_ok=True)

@@ -12,8 +12,7 @@ import pytest
 from model_server import CHAT_MODEL, EMBEDDING_MODEL, ScriptedServer, Trouble
 
 from codeinfo.errors import ProviderError, UsageError
-from codeinfo.models.chat import OpenAIChat, ThinkFilter, strip_think
-from codeinfo.models.discover import discover, list_models, look
+from codeinfo.models.chat import OpenAIChat, ThinkFilter, discover, list_models, look, strip_think
 from codeinfo.models.endpoints import ChatEndpoint, Discovery, Key, Limits, key_from_environment, key_from_file, redact
 from codeinfo.models.http import Kind, parse_target
 from codeinfo.models.scripted import Reply

@@ -8,8 +8,8 @@ import pytest
 from team_tools import build_team, engine_of
 
 from codeinfo.errors import NotFound, UsageError
+from codeinfo.knowledge.change import changed_symbols, compare, reviewers
 from codeinfo.knowledge.patterns import BlameLine, dates_after_edit, last_changes, read_blame
-from codeinfo.knowledge.review import changed_symbols, compare, reviewers
 from codeinfo.model import Definition
 from codeinfo.operations.knowledge import RememberRequest, ReviewRequest
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from codeinfo.engine.index_manager import Indexes, IndexManager, project_of, resolved
 from codeinfo.errors import NotFound
-from codeinfo.graph.code_index import CodeIndex
+from codeinfo.graph.code_index import CodeIndex, refresh_graph
 from codeinfo.graph.model import Relations, dumps, loads, relations
 from codeinfo.graph.names import NameResolver
 from codeinfo.graph.reach import cycle_report, hotspots, impact_report, module_imports, unused_exports
@@ -24,7 +24,6 @@ from codeinfo.graph.references import (
     list_symbols,
     near_callers,
 )
-from codeinfo.graph.resolve import refresh_graph
 from codeinfo.graph.survey import code_map
 from codeinfo.knowledge.context import MOST_LISTED, FileContext, file_context
 from codeinfo.knowledge.history import History

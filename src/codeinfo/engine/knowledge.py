@@ -1,4 +1,4 @@
-"""The packet for a review: from a git revision to the files as they are now, without a model."""
+"""What the team knows, as operations: memories, patterns, metadata, style, the card before a change and its review."""
 
 from __future__ import annotations
 
@@ -15,7 +15,15 @@ from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.project_knowledge import ProjectKnowledge
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.index.line import edited
-from codeinfo.knowledge.card import Evidence, decide
+from codeinfo.knowledge.change import (
+    Difference,
+    Evidence,
+    changed_symbols,
+    compare,
+    decide,
+    reviewers,
+    unusual_patterns,
+)
 from codeinfo.knowledge.context import add_context
 from codeinfo.knowledge.detectors import family
 from codeinfo.knowledge.history import History
@@ -34,7 +42,6 @@ from codeinfo.knowledge.memory import (
 )
 from codeinfo.knowledge.metadata import describe_project, is_manifest
 from codeinfo.knowledge.patterns import narrow
-from codeinfo.knowledge.review import Difference, changed_symbols, compare, reviewers, unusual_patterns
 from codeinfo.knowledge.style import is_style_file, style_report
 from codeinfo.languages import kind_of, language_of
 from codeinfo.model import Card, FileKind, Hit, RelatedMemory, SearchResult

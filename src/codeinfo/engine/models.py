@@ -14,7 +14,7 @@ from codeinfo.errors import NotFound, ProviderError, UsageError
 from codeinfo.operations.answers import Provider, ProviderList
 
 if TYPE_CHECKING:
-    from codeinfo.models.discover import Server
+    from codeinfo.models.chat import Server
     from codeinfo.models.endpoints import CrossEncoderFolder, Key, Limits, RerankEndpoint
     from codeinfo.ports import Embedder, Llm, Reranker
 
@@ -145,7 +145,7 @@ def choose_chat_model(config: Config, provider: str, model: str, seconds: float)
 
 
 def list_providers(config: Config) -> ProviderList:
-    from codeinfo.models.discover import look
+    from codeinfo.models.chat import look
 
     servers: list[tuple[Server, bool]] = []
     if config.llm.base_url:
@@ -174,7 +174,7 @@ def unavailable(error: ProviderError) -> ProviderError:
 
 
 def _found(config: Config) -> tuple[Server, ...]:
-    from codeinfo.models.discover import discover
+    from codeinfo.models.chat import discover
     from codeinfo.models.endpoints import Discovery
 
     return discover(Discovery(enabled=config.llm.discover))

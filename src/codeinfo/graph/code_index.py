@@ -1,19 +1,318 @@
-"""One generation of an index as questions about code read it: its graph, and the contents of files, cached."""
+"""One generation of an index as questions about code read it: the graph of its imports and the contents of its files.
+
+`refresh_graph` builds the graph of a generation. A changed file has a new id: when only contents changed, the imports
+of the changed files are resolved again and nothing else; when files came or went, or a file exports other names than
+before, so are those of its language.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import contextlib
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from codeinfo.cache import Cache
-from codeinfo.graph.model import Graph, Unit
-from codeinfo.graph.resolve import ImportResolver, have_same_exports, project_tree
-from codeinfo.graph.uses import unpack
-from codeinfo.languages.model import FileFacts, Outcome
-from codeinfo.model import Import
-from codeinfo.ports import CodeFacts, FileLines
+from codeinfo.graph.model import Edge, FileImports, Graph, Links, Loose, Unit
+from codeinfo.graph.uses import UsedNames, dotted_names, unpack
+from codeinfo.languages.model import FileFacts, ImportRules, LanguageResolver, Outcome, family, last_name, named
+from codeinfo.languages.tree import MOST_ABOVE, Tree, is_config, nearest_all
+from codeinfo.model import Definition, Import
+from codeinfo.ports import CodeFacts, CodeFile, FileLines
+from codeinfo.sources.ignore import excluded_folder
+
+_MAX_CONFIG_BYTES = 1_000_000  # a package.json beyond this is data
+_PACKAGE_KINDS = frozenset({"package", "namespace"})
+_NO_EXPORTS = _PACKAGE_KINDS | {"extension", "impl"}
+_EXTENDING = frozenset({"method", "property"})
+
+
+class ImportResolver:
+    """Resolves the imports of one codebase. What a language needs for it is prepared when its first file comes."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self._languages: dict[Callable[..., LanguageResolver], LanguageResolver] = {}
+
+    def _imports(self, language: str) -> LanguageResolver | None:
+        make = named(language).imports.resolver
+        if make is None:
+            return None
+        if make not in self._languages:
+            self._languages[make] = make(self.tree)
+        return self._languages[make]
+
+    def outcome(self, source: FileFacts, written: Import) -> Outcome:
+        imports = self._imports(source.language)
+        return imports.resolve(source, written) if imports else Outcome()
+
+    def visible(self, source: FileFacts) -> tuple[str, ...]:
+        """Files whose names the source may use without an import."""
+        imports = self._imports(source.language)
+        return imports.visible(source) if imports else ()
+
+    def links(self, file: FileImports, used: Mapping[str, int]) -> Links:
+        """`used`: the names the file uses, each with the first line that has it; needed where imports go by use."""
+        source = file.facts
+        if self._imports(source.language) is None:
+            return Links()
+        rules = source.rules.imports
+        open_names = _OpenNames(used if rules.by_use else {}, _settled(file), rules.types_only)
+        edges: dict[str, Edge] = {}
+        loose: dict[tuple[str, int], Loose] = {}
+        for written in file.imports:
+            outcome = self.outcome(source, written)
+            if outcome.status != "internal":
+                loose[written.module, written.line] = Loose(written.module, written.line, outcome.status == "external")
+                continue
+            for edge in self._edges(source, written, outcome, open_names):
+                _add(edges, edge)
+        implicit = self._in_full if rules.whole_names else self._implicit
+        for edge in implicit(source, open_names):
+            edges.setdefault(edge.target, edge)
+        edges.pop(source.path, None)
+        return Links(tuple(edges.values()), tuple(loose.values()))
+
+    def _edges(self, source: FileFacts, written: Import, outcome: Outcome, names: _OpenNames) -> list[Edge]:
+        edges = [Edge(source.path, target.path, written.line, target.names) for target in outcome.targets]
+        if not outcome.package:
+            return edges
+        qualifier = source.rules.imports.qualifier
+        meant = names.of_package(qualifier(written)) if qualifier else names.open
+        taken = self._taken(source, [edge.target for edge in edges], meant)
+        needed = [replace(edge, names=taken[edge.target]) for edge in edges if edge.target in taken]
+        # Go allows an unused import for its effects only; elsewhere one that no name follows from needs no file.
+        return edges if not needed and qualifier else needed
+
+    def _implicit(self, source: FileFacts, names: _OpenNames) -> list[Edge]:
+        visible = [path for path in dict.fromkeys(self.visible(source)) if path != source.path] if names.used else []
+        return [
+            Edge(source.path, path, min(names.used[name] for name in listed), listed, implicit=True)
+            for path, listed in self._taken(source, visible, names.open).items()
+        ]
+
+    def _in_full(self, source: FileFacts, names: _OpenNames) -> list[Edge]:
+        """Modules that are used by their whole name, which needs no import."""
+        return [
+            Edge(source.path, path, line, (name,), implicit=True)
+            for name, line in names.used.items()
+            if name in names.open
+            for path in self.tree.by_package.get((source.language, name), ())
+        ]
+
+    def _taken(self, source: FileFacts, paths: Sequence[str], names: frozenset[str]) -> dict[str, tuple[str, ...]]:
+        """What is used of each file. Where several define a name, as two programs of one repository may, those nearest
+        to the source are meant."""
+        definers: dict[str, list[str]] = {}
+        for path in paths:
+            for name in self.tree.files[path].exports:
+                if name in names:
+                    definers.setdefault(name, []).append(path)
+        taken: dict[str, list[str]] = {}
+        for name, files in definers.items():
+            for path in nearest_all(files, source.folder):
+                taken.setdefault(path, []).append(name)
+        return {path: tuple(listed) for path, listed in taken.items()}
+
+
+class _OpenNames:
+    """The names a file uses of which only the packages it sees tell what they mean."""
+
+    def __init__(self, used: Mapping[str, int], settled: frozenset[str], types_only: bool) -> None:
+        self.used = used
+        self.open = frozenset(name for name in used if name not in settled and not (types_only and name[:1].islower()))
+
+    def of_package(self, package: str) -> frozenset[str]:
+        """Go writes a name of another package behind that package's, and exports only what has a capital."""
+        behind = f"{package}."
+        return frozenset(n for name in self.used if (n := name.removeprefix(behind))[:1].isupper())
+
+
+def _settled(file: FileImports) -> frozenset[str]:
+    """Names that the file defines itself or that an import gives to something certain."""
+    bound = {*file.facts.exports, *file.facts.hidden}
+    for written in file.imports:
+        if written.alias or written.names or file.facts.rules.imports.binds_last:
+            bound.update(last_name(written))
+    return frozenset(bound)
+
+
+def _add(edges: dict[str, Edge], edge: Edge) -> None:
+    """One edge for each pair of files: the first line, all the names."""
+    known = edges.get(edge.target)
+    if known is not None:
+        edge = replace(known, names=tuple(dict.fromkeys((*known.names, *edge.names))))
+    edges[edge.target] = edge
+
+
+# --- building ------------------------------------------------------------------------------------------------------
+
+
+def refresh_graph(known: Graph | None, facts: CodeFacts, root: Path) -> Graph:
+    """The graph of this generation, from the last one where it still holds."""
+    listed = facts.files()
+    old = {one.file_id: one for one in known.files.values()} if known else {}
+    changed = [file for file in listed if file.file_id not in old]
+    fresh = file_facts(changed, facts, everything=not old)
+    files = {file.path: fresh.get(file.file_id) or old[file.file_id] for file in listed}
+    stale = _stale(known, files, changed)
+    if not stale and known is not None:
+        return replace(known, generation=facts.generation, files=files)
+    tree = project_tree(files, root)
+    links = {path: links for path, links in known.links.items() if path in files} if known else {}
+    links = {path: one for path, one in links.items() if path not in stale}
+    links.update(_links([files[path] for path in stale], tree, facts))
+    return Graph(facts.generation, files, links)
+
+
+def have_same_exports(before: Mapping[str, FileFacts], now: Mapping[str, FileFacts]) -> bool:
+    """Whether imports lead to the same places: no file came or went, and none offers other names or configures."""
+    if before.keys() != now.keys():
+        return False
+    changed = [path for path, facts in now.items() if facts is not before[path]]
+    return all(
+        not is_config(path) and now[path] == replace(before[path], file_id=now[path].file_id) for path in changed
+    )
+
+
+def project_tree(files: Mapping[str, FileFacts], root: Path) -> Tree:
+    configs = {path: _config(root, path) for path in files if is_config(path)}
+    languages = [named(name).imports for name in {file.language for file in files.values()}]
+    for rules in languages:
+        if rules.manifest and rules.manifest not in configs:
+            configs[rules.manifest] = _manifest_above(root, rules)
+    above = configs_above(root) if any(rules.configs_above for rules in languages) else {}
+    return Tree(files.values(), configs, str(root), above, lambda path: excluded_folder(path) is not None)
+
+
+def configs_above(root: Path) -> dict[str, str]:
+    """What the folders around the root say of imports, up to the repository's own folder."""
+    found: dict[str, str] = {}
+    for depth, folder in enumerate(_around(root)[:MOST_ABOVE], start=1):
+        with contextlib.suppress(OSError):
+            names = sorted(path.name for path in folder.iterdir() if is_config(path.name))
+            found.update({"../" * depth + name: _config(folder, name) for name in names})
+    return found
+
+
+def _around(root: Path) -> list[Path]:
+    """The folders above the root that belong to the same repository; all of them where there is none."""
+    inside = [root, *root.parents]
+    ends = next((at for at, folder in enumerate(inside) if (folder / ".git").exists()), len(inside))
+    return inside[1 : ends + 1]
+
+
+def _manifest_above(root: Path, rules: ImportRules) -> str:
+    """A manifest as the root would have it if it were a module of its own, where it is a part of one."""
+    if rules.nested_manifest is None:
+        return ""
+    nested = (
+        rules.nested_manifest(_config(folder, rules.manifest), root.relative_to(folder).as_posix())
+        for folder in _around(root)
+    )
+    return next(filter(None, nested), "")
+
+
+def file_facts(files: Sequence[CodeFile], facts: CodeFacts, *, everything: bool) -> dict[int, FileFacts]:
+    """What the graph needs to know of some files."""
+    wanted = {file.file_id: file for file in files}
+    outlines: dict[int, list[Definition]] = {}
+    for file_id, definition in facts.outlines(None if everything else list(wanted)):
+        outlines.setdefault(file_id, []).append(definition)
+    return {file_id: facts_of(file, outlines.get(file_id, [])) for file_id, file in wanted.items()}
+
+
+def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
+    rules = named(file.language).names
+    packages = [d.qualified.replace("`", "") for d in outline if rules.package(d)]
+    inside = {f"{package}." for package in packages}
+    offered = [d for d in outline if d.kind not in _NO_EXPORTS and not rules.package(d)]
+    spans: dict[str, list[range]] = {}
+    for d in offered:
+        if d.kind not in _EXTENDING:
+            spans.setdefault(f"{d.qualified}.", []).append(range(d.start_line, d.end_line + 1))
+    top = [d for d in offered if _is_top_level(d, inside, spans)]
+    hidden = {d.name for d in top if not d.exported} if rules.private_to_file else set()
+    hidden -= {d.name for d in top if d.exported}
+    inline = [(d.start_line, d.end_line) for d in outline if d.kind == "module" and d.end_line > d.start_line]
+    return FileFacts(
+        file_id=file.file_id,
+        path=file.path,
+        language=file.language,
+        kind=file.kind,
+        packages=tuple(dict.fromkeys(packages)),
+        exports=tuple(dict.fromkeys(d.name for d in top if d.name not in hidden)),
+        inline_modules=tuple(inline) if rules.inline_modules else (),
+        hidden=tuple(sorted(hidden)),
+    )
+
+
+def _is_top_level(definition: Definition, inside: set[str], own_types: Mapping[str, list[range]]) -> bool:
+    """Also inside of a namespace; an extension function lies outside of the lines of the type it belongs to."""
+    prefix = definition.qualified.removesuffix(definition.name)
+    if not prefix or prefix in inside:
+        return True
+    return definition.kind in _EXTENDING and not any(
+        definition.start_line in lines for lines in own_types.get(prefix, ())
+    )
+
+
+def _stale(known: Graph | None, files: Mapping[str, FileFacts], changed: Sequence[CodeFile]) -> set[str]:
+    """The files whose links must be computed again."""
+    if known is None:
+        return set(files)
+    came = {file.path for file in changed if file.path not in known.files}
+    went = {path for path in known.files if path not in files}
+    reread = {file.path for file in changed} - came
+    if any(is_config(path) for path in (*came, *went, *reread)):
+        return set(files)
+    moved = {files[path].language for path in came} | {known.files[path].language for path in went}
+    for path in reread:
+        now, before = files[path], known.files[path]
+        if now.rules.imports.by_use and (now.exports, now.packages) != (before.exports, before.packages):
+            moved.add(now.language)
+    families = {family(language) for language in moved}
+    return {p for p, one in files.items() if p in reread or family(one.language) in families}
+
+
+def _links(files: Sequence[FileFacts], tree: Tree, facts: CodeFacts) -> dict[str, Links]:
+    imports: dict[int, list[Import]] = {}
+    everything = len(files) == len(tree.files)
+    for file_id, written in facts.imports(None if everything else [file.file_id for file in files]):
+        imports.setdefault(file_id, []).append(written)
+    by_name = [file.file_id for file in files if file.rules.imports.by_use]
+    packed = dict(facts.references(by_name))
+    resolver = ImportResolver(tree)
+    links = {}
+    for file in files:
+        one = FileImports(file, tuple(imports.get(file.file_id, ())))
+        used = used_names(one, packed.get(file.file_id, b"")) if file.rules.imports.by_use else {}
+        found = resolver.links(one, used)
+        if found.edges or found.loose:
+            links[file.path] = found
+    return links
+
+
+def used_names(file: FileImports, packed: bytes) -> Mapping[str, int]:
+    """The names that tell which files are needed: those of modules where these are written in full."""
+    rules = file.facts.rules.imports
+    if rules.whole_names:
+        return dotted_names(unpack(packed))
+    packages = {rules.qualifier(written) for written in file.imports} if rules.qualifier else ()
+    return UsedNames(packed, {written.line for written in file.imports}, packages)
+
+
+def _config(root: Path, path: str) -> str:
+    """A configuration that cannot be read says nothing: its imports then count as unresolved."""
+    try:
+        with open(root / path, encoding="utf-8", errors="replace") as source:
+            return source.read(_MAX_CONFIG_BYTES)
+    except OSError:
+        return ""
+
 
 _MOST_UNITS = 8000  # files whose definitions and imports stay in memory
 _MOST_CHARACTERS = 64_000_000  # of lines, and as many of uses: those of some 5,000 files

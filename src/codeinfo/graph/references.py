@@ -1,4 +1,6 @@
-"""Where a name is defined and used: candidates by the keyword index, uses by the packed syntax, meanings by scopes."""
+"""Where a name is defined and used, who calls it and what it calls: candidates by the keyword index, uses by the packed
+syntax, meanings by scopes and imports.
+"""
 
 from __future__ import annotations
 

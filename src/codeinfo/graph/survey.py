@@ -1,4 +1,4 @@
-"""A codebase at a glance: its areas and their layers, where it starts, what all of it stands on."""
+"""A codebase at a glance: its areas and their layers, where it starts, what all of it stands on, and that drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pool and its workers agree on; apart from both, so that neither imports what only the other needs.
+"""Parsing in worker processes: whatever a file does to a parser never reaches the process that asked.
 
 Messages on both pipes are a length (`HEADER` bytes) and marshalled plain values. The first one in holds the settings
 and is answered by `READY`; each further one is (path, text, language, kind, syntax), answered by (True, the parse) or

@@ -15,8 +15,7 @@ from msgspec import Struct
 
 from codeinfo.index.syntax import Candidate, Scan, Source
 from codeinfo.languages import GRAMMARS, named
-from codeinfo.languages.model import Declared, Syntax
-from codeinfo.languages.reading import grouped
+from codeinfo.languages.model import Declared, Syntax, grouped
 from codeinfo.model import Definition, Import, symbol_kind
 
 if TYPE_CHECKING:

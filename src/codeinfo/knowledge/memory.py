@@ -1,4 +1,4 @@
-"""Memories: what they are and how they age, which of them a question calls up, and those that git commits hold."""
+"""Memories: what they are, how they age, which of them a question calls up, the project's file, and those of git commits."""
 
 from __future__ import annotations
 

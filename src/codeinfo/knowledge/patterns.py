@@ -1,4 +1,4 @@
-"""Whether a pattern is still being written: the dates of the lines that use it."""
+"""The ways a team does things: how far each is adopted, whether it is still written, where to see it done well."""
 
 from __future__ import annotations
 

@@ -23,10 +23,11 @@ from codeinfo.languages.model import (
     Outcome,
     Syntax,
     Target,
+    bases_behind_colon,
+    type_first,
     word_set,
     words,
 )
-from codeinfo.languages.reading import bases_behind_colon, type_first
 from codeinfo.languages.tree import Resolver, joined, nearest
 from codeinfo.model import Import
 

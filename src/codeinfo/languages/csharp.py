@@ -14,10 +14,12 @@ from codeinfo.languages.model import (
     NameRules,
     Outcome,
     Syntax,
+    bases_behind_colon,
+    dotted_import,
+    type_first,
     word_set,
     words,
 )
-from codeinfo.languages.reading import bases_behind_colon, dotted_import, type_first
 from codeinfo.model import Import
 
 

@@ -9,7 +9,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from codeinfo.languages.model import (
+    COMMENT,
     EXTERNAL,
+    QUOTED,
     UNRESOLVED,
     WORD_EDGE,
     Declared,
@@ -20,10 +22,12 @@ from codeinfo.languages.model import (
     Outcome,
     Syntax,
     Target,
+    bases_behind_words,
+    grouped,
+    items,
     word_set,
     words,
 )
-from codeinfo.languages.reading import COMMENT, QUOTED, bases_behind_words, grouped, items
 from codeinfo.languages.tree import Resolver, Tree, ancestors, joined, nearest
 from codeinfo.model import Import
 

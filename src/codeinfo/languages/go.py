@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from codeinfo.languages.model import (
     EXTERNAL,
+    QUOTED,
     UNRESOLVED,
     WORD_EDGE,
     Declared,
@@ -20,7 +21,6 @@ from codeinfo.languages.model import (
     word_set,
     words,
 )
-from codeinfo.languages.reading import QUOTED
 from codeinfo.languages.tree import Resolver, Tree
 from codeinfo.model import Import
 

@@ -12,12 +12,16 @@ from codeinfo.languages.model import (
     Outcome,
     Syntax,
     Target,
+    bases_behind_colon,
+    bases_behind_words,
+    dotted_import,
     family,
     is_package,
+    not_private,
+    type_first,
     word_set,
     words,
 )
-from codeinfo.languages.reading import bases_behind_colon, bases_behind_words, dotted_import, not_private, type_first
 from codeinfo.languages.tree import Resolver, packages_of
 from codeinfo.model import Definition, Import
 

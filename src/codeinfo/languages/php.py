@@ -16,10 +16,15 @@ from codeinfo.languages.model import (
     Outcome,
     Syntax,
     Target,
+    bases_behind_words,
+    grouped,
+    items,
+    not_private,
+    plain,
+    type_first,
     word_set,
     words,
 )
-from codeinfo.languages.reading import bases_behind_words, grouped, items, not_private, plain, type_first
 from codeinfo.languages.tree import Tree, ancestors, joined
 from codeinfo.model import Import
 

@@ -7,7 +7,9 @@ import sys
 from collections.abc import Iterator
 
 from codeinfo.languages.model import (
+    DOTTED_NAME,
     EXTERNAL,
+    FAR,
     UNRESOLVED,
     FileFacts,
     ImportRules,
@@ -16,10 +18,13 @@ from codeinfo.languages.model import (
     Outcome,
     Syntax,
     Target,
+    grouped,
+    items,
+    without_brackets,
+    without_underscore,
     word_set,
     words,
 )
-from codeinfo.languages.reading import DOTTED_NAME, FAR, grouped, items, without_brackets, without_underscore
 from codeinfo.languages.tree import Resolver, Tree, ancestors, joined
 from codeinfo.model import Import
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from codeinfo.languages.model import (
+    AS,
     EXTERNAL,
     UNRESOLVED,
     WORD_EDGE,
@@ -16,10 +17,13 @@ from codeinfo.languages.model import (
     Outcome,
     Syntax,
     Target,
+    bases_behind_colon,
+    items,
+    marked_pub,
+    plain,
     word_set,
     words,
 )
-from codeinfo.languages.reading import AS, bases_behind_colon, items, marked_pub, plain
 from codeinfo.languages.tree import Resolver, Tree, ancestors
 from codeinfo.model import Import
 

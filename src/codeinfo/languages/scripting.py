@@ -16,10 +16,11 @@ from codeinfo.languages.model import (
     Outcome,
     Syntax,
     Target,
+    marked_pub,
+    without_underscore,
     word_set,
     words,
 )
-from codeinfo.languages.reading import marked_pub, without_underscore
 from codeinfo.languages.tree import Resolver, Tree, ancestors, joined, nearest
 from codeinfo.model import Import
 

@@ -13,10 +13,12 @@ from codeinfo.languages.model import (
     Outcome,
     Syntax,
     Target,
+    bases_behind_colon,
+    dotted_import,
+    not_private,
     word_set,
     words,
 )
-from codeinfo.languages.reading import bases_behind_colon, dotted_import, not_private
 from codeinfo.languages.tree import Resolver, Tree, joined
 from codeinfo.model import Import
 

@@ -48,7 +48,7 @@ def make_llm(settings: ChatEndpoint) -> Llm:
     from codeinfo.models.chat import OpenAIChat
 
     if not settings.model:
-        from codeinfo.models.discover import Server, list_models
+        from codeinfo.models.chat import Server, list_models
 
         models = list_models(settings.base_url, settings.key, settings.limits)
         offered = Server("", "", "ok", models).chat_models

@@ -1,4 +1,6 @@
-"""What the layout of a tree says of each file, whatever is asked: packages, tests, older copies, translations."""
+"""Named signals of a file beside its keyword score: what its name, folder and definitions have to do with the query,
+and what the layout of the tree says of it: packages, tests, older copies, translations.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Arguments of tools and routes: their JSON schemas, and the one check that both MCP and HTTP use. Schemas of results
-come from msgspec."""
+"""Calls of servers: check the arguments, resolve the project, run in a bounded thread with progress and cancellation,
+map errors. MCP and HTTP both use it; schemas of results come from msgspec.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has changed below a root, as the kernel reports it, so that a long-lived process need not walk each time.
+"""Fresh indexes in a server: one refresh of a root at a time, none while the kernel reports no change.
 
 The events are read when the question is asked. The kernel queues them before the write that causes them returns, so
 a file saved before a call is noticed by that call, however soon it comes: there is no thread that could lag behind.

@@ -1,4 +1,4 @@
-"""Answers on a terminal, written as they arrive: `ask`, `docs ask`, `chat` and `agents run`."""
+"""Commands from operations: arguments from the fields of a request, results as text or JSON, answers as they arrive."""
 
 from __future__ import annotations
 

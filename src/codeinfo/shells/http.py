@@ -1,5 +1,6 @@
-"""Connections of the server: how many may be open, how long one may take to ask, what a request gets that a shutdown
-cancels, and whether the loop that serves them is alive."""
+"""The HTTP server: the API, the contract's paths, the pages and the MCP server in one application, and its connections:
+how many may be open, how long one may take to ask, and whether the loop that serves them is alive.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +44,7 @@ from codeinfo.serve.auth import (
 from codeinfo.serve.dispatch import Dispatcher, EngineLease, Projects, check_threads, end_by_deadline
 from codeinfo.serve.index_queue import IndexQueue
 from codeinfo.serve.refresh import server_engine
-from codeinfo.serve.runs import Bell, Runs
-from codeinfo.serve.state import LogLines, State
+from codeinfo.serve.runs import Bell, LogLines, Runs, State
 from codeinfo.shells.http_api import api_routes, read_paths
 from codeinfo.shells.http_pages import page_routes, unknown_page
 from codeinfo.shells.http_routes import EXCEPTION_HANDLERS, LOG_PLACE, json_response, openapi_document

@@ -20,8 +20,7 @@ from codeinfo.operations import OPERATIONS, Operation, answers
 from codeinfo.operations.clients import IngestRun, IngestStatus, ProjectsRequest, ProjectsResult
 from codeinfo.operations.search import ClearReport, DoctorRequest
 from codeinfo.serve.dispatch import Call, Input, Values, inputs_of
-from codeinfo.serve.runs import AnswerRun
-from codeinfo.serve.state import State
+from codeinfo.serve.runs import AnswerRun, State
 from codeinfo.shells.http_routes import Api, json_response
 
 PREFIX = "/api/v1"

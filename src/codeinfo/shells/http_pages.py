@@ -24,8 +24,7 @@ from codeinfo.operations import code as code_requests
 from codeinfo.operations.knowledge import MemoryListRequest, PatternsRequest
 from codeinfo.operations.search import DoctorRequest, SearchRequest, StatusRequest
 from codeinfo.serve.dispatch import Call, check, check_length, file_within
-from codeinfo.serve.runs import AnswerRun
-from codeinfo.serve.state import State
+from codeinfo.serve.runs import AnswerRun, State
 from codeinfo.shells.http_api import AGENT_INPUTS, CHAT_INPUTS, LEVELS, agent_request, api_routes, ask_request
 from codeinfo.shells.http_routes import json_body, json_response, no_route, openapi_document, state_of, status_of
 from codeinfo.shells.http_views import (

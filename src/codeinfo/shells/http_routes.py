@@ -22,7 +22,7 @@ from codeinfo import __version__
 from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.jsonable import dumps
 from codeinfo.serve.dispatch import Call, Input, Schema, Values, check, fault, input_schema, property_schema
-from codeinfo.serve.state import State
+from codeinfo.serve.runs import State
 
 Handler = Callable[[State, Values, Call], Any]
 Streaming = Callable[[State, Values, Request], Awaitable[Response]]

@@ -1,4 +1,4 @@
-"""The server's end of standard input and output: one JSON-RPC message a line, and nothing else.
+"""The MCP server: tools of the chosen sets, the context resource and prompts, over stdio or as an ASGI app.
 
 The SDK's own transport drops what it cannot read without a word. This one answers it, so that a client learns of its
 mistake, and keeps reading. Threads read and write, so that neither a silent nor a slow client blocks the rest.

@@ -1,4 +1,4 @@
-"""Symbols, references and the graph of files, for people."""
+"""Code, the graph of files, and what the team knows, for people."""
 
 from __future__ import annotations
 

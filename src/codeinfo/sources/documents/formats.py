@@ -1,4 +1,4 @@
-"""How much one document may cost. Whatever is larger is hostile or no reading matter."""
+"""Documents of every format as one shape, its text as Markdown, which converter reads which file, and what one may cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Word, PowerPoint and Excel files, each by the library that knows it; never macros, never links to the outside."""
+"""Word, PowerPoint, Excel and PDF, each by the library that knows it; no macros, no links to the outside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""E-mail as it is saved: who, when, about what, the text, and the names of what is attached."""
+"""E-mail, Jupyter notebooks, and tables written as text."""
 
 from __future__ import annotations
 
