@@ -1,4 +1,4 @@
-"""Memories: what they are, how they age, which of them a question calls up, the project's file, and those of git commits."""
+"""Memories: what they are, how they age, which ones a question calls up, the project's file, and those of commits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents of every format as one shape, its text as Markdown, which converter reads which file, and what one may cost."""
+"""Documents of every format as one shape and as Markdown: which converter reads which file, and what one may cost."""
 
 from __future__ import annotations
 
