@@ -57,6 +57,8 @@ class SearchOperations:
 
     def __init__(self, indexes: Indexes) -> None:
         self._indexes = indexes
+        # Threads that rank at the same time only take the interpreter from each other.
+        self._ranking = threading.Lock()
 
     def search(self, request: SearchRequest, progress: ProgressSink | None = None) -> SearchResult:
         indexes = list(dict.fromkeys(map(self._indexes.of, request.paths)))  # a folder may be named twice
@@ -65,9 +67,15 @@ class SearchOperations:
     def _found(self, request: SearchRequest, opened: list[Opened]) -> SearchResult:
         reranking = reranking_of(self._indexes.models)
         if reranking is None:
-            return search_roots(request, opened)
-        found = search_roots(with_candidates(request, reranking.settings), opened)
+            return self._search(request, opened)
+        found = self._search(with_candidates(request, reranking.settings), opened)
         return rerank_close_call(request, found, opened, reranking)
+
+    def _search(self, request: SearchRequest, opened: list[Opened]) -> SearchResult:
+        if self._indexes.config.embedding.base_url:  # the query waits for an endpoint: others may go on
+            return search_roots(request, opened)
+        with self._ranking:
+            return search_roots(request, opened)
 
     def _open(self, indexes: list[IndexManager], refresh: bool, progress: ProgressSink | None) -> list[Opened]:
         return [(index, *self._indexes.open(index, refresh=refresh, progress=progress)) for index in indexes]
