@@ -32,7 +32,7 @@ from code_speed import measure_all
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.graph.code_index import Graphs
+from codeinfo.graph.code_index import refresh_graph
 from codeinfo.graph.model import Graph
 from codeinfo.graph.reach import components
 from codeinfo.model import Definition
@@ -109,7 +109,8 @@ class Bench:
     def graph(self, engine: Engine, root: Path) -> Graph:
         store = engine.indexes.of(root).live_store()
         assert store is not None
-        return Graphs().graph(store, root)
+        with code_facts(store) as facts:
+            return refresh_graph(None, facts, root)
 
     def python_tool(self) -> str:
         """An environment with grimp and jedi."""

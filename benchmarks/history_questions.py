@@ -35,7 +35,6 @@ from trees import COLUMNS
 from codeinfo.evals.from_git import Commit, is_code, read_commits, reason_to_leave_out, spread
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_file
-from codeinfo.index.symbols import CALLABLE_KINDS
 from codeinfo.languages import language_of
 from codeinfo.model import FileKind
 from codeinfo.sources import git
@@ -214,7 +213,7 @@ def functions_around(spans: Iterable[Span], path: str, text: str) -> list[Span]:
     if language is None:
         return []
     parsed = parse_file(path, text, language.name, FileKind.CODE, ChunkSettings())
-    known = [(one.start_line, one.end_line) for one in parsed.definitions if one.kind in CALLABLE_KINDS]
+    known = [(one.start_line, one.end_line) for one in parsed.definitions if one.is_function or one.kind == "macro"]
     found: dict[Span, None] = {}
     for first, last in spans:
         around = [one for one in known if one[0] <= first and last <= one[1]]

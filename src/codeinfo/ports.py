@@ -1,4 +1,4 @@
-"""The seams: small protocols that stores and providers implement, each with one contract suite in tests/contracts."""
+"""The seams: small protocols that stores and providers implement, each with one contract suite in tests/contract."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The composition root and facade: every shell asks the Engine, and only the Engine opens stores and providers."""
+"""The composition root: every shell asks the Engine, and only the Engine opens stores and models."""
 
 from __future__ import annotations
 

@@ -274,7 +274,7 @@ def write_json(value: object) -> None:
 
 
 def write_text(result: object, request: object = None) -> None:
-    from codeinfo.shells import render
+    from codeinfo.shells import render, render_answers, render_code  # noqa: F401  (they register)
 
     with _quiet_pipe():
         render.render(result, _output(request))

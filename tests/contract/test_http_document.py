@@ -18,7 +18,7 @@ STREAMS = "/ingest/events"  # never ends
 SEED = 9
 
 
-HOOKS = Path(__file__).parent / "schemathesis_hooks.py"
+HOOKS = Path(__file__).parents[1] / "schemathesis_hooks.py"
 
 
 def test_a_sample_of_every_operation_holds(tmp_path: Path) -> None:

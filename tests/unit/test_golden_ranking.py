@@ -1,6 +1,6 @@
 """Ranking as committed figures: a change of ranking is a diff of `tests/golden/`, seen before it is merged.
 
-The corpus is CodeInfo's own source, frozen. After a wanted change run `python tests/test_golden_ranking.py`, which
+The corpus is CodeInfo's own source, frozen. After a wanted change run `python tests/unit/test_golden_ranking.py`, which
 writes the files anew, and look at the diff.
 """
 
@@ -19,7 +19,7 @@ from codeinfo.engine import Engine
 from codeinfo.evals.metrics import ndcg
 from codeinfo.operations.search import SearchRequest
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden"
 SHOWN = 3
 
 

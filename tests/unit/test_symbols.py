@@ -16,7 +16,7 @@ from codeinfo.model import Definition, FileKind, ParsedFile, Reference
 # A file for each language: the source, then its definitions as `qualified kind first-last`, a `-` before those that
 # are not exported.
 SNIPPETS: dict[str, tuple[str, list[str]]] = {}
-for file in sorted((Path(__file__).parent / "snippets").glob("*.txt")):
+for file in sorted((Path(__file__).parents[1] / "snippets").glob("*.txt")):
     source, _, listed = file.read_text("utf-8").partition("=== definitions\n")
     SNIPPETS[file.stem] = (source, listed.splitlines())
 

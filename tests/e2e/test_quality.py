@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from repository_tools import Repository, write
 
-REPOSITORY = Path(__file__).resolve().parent.parent
+REPOSITORY = Path(__file__).resolve().parents[2]
 TREE = {
     "src/billing.py": "class Invoice:\n    def total(self):\n        '''Add up what the customer owes.'''\n",
     "src/parser.py": "def parse_header(line):\n    '''Split a header line into name and value.'''\n",

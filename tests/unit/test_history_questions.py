@@ -14,7 +14,7 @@ from repository_tools import Repository, write
 from codeinfo.evals import datasets
 from codeinfo.evals.from_git import without_numbers
 
-BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 PARSER = """def parse_header(line):
     name, value = line.split(":")

@@ -18,7 +18,7 @@ SETTINGS = ChunkSettings()
 SMALL = ChunkSettings(code_chars=60, code_max_chars=100)
 SNIPPETS = {
     file.stem: file.read_text("utf-8").partition("=== definitions\n")[0]
-    for file in (Path(__file__).parent / "snippets").glob("*.txt")
+    for file in (Path(__file__).parents[1] / "snippets").glob("*.txt")
 }
 
 

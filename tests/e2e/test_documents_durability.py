@@ -135,7 +135,7 @@ def test_a_full_disk_ends_the_sync_and_harms_nothing(tmp_path: Path) -> None:
     if shutil.which("unshare") is None or subprocess.run(probe, capture_output=True).returncode:
         pytest.skip("mounting a file system needs more rights")
     code = FULL_DISK.format(
-        tests=str(Path(__file__).parent), cache=str(cache), folder=str(tmp_path / "pages"), documents=DOCUMENTS
+        tests=str(Path(__file__).parents[1]), cache=str(cache), folder=str(tmp_path / "pages"), documents=DOCUMENTS
     )
     environment = {**os.environ, "CODEINFO_CACHE_DIR": str(cache)}
     command = ["unshare", "--mount", "--", sys.executable, "-c", code]

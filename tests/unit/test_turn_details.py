@@ -69,7 +69,7 @@ def test_conversations_of_an_earlier_version_keep_everything(tmp_path: Path) -> 
 def test_a_database_of_the_first_release_shows_the_same_turns(tmp_path: Path) -> None:
     """`conversations.sql` is what that release wrote."""
     db = apsw.Connection(str(tmp_path / "conversations.db"))
-    db.execute((Path(__file__).parent / "fixtures" / "conversations.sql").read_text())
+    db.execute((Path(__file__).parents[1] / "fixtures" / "conversations.sql").read_text())
     db.close()
     item = GradedItem("src/a.py", 1, 5, 0.9, Distance(0.41), "/r", "def a():\n    return 1")
     store = ConversationStore(tmp_path)

@@ -18,7 +18,7 @@ from codeinfo.shells.cli import cli
 from codeinfo.shells.install import CLIENTS
 from codeinfo.shells.mcp_catalog import SETS, chosen_tools
 
-REPOSITORY = Path(__file__).resolve().parent.parent
+REPOSITORY = Path(__file__).resolve().parents[2]
 README = (REPOSITORY / "README.md").read_text()
 
 

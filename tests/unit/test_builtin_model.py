@@ -80,7 +80,7 @@ def test_unknown_words_are_split_into_known_pieces() -> None:
 
 
 def test_training_splits_words_as_the_encoder_does() -> None:
-    spec = importlib.util.spec_from_file_location("pairs", Path(__file__).parent.parent / "training" / "pairs.py")
+    spec = importlib.util.spec_from_file_location("pairs", Path(__file__).parents[2] / "training" / "pairs.py")
     assert spec is not None
     assert spec.loader is not None
     pairs = importlib.util.module_from_spec(spec)

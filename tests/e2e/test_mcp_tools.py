@@ -206,7 +206,7 @@ def test_sets_have_tools() -> None:
 
 
 def test_every_tool_is_documented_in_its_set() -> None:
-    page = (Path(__file__).resolve().parent.parent / "docs" / "mcp.md").read_text()
+    page = (Path(__file__).resolve().parents[2] / "docs" / "mcp.md").read_text()
     for name in SETS:
         (row,) = (line for line in page.splitlines() if line.startswith(f"| `{name}`"))
         if name != "all":
