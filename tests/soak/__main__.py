@@ -56,7 +56,7 @@ def main() -> int:
         if "faults" in parts:
             from faults import inject_faults
 
-            inject_faults(world("faults"), tally, round(2400 * size), chance("faults"))  # some meet nothing
+            inject_faults(world("faults"), tally, round(2000 * size), chance("faults"))
         if "flips" in parts:
             from flips import flip_bits
 
