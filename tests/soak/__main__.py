@@ -40,7 +40,7 @@ def main() -> int:
     from world import Tally, World
 
     tally, size = Tally(options.seed), options.size
-    started = time.monotonic()
+    started, whole = time.monotonic(), False
     print(f"seed {options.seed}, size {size}: {', '.join(parts)}", flush=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it early gets the table too
     with suppress(KeyboardInterrupt), tempfile.TemporaryDirectory(prefix="soak-") as name:
@@ -73,11 +73,14 @@ def main() -> int:
             from load import bear_load
 
             bear_load(folder / "load", tally, files=max(200, round(5000 * size)), seconds=max(20.0, 300 * size))
+        whole = True
     print(tally.table())
+    if not whole:
+        print("interrupted: this is not all of it")
     for failure in tally.failures:
         print(f"FAILED {failure[:1500]}")
     print(f"{sum(tally.done.values())} in {time.monotonic() - started:.0f} s, {len(tally.failures)} failures")
-    return 1 if tally.failures else 0
+    return 1 if tally.failures or not whole else 0
 
 
 if __name__ == "__main__":
