@@ -6,7 +6,12 @@ BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint bench clean browser
+# How much of a soak to run: 1 is all of it.
+SIZE ?= 1
+SEED ?= 1
+PARTS ?=
+
+.PHONY: demo test lint bench clean browser soak audit
 
 demo: $(VENV)/.installed
 	@$(BIN)/python examples/demo.py
@@ -28,6 +33,17 @@ lint: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-dev
 	@ls benchmarks/*.py | grep -v synthetic  # that one only makes trees for the others
 	@echo "Each of these runs by itself: $(BIN)/python benchmarks/NAME.py --help"
+
+# Hours in full; SIZE=0.02 takes minutes. Prints its seed, counts and failures, and exits with 1 when there are any.
+soak: $(VENV)/.installed-dev
+	$(BIN)/python tests/soak --size $(SIZE) --seed $(SEED) $(PARTS)
+
+# The list of parts, then their known weaknesses, for which the network is needed; the tool has an environment of its own.
+audit: $(VENV)/.installed-dev
+	$(BIN)/python tools/dependencies.py sbom
+	$(PYTHON) -m venv build/audit
+	env -u PIP_CONSTRAINT build/audit/bin/pip install --quiet pip-audit
+	build/audit/bin/pip-audit --strict --require-hashes --disable-pip -r requirements-hashed.txt
 
 clean:
 	rm -rf $(VENV) .demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

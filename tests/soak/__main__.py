@@ -1,0 +1,87 @@
+"""Faults, flipped bits, hostile inputs and load, with a table of what was met: `make soak`, or for a part of it
+
+    python tests/soak --size 0.1 --seed 7 faults flips hostile secrets load
+
+A size of 1 is 2,000 faults, 1,000 flips, 10,000 inputs and 5 minutes of load. The same seed draws the same things.
+Exits with 1 when anything did not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+REPOSITORY = HERE.parent.parent
+sys.path[:0] = [str(HERE), str(HERE.parent), str(REPOSITORY / "benchmarks")]
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [str(REPOSITORY / "src"), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+)
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # this process is forked: it must have no threads
+
+PARTS = ("faults", "flips", "hostile", "secrets", "load")
+
+
+def main() -> int:
+    reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    reader.add_argument("parts", nargs="*", choices=[[], *PARTS], default=[])
+    reader.add_argument("--size", type=float, default=1.0)
+    reader.add_argument("--seed", type=int, default=1)
+    options = reader.parse_args()
+    parts = options.parts or PARTS
+
+    from world import Tally, World
+
+    tally, size = Tally(options.seed), options.size
+    started, whole = time.monotonic(), False
+    print(f"seed {options.seed}, size {size}: {', '.join(parts)}", flush=True)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it early gets the table too
+    with suppress(KeyboardInterrupt), tempfile.TemporaryDirectory(prefix="soak-") as name:
+        folder = Path(name).resolve()
+
+        def world(part: str) -> World:
+            (folder / part).mkdir()
+            return World(folder / part)
+
+        def chance(part: str) -> random.Random:
+            return random.Random(f"{options.seed} {part}")
+
+        if "faults" in parts:
+            from faults import inject_faults
+
+            inject_faults(world("faults"), tally, round(2000 * size), chance("faults"))
+        if "flips" in parts:
+            from flips import flip_bits
+
+            flip_bits(world("flips"), tally, round(1000 * size), chance("flips"))
+        if "hostile" in parts:
+            from hostile import send_hostile
+
+            send_hostile(world("hostile"), tally, round(10_000 * size), chance("hostile"))
+        if "secrets" in parts:
+            from secrets_kept import keep_secrets
+
+            keep_secrets(world("secrets"), tally, options.seed, max(1, round(4 * size)))
+        if "load" in parts:
+            from load import bear_load
+
+            bear_load(folder / "load", tally, files=max(200, round(5000 * size)), seconds=max(20.0, 300 * size))
+        whole = True
+    print(tally.table())
+    if not whole:
+        print("interrupted: this is not all of it")
+    for failure in tally.failures:
+        print(f"FAILED {failure[:1500]}")
+    print(f"{sum(tally.done.values())} in {time.monotonic() - started:.0f} s, {len(tally.failures)} failures")
+    return 1 if tally.failures or not whole else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
