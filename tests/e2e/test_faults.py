@@ -53,6 +53,7 @@ DAMAGE: dict[str, Callable[[Path], None]] = {
     "database emptied": lambda build: truncated_by(build / "index.db", lambda size: 0),
     "database cut in its header": lambda build: truncated_by(build / "index.db", lambda size: 50),
     "database cut after a page": lambda build: truncated_by(build / "index.db", lambda size: 4096),
+    "database cut in its last page": lambda build: truncated_by(build / "index.db", lambda size: size - 100),
     "database cut in half": lambda build: truncated_by(build / "index.db", lambda size: size // 2),
     "database overwritten": lambda build: write(build / "index.db", os.urandom(50_000)),
     "database a text": lambda build: write(build / "index.db", b"hello"),

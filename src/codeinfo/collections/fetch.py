@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from codeinfo.collections.model import MANIFEST, Manifest, PackageFile, safe_path, write_manifest
-from codeinfo.errors import CodeInfoError, UsageError
+from codeinfo.errors import ProviderError, UsageError
 
 SETTING = "trust.private_hosts"
 _PORTS = {"http": 80, "https": 443, "ssh": 22}
@@ -101,8 +101,8 @@ def host_of(url: str) -> Host:
 TIMEOUT_S = 30.0
 
 
-class DownloadFailed(CodeInfoError):
-    code = "DOWNLOAD_FAILED"
+class DownloadFailed(ProviderError):
+    """The host did not send what was asked for."""
 
 
 def download(url: str, limit: int, reach: Reach) -> bytes:

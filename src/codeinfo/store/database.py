@@ -288,15 +288,34 @@ class Connections:
             version = one(db, "PRAGMA user_version")[0]
             if version != self._schema_version:
                 raise Damage(f"it has schema {version} where {self._schema_version} belongs")
+            if self._is_cut():
+                raise Damage("its file is shorter than the pages it counts")
         except BaseException:
             db.close()
             raise
         return db
 
+    def _is_cut(self) -> bool:
+        """Whether the end of the file is missing: SQLite reads a part of a page that is not there as zeros.
+
+        While a log is being written into the file, it may be short for a moment.
+        """
+        if self._has_log():
+            return False
+        with open(self._path, "rb") as file:
+            head = file.read(100)
+            size = os.fstat(file.fileno()).st_size
+        page_bytes = int.from_bytes(head[16:18]) if head[16:18] != b"\x00\x01" else 65_536
+        counted = head[24:28] == head[92:96]  # else the number of pages is of an older version
+        return counted and size < page_bytes * int.from_bytes(head[28:32]) and not self._has_log()
+
+    def _has_log(self) -> bool:
+        log = Path(f"{self._path}-wal")
+        return log.exists() and log.stat().st_size > 0
+
     def _can_only_be_read(self) -> bool:
         """No place for SQLite's shared memory beside the database, and nothing in a log that only it could read."""
-        log = Path(f"{self._path}-wal")
-        if not self._path.exists() or (log.exists() and log.stat().st_size):
+        if not self._path.exists() or self._has_log():
             return False
         disk = os.statvfs(self._path.parent)
         return not is_writable(self._path.parent) or disk.f_bavail * disk.f_frsize < _SHARED_BYTES
