@@ -101,7 +101,7 @@ def test_a_document_is_never_half_old_and_half_new(tmp_path: Path) -> None:
 FULL_DISK = """
 import subprocess, sys
 from pathlib import Path
-sys.path.insert(0, {tests!r})
+sys.path[:0] = {tests!r}
 cache = Path({cache!r})
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1200k", "none", str(cache)], check=True)
 from codeinfo.errors import OutOfSpace
@@ -135,7 +135,10 @@ def test_a_full_disk_ends_the_sync_and_harms_nothing(tmp_path: Path) -> None:
     if shutil.which("unshare") is None or subprocess.run(probe, capture_output=True).returncode:
         pytest.skip("mounting a file system needs more rights")
     code = FULL_DISK.format(
-        tests=str(Path(__file__).parents[1]), cache=str(cache), folder=str(tmp_path / "pages"), documents=DOCUMENTS
+        tests=[str(Path(__file__).parents[up]) for up in (0, 1)],
+        cache=str(cache),
+        folder=str(tmp_path / "pages"),
+        documents=DOCUMENTS,
     )
     environment = {**os.environ, "CODEINFO_CACHE_DIR": str(cache)}
     command = ["unshare", "--mount", "--", sys.executable, "-c", code]
