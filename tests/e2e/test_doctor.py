@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from model_server import EMBEDDING_MODEL, ScriptedServer, Trouble
@@ -24,7 +25,7 @@ def embedding_check(server: ScriptedServer, cache: Path, seconds: float) -> Chec
         "embedding.model": EMBEDDING_MODEL,
     }
     config = Config.load(flags)
-    (check,) = [one for one in examine(config, Models(config), (), seconds).checks if one.name == "embedding"]
+    (check,) = [one for one in examine(config, Models(config), (), probe_s=seconds).checks if one.name == "embedding"]
     return check
 
 
@@ -59,3 +60,24 @@ def test_the_server_starts_while_the_rest_is_examined() -> None:
     git, mcp = with_server_checked(examined).checks
     assert git.detail != "0 beside"
     assert mcp.name == "mcp"
+
+
+def test_collections_are_read_too(tmp_path: Path, codeinfo: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, data, project = (tmp_path / name for name in ("cache", "data", "project"))
+    monkeypatch.setenv("CODEINFO_CACHE_DIR", str(cache))
+    monkeypatch.setenv("CODEINFO_DATA_DIR", str(data))
+    project.mkdir()
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "a.md").write_text("# Apples\n\nApples are in the cellar.\n")
+    assert codeinfo("docs", "add", str(tmp_path / "pages"), cwd=project).returncode == 0
+    assert "pages: 1 files" in codeinfo("doctor", cwd=project).stdout
+    (vectors,) = cache.glob("documents/indexes/*/v*/vectors-*")
+    content = bytearray(vectors.read_bytes())
+    content[len(content) // 2] ^= 1
+    vectors.write_bytes(content)
+    found = codeinfo("doctor", cwd=project)
+    assert found.returncode == 3
+    assert "fails its checksum" in found.stdout
+    assert "codeinfo docs sync" in found.stdout
+    (data / "collections.json").write_text("{")
+    assert "collections.json is not valid JSON" in codeinfo("doctor", cwd=project).stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -69,6 +70,11 @@ class DocumentOperations:
                 known = CollectionIndex(source, config, self._indexes.models.embedder())
                 self._managers[collection.slug] = known
             return known
+
+    def indexes(self, projects: Iterable[str]) -> Iterable[CollectionIndex]:
+        """Those of the collections that these projects know."""
+        known = {item.slug: item for project in projects for item in self.collections.all(Path(project))[0]}
+        return [self.index_of(collection) for collection in known.values()]
 
     # --- collections ---
 

@@ -172,4 +172,5 @@ class Engine:
     def doctor(self, request: DoctorRequest) -> DoctorReport:
         from codeinfo.engine.maintenance import examine
 
-        return examine(self.config, self.indexes.models, [self.indexes.of(path) for path in request.paths])
+        roots = [self.indexes.of(path) for path in request.paths]
+        return examine(self.config, self.indexes.models, roots, lambda: self.documents.indexes(request.paths))

@@ -14,6 +14,8 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from codeinfo.answers.evidence import CHARS_PER_TOKEN
 from codeinfo.config import Config
 from codeinfo.engine.index_manager import (
@@ -104,16 +106,31 @@ def _manifest(index: IndexManager) -> Mapping[str, ManifestRow]:
         return {}
 
 
-def examine(config: Config, models: Models, indexes: Sequence[IndexManager], probe_s: float = PROBE_S) -> DoctorReport:
+_CHECKS_AT_ONCE = 8  # a project may know many collections
+
+
+def examine(
+    config: Config,
+    models: Models,
+    roots: Sequence[IndexManager],
+    collections: Callable[[], Iterable[IndexManager]] = tuple,
+    probe_s: float = PROBE_S,
+) -> DoctorReport:
     """All checks, those that wait for something side by side. Reading an index takes as long as the index is large."""
+    checks = [_python(), _sqlite(), _grammars(), _folder(config), _git()]
+    documents: list[IndexManager] = []
+    try:
+        documents.extend(collections())
+    except CodeInfoError as error:
+        checks.append(Check("collections", "fail", error.what, error.next_step))
     waiting = [
         partial(_embedder, config, models, probe_s),
         partial(_reranker, config, models),
-        *(partial(_index, index) for index in indexes),
+        *(partial(_index, index) for index in roots),
+        *(partial(_index, index, "collection") for index in documents),
     ]
-    with ThreadPoolExecutor(len(waiting)) as pool:
+    with ThreadPoolExecutor(min(len(waiting), _CHECKS_AT_ONCE)) as pool:
         answers = [pool.submit(check) for check in waiting]
-        checks = [_python(), _sqlite(), _grammars(), _folder(config), _git()]
         return DoctorReport((*checks, *(answer.result() for answer in answers)))
 
 
@@ -186,7 +203,7 @@ def _reranker(config: Config, models: Models) -> Check:
     return Check("reranking", "ok" if found.scores else "warn", f"{settings.provider}: {found.status}", found.next_step)
 
 
-def _index(index: IndexManager) -> Check:
+def _index(index: IndexManager, name: str = "index") -> Check:
     def look() -> str:
         store = index.live_store()
         if store is None:
@@ -195,7 +212,9 @@ def _index(index: IndexManager) -> Check:
         counts = store.counts()
         return f"{index.root}: {counts.files:,} files, {counts.chunks:,} chunks, every checksum right"
 
-    return _tried("index", str(index.root), look)
+    check = _tried(name, str(index.root), look)
+    damaged = check.state == "fail" and name == "collection"
+    return replace(check, next_step="Run `codeinfo docs sync` to rebuild it") if damaged else check
 
 
 def _tried(name: str, subject: str, look: Callable[[], str]) -> Check:
