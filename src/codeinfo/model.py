@@ -306,10 +306,6 @@ class Quality(Struct, frozen=True):
     hint: str = ""
     reranker_status: str = "off"  # or "applied: MODEL", "not needed: …", "failed: …", "timed out after N ms"
 
-    @property
-    def reranker_failed(self) -> bool:
-        return self.reranker_status.startswith(("failed", "timed out"))
-
 
 class Note(str):
     """A remark for people that carries a code for programs; in JSON it is its text."""

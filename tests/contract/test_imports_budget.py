@@ -24,6 +24,7 @@ REFUSED = {
     "asyncio": "servers",
     "http.client": "endpoints",
     "difflib": "mistakes in a setting's name",
+    "traceback": "--debug",
     "unittest": "tests",
 }
 

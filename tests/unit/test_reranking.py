@@ -136,7 +136,6 @@ def test_a_reranker_out_of_time_leaves_the_order(close_call: Path) -> None:
         assert time.monotonic() - started < 5
     assert paths(after) == paths(before)
     assert after.quality.reranker_status == "timed out after 200 ms"
-    assert after.quality.reranker_failed
     assert any("not reranked" in note for note in after.notes)
     assert after.took_ms >= 200
 
@@ -158,7 +157,6 @@ def test_what_is_not_set_up_is_said(
 ) -> None:
     found = search(settings_for(server, **change), close_call)
     assert found.quality.reranker_status.startswith(status)
-    assert found.quality.reranker_failed
     assert len(found.hits) == 10
     assert any("not reranked" in note for note in found.notes)
 

@@ -68,9 +68,9 @@ class CodeOperations:
 
     @contextmanager
     def _open(self, folder: str | Path, refresh: bool, progress: ProgressSink | None) -> Iterator[NameResolver]:
-        keeper = self._indexes.of(folder)
-        store, _ = self._indexes.open(keeper, refresh=refresh, progress=progress)
-        with self.open(keeper.root, store) as names:
+        index = self._indexes.of(folder)
+        store, _ = self._indexes.open(index, refresh=refresh, progress=progress)
+        with self.open(index.root, store) as names:
             yield names
 
     @contextmanager
@@ -83,12 +83,12 @@ class CodeOperations:
             inside = absolute.is_relative_to(root)
             yield names.index, absolute.relative_to(root).as_posix() if inside else request.path
 
-    def relations(self, keeper: IndexManager, paths: Sequence[str]) -> dict[str, Relations]:
+    def relations(self, index: IndexManager, paths: Sequence[str]) -> dict[str, Relations]:
         """How files relate to others, from the index as it is."""
-        store = keeper.live_store() if paths else None
+        store = index.live_store() if paths else None
         if store is None:
             return {}
-        with self.open(keeper.root, store) as names:
+        with self.open(index.root, store) as names:
             graph = names.index.graph
             return {path: relations(graph, path) for path in paths if path in graph.files}
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -303,6 +301,8 @@ def best_first(scores: Sequence[float]) -> list[int]:
 def _score_within(milliseconds: int, reranker: Reranker, query: str, texts: Sequence[str]) -> list[float]:
     """In a thread, since looking up a host and loading a model know no deadline. A model that takes longer to load is
     there for the next search."""
+    from concurrent.futures import Future  # late: a plain search does without
+
     answer: Future[list[float]] = Future()
 
     def work() -> None:
@@ -368,8 +368,6 @@ def _chunk_text(hit: Hit, view: Snapshot) -> str:
 CANDIDATES = 60  # rows looked at before the policy: it drops some, and a list is short only when there is no more
 MAX_LIMIT = 20
 
-log = logging.getLogger(__name__)
-
 
 def policy_settings(retrieval: RetrievalSettings) -> PolicySettings:
     return PolicySettings(
@@ -397,7 +395,11 @@ def vector_search(indexes: Indexes, request: VectorSearchRequest) -> VectorSearc
         items += _closest(index, request.query, embedder)
     items.sort(key=lambda item: item.distance if item.distance is not None else float("inf"))
     settled = apply_policy(items[:CANDIDATES], policy_settings(indexes.config.retrieval))
-    log.info("vector search: score source %s, %d with a distance", settled.score_source, settled.with_distance)
+    import logging  # late: a plain search does without
+
+    logging.getLogger(__name__).info(
+        "vector search: score source %s, %d with a distance", settled.score_source, settled.with_distance
+    )
     kept = settled.kept[:limit]
     matches = tuple(_match(item, embedder.model_id) for item in kept)
     return VectorSearchResult(matches, embedder.model_id if matches else None, _files(kept, embedder.model_id))
