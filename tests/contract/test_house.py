@@ -52,8 +52,6 @@ HOMES = {
     "apsw": "store",
     "sqlite3": "store",
     "tree_sitter": "index",
-    "tree_sitter_haskell": "index",
-    "tree_sitter_language_pack": "index",
     "click": "shells",
     "rich": "shells",
     "tomlkit": "shells",
@@ -254,7 +252,7 @@ def test_constraints_are_exact_and_without_addresses() -> None:
 def test_every_dependency_is_used() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     used = {module.split(".")[0].lower() for path in MODULES for module in imports(path)}
-    used |= {match for path in MODULES for match in re.findall(r'"(tree_sitter_\w+)"', path.read_text())}  # by name
+    used |= {syntax.package or f"tree_sitter_{syntax.grammar}" for syntax in GRAMMARS.values()}
     names = {re.split(r"[<>=!~ \[]", item)[0].lower().replace("-", "_") for item in project["dependencies"]}
     modules = {"pystemmer": "stemmer", "pyyaml": "yaml"}  # where the module has another name
     names = {modules.get(item, item) for item in names}

@@ -18,7 +18,6 @@ REFUSED = {
     "platformdirs": "systems without XDG folders",
     "tomllib": "a settings file",
     "tree_sitter": "changed files",
-    "tree_sitter_language_pack": "changed files",
     "multiprocessing.pool": "changed files",
     "concurrent.futures.process": "changed files",
     "asyncio": "servers",

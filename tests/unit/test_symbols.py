@@ -73,7 +73,7 @@ def test_windows_line_ends_and_letters_beyond_ascii_change_nothing(language: str
         ("elixir", "Shop.Cart.add", "def add(cart, item) when is_map(cart)"),
         ("haskell", "open", "open :: Box a -> Maybe a"),
         ("lua", "M.run", "M.run = function(x)"),
-        ("zig", "Point.init", "fn init(x: i32) Point"),
+        ("zig", "Point.init", "pub fn init(x: i32) Point"),
         ("bash", "hello", "hello()"),
     ],
 )

@@ -96,24 +96,16 @@ def query(name: str) -> Query:
 
 
 def _binding(syntax: Syntax) -> object:
-    """The grammar's pointer, from the one shared library that holds it.
-
-    Importing the language pack itself takes 40 ms, more than everything else a worker imports, and loads modules that
-    are not needed here.
-    """
-    package, name = syntax.package, syntax.grammar
-    if package:
-        relative, module = "_binding", f"{package}._binding"
-    else:
-        package, relative, module = "tree_sitter_language_pack", f"bindings/{name}", name
+    """The grammar's pointer. The extension module is loaded by itself: the packages around it import more than that."""
+    package = syntax.package or f"tree_sitter_{syntax.grammar}"
+    module = f"{package}._binding"
     found = importlib.util.find_spec(package)
     for folder in (found.submodule_search_locations or ()) if found else ():
-        for library in Path(folder).glob(f"{relative}.*"):
+        for library in Path(folder).glob("_binding.*"):
             if library.suffix in {".so", ".pyd"}:
                 spec = ModuleSpec(module, ExtensionFileLoader(module, str(library)), origin=str(library))
-                loaded = importlib.util.module_from_spec(spec)
-                return loaded.language()
-    raise LookupError(f"no grammar for {name} in {package}: install {package.replace('_', '-')} again")
+                return getattr(importlib.util.module_from_spec(spec), syntax.entry)()
+    raise LookupError(f"no grammar for {syntax.grammar}: install {package.replace('_', '-')} again")
 
 
 # --- one run of a query ---------------------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ LANGUAGES = (
         extensions=words(".cs .csx"),
         syntax=Syntax(
             grammar="csharp",
-            package="tree_sitter_c_sharp",  # the language pack has none
+            package="tree_sitter_c_sharp",
             keywords=word_set(
                 "abstract as async await base bool break byte case catch char checked class const continue decimal "
                 "default delegate do double dynamic else enum event explicit extern false finally fixed float for "

@@ -303,6 +303,7 @@ _JAVASCRIPT = Syntax(
 _TYPESCRIPT = replace(
     _JAVASCRIPT,
     grammar="typescript",
+    entry="language_typescript",
     queries=("ecmascript", "typescript"),
     keywords=_JAVASCRIPT.keywords
     | word_set(
@@ -352,7 +353,13 @@ LANGUAGES = (
         name="tsx",
         extensions=words(".tsx"),
         family=FAMILY,
-        syntax=replace(_TYPESCRIPT, grammar="tsx", queries=("ecmascript", "jsx", "typescript")),
+        syntax=replace(
+            _TYPESCRIPT,
+            grammar="tsx",
+            package="tree_sitter_typescript",
+            entry="language_tsx",
+            queries=("ecmascript", "jsx", "typescript"),
+        ),
         imports=_IMPORTS,
         names=_NAMES,
     ),

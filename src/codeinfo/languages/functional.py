@@ -119,7 +119,6 @@ HASKELL = Language(
     shebangs=words("runhaskell stack cabal"),
     syntax=Syntax(
         grammar="haskell",
-        package="tree_sitter_haskell",  # the pack's (0.23) corrupts memory: most of pandoc's sources killed the parser
         keywords=word_set(
             "as case class data default deriving do else family forall foreign hiding if import in infix infixl infixr "
             "instance let mdo module newtype of pattern proc qualified rec then type where"

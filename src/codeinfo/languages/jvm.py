@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from codeinfo.languages.model import (
     EXTERNAL,
     UNRESOLVED,
@@ -111,6 +113,23 @@ def is_scala_package(definition: Definition) -> bool:
     return is_package(definition) or (definition.kind == "object" and "package object " in definition.signature)
 
 
+# What the grammar cannot read: `get`, `set`, `where` as names, guards of a `when`, strings with several dollar signs.
+_KOTLIN_NAMES = re.compile(r"(?<=[})\w] )(?:get|set)(?= [\w(])|\bwhere(?= *(?:[?.,)!]|=[^=]))")
+_KOTLIN_GUARD = re.compile(r"(?m)(?<= )if .*(?= ->)")
+_KOTLIN_WHEN = re.compile(r"(?m)^\s*(?:!?is|!?in|[A-Z])\b.* if .* ->")
+_KOTLIN_DOLLARS = re.compile(r'\$\$+"[^"\n]*"')
+
+
+def hide_kotlin_news(text: str) -> str:
+    text = _KOTLIN_NAMES.sub(lambda match: "x" * len(match.group()), text)
+    text = _KOTLIN_WHEN.sub(lambda line: _KOTLIN_GUARD.sub(_spaces, line.group()), text)
+    return _KOTLIN_DOLLARS.sub(lambda match: '"' + "x" * (len(match.group()) - 2) + '"', text)
+
+
+def _spaces(match: re.Match[str]) -> str:
+    return " " * len(match.group())
+
+
 FAMILY = "jvm"
 LANGUAGES = (
     Language(
@@ -137,6 +156,7 @@ LANGUAGES = (
         family=FAMILY,
         syntax=Syntax(
             grammar="kotlin",
+            hide=hide_kotlin_news,
             keywords=word_set(
                 "abstract actual annotation as break by catch class companion const constructor continue crossinline "
                 "data do else enum expect external false final finally for fun get if import in infix init inline "

@@ -37,7 +37,8 @@ class Syntax(Struct, frozen=True, kw_only=True):
     """
 
     grammar: str
-    package: str = ""  # that has the grammar, where the language pack has none or a broken one
+    package: str = ""  # that ships the grammar: `tree_sitter_<grammar>` unless named
+    entry: str = "language"  # the package's function that returns it: some ship several grammars
     queries: tuple[str, ...] = ()  # the grammar's own unless named
     keywords: frozenset[str]  # never references
     word: str = WORD

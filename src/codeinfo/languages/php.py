@@ -100,6 +100,7 @@ LANGUAGES = (
         shebangs=words("php"),
         syntax=Syntax(
             grammar="php",
+            entry="language_php",
             keywords=word_set(
                 "abstract and array as bool break callable case catch class clone const continue declare default do "
                 "echo else elseif empty enum extends false final finally float fn for foreach function global if "

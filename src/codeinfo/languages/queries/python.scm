@@ -1,6 +1,6 @@
 (comment) @comment
-(module (string) @doc)
-(block (string) @doc)
+(module (expression_statement . (string) @doc .))
+(block (expression_statement . (string) @doc .))
 (string_content) @string
 
 (class_definition name: (identifier) @name) @class

@@ -1,12 +1,10 @@
-(line_comment) @comment
-(doc_comment) @comment
-(container_doc_comment) @comment
-(STRINGLITERALSINGLE) @string
-(LINESTRING) @string
+(comment) @comment
+(string) @string
+(multiline_string) @string
 
-(Decl (FnProto function: (IDENTIFIER) @name)) @function
-(VarDecl variable_type_function: (IDENTIFIER) @name
-  (ErrorUnionExpr (SuffixExpr (ContainerDecl (ContainerDeclType "enum"))))) @enum
-(VarDecl variable_type_function: (IDENTIFIER) @name (ErrorUnionExpr (SuffixExpr (ContainerDecl)))) @struct
-(VarDecl variable_type_function: (IDENTIFIER) @name) @variable
-(ContainerField field_member: (IDENTIFIER) @name) @field
+(function_declaration name: (identifier) @name) @function
+(variable_declaration (identifier) @name (enum_declaration)) @enum
+(variable_declaration (identifier) @name [(struct_declaration) (union_declaration) (opaque_declaration)]) @struct
+(variable_declaration . ["pub" "export" "extern" "threadlocal" "comptime"]* . ["const" "var"] . (identifier) @name) @variable
+(enum_declaration (container_field name: (identifier) @name) @enum_member)
+(container_field name: (identifier) @name) @field
