@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -11,9 +12,11 @@ from xml.etree import ElementTree
 import pytest
 
 from codeinfo import Config, Engine
+from codeinfo.engine import code
 from codeinfo.graph import code_index
 from codeinfo.graph.model import Edge, Graph, Links, centrality, dumps, loads
-from codeinfo.graph.reach import components, cycles, impact
+from codeinfo.graph.reach import components, cycles, hotspots, impact
+from codeinfo.graph.survey import code_map
 from codeinfo.languages.model import FileFacts
 from codeinfo.operations.code import CyclesRequest, HotspotsRequest, ImpactRequest, ImportsRequest, MapRequest
 
@@ -231,3 +234,110 @@ def test_files_of_the_top_folder_are_areas_by_themselves_where_there_is_room(tmp
         narrow = {area.name for area in engine.code.map(MapRequest(str(root), limit=2)).areas}
     assert wide == {"one.py", "two.py", "three.py", "lib/core.py"}
     assert narrow == {"*", "lib/core.py"}
+
+
+@pytest.mark.parametrize(
+    ("sources", "expected"),
+    [
+        (
+            {
+                "pyproject.toml": '[project]\nname = "tea-shop"\n[project.scripts]\ntea = "tea_shop.cli:main"\n',
+                "src/tea_shop/__init__.py": "from tea_shop import cli\n",
+                "src/tea_shop/cli.py": "def main(): ...\n",
+                "tests/test_cli.py": "from tea_shop import cli\n",
+                "examples/main.py": "import tea_shop\n",
+                "docs_src/app/main.py": "import tea_shop\n",
+            },
+            ["src/tea_shop/cli.py", "src/tea_shop/__init__.py"],
+        ),
+        (
+            {
+                "package.json": '{"name": "tea", "bin": {"tea": "./bin/tea.js"}, "main": "./dist/index.js"}',
+                "bin/tea.js": "require('../src/index')\n",
+                "src/index.ts": "import './pot'\n",
+                "src/pot.ts": "export const a = 1\n",
+                "jest.config.js": "require('./src/pot')\n",
+            },
+            ["bin/tea.js", "src/index.ts"],
+        ),
+        (
+            {
+                "go.mod": "module example.org/go-tea\n",
+                "tea.go": "package tea\n",
+                "pot.go": "package tea\n",
+                "cmd/brew/main.go": "package main\n\nfunc main() {}\n",
+                "cmd/brew/main_test.go": "package main\n",
+            },
+            ["tea.go", "cmd/brew/main.go"],
+        ),
+        (
+            {
+                "Cargo.toml": '[package]\nname = "tea"\n[[bin]]\nname = "x"\npath = "src/x.rs"\n',
+                "src/lib.rs": "pub mod pot;\n",
+                "src/pot.rs": "pub fn a() {}\n",
+                "src/x.rs": "fn main() {}\n",
+                "examples/a.rs": "use tea::pot;\nfn main() {}\n",
+            },
+            ["src/x.rs", "src/lib.rs"],
+        ),
+        (
+            {"composer.json": '{"autoload": {"files": ["src/helpers.php"]}}', "src/helpers.php": "<?php\n"},
+            ["src/helpers.php"],
+        ),
+    ],
+)
+def test_entry_points_are_what_the_manifest_offers(
+    tmp_path: Path, sources: dict[str, str], expected: list[str]
+) -> None:
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        assert [file.path for file in engine.code.map(MapRequest(str(root))).entry_points] == expected
+
+
+def test_no_area_has_more_than_a_quarter_of_the_files(tmp_path: Path) -> None:
+    flat = {f"lib/m{number:02}.py": f"import lib.m{number + 1:02}\n" for number in range(40)} | {"lib/m40.py": ""}
+    folders = {f"app/part{n:02}/a.py": "import lib.m00\n" for n in range(30)}
+    docs = {f"docs_src/page{n}.py": "import lib.m00\n" for n in range(200)}
+    root = written(tmp_path, flat | folders | docs)
+    with opened(root) as engine:
+        drawn = engine.code.map(MapRequest(str(root), limit=8))
+    assert sum(area.files for area in drawn.areas) == len(flat) + len(folders)  # no documentation
+    assert max(area.files for area in drawn.areas) <= (len(flat) + len(folders)) / 4
+    assert len(drawn.areas) <= 16
+
+
+def test_the_next_process_finds_map_and_hotspots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = written(tmp_path, SOURCES)
+    for path in SOURCES:  # a file of this second is looked at again, which makes another generation
+        os.utime(root / path, (1_700_000_000, 1_700_000_000))
+    computed: list[str] = []
+
+    def watched(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any) -> Any:
+            computed.append(name)
+            return real(*given)
+
+        return call
+
+    monkeypatch.setattr(code, "code_map", watched("map", code_map))
+    monkeypatch.setattr(code, "hotspots", watched("hotspots", hotspots))
+
+    def answers() -> tuple[Any, Any]:
+        with opened(root) as engine:
+            return engine.code.map(MapRequest(str(root))), engine.code.hotspots(HotspotsRequest(str(root)))
+
+    first = answers()
+    assert answers() == first
+    assert computed == ["map", "hotspots"]
+    with opened(root) as engine:
+        store = engine.indexes.of(root).live_store()
+        assert store is not None
+        kept = store.folder / "answers.json"
+    assert kept.stat().st_mode & 0o077 == 0
+    whole = kept.read_bytes()
+    for damaged in (b"", whole[:-3], whole[:40] + b"x" + whole[41:]):
+        kept.write_bytes(damaged)
+        assert answers() == first
+    assert computed == ["map", "hotspots"] * 4
+    (root / "app/new.py").write_text("from app import db\n")
+    assert answers()[0].files == first[0].files + 1

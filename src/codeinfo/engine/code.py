@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec import Struct
 
+from codeinfo.engine.derived import Answer, derive
 from codeinfo.engine.index_manager import Indexes, IndexManager, project_of, resolved
 from codeinfo.errors import NotFound
 from codeinfo.graph.code_index import CodeIndex, refresh_graph
@@ -26,7 +26,6 @@ from codeinfo.graph.references import (
 )
 from codeinfo.graph.survey import code_map
 from codeinfo.knowledge.context import MOST_LISTED, FileContext, file_context
-from codeinfo.knowledge.history import History
 from codeinfo.model import FileKind, Hit
 from codeinfo.operations import code as requests
 from codeinfo.operations.base import Progress
@@ -150,16 +149,36 @@ class CodeOperations:
     def hotspots(
         self, request: requests.HotspotsRequest, progress: ProgressSink | None = None
     ) -> requests.HotspotReport:
-        with self._open(request.path, request.refresh, progress) as names:
-            return hotspots(names.index.facts, names.index.root, request)
+        def measure(index: CodeIndex) -> requests.HotspotReport:
+            return hotspots(index.facts, index.root, request)
+
+        return self._derived(
+            request, f"hotspots {request.days} {request.limit}", requests.HotspotReport, measure, progress
+        )
 
     def map(self, request: requests.MapRequest, progress: ProgressSink | None = None) -> requests.CodeMap:
-        """Drawn once for a generation, a state of the history and a day: it reads every definition there is."""
-        with self._open(request.path, request.refresh, progress) as names:
-            index, today = names.index, int(time.time() // 86_400)
-            key = ("map", request.format, request.limit, History(index.root).key(), today)
-            known: requests.CodeMap | None = index.answers.get(key)
-            return known if known is not None else index.answers.add(key, code_map(index, request))
+        def draw(index: CodeIndex) -> requests.CodeMap:
+            return code_map(index, request)
+
+        return self._derived(request, f"map {request.format} {request.limit}", requests.CodeMap, draw, progress)
+
+    def _derived(
+        self,
+        request: requests.HotspotsRequest | requests.MapRequest,
+        key: str,
+        kind: type[Answer],
+        make: Callable[[CodeIndex], Answer],
+        progress: ProgressSink | None,
+    ) -> Answer:
+        """What takes a look at every file, or at the whole history: computed once for each state of both."""
+        index = self._indexes.of(request.path)
+        store, _ = self._indexes.open(index, refresh=request.refresh, progress=progress)
+
+        def compute() -> Answer:
+            with self.open(index.root, store) as names:
+                return make(names.index)
+
+        return derive(store, index.root, key, kind, compute)
 
 
 def _next_index(before: CodeIndex | None, facts: CodeFacts, root: Path, store: SqliteStore) -> CodeIndex:

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import json
+import posixpath
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
-from math import log2, sqrt
+from math import ceil, log2, sqrt
+from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
+from codeinfo.config import parse_toml
+from codeinfo.errors import UsageError
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Area, Graph
 from codeinfo.graph.reach import components, cycles, hotspots
 from codeinfo.graph.references import symbol_info
+from codeinfo.languages import is_product
+from codeinfo.languages.go import module_name
 from codeinfo.languages.model import FileFacts
-from codeinfo.model import Definition
+from codeinfo.model import Definition, FileKind
 from codeinfo.operations.code import CodeMap, HotspotsRequest, MapArea, MapFile, MapRequest, SymbolInfo
 
 _STARTS = re.compile(r"^(?:__main__|main|index|app|application|server|cli|cmd|manage|wsgi|asgi|program|lib|mod|root)$")
+LARGEST_SHARE = 0.25  # of the files in one area…
+SMALL_PROJECT = 12  # …unless there are fewer than this
 _PICTURE_AREAS = 24  # more boxes than this are no picture any more
 
 
@@ -33,7 +43,7 @@ def code_map(index: CodeIndex, request: MapRequest) -> CodeMap:
         files=len(graph.files),
         edges=len(graph.edges),
         languages=dict(languages.most_common()),
-        entry_points=tuple(_file(graph, path) for path in entry_points(graph, request.limit)),
+        entry_points=tuple(_file(graph, path) for path in entry_points(index, request.limit)),
         hubs=tuple(_file(graph, path) for path in hubs(graph, request.limit)),
         areas=tuple(_area(area) for area in cut),
         interfaces=_interfaces(index, request.limit),
@@ -69,7 +79,7 @@ def _interfaces(index: CodeIndex, limit: int) -> tuple[SymbolInfo, ...]:
     types: dict[str, list[tuple[int, Definition]]] = {}
     for file_id, definition in index.facts.outlines():
         file = index.by_id.get(file_id)
-        if file is None or file.kind != "code" or not definition.is_type:
+        if file is None or not is_source(file) or not definition.is_type:
             continue
         heirs.update({base.replace("::", ".").replace("\\", ".").rpartition(".")[2] for base in definition.bases})
         if definition.kind not in ("impl", "extension"):
@@ -86,18 +96,150 @@ def _interfaces(index: CodeIndex, limit: int) -> tuple[SymbolInfo, ...]:
 
 
 def is_source(facts: FileFacts) -> bool:
-    return facts.kind == "code"
+    return is_product(facts.path, FileKind(facts.kind))
 
 
-def entry_points(graph: Graph, limit: int) -> list[str]:
-    """Files that start something: nothing imports them, but they import others; well-known names first."""
-    found = []
+# --- where it starts -----------------------------------------------------------------------------------------------
+
+_BUILT = frozenset("dist lib build out esm cjs es".split())  # folders of what is built from the sources
+_CODE_ENDINGS = ("", ".ts", ".tsx", ".mts", ".js", ".jsx", ".mjs", ".cjs", ".vue", "/index.ts", "/index.js")
+_BUILT_ENDING = re.compile(r"(?:\.d)?\.[cm]?[jt]sx?$")
+
+
+def entry_points(index: CodeIndex, limit: int) -> list[str]:
+    """What the manifests offer to users: commands, and the public module of each package. Where they name nothing,
+    the files that start something: nothing imports them, but they import others; well-known names first."""
+    graph = index.graph
+    offered: dict[str, None] = {}
+    for path in sorted(graph.files, key=lambda path: (path.count("/"), path)):
+        folder, _, name = path.rpartition("/")
+        read = _MANIFESTS.get(name)
+        if read is None or not is_product(f"{folder}/main.py".lstrip("/"), FileKind.CODE):
+            continue
+        try:
+            named = list(read(index, folder, index.lines(graph.files[path].file_id).joined()))
+        except (ValueError, TypeError, AttributeError, UsageError, RecursionError):
+            continue  # `metadata` reports manifests that cannot be read
+        offered.update(dict.fromkeys(one for one in named if one in graph.files and is_source(graph.files[one])))
+    started = []
     for path, facts in graph.files.items():
         edges = graph.edges_from(path)
-        if is_source(facts) and edges and not any(is_source(graph.files[e.source]) for e in graph.edges_to(path)):
-            stem = path.rpartition("/")[2].partition(".")[0].lower()
-            found.append((not _STARTS.match(stem), path.count("/"), -len(edges), path))
-    return [path for *_, path in sorted(found)[:limit]]
+        stem = path.rpartition("/")[2].partition(".")[0].lower()
+        is_start = is_source(facts) and edges and (not offered or stem in ("__main__", "main"))
+        if is_start and not any(is_source(graph.files[e.source]) for e in graph.edges_to(path)):
+            started.append((not _STARTS.match(stem), path.count("/"), -len(edges), path))
+    return list(dict.fromkeys((*offered, *(path for *_, path in sorted(started)))))[:limit]
+
+
+def _joined(folder: str, path: str) -> str:
+    return posixpath.normpath(f"{folder}/{path}").lstrip("/")
+
+
+def _pyproject(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
+    parsed = parse_toml(text, Path("pyproject.toml"))
+    project, poetry = parsed.get("project", {}), parsed.get("tool", {}).get("poetry", {})
+    for target in {**project.get("scripts", {}), **poetry.get("scripts", {})}.values():
+        module = str(target).partition(":")[0].replace(".", "/")
+        yield from (_joined(folder, f"{top}{module}{end}") for top in ("", "src/") for end in (".py", "/__init__.py"))
+    yield from _python_packages(index, folder, str(project.get("name") or poetry.get("name") or ""))
+
+
+def _python_packages(index: CodeIndex, folder: str, name: str = "") -> list[str]:
+    """The package of the project's name, else every one directly below the folder or its `src`."""
+    own = [_joined(folder, f"{top}{name.replace('-', '_').lower()}/__init__.py") for top in ("", "src/")]
+    if name and (named := [path for path in own if path in index.graph.files]):
+        return named
+    starts = [_joined(folder, top) for top in ("", "src")]
+    return [
+        path
+        for path in sorted(index.graph.files)
+        if path.endswith("/__init__.py") and posixpath.dirname(posixpath.dirname(path)) in starts
+    ]
+
+
+def _package_json(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
+    parsed = json.loads(text)
+    declared = [parsed.get(key) for key in ("bin", "exports", "main", "module", "source")]
+    for target in [*_strings(declared), "index", "src/index", "src/main"]:
+        yield from _sources(index, folder, target)
+
+
+def _project_json(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
+    """Of an Nx or Angular application: paths begin at the workspace."""
+    targets = json.loads(text).get("targets", {})
+    options = targets.get("build", {}).get("options", {})
+    yield from (str(options[key]) for key in ("main", "browser") if key in options)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list):
+        for inner in value.values() if isinstance(value, Mapping) else value:
+            yield from _strings(inner)
+
+
+def _sources(index: CodeIndex, folder: str, target: str) -> Iterator[str]:
+    """The file that a manifest names, or the source that it is built from."""
+    parts = _BUILT_ENDING.sub("", posixpath.normpath(target)).split("/")
+    stems = [target, "/".join(parts)]
+    if parts[0] in _BUILT and len(parts) > 1:
+        stems += [f"src/{'/'.join(parts[1:])}", f"src/{parts[-1]}"]
+    for stem in stems:
+        for ending in _CODE_ENDINGS:
+            if (path := _joined(folder, stem + ending)) in index.graph.files:
+                yield path
+                return
+
+
+def _cargo(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
+    parsed = parse_toml(text, Path("Cargo.toml"))
+    tables = [parsed.get("lib", {}), *parsed.get("bin", [])]
+    yield from (_joined(folder, str(table["path"])) for table in tables if "path" in table)
+    yield from (_joined(folder, name) for name in ("src/lib.rs", "src/main.rs"))
+    programs = _joined(folder, "src/bin") + "/"
+    yield from (path for path in sorted(index.graph.files) if path.startswith(programs))
+
+
+def _go_mod(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
+    """The programs, and of the module's own package the file of its name, else the most central one."""
+    graph = index.graph
+    inside = [
+        f for path, f in graph.files.items() if path.endswith(".go") and path.startswith(f"{folder}/".lstrip("/"))
+    ]
+    sources = [facts for facts in inside if is_source(facts)]
+    top = [f.path for f in sources if f.folder == folder and "main" not in f.packages]
+    name = module_name(text).rstrip("/").rpartition("/")[2]
+    stems = [name, re.sub(r"^go-|-go$", "", name), *(f.packages[0] for f in sources if f.path in top and f.packages)]
+    found = next((path for stem in stems if (path := _joined(folder, f"{stem}.go")) in top), "")
+    if top:
+        yield found or max(top, key=lambda path: (graph.centrality.get(path, 0.0), path))
+    yield from sorted(
+        facts.path for facts in sources if "main" in facts.packages and "main" in facts.exports + facts.hidden
+    )
+
+
+def _composer(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
+    parsed = json.loads(text)
+    yield from (
+        _joined(folder, path) for path in _strings([parsed.get("bin"), parsed.get("autoload", {}).get("files")])
+    )
+    yield from (_joined(folder, path) for path in ("public/index.php", "index.php"))
+
+
+_MANIFESTS: Mapping[str, Callable[[CodeIndex, str, str], Iterable[str]]] = {
+    "pyproject.toml": _pyproject,
+    "setup.py": lambda index, folder, text: _python_packages(index, folder),
+    "setup.cfg": lambda index, folder, text: _python_packages(index, folder),
+    "package.json": _package_json,
+    "project.json": _project_json,
+    "Cargo.toml": _cargo,
+    "go.mod": _go_mod,
+    "composer.json": _composer,
+}
+
+
+# --- areas ---------------------------------------------------------------------------------------------------------
 
 
 def hubs(graph: Graph, limit: int) -> list[str]:
@@ -133,8 +275,10 @@ def areas(graph: Graph, limit: int) -> list[Area]:
 
 
 def _grouped(paths: Sequence[str], limit: int, graph: Graph) -> dict[str, list[str]]:
-    """Split the largest folder into those below it as long as the number of areas allows."""
+    """Split the largest folder into those below it as long as the number of areas allows, and beyond that while one
+    has more than its share of the files."""
     linked = [path for path in paths if graph.edges_from(path) or graph.edges_to(path)]
+    most = len(linked) * LARGEST_SHARE if len(linked) >= SMALL_PROJECT else len(linked)
     groups: dict[str, list[str]] = {"": linked}
     whole: set[str] = set()
     while True:
@@ -142,8 +286,12 @@ def _grouped(paths: Sequence[str], limit: int, graph: Graph) -> dict[str, list[s
         if not splittable:
             break
         largest = max(splittable, key=lambda name: (len(groups[name]), name))
-        parts = _split(largest, groups[largest])
-        if (len(parts) < 2 and largest in parts) or len(groups) - 1 + len(parts) > limit:
+        files, room = groups[largest], limit - len(groups) + 1
+        parts = _split(largest, files)
+        if len(parts) > room and len(files) > most:
+            parts = _in_layers(largest, files, most, graph) if _is_flat(largest) else _joined_small(parts, room, most)
+            whole.update(name for name in parts if name not in _split(largest, files))
+        if (len(parts) < 2 and largest in parts) or (len(parts) > room and len(files) <= most):
             whole.add(largest)
         else:
             del groups[largest]
@@ -151,10 +299,49 @@ def _grouped(paths: Sequence[str], limit: int, graph: Graph) -> dict[str, list[s
     return {_label(name, files): files for name, files in groups.items() if files}
 
 
+def _is_flat(folder: str) -> bool:
+    return folder.rpartition("/")[2] == "*"
+
+
+def _joined_small(parts: Mapping[str, list[str]], room: int, most: float) -> dict[str, list[str]]:
+    """Parts of a folder: the largest by themselves as far as there is room, neighbours among the others together."""
+    by_size = sorted(parts, key=lambda name: (-len(parts[name]), name))
+    alone = max(room - 2, 2)
+    groups = {name: parts[name] for name in by_size[:alone]}
+    together: list[str] = []
+    files: list[str] = []
+    for name in (*sorted(by_size[alone:]), ""):
+        if not name or len(files) + len(parts[name]) > most:
+            ends = [posixpath.basename(end) for end in (together[0], together[-1])] if together else []
+            groups |= {f"{posixpath.dirname(by_size[0])}/({' … '.join(ends)})".lstrip("/"): files} if ends else {}
+            together, files = [], []
+        if name:
+            together, files = [*together, name], [*files, *parts[name]]
+    return groups
+
+
+def _in_layers(folder: str, paths: Sequence[str], most: float, graph: Graph) -> dict[str, list[str]]:
+    """The files of one folder in parts of comparable size, those that need others apart from those they need; each
+    part is named after its most central files."""
+    inside = set(paths)
+    needs = {path: {e.target: 1 for e in graph.edges_from(path) if e.target in inside} for path in paths}
+    weight = {path: graph.centrality.get(path, 0.0) for path in paths}
+    heights, _ = layered(needs, weight)
+    ordered = sorted(paths, key=lambda path: (-heights[path], -weight[path], path))
+    count = ceil(len(paths) / most)
+    parts = {}
+    for number in range(count):
+        part = ordered[number * len(ordered) // count : (number + 1) * len(ordered) // count]
+        best = sorted(part, key=lambda path: (-weight[path], path))[:2]
+        stems = [posixpath.basename(path).partition(".")[0] for path in best]
+        parts[f"{folder[:-1]}({', '.join(stems)}{', …' if len(part) > len(best) else ''})"] = part
+    return parts
+
+
 def _split(folder: str, paths: Iterable[str]) -> dict[str, list[str]]:
     """By the next folder; files that lie in `folder` itself become `folder/*`, and that falls apart into its files."""
     parts: dict[str, list[str]] = {}
-    if folder.rpartition("/")[2] == "*":
+    if _is_flat(folder):
         return {path: [path] for path in paths}
     depth = len(folder.split("/")) if folder else 0
     for path in paths:

@@ -9,6 +9,7 @@ start meanwhile.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import threading
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
 
 _AMONG = " WHERE path IN (SELECT value FROM json_each(?))"
+_DIGEST_BYTES = 32
 _SNAPSHOT_TRIES = 5  # a merge may unlink a vector file between our reading its name and opening it
 
 
@@ -400,11 +402,13 @@ class SqliteCodeFacts:
 
 
 def read_beside(store: SqliteStore, name: str) -> bytes | None:
-    """A derived file kept with the index, or None: it can be made again."""
+    """A derived file kept with the index, or None where there is none or it is damaged: it can be made again."""
     try:
-        return (store.folder / name).read_bytes()
+        stored = (store.folder / name).read_bytes()
     except OSError:
         return None
+    digest, data = stored[:_DIGEST_BYTES], stored[_DIGEST_BYTES:]
+    return data if hashlib.sha256(data).digest() == digest else None
 
 
 def version_beside(store: SqliteStore, name: str) -> tuple[str, int, int] | None:
@@ -418,11 +422,11 @@ def version_beside(store: SqliteStore, name: str) -> tuple[str, int, int] | None
 
 
 def write_beside(store: SqliteStore, name: str, data: bytes) -> None:
-    """Replace a derived file as a whole. Losing it costs time only, so a full disk is no failure."""
+    """Replace a derived file as a whole, with its checksum. Losing it costs time only, so a full disk is no failure."""
     path = Path(store.folder, name)
     temporary = path.with_name(f".{name}-{os.getpid()}")
     try:
-        write_private(temporary, data)
+        write_private(temporary, hashlib.sha256(data).digest() + data)
         os.replace(temporary, path)
     except OSError:
         temporary.unlink(missing_ok=True)
