@@ -24,8 +24,10 @@ from starlette.testclient import TestClient
 from web_tools import Address, client, commit, first_search, served, token
 
 from codeinfo.config import Config
+from codeinfo.graph.code_index import CodeIndex
+from codeinfo.graph.survey import code_map
 from codeinfo.operations.base import MAX_TEXT_CHARS
-from codeinfo.operations.code import MapRequest, RefsRequest
+from codeinfo.operations.code import CodeMap, MapRequest, RefsRequest
 from codeinfo.operations.search import SearchRequest
 from codeinfo.serve.auth import ONLY_ONCE
 from codeinfo.serve.refresh import server_engine
@@ -240,13 +242,21 @@ def test_a_loop_that_stood_still_is_noticed(caplog: pytest.LogCaptureFixture) ->
     assert "did not answer anybody for 1." in caplog.text
 
 
-def test_a_map_is_drawn_once_until_something_changes(project: Path) -> None:
+def test_a_map_is_drawn_once_until_something_changes(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commit(project, days_ago=3)
+    calls: list[int] = []
+
+    def counted(index: CodeIndex, request: MapRequest) -> CodeMap:
+        calls.append(request.limit)
+        return code_map(index, request)
+
+    monkeypatch.setattr("codeinfo.engine.code.code_map", counted)
     with server_engine(Config.load({"llm.discover": "false"})) as engine:
         request = MapRequest(str(project))
         drawn = engine.code.map(request)
-        assert engine.code.map(request) is drawn
-        assert engine.code.map(MapRequest(str(project), limit=5)) is not drawn
+        assert engine.code.map(request) == drawn
+        engine.code.map(MapRequest(str(project), limit=5))
+        assert calls == [12, 5]
         (project / "extra.py").write_text("import bank\n")
         engine.search(SearchRequest("extra", (str(project),)))
         assert engine.code.map(request).files == drawn.files + 1

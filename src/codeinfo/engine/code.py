@@ -160,7 +160,9 @@ class CodeOperations:
         def draw(index: CodeIndex) -> requests.CodeMap:
             return code_map(index, request)
 
-        return self._derived(request, f"map {request.format} {request.limit}", requests.CodeMap, draw, progress)
+        return self._derived(
+            request, f"map {request.format} {request.limit} {request.area}", requests.CodeMap, draw, progress
+        )
 
     def _derived(
         self,

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from codeinfo.config import parse_toml
-from codeinfo.errors import UsageError
+from codeinfo.errors import NotFound, UsageError
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Area, Graph
 from codeinfo.graph.reach import components, cycles, hotspots
@@ -52,8 +52,16 @@ def code_map(index: CodeIndex, request: MapRequest) -> CodeMap:
         external=external,
         unresolved=unresolved,
         picture=_picture(root.name, graph, cut, request.format),
+        area_files=tuple(_file(graph, path) for path in _files_of(cut, request.area, graph)) if request.area else (),
         notes=history.notes,
     )
+
+
+def _files_of(cut: Sequence[Area], name: str, graph: Graph) -> list[str]:
+    area = next((area for area in cut if area.name == name), None)
+    if area is None:
+        raise NotFound(f"the map has no area {name}", next_step="Name one as the map does; it may have changed")
+    return sorted(area.files, key=lambda path: (-graph.centrality.get(path, 0.0), path))
 
 
 def _file(graph: Graph, path: str) -> MapFile:

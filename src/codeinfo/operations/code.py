@@ -268,6 +268,7 @@ class MapRequest(Struct, frozen=True):
     path: Folder = "."
     format: Annotated[str, Opt("How to draw it.", short="f", choices=("text", "svg", "mermaid"))] = "text"
     limit: Annotated[int, Opt("At most this many of each kind.", short="n", minimum=3, maximum=100)] = 12
+    area: Annotated[str, Opt("List the files of this area, by its name on the map.", metavar="AREA")] = ""
     refresh: Refresh = True
 
 
@@ -303,6 +304,7 @@ class CodeMap(Struct, frozen=True):
     external: int
     unresolved: int
     picture: str = ""  # SVG or Mermaid, when asked for
+    area_files: tuple[MapFile, ...] = ()  # of the area that was asked for, the most central first
     notes: tuple[str, ...] = ()
 
 

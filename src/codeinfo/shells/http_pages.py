@@ -34,7 +34,6 @@ from codeinfo.shells.http_views import (
     code_lines,
     decay_chart,
     described_routes,
-    files_of,
     lines_address,
     markdown_html,
     picture_of,
@@ -49,7 +48,7 @@ PANEL_LINES = 120
 LISTED = 8  # entries of each part of the side panel
 SHOWN_PATTERNS = 24
 MAP_AREAS = 24
-MOST_FILES = 100  # of each kind, when the files of an area are listed
+MOST_FILES = 100  # of an area that are listed
 
 
 TEMPLATES = Path(__file__).parent / "web" / "templates"
@@ -337,24 +336,12 @@ def _map(visit: Visit) -> str:
     values: dict[str, Any] = {"projects": projects, "project": "", "area": asked.get("area", ""), "code_map": None}
     if projects:
         root = state.projects.root_shown(asked.get("project", ""))
-        wanted = code_requests.MapRequest(root, limit=MAP_AREAS)
+        wanted = code_requests.MapRequest(root, limit=MAP_AREAS, area=values["area"])
         found = state.engine.code.map(wanted, visit.call.progress)
         cycles = state.engine.code.cycles(code_requests.CyclesRequest(root, 10, False))
         values |= {"project": root, "code_map": found, "picture": picture_of(found), "cycles": cycles}
-        if values["area"]:
-            values |= _area_files(state, root, values["area"], found)
+        values |= {"area_files": found.area_files[:MOST_FILES], "more_files": len(found.area_files[MOST_FILES:])}
     return visit.render("map_areas.html" if visit.is_fragment else "map.html", **values)
-
-
-def _area_files(state: State, root: str, name: str, shown: code_requests.CodeMap) -> dict[str, Any]:
-    """The files of one box of the picture, the most needed first."""
-    areas = {area.name: area.files for area in shown.areas}
-    if name not in areas:
-        raise NotFound(f"the map has no area {name}", next_step="It may have changed: open the map again")
-    every = state.engine.code.map(code_requests.MapRequest(root, limit=MOST_FILES, refresh=False))
-    linked = {one.path: one for one in (*every.hubs, *every.entry_points)}  # what is needed, and what needs others
-    files = files_of(name, tuple(linked.values()))
-    return {"area_files": files, "more_files": max(0, areas[name] - len(files))}
 
 
 def _knowledge(visit: Visit) -> str:

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from codeinfo.knowledge.memory import HALF_LIFE_DAYS, STALE_BELOW
 from codeinfo.operations.answers import Citation, GradedItem, Turn
-from codeinfo.operations.code import CodeMap, MapArea, MapFile
+from codeinfo.operations.code import CodeMap, MapArea
 from codeinfo.operations.knowledge import PatternHistory
 from codeinfo.search.policy import PolicyItem, PolicySettings, apply_policy, numeric
 from codeinfo.shells.terminal import quantity
@@ -219,16 +219,6 @@ def picture_of(code_map: CodeMap) -> PictureView:
 def area_name(name: str) -> str:
     """A folder, a file, or the files that lie in the top folder itself."""
     return name.removesuffix("/*").replace("*", "") or "the top folder"
-
-
-def files_of(area: str, files: Sequence[MapFile]) -> tuple[MapFile, ...]:
-    """Those of `files` that the area stands for: `src/*` is what lies in `src` itself, `src` also what is below."""
-    folder = area.strip("/*")
-    if area == ".":
-        return tuple(files)
-    if area.endswith("*"):
-        return tuple(one for one in files if one.path.rpartition("/")[0] == folder)
-    return tuple(one for one in files if one.path == area or one.path.startswith(f"{area}/"))
 
 
 def _below(area: MapArea) -> str:

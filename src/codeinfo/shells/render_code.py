@@ -185,6 +185,9 @@ def _map(result: code.CodeMap, out: Output) -> None:
     sizes = ((result.files, "file"), (result.edges, "import"), (result.cycles, "cycle"))
     out.line((result.root, "bold cyan"), "  " + ", ".join(quantity(*size) for size in sizes))
     out.line(("  " + (languages or "no code"), "dim"))
+    if result.area_files:
+        _section("Files of the area", [(f.path, f"imported by {f.imported_by}") for f in result.area_files], out)
+        return
     _section("Entry points", [(f.path, f"imports {f.imports}") for f in result.entry_points], out)
     rows = [
         (f"{'█' * max(1, round(BAR * f.centrality)):<{BAR}} {f.path}", f"imported by {f.imported_by}")
