@@ -9,36 +9,40 @@ import pytest
 from msgspec.structs import replace
 from team_tools import build_team, engine_of
 
-from codeinfo.knowledge.change import Evidence, decide
-from codeinfo.model import FileKind, Hit, Quality, RelatedMemory
-from codeinfo.operations.knowledge import GoldenFile, PatternConflict, PatternReport, PatternUse
+from codeinfo.knowledge.card import RELEVANT, Evidence, best_example, decide, files_of_area, relevance
+from codeinfo.model import Distance, FileKind, Hit, Quality, RelatedMemory
+from codeinfo.operations.knowledge import PatternConflict, PatternReport, PatternUse
 from codeinfo.operations.search import SearchRequest
 
+QUESTION = "how messages are written"
 
-def hit(path: str, kind: FileKind = FileKind.CODE, symbol: str = "") -> Hit:
-    return Hit("/r", path, 1, 9, "", 1, 1.0, 1, language="python", kind=kind, symbol=symbol)
+
+def hit(
+    path: str, text: str = "save an order", kind: FileKind = FileKind.CODE, symbol: str = "", far: float | None = None
+) -> Hit:
+    distance = None if far is None else Distance(far)
+    return Hit("/r", path, 1, 9, text, 1, 1.0, 1, language="python", kind=kind, symbol=symbol, distance=distance)
 
 
 def pattern(name: str, adoption: int, guidance: str, language: str = "python") -> PatternUse:
-    return PatternUse(name, "logging", "how messages are written", language, adoption, 5, 9, "Rising", "", guidance)
+    return PatternUse(name, "logging", QUESTION, language, adoption, 5, 9, "Rising", "", guidance)
 
 
 def memory(confidence: float, kind: str = "decision") -> RelatedMemory:
     return RelatedMemory("abc", kind, "testing", "Beware", "", "2025-01-01", "by Ann", confidence, confidence < 0.3)
 
 
-CALLERS = [("a.py", 3), ("x.py", 4)]
 GOOD = Evidence(
     query="save an order",
     purpose="edit",
-    hits=[hit("a.py"), hit("b.py"), hit("c.py")],
+    hits=[hit("a.py", symbol="Store.save"), hit("b.py"), hit("c.py")],
     quality=Quality("ok", 0.9),
-    patterns=PatternReport((pattern("logging module", 90, "use"),), (), (GoldenFile("g.py", "python", ("a",), 3.0),)),
-    questions={"how messages are written"},
+    patterns=PatternReport((pattern("logging module", 90, "use"), pattern("print", 30, "")), (), ()),
+    used={("python", QUESTION, "logging module"), ("python", QUESTION, "print")},
     memories=[memory(1.0)],
-    importers={"b.py": CALLERS},  # a.py is among the results, x.py is not: half are covered, which is enough
+    callers={("a.py", "Store.save"): [("b.py", 3), ("x.py", 4), ("y.py", 5)]},
 )
-CONFLICT = PatternConflict("logging", "how messages are written", "python", ("logging module", "print"), (60, 40))
+CONFLICT = PatternConflict("logging", QUESTION, "python", ("logging module", "print"), (60, 40))
 
 
 @pytest.mark.parametrize(
@@ -50,12 +54,8 @@ CONFLICT = PatternConflict("logging", "how messages are written", "python", ("lo
         ({"patterns": PatternReport((), (), ())}, 70.0),  # 45 + 25
         ({"patterns": PatternReport((pattern("print", 30, ""),), (), ())}, 85.0),  # known, none preferred: 45 + 15 + 25
         ({"patterns": PatternReport((pattern("slog", 90, "use", "go"),), (), ())}, 70.0),  # of another language
-        ({"hits": [hit("a.py"), hit("b.py")], "importers": {}}, 77.5),  # 22.5 + 30 + 25
-        ({"hits": [hit("a.py"), hit("b.py"), hit("t.py", FileKind.TEST)], "importers": {}}, 77.5),  # a test is no code
-        (
-            {"hits": [hit("a.py"), hit("b.py"), hit("c.py")], "memories": [], "patterns": PatternReport((), (), ())},
-            45.0,
-        ),
+        ({"used": set()}, 70.0),  # the area has none of them
+        ({"memories": [], "used": set()}, 45.0),
     ],
 )
 def test_points_and_ready(change: dict[str, Any], score: float) -> None:
@@ -69,21 +69,22 @@ def test_points_and_ready(change: dict[str, Any], score: float) -> None:
 @pytest.mark.parametrize(
     ("change", "doubt", "help"),
     [
-        ({"quality": Quality("low_confidence", 0.2)}, "low search quality", "codeinfo search"),
+        ({"query": "rotate the kubernetes certificates"}, "low relevance", "codeinfo search"),
+        ({"query": "improve the code quality"}, "vague task", "name a function or file"),
+        ({"query": "save every order across the whole app"}, "wide scope", "codeinfo map"),
+        ({"query": "rewrite all code that saves an order"}, "wide scope", "codeinfo map"),
+        ({"quality": Quality("low_confidence", 0.2)}, "low search quality", "codeinfo refs Store.save"),
         ({"changed_since_index": 2}, "stale index", "codeinfo index"),
-        ({"hits": [hit("a.py", symbol="Store.save")]}, "thin evidence", "codeinfo refs Store.save"),
-        ({"importers": {"b.py": [("x.py", 4), ("y.py", 5), ("a.py", 1)]}}, "low caller coverage", "read x.py:4"),
+        ({"hits": GOOD.hits[:1]}, "thin evidence", "codeinfo refs Store.save"),
+        ({"purpose": "refactor"}, "low caller coverage", "read x.py:4"),  # b.py is a result, x.py and y.py are not
+        ({"query": "rename save of an order"}, "low caller coverage", "read x.py:4"),
         (
-            {"patterns": replace(GOOD.patterns, conflicts=(CONFLICT,))},
+            {"query": "print when an order is saved", "patterns": replace(GOOD.patterns, conflicts=(CONFLICT,))},
             "pattern conflict",
             'codeinfo patterns -c "logging"',
         ),
         ({"memories": [memory(0.2)]}, "stale memory", "codeinfo memory show abc"),
-        (
-            {"hits": [], "memories": []},
-            "too few points",
-            "codeinfo search",
-        ),  # patterns of no language at hand: 0 points
+        ({"hits": [], "memories": []}, "too few points", "codeinfo search"),
     ],
 )
 def test_each_doubt_withdraws_the_readiness(change: dict[str, Any], doubt: str, help: str) -> None:
@@ -95,9 +96,42 @@ def test_each_doubt_withdraws_the_readiness(change: dict[str, Any], doubt: str, 
     assert len(card.what_would_help) <= 4
 
 
-def test_a_conflict_about_something_else_is_no_doubt() -> None:
-    patterns = replace(GOOD.patterns, conflicts=(CONFLICT,))
-    assert decide(replace(GOOD, patterns=patterns, questions={"how code waits"})).ready
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"patterns": replace(GOOD.patterns, conflicts=(CONFLICT,))},  # the task is not about messages
+        {
+            "query": "print when an order is saved",
+            "patterns": replace(GOOD.patterns, conflicts=(CONFLICT,)),
+            "used": {("python", QUESTION, "print")},  # the area itself is of one mind
+        },
+        {"query": "save all of an order"},  # "all" of something small
+    ],
+)
+def test_what_does_not_concern_the_change_is_no_doubt(change: dict[str, Any]) -> None:
+    assert decide(replace(GOOD, **change)).ready
+
+
+def test_results_that_only_exist_are_not_evidence() -> None:
+    """Many results about something else give no points, whatever patterns the area has."""
+    about_else = [hit(f"{name}.py", "parse the header of a mail", far=1.5) for name in "abcde"]
+    card = decide(replace(GOOD, hits=about_else, has_vectors=True, memories=[]))
+    assert not card.ready
+    assert card.best_example == ""
+    assert "nothing about save, order" in card.next_action
+
+
+def test_relevance_is_of_meaning_words_and_names() -> None:
+    plain = [hit("a.py", "x")]
+    near, far = [hit("a.py", "x", far=0.8)], [hit("a.py", "x", far=1.6)]  # cosines of .6 and .2
+    task = "fix the order of saved mails"
+    by_meaning = [relevance(task, hits, has_vectors=True)[0] for hits in (near, far)]
+    # 6.8 × .6 - 5.5 = -1.42, and 6.8 × .2 - 5.5 = -4.14
+    assert by_meaning == [pytest.approx(0.195, abs=0.001), pytest.approx(0.016, abs=0.001)]
+    named = [hit("orders/saved_mail.py", "x", far=0.8)]  # all of order, save, mail: + 3.4 + 2.6
+    assert relevance(task, named, has_vectors=True)[0] == pytest.approx(0.99, abs=0.001)
+    assert relevance(task, plain, has_vectors=False)[0] < RELEVANT < relevance(task, named, has_vectors=False)[0]
+    assert relevance("Store.save", [hit("a.py", "x", symbol="Store.save")], has_vectors=True)[0] == 1.0
 
 
 def test_what_goes_along() -> None:
@@ -105,19 +139,49 @@ def test_what_goes_along() -> None:
     card = decide(replace(GOOD, memories=memories))
     assert card.warnings == ("Beware (by Ann)",) * 3
     assert card.patterns is not None
-    assert card.patterns.do == ("logging module (90 % of how messages are written)",)
-    assert card.best_example == "g.py"
+    assert card.patterns.do == (f"logging module (90 % of {QUESTION})",)
     assert card.impact is not None
-    assert (card.impact.coverage, card.impact.files) == ("1/2 callers in results", ("x.py:4", "a.py:3"))
+    assert card.impact.coverage == "1/3 callers in results"
+    assert card.impact.files == ("x.py:4", "y.py:5", "b.py:3")
+
+
+FILES = [
+    *(f"libs/album/store/{name}.ts" for name in ("albums.reducer", "albums.effect", "genres.reducer", "index")),
+    *(f"libs/player/store/{name}.ts" for name in ("player.reducer", "player.effect")),
+    *(f"apps/web/{name}.ts" for name in ("main", "shell.component", "routes", "environment")),
+    *(f"libs/shared/{name}.ts" for name in ("a", "b", "c", "d", "e", "f", "g")),
+]
+
+
+@pytest.mark.parametrize(
+    ("results", "example"),
+    [
+        (["libs/album/store/albums.reducer.ts"], "libs/album/store/genres.reducer.ts"),  # same kind, same area
+        # one that is a result too is about the same thing
+        ([FILES[0], "libs/player/store/player.reducer.ts"], "libs/player/store/player.reducer.ts"),
+        (["libs/shared/a.ts", "libs/shared/c.ts"], "libs/shared/c.ts"),  # no kind: the next result of the area
+        (["libs/shared/a.ts", "apps/web/routes.ts"], ""),
+        (["libs/album/store/albums.effect.ts", "libs/album/store/index.ts"], ""),  # a list of exports shows nothing
+        ([], ""),
+    ],
+)
+def test_the_example_is_a_sibling_of_the_same_kind(results: list[str], example: str) -> None:
+    assert best_example([hit(path) for path in results], FILES) == example
+
+
+def test_an_area_holds_at_most_a_quarter_or_is_one_folder() -> None:
+    assert files_of_area("libs/album/store/albums.effect.ts", FILES) == FILES[:4]
+    assert files_of_area("libs/shared/a.ts", FILES) == [f"libs/shared/{name}.ts" for name in "abcdefg"]
+    assert files_of_area("a.go", ["a.go", "b.go", "x/c.go"]) == ["a.go", "b.go"]
 
 
 # --- on the team's repository --------------------------------------------------------------------------------------
 
 
 def test_the_teams_card(tmp_path: Path) -> None:
-    """Five Python files under shop/ know "store", "save" or "order": 45 points for code. 30 since logging is preferred,
-    and 25 × 2^(-80/180) = 18.4 for the decision of 80 days ago: 93.4. Both callers of the store are among the results.
-    The team is divided on logging, so the card says no all the same."""
+    """`Store.save` has all three words of the query: 45 points. 30 since logging is preferred in shop/, and
+    25 × 2^(-80/180) = 18.4 for the decision of 80 days ago: 93.4. The team is divided on logging, which is no matter
+    for an order, but one for a change of what is printed."""
     root = build_team(tmp_path / "team")
     request = SearchRequest("Store save order", paths=(str(root),), purpose="edit")
     with engine_of(root) as engine:
@@ -125,24 +189,16 @@ def test_the_teams_card(tmp_path: Path) -> None:
         card = before.preflight
         assert card is not None
         assert [memory.memory for memory in before.memories] == ["shop: keep orders in a store"]
-        assert (card.ready, card.score) == (False, 93.4)
-        assert [point.name for point in card.reckoning if point.most == 0] == ["pattern conflict"]
-        assert card.next_action.endswith('run `codeinfo patterns -c "logging"`')
+        assert (card.ready, card.score) == (True, 93.4)
         assert card.impact is not None
-        assert card.impact.coverage == "2/2 callers in results"
-        assert card.best_example == "shop/shipping.py"
-        # When nobody prints any more, nothing is left to settle.
-        for name in ("orders.py", "reports.py"):
-            file = root / "shop" / name
-            file.write_text("\n".join(line for line in file.read_text().split("\n") if "print(" not in line))
-        after = engine.search(request).preflight
-        assert after is not None
-        assert (after.ready, after.score) == (True, 93.4)
-        # Many points do not help when the search itself is not sure.
-        vague = engine.search(replace(request, query="keep orders of yesterday in an archive")).preflight
-        assert vague is not None
-        assert (vague.ready, vague.score) == (False, 93.4)
-        assert [point.name for point in vague.reckoning if point.most == 0] == ["low search quality"]
+        assert card.impact.coverage == "2/2 callers in results"  # reports.py and shipping.py call the store
+        divided = engine.search(replace(request, query="print the orders that are loaded")).preflight
+        assert divided is not None
+        assert [point.name for point in divided.reckoning if point.most == 0] == ["pattern conflict"]
+        assert divided.next_action.endswith('run `codeinfo patterns -c "logging"`')
+        unknown = engine.search(replace(request, query="rotate the certificates of the kubernetes operator")).preflight
+        assert unknown is not None
+        assert not unknown.ready
         (root / "shop" / "new.py").write_text("x = 1\n")
         unseen = engine.search(replace(request, refresh=False)).preflight
         assert unseen is not None

@@ -54,10 +54,12 @@ def test_callers_consumers_and_tests_stop_at_three() -> None:
         "caller0.py": known((("one.py", 7), ("both.py", 8))),
         "caller1.py": known((("both.py", 9), ("caller2.py", 1), ("a.py", 1), ("test_b.py", 2))),
     }
-    found = hit_context(hit("a.py"), file_context("a.py", relations), ("Declining", "old"))
+    calls = [f"caller{n}.py:{n} run" for n in range(5)]
+    found = hit_context(hit("a.py"), file_context("a.py", relations), ("Declining", "old"), calls)
     assert found.imported_by_count == 6
     assert found.has_tests
-    assert found.callers == ("caller0.py:0", "caller1.py:1", "caller2.py:2")
+    assert found.callers == ("caller0.py:0 run", "caller1.py:1 run", "caller2.py:2 run")
+    assert hit_context(hit("a.py"), file_context("a.py", relations)).callers == ()  # to import is not to call
     assert found.consumers == ("both.py:8", "one.py:7")  # what uses two callers comes first
     assert found.tests == ("test_a.py",)
     assert (found.trend, found.pattern_warning) == ("Declining", "old")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,9 +19,11 @@ from codeinfo.graph.reach import cycle_report, hotspots, impact_report, module_i
 from codeinfo.graph.references import (
     ReadBudget,
     call_graph,
+    callers,
     find_definitions,
     find_references,
     list_symbols,
+    look_up,
     near_callers,
 )
 from codeinfo.graph.survey import code_map
@@ -103,6 +105,24 @@ class CodeOperations:
                 for path, symbol in dict.fromkeys((hit.path, hit.symbol) for hit in asked)
             }
             return Surroundings(files, callers)
+
+    def callers(
+        self, index: IndexManager, targets: Collection[tuple[str, str]]
+    ) -> dict[tuple[str, str], list[tuple[str, int]]]:
+        """Where definitions, each by path and qualified name, are called, without tests: all calls, however far."""
+        store = index.live_store() if targets else None
+        if store is None:
+            return {}
+        with self.open(index.root, store) as names:
+            tests = names.index.graph.tests
+            return {
+                (path, symbol): [
+                    (edge.path, edge.line)
+                    for edge in callers(names, look_up(names.index, f"{path}::{symbol}"))
+                    if edge.path not in tests
+                ]
+                for path, symbol in targets
+            }
 
     # --- symbols and references ---
 

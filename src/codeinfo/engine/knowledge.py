@@ -15,15 +15,8 @@ from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.project_knowledge import ProjectKnowledge
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.index.line import edited
-from codeinfo.knowledge.change import (
-    Difference,
-    Evidence,
-    changed_symbols,
-    compare,
-    decide,
-    reviewers,
-    unusual_patterns,
-)
+from codeinfo.knowledge.card import TARGETS, Evidence, decide, files_of_area
+from codeinfo.knowledge.change import Difference, changed_symbols, compare, reviewers, unusual_patterns
 from codeinfo.knowledge.context import add_context
 from codeinfo.knowledge.detectors import family
 from codeinfo.knowledge.history import History
@@ -43,7 +36,7 @@ from codeinfo.knowledge.memory import (
 from codeinfo.knowledge.metadata import describe_project, is_manifest
 from codeinfo.knowledge.patterns import narrow
 from codeinfo.knowledge.style import is_style_file, style_report
-from codeinfo.languages import kind_of, language_of
+from codeinfo.languages import is_product, kind_of, language_of
 from codeinfo.model import Card, FileKind, Hit, RelatedMemory, SearchResult
 from codeinfo.operations import knowledge as operations
 from codeinfo.operations.base import Progress
@@ -359,8 +352,10 @@ class KnowledgeOperations:
         if store is None:
             return None
         own = [hit for hit in result.hits if hit.root == root]
+        code = [hit for hit in own if hit.kind is FileKind.CODE]
         report = project.patterns.report(store, now)
-        relations = self._code.relations(project.index, [hit.path for hit in own])
+        files = [path for path, row in store.manifest().items() if is_product(path, row.kind)]
+        area = files_of_area(code[0].path, files) if code else ()
         return decide(
             Evidence(
                 query=request.query,
@@ -368,9 +363,11 @@ class KnowledgeOperations:
                 hits=own,
                 quality=result.quality,
                 patterns=report,
-                questions=project.patterns.questions({hit.path for hit in own}),
+                used=project.patterns.used_in(area),
                 memories=result.memories,
-                importers={path: one.used_by for path, one in relations.items()},
+                callers=self._code.callers(project.index, {(h.path, h.symbol) for h in code[:TARGETS] if h.symbol}),
+                files=files,
+                has_vectors=project.index.config.embedding.provider == "builtin",
                 changed_since_index=_changed_since_index(project.index, store),
             )
         )

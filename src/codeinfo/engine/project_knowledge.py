@@ -30,7 +30,6 @@ from codeinfo.knowledge.patterns import (
     file_hints,
     key_of,
     load_hints,
-    questions_in,
     uses_by_detector,
 )
 from codeinfo.languages import language_of
@@ -197,9 +196,10 @@ class ProjectPatterns:
                 latest.with_history = report
             return report
 
-    def questions(self, paths: Collection[str]) -> set[str]:
-        """What the patterns in some files are answers to, as of the last report."""
-        return questions_in(self.detectors, self._latest.files, paths) if self._latest is not None else set()
+    def used_in(self, paths: Iterable[str]) -> set[tuple[str, str, str]]:
+        """Language, question and name of the patterns that some files use, as of the last report."""
+        files = self._latest.files if self._latest is not None else {}
+        return {key_of(self.detectors[position]) for path in paths if path in files for position in files[path].uses}
 
     def uses_in(self, texts: Mapping[str, str]) -> dict[str, list[Use]]:
         """The uses in some files by their present text."""

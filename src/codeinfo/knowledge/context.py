@@ -20,7 +20,6 @@ class FileContext(Struct, frozen=True):
     """What surrounds a file, whichever part of it is a result."""
 
     imported_by_count: int = 0
-    used_by: tuple[str, ...] = ()
     consumers: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
 
@@ -57,7 +56,6 @@ def file_context(path: str, relations: Mapping[str, Relations]) -> FileContext:
     own = relations[path]
     return FileContext(
         len({importer for importer, _ in own.imported_by}),
-        tuple(f"{user}:{line}" for user, line in own.used_by[:MOST_LISTED]),
         _consumers(path, own.used_by, relations),
         tuple(own.tests[:MOST_LISTED]),
     )
@@ -80,8 +78,7 @@ def _consumers(path: str, users: Sequence[tuple[str, int]], relations: Mapping[s
 def hit_context(
     hit: Hit, around: FileContext, hint: tuple[str, str] = ("", ""), callers: Sequence[str] = ()
 ) -> HitContext:
-    """`callers` are definitions that call the result. Where none is known, the files that use its file stand for them;
-    `hint` is how its way to write code is going, and a warning."""
+    """`callers` are definitions that call the result; `hint` is how its way to write code is going, and a warning."""
     type_, layer = role(hit)
     momentum, warning = hint
     return HitContext(
@@ -89,7 +86,7 @@ def hit_context(
         layer=layer,
         imported_by_count=around.imported_by_count,
         has_tests=bool(around.tests),
-        callers=tuple(callers[:MOST_LISTED]) or around.used_by,
+        callers=tuple(callers[:MOST_LISTED]),
         consumers=around.consumers,
         tests=around.tests,
         trend=momentum,

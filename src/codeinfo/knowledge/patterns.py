@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, groupby, repeat
 
 import msgspec
@@ -364,11 +364,6 @@ def _hint(used: Sequence[PatternUse], patterns: Sequence[PatternUse]) -> tuple[s
     instead = max(better, key=lambda pattern: (pattern.adoption, pattern.name), default=None)
     advice = f"; {instead.name} is at {instead.adoption} %" if instead else ""
     return momentum, f"{worst.name} ({worst.question}) is declining{advice}"
-
-
-def questions_in(detectors: Sequence[Detector], files: Mapping[str, FileUses], paths: Collection[str]) -> set[str]:
-    """What the patterns in some files are answers to."""
-    return {detectors[position].question for path in paths if path in files for position in files[path].uses}
 
 
 def narrow(report: PatternReport, *, category: str = "", languages: Sequence[str] = ()) -> PatternReport:

@@ -1,0 +1,121 @@
+"""The card before a change, measured: is it ready where a careful colleague would go ahead, and only there?
+
+    python benchmarks/card.py CLONES TREES                     # the 30 tasks of card_tasks.json
+    python benchmarks/card.py CLONES TREES --fixture FILE      # and another project's fixture, read from FILE
+
+CLONES holds repositories at owner+name/repo; TREES is where their pinned commits are laid out and kept. The labels of
+card_tasks.json come from history: a safe task is one that a later commit did, with the files and tests it edited;
+unsafe ones ask for what the repository has not, for nothing in particular, or for everything at once. A ready card is
+right when the task is safe and an edited file is among the results.
+
+FILE has `repositoryRef`, `tasks` with `query`, `risk` and, for safe ones, `expectedBestExamplePatterns`: parts of paths
+of which the best example must have one. Its repository is the folder of CLONES whose name ends in its `codebase`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from trees import Pin, lay_out_missing
+
+from codeinfo.config import Config
+from codeinfo.engine import Engine
+from codeinfo.operations.search import SearchRequest
+
+OWN_TASKS = Path(__file__).with_name("card_tasks.json")
+RESULTS = 5
+
+
+class Outcome(Struct, frozen=True):
+    task: Mapping[str, Any]
+    ready: bool
+    found: bool  # an edited file is among the results
+    example: str
+    reasons: tuple[str, ...]
+
+    @property
+    def safe(self) -> bool:
+        return bool(self.task["risk"] == "safe")
+
+    def example_fits(self) -> bool:
+        wanted = self.task.get("expectedBestExamplePatterns", ())
+        return any(part in self.example.lower() for part in wanted)
+
+    def __str__(self) -> str:
+        state = "ready" if self.ready else "     "
+        found = "found" if self.found else "     "
+        why = "; ".join(self.reasons)
+        return f"  {self.task['risk']:6} {state} {found} {self.task['query'][:70]:70} {self.example} {why}"
+
+
+def run_tasks(root: Path, tasks: Sequence[Mapping[str, Any]]) -> Iterator[Outcome]:
+    with Engine(Config.load({}, root)) as engine:
+        for task in tasks:
+            request = SearchRequest(task["query"], paths=(str(root),), purpose="edit", limit=RESULTS)
+            result = engine.search(request)
+            card = result.preflight
+            assert card is not None
+            edited = {hit.path for hit in result.hits} & set(task.get("files", ()))
+            reasons = tuple(point.reason for point in card.reckoning if point.most == 0)
+            yield Outcome(task, card.ready, bool(edited), card.best_example, reasons)
+
+
+def own_tasks(clones: Path, trees: Path) -> list[Outcome]:
+    outcomes = []
+    for repository in json.loads(OWN_TASKS.read_text()):
+        pin = Pin(repository["name"], repository["mirror"], repository["commit"])
+        lay_out_missing([pin], clones, trees, history=True)
+        print(repository["name"])
+        for outcome in run_tasks(trees / pin.name, repository["tasks"]):
+            print(outcome, flush=True)
+            outcomes.append(outcome)
+    return outcomes
+
+
+def report_own(outcomes: Sequence[Outcome]) -> None:
+    ready = [one for one in outcomes if one.ready]
+    right = [one for one in ready if one.safe and one.found]
+    safe = [one for one in outcomes if one.safe]
+    print(
+        f"{len(outcomes)} tasks, {len(safe)} safe: ready {len(ready)}, of these right {len(right)}; "
+        f"precision {len(right) / max(len(ready), 1):.2f}, recall {len(right) / len(safe):.2f}"
+    )
+
+
+def other_fixture(file: Path, clones: Path, trees: Path) -> None:
+    fixture = json.loads(file.read_text())
+    clone = next(clones.glob(f"*{fixture['codebase'].lower()}"))
+    pin = Pin(f"{fixture['codebase']}-{fixture['repositoryRef'][:8]}", clone.name, fixture["repositoryRef"])
+    lay_out_missing([pin], clones, trees, history=True)
+    print(f"{file.name}: {fixture['codebase']}")
+    outcomes = []
+    for outcome in run_tasks(trees / pin.name, fixture["tasks"]):
+        print(outcome, flush=True)
+        outcomes.append(outcome)
+    safe = [one for one in outcomes if one.safe]
+    unsafe = [one for one in outcomes if not one.safe]
+    print(
+        f"safe ready {sum(one.ready for one in safe)} of {len(safe)}, "
+        f"unsafe ready {sum(one.ready for one in unsafe)} of {len(unsafe)}, "
+        f"best example right {sum(one.example_fits() for one in safe)} of {len(safe)}"
+    )
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("clones", type=Path)
+    arguments.add_argument("trees", type=Path)
+    arguments.add_argument("--fixture", type=Path, help="another project's tasks")
+    options = arguments.parse_args()
+    report_own(own_tasks(options.clones, options.trees))
+    if options.fixture:
+        other_fixture(options.fixture, options.clones, options.trees)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,378 @@
+"""The card before a change: whether what was found is about the task, and enough to go ahead."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
+from itertools import takewhile
+
+from msgspec import Struct
+
+from codeinfo.knowledge.detectors import family
+from codeinfo.model import Card, CardImpact, CardPatterns, CardPoint, FileKind, Hit, Quality, RelatedMemory
+from codeinfo.operations.knowledge import PatternConflict, PatternReport, PatternUse
+from codeinfo.search.query import CHANGE_VERBS, read_query
+from codeinfo.tokens import identifiers, split_identifier, stem, terms
+
+CODE_POINTS, PATTERN_POINTS, MEMORY_POINTS = 45.0, 30.0, 25.0
+NEEDED = 40.0
+# Relevance is a logistic model of what the first results have of the task. It was fitted on 201 commits of five
+# repositories, each asked of its own repository before it was made, and 300 asked of another one.
+WITH_VECTORS, WITH_VECTORS_FROM = {"meaning": 6.8, "words": 3.4, "names": 2.6}, -5.5
+WITHOUT_VECTORS, WITHOUT_VECTORS_FROM = {"words": 4.7, "names": 3.5}, -3.7
+RELEVANT = 0.45  # seven of ten tasks reach it at home, one of eight abroad
+SURE = 0.35  # confidence of the search: below, the first results are a guess
+THIN_BELOW = 2  # code results: one place alone may be the wrong one
+TARGETS = 3  # results that the change is likely to touch
+COVERED_AT = 0.5  # share of the callers that must be among the results where a change reaches them
+MOST_LISTED = 3
+MOST_HELP = 4
+
+Place = tuple[str, int]  # path and line
+Key = tuple[str, str, str]  # language, question and name of a pattern
+
+
+class Evidence(Struct, frozen=True):
+    """What is known around a search on behalf of a change."""
+
+    query: str
+    purpose: str
+    hits: Sequence[Hit]
+    quality: Quality
+    patterns: PatternReport
+    used: Collection[Key]  # patterns that files of the area use
+    memories: Sequence[RelatedMemory]
+    callers: Mapping[tuple[str, str], Sequence[Place]]  # path and symbol of a result → calls of it; no tests
+    files: Collection[str] = ()  # code of the project, to choose an example from
+    has_vectors: bool = False  # distances are those of the built-in model, whose scale is known
+    changed_since_index: int = 0  # files that the index does not know in their present state
+
+
+class _Doubt(Struct, frozen=True):
+    name: str
+    reason: str
+    help: tuple[str, ...]
+
+
+def decide(evidence: Evidence) -> Card:
+    code = [hit for hit in evidence.hits if hit.kind is FileKind.CODE]
+    families = {family(hit.language) for hit in code[:TARGETS]}
+    patterns = [
+        pattern
+        for pattern in evidence.patterns.patterns
+        if pattern.language in families and (pattern.language, pattern.question, pattern.name) in evidence.used
+    ]
+    share, found = relevance(evidence.query, code, has_vectors=evidence.has_vectors)
+    points = [_code_points(share, found), _pattern_points(patterns), _memory_points(evidence.memories)]
+    score = round(sum(point.points for point in points), 1)
+    covered, callers = _coverage(evidence, code)
+    doubts = [
+        *_scope_doubt(evidence.query),
+        *_relevance_doubt(evidence, share, found, code),
+        *_index_doubt(evidence),
+        *_thin_doubt(evidence, code),
+        *_caller_doubt(evidence, covered, callers),
+        *_conflict_doubts(evidence, patterns),
+        *_stale_doubts(evidence.memories),
+    ]
+    if score < NEEDED:
+        doubts.append(_Doubt("too few points", f"{score:g} of the {NEEDED:g} points needed", _broader(evidence, code)))
+    helps = tuple(dict.fromkeys(step for doubt in doubts for step in doubt.help))[:MOST_HELP]
+    return Card(
+        ready=not doubts,
+        score=score,
+        next_action=f"{doubts[0].reason}: {doubts[0].help[0]}" if doubts else "",
+        warnings=tuple(_warning(memory) for memory in evidence.memories if memory.type == "failure")[:MOST_LISTED],
+        patterns=_advice(patterns),
+        best_example=best_example(code, evidence.files, has_vectors=evidence.has_vectors) if share >= RELEVANT else "",
+        impact=_impact(covered, callers),
+        what_would_help=helps,
+        reckoning=(*points, *(CardPoint(doubt.name, 0.0, 0.0, doubt.reason) for doubt in doubts)),
+    )
+
+
+# --- whether the results are about the task --------------------------------------------------------------------------
+
+# Words of a task that say nothing about its subject, besides those that no question is about.
+_EMPTY = frozenset(
+    """
+    app application behavior behaviour bug bugs change changes feature issue issues new package problem problems
+    project quality repo repository system work works wrong
+    """.split()
+)
+
+
+class Found(Struct, frozen=True):
+    """What the first results have of a task, each 0..1, and the words of it that none of them has."""
+
+    meaning: float = 0.0  # the nearest cosine
+    words: float = 0.0  # share of the task's words that one result has
+    names: float = 0.0  # share that one result has in its path and names
+    missing: tuple[str, ...] = ()
+    vague: bool = False  # the task has no word about a subject
+
+
+def relevance(query: str, code: Sequence[Hit], *, has_vectors: bool) -> tuple[float, Found]:
+    """How likely it is, 0..1, that the first results are what the task is about."""
+    found = _found(query, code[:TARGETS])
+    if any(query.strip("`'\"() ") in (hit.symbol, hit.symbol.rpartition(".")[2]) for hit in code[:TARGETS] if query):
+        return 1.0, found  # it is asked for by its name
+    if found.vague or not code:
+        return 0.0, found
+    weights, start = (WITH_VECTORS, WITH_VECTORS_FROM) if has_vectors else (WITHOUT_VECTORS, WITHOUT_VECTORS_FROM)
+    score = start + sum(weight * getattr(found, name) for name, weight in weights.items())
+    return round(1 / (1 + math.exp(-score)), 3), found
+
+
+def _found(query: str, code: Sequence[Hit]) -> Found:
+    subject = {stem(word): word for word in _subject(query)}
+    if not subject:
+        return Found(vague=True)
+    names = [frozenset(terms(f"{hit.path} {hit.symbol} {hit.breadcrumb}")) for hit in code]
+    whole = [own | frozenset(terms(hit.text)) for own, hit in zip(names, code, strict=True)]
+    everywhere = frozenset().union(*whole)
+    return Found(
+        meaning=max((1 - hit.distance.value / 2 for hit in code if hit.distance), default=0.0),
+        words=max((len(subject.keys() & bag) for bag in whole), default=0) / len(subject),
+        names=max((len(subject.keys() & bag) for bag in names), default=0) / len(subject),
+        missing=tuple(word for term, word in subject.items() if term not in everywhere),
+    )
+
+
+def _subject(query: str) -> list[str]:
+    """The words that say what is to be changed: without the verb in front, which says only that it is."""
+    words = read_query(query).words
+    after_verb = words[1:] if words and words[0] in CHANGE_VERBS else words
+    return [word for word in after_verb if word not in _EMPTY]
+
+
+# --- points ----------------------------------------------------------------------------------------------------------
+
+
+def _code_points(share: float, found: Found) -> CardPoint:
+    missing = f"; nothing about {_listed(found.missing)}" if found.missing else ""
+    reason = f"the first results are about the task by {share:.0%}, {RELEVANT:.0%} give all points{missing}"
+    return CardPoint("code", round(CODE_POINTS * min(1.0, share / RELEVANT), 1), CODE_POINTS, reason)
+
+
+def _pattern_points(patterns: Sequence[PatternUse]) -> CardPoint:
+    preferred = [pattern for pattern in patterns if pattern.guidance in ("use", "prefer")]
+    share = 1.0 if preferred else 0.5 if patterns else 0.0
+    reason = f"{len(preferred)} preferred of {len(patterns)} patterns in the area"
+    return CardPoint("patterns", PATTERN_POINTS * share, PATTERN_POINTS, reason)
+
+
+def _memory_points(memories: Sequence[RelatedMemory]) -> CardPoint:
+    best = max((memory.confidence for memory in memories), default=0.0)
+    reason = f"best of {len(memories)} related memories counts {best:.0%}" if memories else "no related memory"
+    return CardPoint("memory", round(MEMORY_POINTS * best, 1), MEMORY_POINTS, reason)
+
+
+# --- doubts ----------------------------------------------------------------------------------------------------------
+
+_PROJECT = r"(?:app|application|repo|repository|code ?base|project|framework|library|product|system|stack)"
+_EVERYWHERE = re.compile(
+    r"\b(?:everywhere|everything|throughout|at once|in (?:one|a single) (?:go|pass|change|commit))\b"
+    rf"|\b(?:across|all|every|whole|entire)\b(?:\W+\w+){{0,6}}?\W+{_PROJECT}\b"
+    r"|\bacross (?:all|every|packages|modules)\b",
+    re.IGNORECASE,
+)
+_SWEEPING = re.compile(
+    r"\W*(?:convert|migrate|moderni[sz]e|port|redesign|refactor|rename|reorgani[sz]e|replace|restructure|rework|rewrite)"
+    r"\b.*\b(?:all|every|each|any)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+# A change that begins with one of these reaches the callers.
+_REACHING = frozenset("delete deprecate drop move remove rename replace".split())
+
+
+def _scope_doubt(query: str) -> list[_Doubt]:
+    if not _EVERYWHERE.search(query) and not _SWEEPING.match(query):
+        return []
+    steps = ("run `codeinfo map` and choose one area", "search again for the first place to change, by its name")
+    return [_Doubt("wide scope", "the task spans many places, and one search shows a few of them", steps)]
+
+
+def _relevance_doubt(evidence: Evidence, share: float, found: Found, code: Sequence[Hit]) -> list[_Doubt]:
+    if found.vague:
+        return [_Doubt("vague task", "the task does not say what is to be changed", _broader(evidence, ()))]
+    if share < RELEVANT:
+        missing = f"; nothing about {_listed(found.missing)}" if found.missing else ""
+        reason = f"the results are hardly about the task ({share:.0%}){missing}"
+        return [_Doubt("low relevance", reason, _broader(evidence, code if found.names else ()))]
+    if evidence.quality.confidence < SURE:
+        why = "; ".join(evidence.quality.reasons) or f"confidence {evidence.quality.confidence:.2f}"
+        return [_Doubt("low search quality", f"the search is not sure of itself ({why})", _broader(evidence, code))]
+    return []
+
+
+def _index_doubt(evidence: Evidence) -> list[_Doubt]:
+    if not evidence.changed_since_index:
+        return []
+    reason = f"{evidence.changed_since_index} files changed since they were indexed"
+    return [_Doubt("stale index", reason, ("run `codeinfo index` and search again",))]
+
+
+def _thin_doubt(evidence: Evidence, code: Sequence[Hit]) -> list[_Doubt]:
+    if len(code) >= THIN_BELOW:
+        return []
+    reason = f"only {len(code)} code result{'s' * (len(code) != 1)}"
+    return [_Doubt("thin evidence", reason, _broader(evidence, code))]
+
+
+def _caller_doubt(evidence: Evidence, covered: int, callers: Sequence[Place]) -> list[_Doubt]:
+    """Callers need not be read before a change of what a function does, but before one of how it is called."""
+    first = next(iter(identifiers(evidence.query.lower())), "")
+    reaching = evidence.purpose != "edit" or first in _REACHING
+    if not reaching or not callers or covered / len(callers) >= COVERED_AT:
+        return []
+    missing = callers[covered:]
+    steps = tuple(f"read {path}:{line}, which calls a result" for path, line in missing[:2])
+    return [_Doubt("low caller coverage", f"{len(missing)} of {len(callers)} callers are not in the results", steps)]
+
+
+def _conflict_doubts(evidence: Evidence, patterns: Sequence[PatternUse]) -> list[_Doubt]:
+    """Two ways of doing what the task is about, both in the area: which one to follow is open."""
+    subject = frozenset(terms(evidence.query))
+    used = {(pattern.language, pattern.question, pattern.name) for pattern in patterns}
+    return [
+        _Doubt("pattern conflict", _conflict_reason(conflict), (f'run `codeinfo patterns -c "{conflict.category}"`',))
+        for conflict in evidence.patterns.conflicts
+        if used.issuperset((conflict.language, conflict.question, name) for name in conflict.patterns)
+        and any(subject.issuperset(terms(name)) for name in conflict.patterns)
+    ]
+
+
+def _conflict_reason(conflict: PatternConflict) -> str:
+    (one, other), (first, second) = conflict.patterns, conflict.adoption
+    return f"the team is divided on {conflict.question}: {one} {first} %, {other} {second} %"
+
+
+def _stale_doubts(memories: Sequence[RelatedMemory]) -> list[_Doubt]:
+    return [
+        _Doubt(
+            "stale memory",
+            f"memory {memory.id} counts only {memory.confidence:.0%} by now",
+            (f"run `codeinfo memory show {memory.id}` and remember it again if it still holds",),
+        )
+        for memory in memories
+        if memory.stale
+    ]
+
+
+def _broader(evidence: Evidence, code: Sequence[Hit]) -> tuple[str, ...]:
+    """Searches that could bring more: what the best result is called, or the plain words without restrictions."""
+    named = next((hit.symbol for hit in code if hit.symbol), "")
+    if named:
+        return f"run `codeinfo refs {named}`", f'run `codeinfo search "{named}" --purpose {evidence.purpose}`'
+    return (f'run `codeinfo search "{evidence.query}" -n 30` without filters, or name a function or file',)
+
+
+def _listed(words: Sequence[str]) -> str:
+    return ", ".join(words[:MOST_LISTED]) + ("…" if len(words) > MOST_LISTED else "")
+
+
+# --- what goes along -------------------------------------------------------------------------------------------------
+
+
+def _coverage(evidence: Evidence, code: Sequence[Hit]) -> tuple[int, list[Place]]:
+    """How many callers of the likely targets are among the results, and all callers, those in the results first."""
+    shown = {hit.path for hit in evidence.hits}
+    callers: dict[str, int] = {}
+    for hit in code[:TARGETS]:
+        for path, line in evidence.callers.get((hit.path, hit.symbol), ()):
+            callers.setdefault(path, line)
+    present = [(path, line) for path, line in callers.items() if path in shown]
+    return len(present), present + [(path, line) for path, line in callers.items() if path not in shown]
+
+
+def _impact(covered: int, callers: Sequence[Place]) -> CardImpact | None:
+    if not callers:
+        return None
+    files = [f"{path}:{line}" for path, line in (*callers[covered:], *callers[:covered])]
+    return CardImpact(f"{covered}/{len(callers)} callers in results", tuple(files[:MOST_LISTED]))
+
+
+def _advice(patterns: Sequence[PatternUse]) -> CardPatterns | None:
+    by_share = sorted(patterns, key=lambda pattern: (-pattern.adoption, -pattern.files, pattern.name))
+    do = [p for p in by_share if p.guidance in ("use", "prefer")][:MOST_LISTED]
+    avoid = [p for p in by_share if p.guidance == "avoid"][:MOST_LISTED]
+    if not do and not avoid:
+        return None
+    return CardPatterns(
+        tuple(f"{p.name} ({p.adoption} % of {p.question})" for p in do),
+        tuple(f"{p.name} (declining, {p.adoption} % of {p.question})" for p in avoid),
+    )
+
+
+def _warning(memory: RelatedMemory) -> str:
+    return f"{memory.memory} ({memory.label})"
+
+
+# --- the example -----------------------------------------------------------------------------------------------------
+
+# Files that gather others or stand for their folder show nobody how to write one.
+_GATHERING = frozenset("index __init__ mod lib main types constants public api".split())
+LARGEST_AREA = 0.25  # of the files: a folder with more is divided into those below it
+
+
+def best_example(code: Sequence[Hit], files: Collection[str], *, has_vectors: bool = False) -> str:
+    """A file to write the change like: of the same kind as the first result, by name, and a result as well, or of its
+    area; else the other result of the area that is nearest to the task."""
+    if not code:
+        return ""
+    target = code[0].path
+    others = {hit.path: hit for hit in reversed(code) if hit.path != target and _shows_how(hit.path, target)}
+    ranks = {path: rank for rank, path in enumerate(reversed(others))}
+    own = set(files_of_area(target, files))
+    alike = [path for path in {*own, *others} if _same_kind(path, target) and _shows_how(path, target)]
+    if alike:
+        return min(alike, key=lambda path: (path not in ranks, path not in own, -_likeness(path, target), path))
+    near = [path for path in others if path in own]
+    return min(near, key=lambda path: _farness(others[path]) if has_vectors else ranks[path], default="")
+
+
+def files_of_area(path: str, files: Collection[str]) -> list[str]:
+    """The files of the part of the project that a file belongs to: the outermost folder around it that holds at most a
+    quarter of all files, or its own folder where there is none."""
+    folders = path.split("/")[:-1]
+    inside = list(files)
+    for depth in range(1, len(folders) + 1):
+        prefix = "/".join(folders[:depth]) + "/"
+        inside = [one for one in inside if one.startswith(prefix)]
+        if len(inside) <= LARGEST_AREA * len(files):
+            return inside
+    return [one for one in inside if one.rpartition("/")[0] == "/".join(folders)]
+
+
+def _shows_how(path: str, target: str) -> bool:
+    """Whether a file is of the same language and more than a list of others."""
+    same_language = path.rpartition(".")[2] == target.rpartition(".")[2]
+    return path != target and same_language and path.rpartition("/")[2].partition(".")[0] not in _GATHERING
+
+
+def _same_kind(path: str, target: str) -> bool:
+    """`albums.reducer.ts` and `playlist.reducer.ts`, `lines_codec.rs` and `bytes_codec.rs`."""
+    words, own = _name_words(path), _name_words(target)
+    return len(words) > 1 and len(own) > 1 and words[-1] == own[-1]
+
+
+def _likeness(path: str, target: str) -> float:
+    """How near two files are by folders and by the words of their names."""
+    words, own = set(_name_words(path)), set(_name_words(target))
+    folders, own_folders = path.split("/")[:-1], target.split("/")[:-1]
+    common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(folders, own_folders, strict=False)))
+    return len(words & own) / len(words | own) + (common + 1) / (max(len(folders), len(own_folders)) + 1)
+
+
+def _farness(hit: Hit) -> float:
+    return hit.distance.value if hit.distance else math.inf
+
+
+@lru_cache(maxsize=20_000)
+def _name_words(path: str) -> tuple[str, ...]:
+    """`albums.reducer.ts` → album, reducer: the last word says what kind of file it is."""
+    name = path.rpartition("/")[2].rpartition(".")[0]
+    return tuple(stem(word) for token in identifiers(name) for word in split_identifier(token))
