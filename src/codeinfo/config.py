@@ -31,6 +31,7 @@ from codeinfo.settings import (
     Row,
     SearchSettings,
     TrustSettings,
+    WebSettings,
     rows,
 )
 
@@ -60,6 +61,7 @@ class Config(Struct, frozen=True):
     llm: LlmSettings
     answers: AnswerSettings
     mcp: McpSettings
+    web: WebSettings
     paths: PathSettings
     trust: TrustSettings
     origins: Mapping[str, str]  # "section.field" → where its value comes from

@@ -237,6 +237,15 @@ class McpSettings(Struct, frozen=True):
     ] = 600.0
 
 
+class WebSettings(Struct, frozen=True):
+    editor: Annotated[
+        str,
+        Setting(
+            "What the pages open files with: vscode, cursor, zed, idea, none, or an address with {path} and {line}."
+        ),
+    ] = "vscode"
+
+
 class PathSettings(Struct, frozen=True):
     cache_dir: Annotated[
         Path, Setting("Indexes live here; they can be deleted at any time.", env="CODEINFO_CACHE_DIR")
@@ -263,6 +272,7 @@ SECTIONS: Mapping[str, type] = {
     "llm": LlmSettings,
     "answers": AnswerSettings,
     "mcp": McpSettings,
+    "web": WebSettings,
     "paths": PathSettings,
     "trust": TrustSettings,
 }

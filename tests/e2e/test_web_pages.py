@@ -2,99 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import apsw
 import pytest
-from model_server import ScriptedServer, Trouble
-from msgspec import Struct
-from web_tools import SLOW, Address, commit, first_search, make_project, script, served
+from browser_tools import Model, World, check_accessible, search
+from browser_tools import browser as browser
+from browser_tools import page as page
+from browser_tools import world as world
+from playwright.sync_api import Browser, Page, expect
+from web_tools import SLOW, make_project, script, served
 
-CHROMIUM = Path("/usr/bin/chromium")
-if not CHROMIUM.exists():
-    pytest.skip("Chromium is not installed: `make test` installs it where it may", allow_module_level=True)
-
-from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402
-
-SERIOUS = ("serious", "critical")
 MAX_ASSET_BYTES = 300_000
 MAX_FIRST_PAINT_MS = 200
-TIMEOUT_MS = 20_000
-
-
-class World(Struct):
-    """A server with one project, and another folder to add."""
-
-    address: Address
-    project: Path
-    other: Path
-
-
-class Model(ScriptedServer):
-    """Stops in the middle of an answer to a question that has SLOW in it."""
-
-    def next_trouble(self) -> Trouble | None:
-        asked = self.requests[-1].body
-        return Trouble.STALL if SLOW in json.dumps(asked) and "response_format" not in asked else None
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    folder = tmp_path_factory.mktemp("pages")
-    project, other = make_project(folder / "bank"), make_project(folder / "other")
-    commit(project, days_ago=40)
-    (other / "huge.py").write_text("x = 1\n" * 300_000)
-    with Model(script) as model:
-        options = ("--allow", str(folder), "--set", f"llm.base_url={model.url}", "--set", "llm.discover=false")
-        with served(project, folder / "home", *options) as address:
-            first_search(address)
-            yield World(address, project, other)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    expect.set_options(timeout=TIMEOUT_MS)
-    with sync_playwright() as playwright:
-        # Containers have no user namespaces for the sandbox; the pages are our own.
-        made = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
-        yield made
-        made.close()
-
-
-@pytest.fixture
-def page(world: World, browser: Browser) -> Iterator[Page]:
-    """A fresh tab that fails the test on any script error or policy violation."""
-    context = browser.new_context(base_url=world.address)
-    context.set_default_timeout(TIMEOUT_MS)
-    made = context.new_page()
-    problems: list[str] = []
-    made.goto(world.address.link())
-    made.wait_for_url(f"{world.address}/")
-    made.on("pageerror", lambda error: problems.append(str(error)))
-    made.on("console", lambda line: problems.append(line.text) if line.type == "error" else None)
-    yield made
-    context.close()
-    assert [text for text in problems if "status of 4" not in text] == []  # refusals on purpose
-
-
-def check_accessible(page: Page) -> None:
-    from axe_core_python.sync_playwright import Axe
-
-    found = Axe().run(page)["violations"]
-    shown = [
-        (one["id"], [node["html"][:150] for node in one["nodes"][:2]]) for one in found if one["impact"] in SERIOUS
-    ]
-    assert shown == []
-
-
-def search(page: Page, query: str) -> None:
-    page.goto("/")
-    page.get_by_role("searchbox").fill(query)
-    page.keyboard.press("Enter")
-    expect(page.locator(".hit").first).to_be_visible()
 
 
 # --- search -----------------------------------------------------------------------------------------------------------
@@ -428,7 +349,7 @@ def test_an_error_says_what_to_do_and_leads_on(page: Page) -> None:
     page.goto("/?q=transfer&project=nowhere")
     expect(page.get_by_role("alert")).to_contain_text("No project nowhere is indexed")
     check_accessible(page)
-    page.get_by_role("link", name="Begin anew").click()
+    page.get_by_role("link", name="Start over").click()
     expect(page.get_by_role("searchbox")).to_be_visible()
     page.goto("/ui/<b>nowhere</b>")
     expect(page.get_by_role("alert")).to_contain_text("There is no page")

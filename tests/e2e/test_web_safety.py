@@ -27,7 +27,7 @@ from codeinfo.serve.auth import (
     kept_token,
     set_cookie,
 )
-from codeinfo.shells.http_views import code_lines, markdown_html
+from codeinfo.shells.http_text import code_lines, markdown_html
 
 
 @pytest.fixture
@@ -327,7 +327,7 @@ def test_script_in_code_and_file_names_is_shown_as_text(project: Path) -> None:
     (project / "<img src=x onerror=alert(2)>.py").write_text(f'def evil_marker():\n    """{SCRIPT}"""\n')
     with client(project) as web:
         index(web, project)
-        text = web.get("/", params={"q": "evil_marker"}).text
+        text = web.get("/", params={"q": "evil_marker"}, headers={"hx-request": "true"}).text
         assert "evil_marker" in text
         assert "<script>alert" not in text
         assert "<img src=x" not in text

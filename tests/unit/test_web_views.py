@@ -8,13 +8,15 @@ from pathlib import Path
 from urllib.parse import parse_qs
 
 import pytest
+from markupsafe import Markup
 from web_tools import client, index, make_project
 
-from codeinfo.model import Distance
+from codeinfo.errors import UsageError
+from codeinfo.model import Distance, Hit
 from codeinfo.operations.answers import Citation, GradedItem, Round, ToolUse, Turn
 from codeinfo.operations.code import CodeMap, MapArea
 from codeinfo.operations.knowledge import PatternHistory
-from codeinfo.shells.http_pages import _environment
+from codeinfo.shells.http_text import markdown_html, marked, sentence_html
 from codeinfo.shells.http_views import (
     HEIGHT,
     WIDTH,
@@ -22,13 +24,15 @@ from codeinfo.shells.http_views import (
     area_name,
     citation_link,
     decay_chart,
-    markdown_html,
+    editor_address,
+    editor_template,
     picture_of,
-    sentence_html,
+    result_view,
     shown_citations,
     trend_chart,
     turn_view,
 )
+from codeinfo.shells.http_visit import _environment
 
 
 def citation(number: int, path: str, start: int, distance: float | None, root: str = "/r") -> Citation:
@@ -225,3 +229,51 @@ def test_a_convention_does_not_fade() -> None:
     view = decay_chart("convention", 1.0)
     assert len({y for _, y in points(view)}) == 1
     assert "does not fade" in view.title
+
+
+# --- search -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("See __init__.py and src/__main__.py.", "<p>See __init__.py and src/__main__.py.</p>"),
+        ("a _private_ name, **loud** and *soft*", "<p>a _private_ name, <strong>loud</strong> and <em>soft</em></p>"),
+    ],
+)
+def test_underscores_belong_to_names(text: str, html: str) -> None:
+    assert markdown_html(text).strip() == html
+
+
+@pytest.mark.parametrize("fence", ["```python\n", "```py\n", "[1] src/a.py:1-2\n```\n", "[1] a.py:7\n\n```\n"])
+def test_code_in_an_answer_is_coloured(fence: str) -> None:
+    assert '<span class="k">def</span>' in markdown_html(f"{fence}def f():\n    pass\n```\n")
+
+
+@pytest.mark.parametrize("fence", ["```\n", "```nonsense\n", "Some words.\n```\n"])
+def test_code_of_no_known_language_is_plain(fence: str) -> None:
+    assert "<span" not in markdown_html(f"{fence}def f():\n    pass\n```\n")
+
+
+def test_marks_keep_tags_and_entities_whole() -> None:
+    line = Markup('<span class="s">a &lt; bc</span>d')
+    assert marked(line, [(2, 7)]) == ('<span class="s">a <mark>&lt; bc</mark></span><mark>d</mark>')
+    assert marked(line, []) is line
+
+
+def test_a_result_is_cut_to_the_lines_that_answer() -> None:
+    text = "\n".join(("def a():", *(f"    x{n} = {n}" for n in range(9)), "    copyAccount(x)", "    return 1"))
+    view = result_view(Hit("/r", "a.py", 1, 12, text, 1, 1.0, 1), "copy accounts")
+    shown = [line for line in view.lines if not line.is_rest]
+    assert len(shown) == 4
+    assert view.rest == 8
+    assert any("<mark>copyAccount</mark>" in re.sub(r"</?span[^>]*>", "", line.html) for line in shown)
+
+
+@pytest.mark.parametrize("setting", ["javascript:alert({path})", "vscode", "data:{path}", "code", "{path}"])
+def test_an_editor_is_an_address_that_names_the_file(setting: str) -> None:
+    if setting == "vscode":
+        assert editor_address(editor_template(setting), "/r", "a b.py", 3) == "vscode://file/r/a%20b.py:3"
+    else:
+        with pytest.raises(UsageError, match=r"web\.editor cannot be"):
+            editor_template(setting)

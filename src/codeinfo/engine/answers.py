@@ -256,6 +256,10 @@ class AnswerOperations:
         """Lines of an indexed file, as an answer may cite them."""
         return CodeLookup(self._operations, (root,), 1).read_file(path, start, max(start, end)).text
 
+    def read_whole(self, root: str, path: str) -> str:
+        """An indexed file, secrets masked."""
+        return CodeLookup(self._operations, (root,), 1).read_whole(path)[2]
+
     # --- agents ---
 
     def _agent_folders(self) -> tuple[Path, ...]:

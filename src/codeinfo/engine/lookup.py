@@ -135,16 +135,21 @@ class CodeLookup(Lookup):
         """Lines of a file that is in the index, secrets masked. Whatever is not indexed cannot be read."""
         if end_line < start_line:
             raise UsageError("end_line lies before start_line")
-        index, row = self._find(path)
-        text = read_text(index.root, SourceFile(row, 0, 0))
-        if isinstance(text, Skip):
-            raise NotFound(f"{row} cannot be read: {text.detail or text.rule}")
-        lines = text.content.split("\n")
+        index, row, text = self.read_whole(path)
+        lines = text.split("\n")
         if start_line > len(lines):
             raise UsageError(f"{row} has {len(lines)} lines")
         last = min(end_line, start_line + READ_LINES - 1, len(lines))
         chosen = "\n".join(lines[start_line - 1 : last])[: index.config.retrieval.chunk_max_chars]
         return Item(0, str(index.root), row, start_line, start_line + chosen.count("\n"), chosen)
+
+    def read_whole(self, path: str) -> tuple[IndexManager, str, str]:
+        """The index of a file, its path there and its text, secrets masked."""
+        index, row = self._find(path)
+        text = read_text(index.root, SourceFile(row, 0, 0))
+        if isinstance(text, Skip):
+            raise NotFound(f"{row} cannot be read: {text.detail or text.rule}")
+        return index, row, text.content
 
     def outline(self, path: str) -> str:
         index, row = self._find(path)

@@ -46,8 +46,10 @@ from codeinfo.serve.index_queue import IndexQueue
 from codeinfo.serve.refresh import server_engine
 from codeinfo.serve.runs import Bell, LogLines, Runs, State
 from codeinfo.shells.http_api import api_routes, read_paths
-from codeinfo.shells.http_pages import page_routes, unknown_page
+from codeinfo.shells.http_pages import page_routes
 from codeinfo.shells.http_routes import EXCEPTION_HANDLERS, LOG_PLACE, json_response, openapi_document
+from codeinfo.shells.http_views import editor_template
+from codeinfo.shells.http_visit import unknown_page
 from codeinfo.shells.mcp import http_service
 from codeinfo.shells.mcp_catalog import chosen_tools
 
@@ -231,6 +233,7 @@ log = logging.getLogger(__name__)
 
 def make_app(config: Config, access: Access, allowed: tuple[Path, ...] = ()) -> App:
     """The whole application behind its guard. `allowed` are the folders below which projects may be added."""
+    editor_template(config.web.editor)  # a wrong one is refused at the start, not by every page
     watch = LoopWatch()
     state = _state(config, allowed, watch)
     mcp = http_service(config, chosen_tools(MCP_SETS), state.dispatcher.lease, state.projects)

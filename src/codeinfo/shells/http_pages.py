@@ -1,272 +1,32 @@
-"""The pages: search, its side panel, projects, map, health, chat, agents and the description of the API."""
+"""The pages: projects, map, health, chat, agents and the description of the API; all routes of pages."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
-from functools import lru_cache, partial
-from pathlib import Path
+from functools import partial
 from typing import Any
-from urllib.parse import parse_qs, urlencode
 
-import jinja2
-from msgspec import Struct
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
-from codeinfo import __version__
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
-from codeinfo.model import FileKind, Intent, RelatedMemory
 from codeinfo.operations import answers as requests
 from codeinfo.operations import code as code_requests
 from codeinfo.operations.knowledge import MemoryListRequest, PatternsRequest
-from codeinfo.operations.search import DoctorRequest, SearchRequest, StatusRequest
-from codeinfo.serve.dispatch import Call, check, check_length, file_within
+from codeinfo.operations.search import DoctorRequest, StatusRequest
+from codeinfo.serve.dispatch import check
 from codeinfo.serve.runs import AnswerRun, State
+from codeinfo.shells import http_search_pages as code_pages
 from codeinfo.shells.http_api import AGENT_INPUTS, CHAT_INPUTS, LEVELS, agent_request, api_routes, ask_request
-from codeinfo.shells.http_routes import json_body, json_response, no_route, openapi_document, state_of, status_of
-from codeinfo.shells.http_views import (
-    TurnView,
-    area_name,
-    citation_link,
-    code_lines,
-    decay_chart,
-    described_routes,
-    lines_address,
-    markdown_html,
-    picture_of,
-    sentence_html,
-    trend_chart,
-    turn_view,
-)
-from codeinfo.shells.terminal import quantity
+from codeinfo.shells.http_routes import json_body, json_response, openapi_document, state_of
+from codeinfo.shells.http_views import TurnView, citation_link, described_routes, picture_of, turn_view
+from codeinfo.shells.http_visit import Visit, page
 
 SHOWN_CONVERSATIONS = 40
-PANEL_LINES = 120
-LISTED = 8  # entries of each part of the side panel
 SHOWN_PATTERNS = 24
 MAP_AREAS = 24
 MOST_FILES = 100  # of an area that are listed
-
-
-TEMPLATES = Path(__file__).parent / "web" / "templates"
-PAGES = (
-    ("/", "Search"),
-    ("/ui/chat", "Chat"),
-    ("/ui/agents", "Agents"),
-    ("/ui/projects", "Projects"),
-    ("/ui/map", "Map"),
-    ("/ui/health", "Health"),
-)
-
-
-@lru_cache(maxsize=1)
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "ago": _ago, "size": _size, "distance": _distance, "query": urlencode, "sentence": sentence_html,
-        "quantity": quantity, "area_name": area_name,
-    }  # fmt: skip
-    environment.globals |= {
-        "code_lines": code_lines, "lines_address": lines_address, "markdown": markdown_html,
-        "decay_chart": decay_chart, "trend_chart": trend_chart, "version": __version__, "pages": PAGES,
-    }  # fmt: skip
-    return environment
-
-
-class Visit(Struct):
-    """One request for a page: `given` are the parameters of its address, or the fields of its form."""
-
-    request: Request
-    state: State
-    given: Mapping[str, str]
-    call: Call
-
-    @property
-    def is_fragment(self) -> bool:
-        """Whether htmx asks for a part of the page."""
-        headers = self.request.headers
-        return headers.get("hx-request") == "true" and headers.get("hx-history-restore-request") != "true"
-
-    def render(self, template: str, **values: Any) -> str:
-        shared = {
-            "token": self.request.state.page_token,
-            "here": self.request.url.path,
-            "fragment": self.is_fragment,
-            "served": self.state.projects.here,
-        }
-        return _environment().get_template(template).render(shared | values)
-
-
-def page(method: str, path: str, make: Callable[[Visit], str]) -> Route:
-    """A route whose failures are shown to people. The page is made in a thread."""
-
-    async def shown(request: Request) -> Response:
-        state = state_of(request)
-        given = await _form(request) if method == "POST" else request.query_params
-        try:
-            return HTMLResponse(await state.run(lambda call: make(Visit(request, state, given, call))))
-        except CodeInfoError as error:
-            return _error_page(request, error)
-
-    return Route(path, shown, methods=[method])
-
-
-def _error_page(request: Request, error: CodeInfoError) -> Response:
-    html = Visit(request, state_of(request), {}, Call()).render("error.html", error=error)
-    return HTMLResponse(html, status_of(error))
-
-
-async def unknown_page(request: Request, error: Exception) -> Response:
-    """Who follows a wrong address in a browser gets a page; programs get JSON as everywhere."""
-    if "text/html" not in request.headers.get("accept", ""):
-        return await no_route(request, error)
-    return _error_page(
-        request, NotFound(f"there is no page {request.url.path}", next_step="The pages are listed above")
-    )
-
-
-async def _form(request: Request) -> dict[str, str]:
-    """The fields of a form; the last of each name."""
-    text = (await request.body()).decode("utf-8", "replace")
-    return {name: values[-1] for name, values in parse_qs(text, max_num_fields=50).items()}
-
-
-def _ago(stamp: str) -> str:
-    """A moment as people say it."""
-    try:
-        seconds = (datetime.now(UTC) - datetime.fromisoformat(stamp)).total_seconds()
-    except (ValueError, TypeError):
-        return stamp
-    for unit, length in (("day", 86_400), ("hour", 3600), ("minute", 60)):
-        if seconds >= length:
-            count = int(seconds // length)
-            return f"{quantity(count, unit)} ago"
-    return "just now"
-
-
-def _size(count: float) -> str:
-    for unit in ("B", "KB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} GB"
-
-
-def _distance(value: float | None) -> str:
-    return "no distance" if value is None else f"{value:.3f}"
-
-
-# --- search --------------------------------------------------------------------------------------------------------
-
-
-def _search(visit: Visit) -> str:
-    state = visit.state
-    asked = visit.given
-    query = check_length(asked.get("q", "").strip(), "the query")
-    projects = state.projects.known()
-    result, root = None, asked.get("project", "")
-    if query:
-        root = state.root_of(root)
-        wanted = _search_request(asked, query, root)
-        result = state.engine.search(wanted, visit.call.progress)
-    template = "results.html" if visit.is_fragment else "search.html"
-    return visit.render(
-        template,
-        projects=projects,
-        project=root or state.projects.root_shown(""),
-        query=query,
-        asked=asked,
-        result=result,
-        root=root,
-        intents=[one.value for one in Intent],
-        kinds=[one.value for one in FileKind],
-    )
-
-
-def _search_request(asked: Any, query: str, root: str) -> SearchRequest:
-    intent, purpose, kind = asked.get("intent", ""), asked.get("purpose", ""), asked.get("kind", "")
-    if intent not in ("", *Intent) or purpose not in ("", "edit", "refactor", "migrate") or kind not in ("", *FileKind):
-        raise UsageError("a filter has a value that does not exist", next_step="Choose one of the list")
-    return SearchRequest(
-        query,
-        (root,),
-        limit=10,
-        intent=intent,
-        purpose=purpose,
-        kinds=(kind,) if kind else (),
-        languages=tuple(asked.get("language", "").split()),
-        globs=tuple(asked.get("glob", "").split()),
-        context=True,
-        explain=True,
-    )
-
-
-def _panel(visit: Visit) -> str:
-    """The lines of a result or citation, who calls and tests it, and what the team knows about it."""
-    state = visit.state
-    asked = visit.given
-    root = state.root_of(asked.get("project", ""))
-    path = file_within(root, asked.get("path", ""))
-    start, end = _line(asked.get("start", "1")), _line(asked.get("end", "1"))
-    found = _around(state, root, path, start, end, asked.get("symbol", "")[:200])
-    return visit.render("panel.html", root=root, path=path, start=start, listed=LISTED, **found)
-
-
-def _line(text: str) -> int:
-    if not text.isdecimal() or len(text) > 8:
-        raise UsageError("lines are numbers from 1", next_step="Follow a link of this page")
-    return max(1, int(text))
-
-
-def _around(state: State, root: str, path: str, start: int, end: int, symbol: str) -> dict[str, Any]:
-    text = _lines(state, root, path, start, min(end, start + PANEL_LINES))
-    if not text:
-        raise NotFound(f"{path}:{start} is not in the index", next_step="It may have changed: search again")
-    return {
-        "text": text,
-        "symbol": symbol,
-        "imports": _or_none(lambda: _importers(state, root, path)),
-        "uses": _or_none(lambda: _uses(state, root, path, symbol)) if symbol else None,
-        "memories": _or_none(lambda: _memories(state, root, symbol or path.rpartition("/")[2])) or (),
-    }
-
-
-def _lines(state: State, root: str, path: str, start: int, end: int) -> str:
-    """Lines of an indexed file; "" where they cannot be had."""
-    try:
-        return state.engine.answers.read_lines(root, path, start, end)
-    except (CodeInfoError, OSError, ValueError):
-        return ""
-
-
-def _or_none(look: Callable[[], Any]) -> Any:
-    """Documents have no callers, and not every project has memories."""
-    try:
-        return look()
-    except CodeInfoError:
-        return None
-
-
-def _importers(state: State, root: str, path: str) -> code_requests.ModuleImports:
-    return state.engine.code.imports(code_requests.ImportsRequest(path, LISTED, root, refresh=False))
-
-
-def _uses(state: State, root: str, path: str, symbol: str) -> code_requests.ReferenceReport:
-    asked = code_requests.RefsRequest(f"{path}::{symbol}", root, LISTED, refresh=False)
-    return state.engine.code.references(asked)
-
-
-def _memories(state: State, root: str, topic: str) -> tuple[RelatedMemory, ...]:
-    return state.engine.knowledge.memory_list(MemoryListRequest(topic, limit=3, path=root)).memories
 
 
 # --- projects ------------------------------------------------------------------------------------------------------
@@ -399,6 +159,7 @@ def _conversation_values(visit: Visit, agent: str) -> dict[str, Any]:
     providers = state.engine.answers.providers(requests.ProvidersRequest())
     return {
         "agent": agent,
+        "draft": visit.given.get("draft", ""),
         "conversation": conversation,
         "turns": turns,
         "run": run,
@@ -476,8 +237,12 @@ def _turn(visit: Visit) -> str:
 
 def page_routes() -> list[Route]:
     return [
-        page("GET", "/", _search),
-        page("GET", "/panel", _panel),
+        page("GET", "/", code_pages.search_results, code_pages.search_frame),
+        page("GET", "/panel", code_pages.panel),
+        page("GET", "/ui/name", code_pages.name),
+        page("GET", "/ui/file", code_pages.file_lines, code_pages.file_frame),
+        page("GET", "/ui/progress", code_pages.progress),
+        page("POST", "/ui/progress", code_pages.index_again),
         page("GET", "/docs", _docs),
         page("GET", "/ui/projects", _projects),
         page("GET", "/ui/projects/queue", _queue),

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
-from html import escape
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
-import nh3
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from markupsafe import Markup
 from msgspec import Struct
 
+from codeinfo.errors import UsageError
 from codeinfo.knowledge.memory import HALF_LIFE_DAYS, STALE_BELOW
+from codeinfo.model import Hit
 from codeinfo.operations.answers import Citation, GradedItem, Turn
 from codeinfo.operations.code import CodeMap, MapArea
 from codeinfo.operations.knowledge import PatternHistory
 from codeinfo.search.policy import PolicyItem, PolicySettings, apply_policy, numeric
+from codeinfo.search.query import read_query
+from codeinfo.shells.http_text import code_lines, marked
 from codeinfo.shells.terminal import quantity
+from codeinfo.tokens import stem
 
 _NO_CUT = 10**9
 
@@ -154,6 +155,130 @@ def turn_view(turn: Turn, root: str = "") -> TurnView:
         turn.error,
         turn.notes,
     )
+
+
+# --- search --------------------------------------------------------------------------------------------------------
+
+FACET_VALUES = 7  # shown of each facet
+CLIPPED_LINES = 4  # of a result, until it is expanded
+_EDITORS = {
+    "vscode": "vscode://file{path}:{line}",
+    "cursor": "cursor://file{path}:{line}",
+    "zed": "zed://file{path}:{line}",
+    "idea": "idea://open?file={path}&line={line}",
+    "none": "",
+}
+_SCHEME = re.compile(r"(?!javascript:|data:|vbscript:)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+
+
+class FacetValue(Struct, frozen=True):
+    label: str
+    count: int
+    chosen: bool
+    address: str  # of the search with this value, or without it where it is chosen
+
+
+class Facet(Struct, frozen=True):
+    title: str
+    values: tuple[FacetValue, ...]
+
+
+def search_address(asked: Mapping[str, str], **changes: object) -> str:
+    """The address of a search, saying only what was chosen."""
+    told = {name: value for name, value in (dict(asked) | changes).items() if value}
+    told.pop("panel", None)
+    return f"/?{urlencode(told)}"
+
+
+def facets_of(hits: Sequence[Hit], asked: Mapping[str, str]) -> tuple[Facet, ...]:
+    """How the results divide, each value with the search that it narrows to."""
+    below = asked.get("folder", "").strip("/")
+    columns: tuple[tuple[str, str, Callable[[Hit], str]], ...] = (
+        ("folder", "Folder", lambda hit: _folder_below(hit.path, below)),
+        ("kind", "Kind", lambda hit: hit.kind.value),
+        ("language", "Language", lambda hit: hit.language),
+        ("symbol", "Symbol", lambda hit: hit.symbol_kind if hit.symbol else ""),
+    )
+    facets = []
+    for name, title, value_of in columns:
+        counts = Counter(filter(None, map(value_of, hits)))
+        chosen = asked.get(name, "").strip("/")
+        values = [
+            FacetValue(value, count, value == chosen, search_address(asked, n="", **{name: value}))
+            for value, count in counts.most_common(FACET_VALUES)
+            if value != chosen
+        ]
+        if chosen:
+            outer = chosen.rpartition("/")[0] if name == "folder" else ""
+            away = search_address(asked, n="", **{name: outer})
+            values.insert(0, FacetValue(chosen, len(hits), True, away))
+        if len(values) > 1 or chosen or (values and name == "folder"):
+            facets.append(Facet(title, tuple(values)))
+    return tuple(facets)
+
+
+def _folder_below(path: str, below: str) -> str:
+    """The folder of a path that lies one level below another; "" for a file directly in it."""
+    rest = path.removeprefix(f"{below}/") if below else path
+    first, slash, _ = rest.partition("/")
+    return (f"{below}/{first}" if below else first) if slash else ""
+
+
+class ResultLine(Struct, frozen=True):
+    number: int
+    html: Markup
+    is_rest: bool  # shown once the result is expanded
+
+
+class ResultView(Struct, frozen=True):
+    hit: Hit
+    lines: tuple[ResultLine, ...]
+    rest: int  # lines that are not shown at first
+
+
+def result_view(hit: Hit, query: str) -> ResultView:
+    """A result with its text coloured, the words of the query marked, and cut to the lines that have most of them."""
+    words = {form for word in read_query(query).words for form in (word, stem(word))}
+    plain = hit.text.split("\n") if hit.text else []
+    shown = clipped(plain, words)
+    lines = tuple(
+        ResultLine(hit.text_line + at, marked(html, word_spans(plain[at], words)), at not in shown)
+        for at, html in enumerate(code_lines(hit.text, hit.path) if plain else ())
+    )
+    return ResultView(hit, lines, len(plain) - len(shown))
+
+
+def clipped(lines: Sequence[str], words: Collection[str]) -> range:
+    """The few lines shown of a longer text: those with most of the words that were searched for."""
+    if len(lines) <= CLIPPED_LINES + 1:
+        return range(len(lines))
+    told = [sum(word in line.lower() for word in words) for line in lines]
+    starts = range(len(lines) - CLIPPED_LINES + 1)
+    first = max(starts, key=lambda at: (sum(told[at : at + CLIPPED_LINES]), -at))
+    return range(first, first + CLIPPED_LINES)
+
+
+def word_spans(line: str, words: Collection[str]) -> list[tuple[int, int]]:
+    """Where words with these stems occur in a line, as words of their own or as parts of names."""
+    if not words:
+        return []
+    stems = "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
+    return [found.span() for found in re.finditer(rf"(?:{stems})(?-i:[a-z]*)", line, re.IGNORECASE)]
+
+
+def editor_template(setting: str) -> str:
+    """The address that opens a file, as the setting names or writes it; "" for none."""
+    template = _EDITORS.get(setting, setting)
+    if template and ("{path}" not in template or not _SCHEME.match(template)):
+        raise UsageError(
+            f"web.editor cannot be {setting!r}",
+            next_step=f"One of {', '.join(_EDITORS)}, or an address such as myeditor://open?file={{path}}&line={{line}}",
+        )
+    return template
+
+
+def editor_address(template: str, root: str, path: str, line: int) -> str:
+    return template.replace("{path}", quote(f"{root}/{path}")).replace("{line}", str(line)) if template else ""
 
 
 # --- map -----------------------------------------------------------------------------------------------------------
@@ -361,120 +486,6 @@ def _drawn(points: Sequence[tuple[float, float]]) -> tuple[str, str]:
     line = "M" + " L".join(f"{x:g} {y:g}" for x, y in placed)
     floor = HEIGHT - MARGIN
     return line, f"{line} L{placed[-1][0]:g} {floor} L{placed[0][0]:g} {floor} Z"
-
-
-COLOURED_CHARS = 30_000  # a longer text is shown plain: colouring is for reading
-COLOURED_LINE = 2_000
-_PLAIN_WORD = re.compile(r"[a-z]+(?=$|[\s,;]|:(?!/))")
-_TICKED = re.compile(r"`([^`]+)`")
-_CITED = re.compile(r"\[(\d{1,3})(: unverified)?\]")
-_TAGS = frozenset(
-    "a blockquote br code del em h1 h2 h3 h4 h5 h6 hr li ol p pre span strong table tbody td th thead tr ul".split()
-)
-_CLASSED = {"class"}
-_ATTRIBUTES = {"a": {"href", "title", "class", "hx-get", "hx-target"}} | dict.fromkeys(
-    ("span", "pre", "code"), _CLASSED
-)
-
-
-# --- code ----------------------------------------------------------------------------------------------------------
-
-
-def code_lines(text: str, path: str) -> list[Markup]:
-    """Each line as HTML, coloured where a lexer knows the file."""
-    if len(text) > COLOURED_CHARS or any(len(line) > COLOURED_LINE for line in text.split("\n")):
-        return [Markup(escape(line)) for line in text.split("\n")]
-    from pygments import highlight
-
-    lexer, formatter = _lexer(path.rpartition("/")[2]), _formatter()
-    lines = highlight(text, lexer, formatter).split("\n")[: text.count("\n") + 1]
-    return [Markup(line) for line in lines]  # the formatter escapes
-
-
-@lru_cache(maxsize=256)
-def _lexer(name: str) -> Any:
-    from pygments.lexers import TextLexer, get_lexer_for_filename
-    from pygments.util import ClassNotFound
-
-    try:
-        return get_lexer_for_filename(name, stripnl=False, ensurenl=False)
-    except ClassNotFound:
-        return TextLexer(stripnl=False, ensurenl=False)
-
-
-@lru_cache(maxsize=1)
-def _formatter() -> Any:
-    from pygments.formatters import HtmlFormatter
-
-    return HtmlFormatter(nowrap=True)
-
-
-# --- messages ------------------------------------------------------------------------------------------------------
-
-
-def sentence_html(text: str) -> Markup:
-    """A message as people read it: a capital first, unless it begins with a name, and code for what is in backticks."""
-    word = _PLAIN_WORD.match(text)
-    told = text[0].upper() + text[1:] if word else text
-    return Markup(_TICKED.sub(r"<code>\1</code>", escape(told)))
-
-
-# --- Markdown ------------------------------------------------------------------------------------------------------
-
-
-def markdown_html(text: str, link: Callable[[int], str] = lambda number: "") -> Markup:
-    """Markdown as clean HTML. `link` gives the address that opens a citation's lines, "" for an unknown number."""
-    parser = _parser()
-    tokens = parser.parse(text)
-    for token in tokens:
-        if token.children:
-            token.children = [part for child in token.children for part in _with_citations(child, link)]
-    html = parser.renderer.render(tokens, parser.options, {})
-    return Markup(
-        nh3.clean(
-            html,
-            tags=set(_TAGS),
-            attributes={tag: set(names) for tag, names in _ATTRIBUTES.items()},
-            url_schemes={"http", "https"},
-            link_rel="noopener noreferrer nofollow",
-        )
-    )
-
-
-@lru_cache(maxsize=1)
-def _parser() -> MarkdownIt:
-    parser = MarkdownIt("commonmark", {"html": False, "highlight": _fenced}).enable("table").enable("strikethrough")
-    return parser.disable("image")
-
-
-def _fenced(code: str, language: str, _: str) -> str:
-    lines = code_lines(code.rstrip("\n"), f"x.{_EXTENSIONS.get(language.lower(), language or 'txt')}")
-    return f'<pre class="code"><code>{chr(10).join(lines)}</code></pre>'
-
-
-_EXTENSIONS = {"python": "py", "javascript": "js", "typescript": "ts", "rust": "rs", "markdown": "md", "bash": "sh"}
-
-
-def _with_citations(token: Token, link: Callable[[int], str]) -> Sequence[Token]:
-    """Text with `[3]` becomes text, a link, text; other links lead to http(s) or nowhere."""
-    if token.type == "link_open" and not str(token.attrGet("href")).startswith(("http://", "https://")):
-        token.attrs.pop("href")  # what a model writes leads out, never to our own addresses
-    if token.type != "text" or not _CITED.search(token.content):
-        return (token,)
-    parts: list[Token] = []
-    at = 0
-    for found in _CITED.finditer(token.content):
-        address = link(int(found[1]))
-        if not address and not found[2]:
-            continue
-        parts.append(Token("text", "", 0, content=token.content[at : found.start()]))
-        opens = f'<a class="cite" href="{escape(address)}" hx-get="{escape(address)}" hx-target="#panel">{found[1]}</a>'
-        html = opens if address else f"[{found[1]}]"  # an answer that was stopped has no list of what it cites
-        if found[2]:
-            html += '<span class="unverified">unverified</span>'
-        parts.append(Token("html_inline", "", 0, content=html))
-        at = found.end()
-    return (*parts, Token("text", "", 0, content=token.content[at:]))
 
 
 def lines_address(root: str, path: str, start: int, end: int, symbol: str = "") -> str:

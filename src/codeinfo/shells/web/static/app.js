@@ -22,14 +22,34 @@ document.getElementById("theme").addEventListener("click", () => {
 });
 
 const panel = document.getElementById("panel");
+const keys = document.getElementById("keys");
 let opener = null;
+let shownPage = pageAddress();
+
+// The address holds what is open beside the page, so that it can be passed on; without it, it names the page itself.
+function pageAddress() {
+  const address = new URL(location);
+  address.searchParams.delete("panel");
+  address.hash = "";
+  return address.href;
+}
+
+function withPanel(beside) {
+  const address = new URL(location);
+  address.searchParams.delete("panel");
+  if (beside) address.searchParams.set("panel", beside);
+  return address;
+}
 
 // Each thing that was opened is a step of the history, so that Back leads to the one before and at last closes the panel.
-// The state of a step says what it shows and how many steps lie between it and the page.
+// The state of a step says how many steps lie between it and the page.
 function closePanel() {
   const steps = history.state?.steps;
   if (steps) history.go(-steps); // the popstate that follows empties the panel
-  else emptyPanel();
+  else {
+    history.replaceState(history.state, "", withPanel(""));
+    emptyPanel();
+  }
 }
 
 function emptyPanel() {
@@ -37,40 +57,193 @@ function emptyPanel() {
   if (opener?.isConnected) opener.focus();
 }
 
+function openPanel(beside) {
+  const steps = (panel.childElementCount && history.state?.steps) || 0;
+  history.pushState({ steps: steps + 1 }, "", withPanel(beside));
+}
+
+function loadPanel(beside) {
+  htmx.ajax("GET", beside, { target: panel, swap: "innerHTML" });
+}
+
+function syncPanel() {
+  const beside = new URL(location).searchParams.get("panel");
+  if (beside) loadPanel(beside);
+  else if (panel.childElementCount) emptyPanel();
+}
+
 window.addEventListener("popstate", (event) => {
-  const address = event.state?.panel;
-  if (address) htmx.ajax("GET", address, { target: panel, swap: "innerHTML" });
-  else if (panel.childElementCount) {
-    emptyPanel();
-    event.stopImmediatePropagation(); // the page itself has not changed: htmx need not fetch it again
-  }
+  const same = pageAddress() === shownPage;
+  shownPage = pageAddress();
+  if (!same) return; // htmx restores the page
+  event.stopImmediatePropagation();
+  syncPanel();
 });
 
-document.addEventListener("click", (event) => {
-  if (event.target.closest("[data-close]")) closePanel();
-  const folder = event.target.closest("[data-folder]");
-  if (folder) document.getElementById("folder").value = folder.dataset.folder;
-});
+document.addEventListener("htmx:historyRestore", syncPanel);
+document.addEventListener("htmx:pushedIntoHistory", () => (shownPage = pageAddress()));
+if (panel.dataset.beside) addEventListener("load", () => loadPanel(panel.dataset.beside), { once: true });
 
 document.addEventListener("htmx:beforeRequest", (event) => {
   if (event.detail.target !== panel || !event.detail.elt.matches("[hx-get]")) return;
   if (!panel.contains(event.detail.elt)) opener = event.detail.elt;
-  const steps = (panel.childElementCount && history.state?.steps) || 0;
-  history.pushState({ panel: event.detail.elt.getAttribute("hx-get"), steps: steps + 1 }, "");
+  openPanel(event.detail.elt.getAttribute("hx-get"));
 });
 
 document.addEventListener("htmx:afterSwap", (event) => {
-  if (event.detail.target === panel) {
+  const target = event.detail.target;
+  if (!target) return; // a page that htmx restored
+  if (target === panel) {
     panel.scrollTop = 0;
     panel.querySelector("[data-close]")?.focus();
   }
-  if (event.detail.target?.id === "results") {
-    panel.replaceChildren();
+  if (target.id === "results" && new URL(location).searchParams.get("q")) {
+    if (event.detail.requestConfig.elt !== target) panel.replaceChildren(); // another search, not this page's own
     document.getElementById("slogan").classList.add("hidden");
+    rememberSearch();
   }
+  if (target.id === "lines") showLine();
+  if (document.querySelector("[data-indexed]")) fill();
 });
 
-document.addEventListener("htmx:historyRestore", () => panel.replaceChildren());
+// A page whose project has just been indexed loads what it shows.
+function fill() {
+  document.querySelector("[data-indexed]").remove();
+  htmx.ajax("GET", location.pathname + location.search, { target: "[data-fills]", swap: "innerHTML" });
+}
+
+// --- what can be done with a result -------------------------------------------------------------------------------
+
+const said = document.getElementById("said");
+let saying = 0;
+
+function say(text) {
+  said.textContent = text;
+  clearTimeout(saying);
+  saying = setTimeout(() => (said.textContent = ""), 2000);
+}
+
+async function copy(text, what) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    // Without TLS a browser offers the clipboard to addresses of this machine only.
+    const field = element("textarea", "hidden");
+    field.value = text;
+    document.body.append(field);
+    field.select();
+    const done = document.execCommand("copy");
+    field.remove();
+    if (!done) return say("The browser refused to copy");
+  }
+  say(`Copied ${what}`);
+}
+
+function copyLines(button) {
+  const code = button.closest(".hit, .sheet, .whole").querySelectorAll(".src");
+  copy([...code].map((line) => line.textContent.replace(/\n$/, "")).join("\n"), code.length === 1 ? "1 line" : `${code.length} lines`);
+}
+
+function expand(hit) {
+  const button = hit.querySelector("[data-expand]");
+  if (!button) return;
+  const clipped = hit.querySelector(".code").classList.toggle("clipped");
+  button.setAttribute("aria-expanded", String(!clipped));
+  button.dataset.more ||= button.textContent;
+  button.textContent = clipped ? button.dataset.more : "fewer lines";
+}
+
+// --- recent searches: known to this browser only ------------------------------------------------------------------
+
+const RECENT = 8;
+const recent = document.getElementById("recent");
+
+function recentSearches() {
+  try {
+    return JSON.parse(localStorage.getItem("searches")) || [];
+  } catch {
+    return [];
+  }
+}
+
+function rememberSearch() {
+  const told = new URL(location).searchParams;
+  const picked = document.querySelector("select[name=project]")?.selectedOptions[0];
+  const entry = { q: told.get("q"), project: told.get("project") || "", name: picked?.textContent.trim() || "" };
+  const others = recentSearches().filter((one) => one.q !== entry.q || one.project !== entry.project);
+  localStorage.setItem("searches", JSON.stringify([entry, ...others].slice(0, RECENT)));
+}
+
+function showRecent() {
+  const searches = recentSearches();
+  recent.hidden = !searches.length;
+  recent.querySelector("ul").replaceChildren(
+    ...searches.map((one) => {
+      const link = element("a", "", one.q);
+      const told = new URLSearchParams({ q: one.q });
+      if (one.project) told.set("project", one.project);
+      link.href = `/?${told}`;
+      const item = element("li", "");
+      item.append(link, " ", element("span", "soft", one.name));
+      return item;
+    }),
+  );
+}
+
+if (recent) {
+  showRecent();
+  document.getElementById("forget").addEventListener("click", () => {
+    localStorage.removeItem("searches");
+    showRecent();
+  });
+}
+
+// --- a whole file -------------------------------------------------------------------------------------------------
+
+const lines = document.getElementById("lines");
+const NAME = /^@?[\p{L}_$][\p{L}\p{N}_$.]*$/u;
+
+function showLine() {
+  for (const line of document.querySelectorAll("tr.here")) line.classList.remove("here");
+  const line = location.hash.startsWith("#L") && document.getElementById(location.hash.slice(1));
+  if (!line) return;
+  line.classList.add("here");
+  line.scrollIntoView({ block: "center", behavior: "instant" });
+}
+
+function showName(name) {
+  const beside = `/ui/name?${new URLSearchParams({ project: lines.dataset.project, name })}`;
+  openPanel(beside);
+  loadPanel(beside);
+}
+
+if (lines) {
+  addEventListener("hashchange", showLine);
+  lines.addEventListener("click", (event) => {
+    const token = event.target.closest(".src span");
+    const name = token?.textContent.trim() || "";
+    if (!token || !/^(n|fm|bp)/.test(token.className) || !NAME.test(name) || String(getSelection())) return;
+    showName(name.replace(/^@/, "").split(".").pop());
+  });
+}
+
+document.addEventListener("click", (event) => {
+  const at = (selector) => event.target.closest(selector);
+  if (at("[data-close]")) closePanel();
+  if (at("[data-close-keys]")) keys.close();
+  if (at("#help")) keys.showModal();
+  if (at("[data-copy]")) copy(at("[data-copy]").dataset.copy, at("[data-copy]").dataset.copy);
+  if (at("[data-copy-lines]")) copyLines(at("[data-copy-lines]"));
+  if (at("[data-expand]")) expand(at(".hit"));
+  if (at("[data-name]")) {
+    opener = at("[data-name]");
+    showName(opener.dataset.name);
+    document.querySelector(opener.getAttribute("href"))?.scrollIntoView({ block: "center" });
+    event.preventDefault();
+  }
+  const folder = at("[data-folder]");
+  if (folder) document.getElementById("folder").value = folder.dataset.folder;
+});
 
 // What a refused form says stays beside it: the list it would have changed goes on as it was.
 document.addEventListener("htmx:beforeSwap", (event) => {
@@ -93,9 +266,21 @@ function isTyping(element) {
   return element.matches("input, textarea, select");
 }
 
+const HIT_KEYS = {
+  Enter: (hit) => hit.querySelector(".place").click(),
+  f: (hit) => hit.querySelector("[data-file]").click(),
+  e: (hit) => hit.querySelector("[data-editor]")?.click(),
+  a: (hit) => hit.querySelector("[data-ask]").click(),
+  c: (hit) => hit.querySelector("[data-copy]").click(),
+  y: (hit) => hit.querySelector("[data-copy-lines]").click(),
+  x: expand,
+};
+
 document.addEventListener("keydown", (event) => {
+  if (keys.open) return; // Escape closes it by itself
   if (event.key === "Escape" && panel.childElementCount) closePanel();
   if (isTyping(event.target) || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "?") keys.showModal();
   if (event.key === "/") {
     const field = document.querySelector('input[type="search"], textarea');
     if (field) {
@@ -104,12 +289,14 @@ document.addEventListener("keydown", (event) => {
       field.select();
     }
   }
+  const hits = [...document.querySelectorAll(".hit")];
+  const hit = document.activeElement.closest(".hit");
   if (event.key === "j" || event.key === "k") {
-    const hits = [...document.querySelectorAll(".hit")];
-    const at = hits.indexOf(document.activeElement.closest(".hit"));
-    const next = hits[event.key === "j" ? at + 1 : Math.max(0, at - 1)];
+    const next = hits[event.key === "j" ? hits.indexOf(hit) + 1 : Math.max(0, hits.indexOf(hit) - 1)];
     if (next) next.focus();
   }
+  // A link or button inside a result has its own Enter.
+  if (hit && HIT_KEYS[event.key] && (event.key !== "Enter" || document.activeElement === hit)) HIT_KEYS[event.key](hit);
 });
 
 // --- map: the lines of the area that is pointed at ----------------------------------------------------------------
@@ -246,6 +433,7 @@ async function ask() {
     const address = new URL(location);
     address.searchParams.set("c", started.conversationId);
     history.replaceState(null, "", address);
+    shownPage = pageAddress();
     document.title = `${text || form.get("command")} · CodeInfo`;
     follow(turn, started.runId);
   } catch (error) {
