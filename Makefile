@@ -11,7 +11,7 @@ SIZE ?= 1
 SEED ?= 1
 PARTS ?=
 
-.PHONY: demo test lint bench clean browser soak audit
+.PHONY: demo test lint bench clean browser soak audit release
 
 demo: $(VENV)/.installed
 	@$(BIN)/python examples/demo.py
@@ -44,6 +44,11 @@ audit: $(VENV)/.installed-dev
 	$(PYTHON) -m venv build/audit
 	env -u PIP_CONSTRAINT build/audit/bin/pip install --quiet pip-audit
 	build/audit/bin/pip-audit --strict --require-hashes --disable-pip -r requirements-hashed.txt
+
+# From a tagged commit: wheel, sdist, notes and the list of parts in dist/. It stops before uploading.
+release: $(VENV)/.installed-dev
+	$(BIN)/python tools/release.py build
+	$(BIN)/python tools/dependencies.py sbom
 
 clean:
 	rm -rf $(VENV) .demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

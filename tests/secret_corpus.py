@@ -174,7 +174,7 @@ def _login(frame: str) -> Callable[[random.Random], Sample]:
 
 def _uuid(rng: random.Random) -> Sample:
     value = str(uuid.UUID(int=rng.getrandbits(128), version=4))
-    return Sample("", f"//registry.npmjs.org/:_authToken={value}", (value,))
+    return Sample("", f"//registry.example.org/:_authToken={value}", (value,))
 
 
 def _signature(rng: random.Random) -> Sample:
@@ -217,7 +217,7 @@ _IN_CONTEXT: dict[str, Callable[[random.Random], Sample]] = {
     "basic-header": _login("Authorization: Basic {}"),
     "curl-user": _phrase("curl -u deploy:{} https://api.internal/v1", "{A20}"),
     "npm-auth-token": _uuid,
-    "npm-auth": _login("//registry.npmjs.org/:_auth={}"),
+    "npm-auth": _login("//registry.example.org/:_auth={}"),
     "docker-auth": _login('{{"auths": {{"ghcr.io": {{"auth": "{}"}}}}}}'),
     "private-key": _block("RSA PRIVATE KEY"),
     "openssh-key": _block("OPENSSH PRIVATE KEY"),

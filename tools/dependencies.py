@@ -1,6 +1,6 @@
-"""The packages that CodeInfo stands on, for whoever installs or audits it.
+"""The packages that CodeInfo depends on: hashes to install them by, and a bill of materials.
 
-    python tools/dependencies.py hashes   # requirements-hashed.txt from constraints.txt; asks the package index
+    python tools/dependencies.py hashes   # requirements-hashed.txt from constraints.txt; asks pip
     python tools/dependencies.py sbom     # build/sbom.json, CycloneDX, from what is installed here; needs no network
 
 To install what the hashes name and nothing else:
@@ -12,20 +12,18 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
-import urllib.request
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-INDEX = "https://pypi.org/simple"
-_LINK = re.compile(r'href="[^"#]*/([^"/#]+)#sha256=([0-9a-f]{64})"')
-# Platforms and interpreters that CodeInfo does not run on; their wheels would triple the file.
-_ELSEWHERE = re.compile(
-    r"win32|win_|musllinux|pyodide|wasm|ios_|android|i686|armv|ppc64|s390x|riscv|loongarch|-pp\d|cp3\d+t"
-)
-_OLDER = re.compile(r"-cp(?:2\d|3\d|310)-(?!abi3)")
+# What CodeInfo runs on: a file of each version is hashed for each of these.
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+MACHINES = ("x86_64", "aarch64")
+LINUX = ("manylinux1", "manylinux2014", "manylinux_2_17", "manylinux_2_28", "manylinux_2_34")
 
 
 def main() -> None:
@@ -48,26 +46,29 @@ def canonical(name: str) -> str:
 
 
 def write_hashes() -> None:
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda pin: hashes(*pin), pins()))
+    known: dict[str, set[str]] = {canonical(name): set() for name, _ in pins()}
+    for python in PYTHONS:
+        for machine in MACHINES:
+            for name, digest in wheel_hashes(python, machine):
+                known[name].add(digest)
     text = "# Written by tools/dependencies.py from constraints.txt.\n"
-    for (name, version), known in zip(pins(), found, strict=True):
-        if not known:
-            sys.exit(f"{name} {version} has no file on {INDEX}")
-        text += " \\\n".join([f"{name}=={version}", *(f"    --hash=sha256:{one}" for one in known)]) + "\n"
+    for name, version in pins():
+        digests = sorted(known[canonical(name)])
+        text += " \\\n".join([f"{name}=={version}", *(f"    --hash=sha256:{one}" for one in digests)]) + "\n"
     (REPOSITORY / "requirements-hashed.txt").write_text(text)
 
 
-def hashes(name: str, version: str) -> list[str]:
-    """Of every file of a version that could be installed here."""
-    with urllib.request.urlopen(f"{INDEX}/{canonical(name)}/", timeout=60) as reply:
-        files = _LINK.findall(reply.read().decode())
-    wanted = re.compile(rf"(?i){canonical(name).replace('-', '[-_.]+')}-{re.escape(version)}(?:-|\.tar\.gz$|\.zip$)")
-    return sorted(
-        digest
-        for file, digest in files
-        if wanted.match(file) and not _ELSEWHERE.search(file) and not _OLDER.search(file) and not file.endswith(".egg")
-    )
+def wheel_hashes(python: str, machine: str) -> Iterator[tuple[str, str]]:
+    """What pip would install there, as the package index that it is set up for says; nothing is installed."""
+    with TemporaryDirectory() as folder:
+        report = Path(folder, "report.json")
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed", "--no-deps"]
+        command += ["--only-binary=:all:", f"--python-version={python}", "--implementation=cp", f"--target={folder}"]
+        command += [f"--abi={abi}" for abi in (f"cp{python.replace('.', '')}", "abi3", "none")]
+        command += [f"--platform={linux}_{machine}" for linux in LINUX]
+        subprocess.run([*command, f"--report={report}", "-r", REPOSITORY / "constraints.txt"], check=True)
+        for one in json.loads(report.read_text())["install"]:
+            yield canonical(one["metadata"]["name"]), one["download_info"]["archive_info"]["hashes"]["sha256"]
 
 
 def write_sbom() -> None:
