@@ -36,6 +36,7 @@ def built(folder: Path, chunks: int, provider: str) -> tuple[Path, Engine, int]:
     settings = {"paths.cache_dir": str(folder / "cache"), "embedding.provider": provider}
     engine = Engine(Config.load(settings, root))
     started = time.perf_counter()
+    engine.indexes.of(root)  # alone, whatever lies around it
     (report,) = engine.index(IndexRequest((str(root),))).reports
     print(f"{report.chunks} chunks in {report.files} files, indexed in {time.perf_counter() - started:.1f} s")
     return root, engine, report.chunks

@@ -50,6 +50,7 @@ def serve_codeinfo(settings: list[str]) -> None:
     with tempfile.TemporaryDirectory() as cache, Engine(Config.load({**flags, "paths.cache_dir": cache})) as engine:
         for line in sys.stdin:
             started = time.perf_counter()
+            engine.indexes.of(line.strip())  # alone, whatever lies around it
             (report,) = engine.index(IndexRequest((line.strip(),))).reports
             print(time.perf_counter() - started, report.chunks, flush=True)
             engine.clear(ClearRequest((line.strip(),)))  # each tree by itself: an open index stays mapped into memory

@@ -38,6 +38,7 @@ def serve_codeinfo() -> None:
         for line in sys.stdin:
             if line.startswith("/"):
                 tree = line.strip()
+                engine.indexes.of(tree)  # alone, whatever lies around it
                 engine.index(IndexRequest((tree,)))
                 print("ready", flush=True)
                 continue

@@ -24,6 +24,11 @@ _ANY_DEPTH = "**"
 PartTest = Callable[[str], object]  # truthy for a name that the part of a glob matches
 
 
+def lies_below(path: str, folder: str) -> bool:
+    """Whether a path is that folder or file, or lies in it; everything lies below ""."""
+    return not folder or path == folder or path.startswith(f"{folder}/")
+
+
 def check_globs(globs: Sequence[str], where: str) -> None:
     """UsageError for a list that is too long to be matched at every file, or has an empty glob; `where` it stands."""
     if len(globs) > MAX_GLOBS:

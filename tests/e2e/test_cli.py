@@ -53,6 +53,7 @@ class Scripted:
         self.outcome = outcome
         self.request: Any = None
         self.closed = False
+        self.indexes = types.SimpleNamespace(locate=os.path.abspath)
 
     def __call__(self, config: Any) -> Scripted:
         return self

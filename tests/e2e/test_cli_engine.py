@@ -97,7 +97,7 @@ def test_a_file_that_is_too_large_is_3(codeinfo: Any, project: Path) -> None:
     ("arguments", "says"),
     [
         (("search", ""), "empty"),
-        (("search", "parse", "header"), 'codeinfo search "parse header"'),
+        (("search", "parse", "no/header"), "no/header does not exist"),
         (("index", "/"), "/"),
         (("why", "nowhere.py"), "does not exist"),
         (("search", "x", "--set", "index.max_file_bytes=no"), "whole number"),

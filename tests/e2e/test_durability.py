@@ -17,7 +17,7 @@ from durability_tools import STEADY, cli, digest, index_folder, keeper, live_bui
 
 import codeinfo.index.line as build_module
 from codeinfo.engine.index_manager import OTHER_MODEL, CodeSource, IndexManager
-from codeinfo.engine.search import search_roots
+from codeinfo.engine.search import Scope, search_roots
 from codeinfo.errors import Busy, ProviderError
 from codeinfo.models.scripted import ScriptedEmbedder
 from codeinfo.operations.search import SearchRequest
@@ -55,7 +55,7 @@ def refreshed(project: Path, embedder: ScriptedEmbedder, **flags: Any) -> IndexM
 def first_hit(one: IndexManager, store: SqliteStore | None = None) -> str:
     opened = store or one.live_store()
     assert opened is not None
-    return search_roots(SearchRequest(STEADY), [(one, opened, ())]).hits[0].path
+    return search_roots(SearchRequest(STEADY), [(one, opened, ())], Scope({one: ()})).hits[0].path
 
 
 # --- kills and interrupts ------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from codeinfo.graph.model import Relations
 from codeinfo.graph.references import ReadBudget, near_callers
 from codeinfo.knowledge.context import file_context, hit_context, path_role, role
 from codeinfo.model import FileKind, Hit
+from codeinfo.operations.code import RefsRequest
 from codeinfo.operations.knowledge import PatternsRequest
 from codeinfo.operations.search import SearchRequest
 
@@ -97,7 +98,7 @@ def test_those_that_call_most_come_first(tmp_path: Path) -> None:
         (tmp_path / path).write_text(text)
     with engine_of(tmp_path) as engine:
         found = engine.search(SearchRequest("run_job", paths=(str(tmp_path),), context=True))
-        with engine.code._open(tmp_path, True, None) as names:
+        with engine.code._open(RefsRequest("run_job", str(tmp_path)), None) as (names, _):
             asked = [("core.py", "run_job"), ("core.py", "gone"), ("lonely.py", "run_alone")]
             calls = {one: [*map(str, near_callers(names, *one, ReadBudget(names.index)))] for one in asked}
     assert calls == {
@@ -118,7 +119,7 @@ def test_callers_of_a_result_are_looked_for_within_bounds(tmp_path: Path) -> Non
     with engine_of(tmp_path) as engine:
         found = []
         for most in (0, 2, 8):
-            with engine.code._open(tmp_path, True, None) as names:
+            with engine.code._open(RefsRequest("run_job", str(tmp_path)), None) as (names, _):
                 found.append(len(near_callers(names, "core.py", "run_job", ReadBudget(names.index, most))))
     assert found == [0, 1, 4]
 

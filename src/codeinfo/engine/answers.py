@@ -215,6 +215,7 @@ class AnswerOperations:
         self, request: AskRequest | DocsAskRequest, chosen: ChatModel, model_id: str, source: str, agent: Profile | None
     ) -> str:
         paths = request.paths if isinstance(request, AskRequest) else (request.path,)
+        paths = paths or (self._operations.indexes.locate(""),)
         return self.store.create(
             title=title_of(request.question),
             provider=chosen.provider,

@@ -6,11 +6,12 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from msgspec import Struct
 
 from codeinfo.engine.derived import Answer, derive
-from codeinfo.engine.index_manager import Indexes, IndexManager, project_of, resolved
+from codeinfo.engine.index_manager import Indexes, IndexManager
 from codeinfo.errors import NotFound
 from codeinfo.graph.code_index import CodeIndex, refresh_graph
 from codeinfo.graph.model import Relations, dumps, loads, relations
@@ -18,6 +19,7 @@ from codeinfo.graph.names import NameResolver
 from codeinfo.graph.reach import cycle_report, hotspots, impact_report, module_imports, unused_exports
 from codeinfo.graph.references import (
     ReadBudget,
+    UnknownName,
     call_graph,
     callers,
     find_definitions,
@@ -32,11 +34,21 @@ from codeinfo.model import FileKind, Hit
 from codeinfo.operations import code as requests
 from codeinfo.operations.base import Progress
 from codeinfo.ports import CodeFacts
+from codeinfo.search.quality import near_names
 from codeinfo.store.sqlite import SqliteStore, code_facts, read_beside, write_beside
 
 GRAPH_FILE = "graph.json"  # beside the index: the next process does not have to build the graph
-FileRequest = requests.SymbolsRequest | requests.ImportsRequest | requests.ImpactRequest
 ProgressSink = Callable[[Progress], None]
+
+
+class CodeRequest(Protocol):
+    """A question about a folder or file of a project."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def refresh(self) -> bool: ...
 
 
 class Surroundings(Struct, frozen=True):
@@ -68,21 +80,17 @@ class CodeOperations:
             yield known
 
     @contextmanager
-    def _open(self, folder: str | Path, refresh: bool, progress: ProgressSink | None) -> Iterator[NameResolver]:
-        index = self._indexes.of(folder)
-        store, _ = self._indexes.open(index, refresh=refresh, progress=progress)
-        with self.open(index.root, store) as names:
-            yield names
-
-    @contextmanager
-    def _open_file(self, request: FileRequest, progress: ProgressSink | None) -> Iterator[tuple[CodeIndex, str]]:
-        """The index that a file belongs to, and the file's path in it."""
-        target = Path.cwd() / request.root / request.path
-        home = Path(request.root) if request.root else project_of(target)
-        with self._open(home, request.refresh, progress) as names:
-            absolute, root = resolved(target), names.index.root
-            inside = absolute.is_relative_to(root)
-            yield names.index, absolute.relative_to(root).as_posix() if inside else request.path
+    def _open(self, request: CodeRequest, progress: ProgressSink | None) -> Iterator[tuple[NameResolver, str]]:
+        """The names of a project, and the part of it that is asked about."""
+        place = self._indexes.find(request.path, getattr(request, "root", ""))
+        store, _ = self._indexes.open(place.index, refresh=request.refresh, progress=progress)
+        try:
+            with self.open(place.index.root, store) as names:
+                yield names, place.below
+        except UnknownName as error:
+            with store.snapshot() as view:
+                near = near_names(error.name.rpartition(".")[2].removesuffix("()"), view)
+            raise UnknownName(error.name, error.what, near) from None
 
     def relations(self, index: IndexManager, paths: Sequence[str]) -> dict[str, Relations]:
         """How files relate to others, from the index as it is."""
@@ -127,58 +135,58 @@ class CodeOperations:
     # --- symbols and references ---
 
     def symbols(self, request: requests.SymbolsRequest, progress: ProgressSink | None = None) -> requests.SymbolList:
-        with self._open_file(request, progress) as (index, path):
-            return list_symbols(index.facts, path, request)
+        with self._open(request, progress) as (names, path):
+            return list_symbols(names.index.facts, path, request)
 
     def definitions(
         self, request: requests.DefsRequest, progress: ProgressSink | None = None
     ) -> requests.DefinitionList:
-        with self._open(request.path, request.refresh, progress) as names:
-            return find_definitions(names.index, request)
+        with self._open(request, progress) as (names, below):
+            return find_definitions(names.index, request, below)
 
     def references(
         self, request: requests.RefsRequest, progress: ProgressSink | None = None
     ) -> requests.ReferenceReport:
-        with self._open(request.path, request.refresh, progress) as names:
-            return find_references(names, request)
+        with self._open(request, progress) as (names, below):
+            return find_references(names, request, below)
 
     def calls(self, request: requests.CallsRequest, progress: ProgressSink | None = None) -> requests.CallGraph:
-        with self._open(request.path, request.refresh, progress) as names:
-            return call_graph(names, request)
+        with self._open(request, progress) as (names, below):
+            return call_graph(names, request, below)
 
     def unused(self, request: requests.UnusedRequest, progress: ProgressSink | None = None) -> requests.UnusedReport:
-        with self._open(request.path, request.refresh, progress) as names:
-            return unused_exports(names.index, request)
+        with self._open(request, progress) as (names, below):
+            return unused_exports(names.index, request, below)
 
     # --- files ---
 
     def imports(self, request: requests.ImportsRequest, progress: ProgressSink | None = None) -> requests.ModuleImports:
-        with self._open_file(request, progress) as (index, path):
-            _check_indexed(index, path)
-            return module_imports(index, path, request)
+        with self._open(request, progress) as (names, path):
+            _check_indexed(names.index, path)
+            return module_imports(names.index, path, request)
 
     def cycles(self, request: requests.CyclesRequest, progress: ProgressSink | None = None) -> requests.CycleReport:
-        with self._open(request.path, request.refresh, progress) as names:
-            return cycle_report(names.index.graph, request)
+        with self._open(request, progress) as (names, below):
+            return cycle_report(names.index.graph, request, below)
 
     def impact(self, request: requests.ImpactRequest, progress: ProgressSink | None = None) -> requests.ImpactReport:
-        with self._open_file(request, progress) as (index, path):
-            _check_indexed(index, path)
-            return impact_report(index.graph, path, request)
+        with self._open(request, progress) as (names, path):
+            _check_indexed(names.index, path)
+            return impact_report(names.index.graph, path, request)
 
     def hotspots(
         self, request: requests.HotspotsRequest, progress: ProgressSink | None = None
     ) -> requests.HotspotReport:
-        def measure(index: CodeIndex) -> requests.HotspotReport:
-            return hotspots(index.facts, index.root, request)
+        def measure(index: CodeIndex, below: str) -> requests.HotspotReport:
+            return hotspots(index.facts, index.root, request, below)
 
         return self._derived(
             request, f"hotspots {request.days} {request.limit}", requests.HotspotReport, measure, progress
         )
 
     def map(self, request: requests.MapRequest, progress: ProgressSink | None = None) -> requests.CodeMap:
-        def draw(index: CodeIndex) -> requests.CodeMap:
-            return code_map(index, request)
+        def draw(index: CodeIndex, below: str) -> requests.CodeMap:
+            return code_map(index, request, below)
 
         return self._derived(
             request, f"map {request.format} {request.limit} {request.area}", requests.CodeMap, draw, progress
@@ -189,18 +197,19 @@ class CodeOperations:
         request: requests.HotspotsRequest | requests.MapRequest,
         key: str,
         kind: type[Answer],
-        make: Callable[[CodeIndex], Answer],
+        make: Callable[[CodeIndex, str], Answer],
         progress: ProgressSink | None,
     ) -> Answer:
         """What takes a look at every file, or at the whole history: computed once for each state of both."""
-        index = self._indexes.of(request.path)
-        store, _ = self._indexes.open(index, refresh=request.refresh, progress=progress)
+        place = self._indexes.find(request.path)
+        root = place.index.root
+        store, _ = self._indexes.open(place.index, refresh=request.refresh, progress=progress)
 
         def compute() -> Answer:
-            with self.open(index.root, store) as names:
-                return make(names.index)
+            with self.open(root, store) as names:
+                return make(names.index, place.below)
 
-        return derive(store, index.root, key, kind, compute)
+        return derive(store, root, f"{key} {place.below}".rstrip(), kind, compute)
 
 
 def _next_index(before: CodeIndex | None, facts: CodeFacts, root: Path, store: SqliteStore) -> CodeIndex:

@@ -81,7 +81,7 @@ def search_documents(
     _check(request, collections)
     with ExitStack() as open_views:
         parts, views, embedders, notes = [], [], [], list[str]()
-        for index in (*collections, *(indexes.of(path) for path in request.code)):
+        for index in (*collections, *(indexes.find(path).index for path in request.code)):
             try:
                 store, said = indexes.open(index, refresh=request.refresh, progress=progress)
             except UsageError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -111,7 +111,7 @@ class Engine:
         def refresh(index: IndexManager, progress: ProgressSink | None) -> SqliteStore:
             return self.indexes.open(index, progress=progress)[0]
 
-        return self._area(KnowledgeOperations, lambda: KnowledgeOperations(self.indexes.of, refresh, self.code))
+        return self._area(KnowledgeOperations, lambda: KnowledgeOperations(self.indexes.find, refresh, self.code))
 
     @property
     def documents(self) -> DocumentOperations:
@@ -129,8 +129,12 @@ class Engine:
 
     # --- operations on indexes ---
 
+    def _indexes_of(self, paths: Sequence[str]) -> list[IndexManager]:
+        """Of the projects that these folders belong to, each once."""
+        return list(dict.fromkeys(self.indexes.find(path).index for path in paths or ("",)))
+
     def index(self, request: IndexRequest, progress: ProgressSink | None = None) -> IndexResponse:
-        indexes = [self.indexes.of(path) for path in request.paths]
+        indexes = self._indexes_of(request.paths)
         done = [self.indexes.refresh(index, full=request.full, progress=progress) for index in indexes]
         return IndexResponse(tuple(fresh.report for fresh in done))
 
@@ -143,7 +147,7 @@ class Engine:
 
     def indexing(self, path: str | Path) -> Progress | None:
         """How far the refresh of a root is that is running in this process."""
-        return self.indexes.progress_of(self.indexes.of(path))
+        return self.indexes.progress_of(self.indexes.find(path).index)
 
     def similar(self, request: SimilarRequest, progress: ProgressSink | None = None) -> SearchResult:
         return self.searches.similar(request, progress)
@@ -157,7 +161,7 @@ class Engine:
     def status(self, request: StatusRequest) -> StatusReport:
         from codeinfo.engine.maintenance import status
 
-        return StatusReport(tuple(status(self.indexes.of(path)) for path in request.paths))
+        return StatusReport(tuple(map(status, self._indexes_of(request.paths))))
 
     def why(self, request: WhyRequest) -> WhyReport:
         from codeinfo.engine.maintenance import why_path
@@ -167,10 +171,11 @@ class Engine:
     def clear(self, request: ClearRequest) -> ClearReport:
         from codeinfo.engine.maintenance import clear
 
-        return ClearReport(tuple(clear(self.indexes.of(path)) for path in request.paths))
+        return ClearReport(tuple(map(clear, self._indexes_of(request.paths))))
 
     def doctor(self, request: DoctorRequest) -> DoctorReport:
         from codeinfo.engine.maintenance import examine
 
-        roots = [self.indexes.of(path) for path in request.paths]
-        return examine(self.config, self.indexes.models, roots, lambda: self.documents.indexes(request.paths))
+        roots = self._indexes_of(request.paths)
+        folders = request.paths or (".",)
+        return examine(self.config, self.indexes.models, roots, lambda: self.documents.indexes(folders))

@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from codeinfo.config import Config
 from codeinfo.engine.models import Models
-from codeinfo.errors import Busy, IndexDamaged, NotFound, OutOfSpace, UsageError
+from codeinfo.errors import Busy, IndexDamaged, NotFound, OutOfSpace, UsageError, environment_error
+from codeinfo.globs import lies_below
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.line import Changes, Outcome, add_edited, compare, update
 from codeinfo.index.pool import ParsePool, Spares
@@ -24,7 +25,8 @@ from codeinfo.operations.base import Progress
 from codeinfo.operations.search import IndexReport
 from codeinfo.ports import Embedder
 from codeinfo.settings import IndexSettings
-from codeinfo.sources.walk import WalkSettings, resolved_root, walk, walked_again
+from codeinfo.sources.git import is_repository
+from codeinfo.sources.walk import WalkSettings, refusal, resolved_root, walk, walked_again
 from codeinfo.store.database import BuildDamaged, Replaced, translate_errors
 from codeinfo.store.layout import IndexFolder
 from codeinfo.store.sqlite import SqliteStore
@@ -380,6 +382,13 @@ class IndexManager:
         return Fresh(store, report, seen, (*run.notes, *standing))
 
 
+class Place(Struct, frozen=True):
+    """A folder or file as a part of its project: `below` is its path from the root, "" for all of the project."""
+
+    index: IndexManager
+    below: str
+
+
 class Indexes:
     """All indexes of one process, each opened when first needed and kept open until `close`."""
 
@@ -403,8 +412,38 @@ class Indexes:
         self.models.close()
         self._spares.close()
 
+    def find(self, path: str | Path, root: str = "") -> Place:
+        """A folder or file as a part of its project, or of the one at `root`, from where it is then counted; "" is all
+        of the project around the current folder."""
+        target = _existing(os.path.join(root, path))
+        index = self.of(root or self.locate(target))
+        if not lies_below(target, str(index.root)):
+            raise NotFound(f"{path} does not lie in {index.root}", next_step="Name a file of the project")
+        return Place(index, target[len(str(index.root)) + 1 :] if path else "")
+
+    def locate(self, path: str | Path) -> str:
+        """The root of the project that a path belongs to: the nearest folder from there upwards that `of` was asked
+        for, has an index or is a repository. Without any, a folder is its own project, and a file belongs to the
+        current folder or, where it does not lie in that, to its own."""
+        target = _existing(path)
+        folder = nearest = target if os.path.isdir(target) else os.path.dirname(target)
+        while not self._is_project(folder):
+            above = os.path.dirname(folder)
+            if above == folder:
+                here = _existing("")
+                return here if nearest != target and lies_below(nearest, here) and not refusal(here) else nearest
+            folder = above
+        return folder
+
+    def _is_project(self, folder: str) -> bool:
+        """A folder that must not be indexed is none, as where somebody keeps the home folder in git."""
+        if folder in self._managers:
+            return True
+        has_index = IndexFolder(self.config.paths.cache_dir, Path(folder)).exists()
+        return (has_index or is_repository(folder)) and not refusal(folder)
+
     def of(self, path: str | Path) -> IndexManager:
-        """The index of a folder of code."""
+        """The index of exactly this folder, wherever it lies: from now on it is a project of its own here."""
         known, identity = self._aliases.get(path), _identity(path)
         if known is not None and identity is not None and known[0] == identity:
             return known[1]
@@ -526,24 +565,13 @@ def _is_unicode(path: str) -> bool:
     return True
 
 
-def project_of(target: Path) -> Path:
-    """The folder whose index a path belongs to: the current one when the path lies below it, else its repository."""
-    here = Path.cwd().resolve()
-    nearest = resolved(target if os.path.isdir(target) else target.parent)
-    if nearest.is_relative_to(here):
-        return here
-    for folder in (nearest, *nearest.parents):
-        if os.path.exists(folder / ".git"):
-            return folder
-    return nearest
-
-
-def resolved(path: Path) -> Path:
-    """Without links and dots. A path that no file can have, too long or with a NUL, is one that is not there."""
+def _existing(path: str | Path) -> str:
+    """A path without links and dots; "" is the current folder."""
     try:
-        return path.resolve()
-    except (OSError, ValueError) as error:
-        raise NotFound(f"{path} does not exist", next_step="Name a file that does") from error
+        return os.path.realpath(path, strict=True)
+    except (OSError, ValueError) as error:  # a name that no file can have, too long or with a NUL, is not there either
+        known = environment_error(error, str(path))
+        raise known or NotFound(f"{path} does not exist", next_step="Name a folder or file that does") from error
 
 
 def bytes_under(folder: Path) -> int:

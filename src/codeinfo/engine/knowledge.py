@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from codeinfo.engine.code import CodeOperations
-from codeinfo.engine.index_manager import IndexManager
+from codeinfo.engine.index_manager import IndexManager, Place
 from codeinfo.engine.project_knowledge import ProjectKnowledge
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.index.line import edited
@@ -177,23 +177,23 @@ MAX_IMPORT_BYTES = 10_000_000
 
 
 class KnowledgeOperations:
-    """`Engine.knowledge`: one method an operation. `open_index` finds the index of a folder, `refresh` brings it up to
+    """`Engine.knowledge`: one method an operation. `find` finds the project of a folder, `refresh` brings it up to
     date where possible; `clock` gives seconds since the epoch."""
 
     def __init__(
         self,
-        open_index: Callable[[str | Path], IndexManager],
+        find: Callable[[str | Path], Place],
         refresh: Callable[[IndexManager, ProgressSink | None], SqliteStore],
         code: CodeOperations,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._open_index, self._refresh, self._code = open_index, refresh, code
+        self._find, self._refresh, self._code = find, refresh, code
         self.clock = clock
         self._lock = threading.Lock()
         self._projects: dict[Path, ProjectKnowledge] = {}
 
     def _project(self, path: str | Path) -> ProjectKnowledge:
-        index = self._open_index(path)
+        index = self._find(path).index
         with self._lock:
             known = self._projects.get(index.root)
             if known is None or known.index is not index:
@@ -319,7 +319,9 @@ class KnowledgeOperations:
     def around(self, request: SearchRequest, result: SearchResult) -> SearchResult:
         """The result with the context of its hits, related memories and, on behalf of a change, the card."""
         now = self.clock()
-        roots = list(dict.fromkeys(hit.root for hit in result.hits)) or [str(self._open_index(request.paths[0]).root)]
+        roots = list(dict.fromkeys(hit.root for hit in result.hits)) or [
+            str(self._find(next(iter(request.paths), "")).index.root)
+        ]
         hits: dict[tuple[str, str, int], Hit] = {}
         memories: list[RelatedMemory] = []
         notes: list[str] = []

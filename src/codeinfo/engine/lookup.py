@@ -16,6 +16,7 @@ from codeinfo.engine.collections import CollectionIndex
 from codeinfo.engine.document_search import document_lines, headings, no_collection, opening, place_of
 from codeinfo.engine.documents import DocumentOperations
 from codeinfo.engine.index_manager import Indexes, IndexManager, ProgressSink
+from codeinfo.engine.search import Scope
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.jsonable import dumps
 from codeinfo.model import CRUMB, Distance, FileKind, Hit, Intent, Quality, SearchResult, Skip, SourceFile
@@ -117,6 +118,7 @@ class CodeLookup(Lookup):
     ) -> None:
         super().__init__(operations, limit, progress)
         self._paths = tuple(dict.fromkeys(paths))
+        self._scope = Scope.of(map(operations.indexes.find, paths or ("",)))
         self._left_out = tuple(path.resolve() for path in left_out)  # files that must not answer
 
     def functions(self) -> ToolFunctions:
@@ -165,13 +167,14 @@ class CodeLookup(Lookup):
         """Where a name is used, a line each; how sure that is stands with every one."""
         lines: list[str] = []
         for index in self._searched():
-            request = RefsRequest(name, str(index.root), limit=USES, refresh=False)
-            try:
-                found = self._operations.references(request)
-            except NotFound:
-                continue
-            lines.append(f"{found.symbol}: {found.usage_count} uses")
-            lines += [f"{use.file}:{use.line} {use.edge} ({use.confidence}) {use.preview}" for use in found.usages]
+            for folder in self._scope.folders[index] or (".",):
+                request = RefsRequest(name, str(index.root / folder), limit=USES, refresh=False)
+                try:
+                    found = self._operations.references(request)
+                except NotFound:
+                    continue
+                lines.append(f"{found.symbol}: {found.usage_count} uses")
+                lines += [f"{use.file}:{use.line} {use.edge} ({use.confidence}) {use.preview}" for use in found.usages]
         if not lines:
             raise NotFound(f"no definition of {name!r} is indexed")
         return "\n".join(lines)
@@ -189,15 +192,14 @@ class CodeLookup(Lookup):
         return tuple(f"!/{path.relative_to(root).as_posix()}" for path, root in inside if path.is_relative_to(root))
 
     def _searched(self) -> Iterator[IndexManager]:
-        for path in self._paths:
-            yield self._operations.indexes.of(path)
+        return iter(self._scope.indexes)
 
     def _find(self, path: str) -> tuple[IndexManager, str]:
         """The indexed file of that path, relative to a root or absolute."""
         for index in self._searched():
             relative = path.removeprefix(f"{index.root}/").removeprefix("./")
             known = relative in self._store(index).manifest()
-            if known and index.root / relative not in self._left_out:
+            if known and self._scope.holds(index, relative) and index.root / relative not in self._left_out:
                 return index, relative
         raise NotFound(f"{path} is not an indexed file")
 

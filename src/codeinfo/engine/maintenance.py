@@ -23,11 +23,11 @@ from codeinfo.engine.index_manager import (
     IndexManager,
     bytes_under,
     is_complete,
-    project_of,
     walk_settings,
 )
 from codeinfo.engine.models import Models
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound
+from codeinfo.globs import lies_below
 from codeinfo.model import ManifestRow
 from codeinfo.operations.clients import DaySavings, SavingsReport, SavingsRequest, ToolSavings
 from codeinfo.operations.search import Check, Cleared, DoctorReport, IndexStatus, WhyReport
@@ -78,12 +78,14 @@ def clear(index: IndexManager) -> Cleared:
 
 
 def why_path(path: Path, indexes: Indexes) -> WhyReport:
-    """Asked from the current folder's point of view when the path lies below it, else from its project's."""
+    """Asked from the current project's point of view when the path lies below it, else from its own project's. A link
+    is asked about itself, not what it leads to."""
     target = Path.cwd() / path
     if not os.path.lexists(target):
         raise NotFound(f"{path} does not exist", next_step="Name a file or folder that does")
-    index = indexes.of(project_of(target))
-    relative = target.relative_to(index.root) if target.is_relative_to(index.root) else Path(path)
+    folder, here = os.path.realpath(target.parent), indexes.locate("")
+    index = indexes.of(here) if lies_below(folder, here) else indexes.find(folder).index
+    relative = (Path(folder) / target.name).relative_to(index.root)
     decision = why(index.root, str(relative), walk_settings(index.config.index))
     known = _manifest(index).get(relative.as_posix())
     return WhyReport(

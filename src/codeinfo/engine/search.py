@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -13,10 +14,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from codeinfo.engine.index_manager import Indexes, IndexManager, ProgressSink, healed, is_complete
+from codeinfo.engine.index_manager import Indexes, IndexManager, Place, ProgressSink, healed, is_complete
 from codeinfo.engine.models import Models
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound, ProviderError, UsageError
-from codeinfo.globs import match_globs
+from codeinfo.globs import lies_below, match_globs
 from codeinfo.model import INDEXING, Dropped, Hit, Intent, Note, SearchResult, Signal
 from codeinfo.operations.clients import (
     Project,
@@ -44,6 +45,27 @@ MAX_LINE_DIGITS = 9  # no file has more lines, and no database column holds any 
 Opened = tuple[IndexManager, SqliteStore, tuple[str, ...]]
 
 
+class Scope(Struct, frozen=True):
+    """What to look in: projects, each with the folders and files of it that are meant; none: all of it."""
+
+    folders: dict[IndexManager, tuple[str, ...]]
+
+    @classmethod
+    def of(cls, places: Iterable[Place]) -> Scope:
+        found: dict[IndexManager, tuple[str, ...]] = {}
+        for place in places:
+            found[place.index] = (*found.get(place.index, ()), place.below)
+        return cls({index: below if all(below) else () for index, below in found.items()})
+
+    @property
+    def indexes(self) -> list[IndexManager]:
+        return list(self.folders)
+
+    def holds(self, index: IndexManager, path: str) -> bool:
+        folders = self.folders[index]
+        return not folders or any(lies_below(path, folder) for folder in folders)
+
+
 def warm_up(index: IndexManager, store: SqliteStore) -> None:
     """Search once, which loads what every search needs: the first one in a large project would wait 0.4 s for it."""
     with store.snapshot() as view:
@@ -59,28 +81,30 @@ class SearchOperations:
         self._ranking = threading.Lock()
 
     def search(self, request: SearchRequest, progress: ProgressSink | None = None) -> SearchResult:
-        indexes = list(dict.fromkeys(map(self._indexes.of, request.paths)))  # a folder may be named twice
-        return healed(lambda again: self._found(request, self._open(indexes, again or request.refresh, progress)))
+        scope = Scope.of(map(self._indexes.find, request.paths or ("",)))
+        return healed(lambda again: self._found(request, scope, self._open(scope, again or request.refresh, progress)))
 
-    def _found(self, request: SearchRequest, opened: list[Opened]) -> SearchResult:
+    def _found(self, request: SearchRequest, scope: Scope, opened: list[Opened]) -> SearchResult:
         reranking = reranking_of(self._indexes.models)
         if reranking is None:
-            return self._search(request, opened)
-        found = self._search(with_candidates(request, reranking.settings), opened)
+            return self._search(request, scope, opened)
+        found = self._search(with_candidates(request, reranking.settings), scope, opened)
         return rerank_close_call(request, found, opened, reranking)
 
-    def _search(self, request: SearchRequest, opened: list[Opened]) -> SearchResult:
+    def _search(self, request: SearchRequest, scope: Scope, opened: list[Opened]) -> SearchResult:
         if self._indexes.config.embedding.base_url:  # the query waits for an endpoint: others may go on
-            return search_roots(request, opened)
+            return search_roots(request, opened, scope)
         with self._ranking:
-            return search_roots(request, opened)
+            return search_roots(request, opened, scope)
 
-    def _open(self, indexes: list[IndexManager], refresh: bool, progress: ProgressSink | None) -> list[Opened]:
-        return [(index, *self._indexes.open(index, refresh=refresh, progress=progress)) for index in indexes]
+    def _open(self, scope: Scope, refresh: bool, progress: ProgressSink | None) -> list[Opened]:
+        return [(index, *self._indexes.open(index, refresh=refresh, progress=progress)) for index in scope.indexes]
 
     def similar(self, request: SimilarRequest, progress: ProgressSink | None = None) -> SearchResult:
-        index = self._indexes.of(request.path)
-        return healed(lambda _: similar_to(request, (index, *self._indexes.open(index, progress=progress))))
+        file = request.place.rpartition(":")[0]
+        typed_here = file if not request.path and os.path.exists(file) else ""
+        below, index = self._indexes.find(request.path).below, self._indexes.find(typed_here or request.path).index
+        return healed(lambda _: similar_to(request, (index, *self._indexes.open(index, progress=progress)), below))
 
     def warm_up(self, index: IndexManager) -> None:
         if store := index.live_store():
@@ -95,12 +119,10 @@ class SearchOperations:
         return ProjectsResult(tuple(_project(self._indexes, root) for root in roots))
 
 
-def search_roots(request: SearchRequest, opened: Sequence[Opened]) -> SearchResult:
+def search_roots(request: SearchRequest, opened: Sequence[Opened], scope: Scope) -> SearchResult:
     """All roots as one index: a word's rarity is that in all of them, so a root with no answer takes no place."""
     if not request.query.strip():
         raise UsageError("the query is empty", next_step="Say what to look for")
-    if not opened:
-        raise UsageError("no folder to search", next_step="Name one")
     with ExitStack() as open_views:
         views = [open_views.enter_context(store.snapshot()) for _, store, _ in opened]
         indexes = [index for index, _, _ in opened]
@@ -112,7 +134,7 @@ def search_roots(request: SearchRequest, opened: Sequence[Opened]) -> SearchResu
             intent=Intent(request.intent) if request.intent else None,
             # The name of one of several projects tells them apart; what all of them are called says nothing.
             project_words=frozenset.intersection(*(frozenset(terms(index.root.name)) for index in indexes)),
-            allowed=_allowed(request, views, indexes),
+            allowed=_allowed(request, views, indexes, scope),
             symbol_kinds=frozenset(request.symbol_kinds),
             full_text=request.full_text,
             max_chars=CHARS_PER_TOKEN * request.max_tokens,
@@ -136,12 +158,16 @@ def _joined(indexes: Sequence[IndexManager], views: Sequence[Snapshot]) -> Joine
 
 
 def _allowed(
-    request: SearchRequest, views: Sequence[Snapshot], indexes: Sequence[IndexManager]
+    request: SearchRequest, views: Sequence[Snapshot], indexes: Sequence[IndexManager], scope: Scope
 ) -> NDArray[np.bool_] | None:
     """What the filters let through, each root's files by their own paths and history."""
-    by_root = [allowed_files(request, view, index) for view, index in zip(views, indexes, strict=True)]
-    filters = [allowed for allowed in by_root if allowed is not None]
-    return np.concatenate(filters) if filters else None
+    by_root = [
+        allowed_files(request, view, index, scope.folders[index]) for view, index in zip(views, indexes, strict=True)
+    ]
+    if all(allowed is None for allowed in by_root):
+        return None
+    parts = zip(by_root, views, strict=True)
+    return np.concatenate([np.ones(len(view.paths), bool) if part is None else part for part, view in parts])
 
 
 def _without_vectors(indexes: Sequence[IndexManager]) -> list[str]:
@@ -171,13 +197,16 @@ def _remarks(request: SearchRequest, view: Snapshot) -> list[str]:
     return remarks
 
 
-def similar_to(request: SimilarRequest, opened: Opened) -> SearchResult:
+def similar_to(request: SimilarRequest, opened: Opened, below: str = "") -> SearchResult:
     """What resembles the chunk at a place, by its words and its meaning; the file itself is left out."""
     index, store, notes = opened
     path, _, line = request.place.rpartition(":")
     if not path or not line.isdecimal() or len(line) > MAX_LINE_DIGITS:
         raise UsageError(f"{request.place} is not a place", next_step="Write it as FILE:LINE, as in src/app.py:42")
     with store.snapshot() as view:
+        here = os.path.realpath(path)  # as it is typed in a folder of the project
+        if lies_below(here, str(index.root)) and here[len(str(index.root)) + 1 :] in view.paths:
+            path = here[len(str(index.root)) + 1 :]
         if path not in view.paths:
             raise NotFound(f"{path} is not in the index of {index.root}", next_step=f"Ask `codeinfo why {path}`")
         file = view.paths.index(path)
@@ -185,7 +214,7 @@ def similar_to(request: SimilarRequest, opened: Opened) -> SearchResult:
         if row is None:
             raise NotFound(f"{path} has no chunk at line {line}", next_step="Name a line that is not blank")
         chunk = view.chunks([row])[0]
-        allowed = np.ones(len(view.paths), bool)
+        allowed = np.array([lies_below(one, below) for one in view.paths], bool)
         allowed[file] = False
         root = str(index.root)
         options = SearchOptions(root=root, limit=request.limit, allowed=allowed, explain=request.explain, per_file=1)
@@ -194,9 +223,13 @@ def similar_to(request: SimilarRequest, opened: Opened) -> SearchResult:
     return replace(found, query=where, notes=(*found.notes, *notes))
 
 
-def allowed_files(request: SearchRequest, view: Snapshot, index: IndexManager) -> NDArray[np.bool_] | None:
-    """Which files the filters let through, or None when there is no filter."""
+def allowed_files(
+    request: SearchRequest, view: Snapshot, index: IndexManager, folders: Sequence[str] = ()
+) -> NDArray[np.bool_] | None:
+    """Which files the filters let through, or None when there is no filter. `folders` to look in; none: all."""
     tests: list[NDArray[np.bool_]] = []
+    if folders:
+        tests.append(np.array([any(lies_below(path, folder) for folder in folders) for path in view.paths], bool))
     if request.languages:
         wanted = frozenset(language.lower() for language in request.languages)
         tests.append(view.derived(("languages", wanted), lambda: _among(view.languages, wanted)))

@@ -73,6 +73,7 @@ def tree_of(repo: str, trees: Path) -> Path:
 
 
 def bring_up_to_date(engine: Engine, root: Path, progress: ProgressSink | None = None) -> IndexReport:
+    engine.indexes.of(root)  # exactly the folder that the questions are about, not the repository around it
     return engine.index(IndexRequest(paths=(str(root),)), progress).reports[0]
 
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from msgspec import Struct, ValidationError, convert
 from msgspec.structs import astuple
 
+from codeinfo.globs import lies_below
 from codeinfo.languages.model import FileFacts
 from codeinfo.model import Definition, Import
 
@@ -180,6 +181,19 @@ class Graph(Struct, frozen=True, dict=True):
         all_loose = [loose for links in self.links.values() for loose in links.loose]
         external = sum(loose.external for loose in all_loose)
         return external, len(all_loose) - external
+
+
+def part_of(graph: Graph, below: str) -> Graph:
+    """The files below a folder and what leads from one of them to another."""
+    if not below:
+        return graph
+    files = {path: facts for path, facts in graph.files.items() if lies_below(path, below)}
+    links = {
+        path: Links(tuple(edge for edge in links.edges if edge.target in files), links.loose)
+        for path, links in graph.links.items()
+        if path in files
+    }
+    return Graph(graph.generation, files, links)
 
 
 def centrality(paths: Sequence[str], edges: Sequence[Edge]) -> Mapping[str, float]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct, field
 
+from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Edge, Graph, relations
 from codeinfo.graph.references import symbol_info
@@ -85,13 +86,16 @@ def module_imports(index: CodeIndex, path: str, request: ImportsRequest) -> Modu
 # --- cycles --------------------------------------------------------------------------------------------------------
 
 
-def cycle_report(graph: Graph, request: CyclesRequest) -> CycleReport:
+def cycle_report(graph: Graph, request: CyclesRequest, below: str = "") -> CycleReport:
     edges = [edge for edge in graph.edges if not edge.implicit]
-    found = cycles(edges)
+    found = [cycle for cycle in cycles(edges) if _touches(cycle.files, below)]
     following: dict[str, list[str]] = {}
     for edge in edges:
         following.setdefault(edge.source, []).append(edge.target)
-    groups = sorted((tuple(sorted(group)) for group in components(following)), key=lambda group: (-len(group), group))
+    groups = sorted(
+        (tuple(sorted(group)) for group in components(following) if _touches(group, below)),
+        key=lambda group: (-len(group), group),
+    )
     external, unresolved = graph.loose
     return CycleReport(
         total=len(found),
@@ -106,6 +110,10 @@ def cycle_report(graph: Graph, request: CyclesRequest) -> CycleReport:
         unresolved=unresolved,
         is_complete=len(found) <= request.limit,
     )
+
+
+def _touches(paths: Iterable[str], below: str) -> bool:
+    return any(lies_below(path, below) for path in paths)
 
 
 class Cycle(Struct, frozen=True):
@@ -260,7 +268,7 @@ def impact(
 # --- unused exports ------------------------------------------------------------------------------------------------
 
 
-def unused_exports(index: CodeIndex, request: UnusedRequest) -> UnusedReport:
+def unused_exports(index: CodeIndex, request: UnusedRequest, below: str = "") -> UnusedReport:
     users: Counter[str] = Counter()  # name → files that use it
     own: dict[int, frozenset[str]] = {}
     for file_id, packed in index.facts.references(list(index.by_id)):
@@ -271,7 +279,7 @@ def unused_exports(index: CodeIndex, request: UnusedRequest) -> UnusedReport:
     examined = 0
     for file_id, definition in index.facts.outlines():
         file = index.by_id.get(file_id)
-        if file is None or file.kind != "code" or not _counts(definition, file):
+        if file is None or file.kind != "code" or not lies_below(file.path, below) or not _counts(definition, file):
             continue
         examined += 1
         used_here = definition.name in own.get(file_id, ())
@@ -336,12 +344,13 @@ class _Churn(Struct):
     authors: set[str] = field(default_factory=set)
 
 
-def hotspots(facts: CodeFacts, root: Path, request: HotspotsRequest) -> HotspotReport:
+def hotspots(facts: CodeFacts, root: Path, request: HotspotsRequest, below: str = "") -> HotspotReport:
     try:
         commits, churn = _history(root, request.days)
     except GitFailed as failed:
         return HotspotReport(0, (), request.days, 0, (f"no git history: {failed.what}",))
-    files = {file.path: file for file in facts.files() if file.kind == "code" and file.path in churn}
+    changed = (file for file in facts.files() if file.kind == "code" and file.path in churn)
+    files = {file.path: file for file in changed if lies_below(file.path, below)}
     definitions = Counter(file_id for file_id, _ in facts.outlines([file.file_id for file in files.values()]))
     measured = []
     for path, file in files.items():

@@ -11,6 +11,7 @@ from string import ascii_letters, digits
 from msgspec import Struct
 
 from codeinfo.errors import NotFound, UsageError
+from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Unit
 from codeinfo.graph.names import NameResolver, Resolution
@@ -44,10 +45,9 @@ _NO_USES = frozenset({"package", "namespace", "heading"})  # code is in them or 
 
 
 def list_symbols(facts: CodeFacts, path: str, request: SymbolsRequest) -> SymbolList:
-    prefix = "" if path == "." else f"{path}/"
-    files = [file for file in facts.files() if file.path == path or file.path.startswith(prefix)]
+    files = [file for file in facts.files() if lies_below(file.path, path)]
     if not files:
-        raise NotFound(f"{path} is not in the index", next_step=f"`codeinfo why {path}` says why")
+        raise NotFound(f"{path or '.'} is not in the index", next_step=f"`codeinfo why {path or '.'}` says why")
     facts.check_symbols(file.file_id for file in files)
     found = [
         symbol_info(file.path, definition)
@@ -58,7 +58,7 @@ def list_symbols(facts: CodeFacts, path: str, request: SymbolsRequest) -> Symbol
     unparsed = [file.path for file in files if file.kind in ("code", "tests") and file.language not in GRAMMARS]
     notes = (_unparsed_note(unparsed),) if unparsed else ()
     complete = len(found) <= request.limit and not unparsed
-    return SymbolList(path, len(found), tuple(found[: request.limit]), complete, notes)
+    return SymbolList(path or ".", len(found), tuple(found[: request.limit]), complete, notes)
 
 
 # --- definitions ---------------------------------------------------------------------------------------------------
@@ -117,8 +117,27 @@ def look_up_defined(index: CodeIndex, name: str) -> Lookup:
     return lookup
 
 
+def _narrowed(lookup: Lookup, below: str) -> Lookup:
+    """The definitions below a folder; a name that only others define is reported with where they are."""
+    found = {symbol: definition for symbol, definition in lookup.found.items() if lies_below(symbol.path, below)}
+    if lookup.found and not found:
+        symbol, definition = next(iter(lookup.found.items()))
+        where = f"{symbol.path}:{definition.start_line}" + (" and elsewhere" if len(lookup.found) > 1 else "")
+        raise NotFound(f"{lookup.name} is not defined in {below}", next_step=f"It is defined in {where}")
+    return Lookup(lookup.name, found, lookup.others or len(found) < len(lookup.found))
+
+
+class UnknownName(NotFound):
+    """Nothing here has a name that was asked about; others may be written almost like it."""
+
+    def __init__(self, name: str, what: str, near: Sequence[str] = ()) -> None:
+        step = f"Did you mean {', '.join(near)}?" if near else f'Try `codeinfo search "{name}"`'
+        super().__init__(what, next_step=step)
+        self.name = name
+
+
 def _nothing_called(name: str) -> NotFound:
-    return NotFound(f"nothing called {name} is defined here", next_step=f'Try `codeinfo search "{name}"`')
+    return UnknownName(name, f"nothing called {name} is defined here")
 
 
 def _symbol(index: CodeIndex, file: FileFacts, qualified: str) -> SymbolId:
@@ -128,7 +147,7 @@ def _symbol(index: CodeIndex, file: FileFacts, qualified: str) -> SymbolId:
     return SymbolId(file.path, unit.without_namespace(qualified) if unit else qualified)
 
 
-def find_definitions(index: CodeIndex, request: DefsRequest) -> DefinitionList:
+def find_definitions(index: CodeIndex, request: DefsRequest, below: str = "") -> DefinitionList:
     """Raises IndexDamaged where definitions of a name are not as they were stored. A damaged row may be missing from
     what was found, so all files are checked that have the name in their text, as long as these are few."""
     lookup = look_up(index, request.name)
@@ -136,7 +155,7 @@ def find_definitions(index: CodeIndex, request: DefsRequest) -> DefinitionList:
     index.facts.check_symbols(dict.fromkeys([*named, *_candidate_ids(index, lookup.name)[:_MOST_CHECKED]]))
     if not lookup.found:
         raise _nothing_called(request.name)
-    found = lookup.listed()
+    found = _narrowed(lookup, below).listed()
     return DefinitionList(request.name, len(found), tuple(found[: request.limit]), len(found) <= request.limit)
 
 
@@ -163,26 +182,28 @@ class FoundUses(Struct, frozen=True):
         return len(self.uses)
 
 
-def find_references(names: NameResolver, request: RefsRequest) -> ReferenceReport:
+def find_references(names: NameResolver, request: RefsRequest, below: str = "") -> ReferenceReport:
     lookup = look_up(names.index, request.name)
     found = find_uses(names, lookup)
     if not lookup.found and not found.uses:
-        raise NotFound(
-            f"no code here uses the name {request.name}", next_step=f'Try `codeinfo search "{request.name}"`'
-        )
+        raise UnknownName(request.name, f"no code here uses the name {request.name}")
+    uses = [use for use in found.uses if lies_below(use.file.path, below)]
+    resolved = sum(use.symbol is not None for use in uses)
     notes = [_unparsed_note(found.left_out)] if found.left_out else []
+    if len(uses) < len(found):
+        notes.append(f"{len(found) - len(uses)} more outside {below}")
     if found.unattributed:
         notes.append(f"{found.unattributed} more uses of the name cannot be told from those of other definitions")
     return ReferenceReport(
         symbol=request.name,
-        usage_count=len(found),
-        usages=usages(names.index, lookup, found.uses[: request.limit]),
-        confidence="resolved" if found.resolved == len(found) else "syntactic",
-        is_complete=len(found) <= request.limit and not found.left_out,
+        usage_count=len(uses),
+        usages=usages(names.index, lookup, uses[: request.limit]),
+        confidence="resolved" if resolved == len(uses) else "syntactic",
+        is_complete=len(uses) <= request.limit and not found.left_out,
         definitions=tuple(lookup.listed()),
-        resolved_count=found.resolved,
+        resolved_count=resolved,
         unattributed=found.unattributed,
-        file_count=len({use.file.file_id for use in found.uses}),
+        file_count=len({use.file.file_id for use in uses}),
         notes=tuple(notes),
     )
 
@@ -336,8 +357,8 @@ _NEAR_FILES = 5  # that are looked into for the callers of a search result, the 
 _WORD_CHARACTERS = f"{ascii_letters}{digits}_"
 
 
-def call_graph(names: NameResolver, request: CallsRequest) -> CallGraph:
-    lookup = look_up_defined(names.index, request.name)
+def call_graph(names: NameResolver, request: CallsRequest, below: str = "") -> CallGraph:
+    lookup = _narrowed(look_up_defined(names.index, request.name), below)
     upward = _follow(names, lookup, request.depth, incoming=True)
     downward = _follow(names, lookup, request.depth, incoming=False)
     related = [edge for symbol, definition in lookup.found.items() for edge in _related(names, symbol, definition)]

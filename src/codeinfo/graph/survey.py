@@ -17,7 +17,7 @@ from msgspec import Struct
 from codeinfo.config import parse_toml
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.graph.code_index import CodeIndex
-from codeinfo.graph.model import Area, Graph
+from codeinfo.graph.model import Area, Graph, part_of
 from codeinfo.graph.reach import components, cycles, hotspots
 from codeinfo.graph.references import symbol_info
 from codeinfo.languages import is_product
@@ -32,21 +32,22 @@ SMALL_PROJECT = 12  # …unless there are fewer than this
 _PICTURE_AREAS = 24  # more boxes than this are no picture any more
 
 
-def code_map(index: CodeIndex, request: MapRequest) -> CodeMap:
-    graph, root = index.graph, index.root
+def code_map(index: CodeIndex, request: MapRequest, below: str = "") -> CodeMap:
+    """Of a project, or of a part of it as if nothing else were there."""
+    graph, root = part_of(index.graph, below), index.root / below
     cut = areas(graph, max(request.limit, _PICTURE_AREAS) if request.format != "text" else request.limit)
     external, unresolved = graph.loose
-    history = hotspots(index.facts, root, HotspotsRequest(str(root), limit=request.limit))
+    history = hotspots(index.facts, index.root, HotspotsRequest(limit=request.limit), below)
     languages = Counter(file.language for file in graph.files.values() if file.kind in ("code", "tests"))
     return CodeMap(
         root=str(root),
         files=len(graph.files),
         edges=len(graph.edges),
         languages=dict(languages.most_common()),
-        entry_points=tuple(_file(graph, path) for path in entry_points(index, request.limit)),
+        entry_points=tuple(_file(graph, path) for path in entry_points(index, graph, request.limit)),
         hubs=tuple(_file(graph, path) for path in hubs(graph, request.limit)),
         areas=tuple(_area(area) for area in cut),
-        interfaces=_interfaces(index, request.limit),
+        interfaces=_interfaces(index, graph, request.limit),
         hotspots=history.hotspots,
         cycles=len(cycles(graph.edges)),
         external=external,
@@ -81,13 +82,13 @@ def _picture(name: str, graph: Graph, cut: list[Area], form: str) -> str:
     return svg(name, cut, note) if form == "svg" else ""
 
 
-def _interfaces(index: CodeIndex, limit: int) -> tuple[SymbolInfo, ...]:
+def _interfaces(index: CodeIndex, graph: Graph, limit: int) -> tuple[SymbolInfo, ...]:
     """The types that most others extend or implement."""
     heirs: Counter[str] = Counter()
     types: dict[str, list[tuple[int, Definition]]] = {}
     for file_id, definition in index.facts.outlines():
         file = index.by_id.get(file_id)
-        if file is None or not is_source(file) or not definition.is_type:
+        if file is None or file.path not in graph.files or not is_source(file) or not definition.is_type:
             continue
         heirs.update({base.replace("::", ".").replace("\\", ".").rpartition(".")[2] for base in definition.bases})
         if definition.kind not in ("impl", "extension"):
@@ -114,18 +115,18 @@ _CODE_ENDINGS = ("", ".ts", ".tsx", ".mts", ".js", ".jsx", ".mjs", ".cjs", ".vue
 _BUILT_ENDING = re.compile(r"(?:\.d)?\.[cm]?[jt]sx?$")
 
 
-def entry_points(index: CodeIndex, limit: int) -> list[str]:
+def entry_points(index: CodeIndex, graph: Graph, limit: int) -> list[str]:
     """What the manifests offer to users: commands, and the public module of each package. Where they name nothing,
-    the files that start something: nothing imports them, but they import others; well-known names first."""
-    graph = index.graph
+    the files that start something: nothing imports them, but they import others; well-known names first. `graph` is
+    that of the index or a part of it."""
     offered: dict[str, None] = {}
-    for path in sorted(graph.files, key=lambda path: (path.count("/"), path)):
+    for path in sorted(index.graph.files, key=lambda path: (path.count("/"), path)):
         folder, _, name = path.rpartition("/")
         read = _MANIFESTS.get(name)
         if read is None or not is_product(f"{folder}/main.py".lstrip("/"), FileKind.CODE):
             continue
         try:
-            named = list(read(index, folder, index.lines(graph.files[path].file_id).joined()))
+            named = list(read(index, folder, index.lines(index.graph.files[path].file_id).joined()))
         except (ValueError, TypeError, AttributeError, UsageError, RecursionError):
             continue  # `metadata` reports manifests that cannot be read
         offered.update(dict.fromkeys(one for one in named if one in graph.files and is_source(graph.files[one])))

@@ -8,9 +8,8 @@ from typing import Annotated
 from msgspec import Struct, field
 
 from codeinfo.model import Distance, Dropped
-from codeinfo.operations.base import Arg, Operation, Opt
+from codeinfo.operations.base import Arg, Folders, Operation, Opt
 
-AskedFolders = Annotated[tuple[str, ...], Arg("Folders to ask about; the current one by default.")]
 ConversationId = Annotated[str, Opt("Continue this conversation.", short="c", metavar="ID")]
 ProviderName = Annotated[
     str,
@@ -28,7 +27,7 @@ ShowTrace = Annotated[bool, Opt("Show rounds, grades, what was dropped and why, 
 
 class AskRequest(Struct, frozen=True):
     question: Annotated[str, Arg("The question, in plain words.")]
-    paths: AskedFolders = (".",)
+    paths: Folders = ()
     conversation: ConversationId = ""
     provider: ProviderName = ""
     model: ModelName = ""
@@ -36,7 +35,7 @@ class AskRequest(Struct, frozen=True):
 
 
 class ChatRequest(Struct, frozen=True):
-    paths: AskedFolders = (".",)
+    paths: Folders = ()
     conversation: ConversationId = ""
     provider: ProviderName = ""
     model: ModelName = ""

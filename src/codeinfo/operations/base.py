@@ -35,7 +35,10 @@ class Opt(Arg, frozen=True):
 
 # Fields that many requests have.
 Limit = Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=1000)]
-Folders = Annotated[tuple[str, ...], Arg("Folders to work on; the current one by default.")]
+# A folder or file stands for the part of its project that lies there; none for the whole project around the current
+# folder.
+Folders = Annotated[tuple[str, ...], Arg("Folders and files to look in; the whole project you are in by default.")]
+Indexed = Annotated[tuple[str, ...], Arg("The projects, by any folder of theirs; the one you are in by default.")]
 Project = Annotated[str, Opt("The project's folder; the current one by default.", metavar="DIR")]
 
 

@@ -16,7 +16,7 @@ from codeinfo.operations.base import Arg, Limit, Operation, Opt
 NAME_HELP = "A name, `Class.method`, or `path::Name` where several files define it."
 
 
-Folder = Annotated[str, Arg("The folder to work on; the current one by default.")]
+Folder = Annotated[str, Arg("The folder or file to look in; the whole project you are in by default.")]
 Root = Annotated[str, Opt("The project the file belongs to; found from the file by default.", metavar="FOLDER")]
 Refresh = Annotated[bool, Opt("Look for changed files first.")]
 
@@ -56,7 +56,7 @@ class SymbolList(Struct, frozen=True):
 
 class DefsRequest(Struct, frozen=True):
     name: Annotated[str, Arg(NAME_HELP)]
-    path: Folder = "."
+    path: Folder = ""
     limit: Limit = 20
     refresh: Refresh = True
 
@@ -73,7 +73,7 @@ class DefinitionList(Struct, frozen=True):
 
 class RefsRequest(Struct, frozen=True):
     name: Annotated[str, Arg(NAME_HELP)]
-    path: Folder = "."
+    path: Folder = ""
     limit: Limit = 50
     refresh: Refresh = True
 
@@ -105,7 +105,7 @@ class ReferenceReport(Struct, frozen=True):
 
 class CallsRequest(Struct, frozen=True):
     name: Annotated[str, Arg(NAME_HELP)]
-    path: Folder = "."
+    path: Folder = ""
     depth: Annotated[int, Opt("How many calls away to look, in both directions.", short="d", minimum=1, maximum=5)] = 1
     limit: Limit = 100
     refresh: Refresh = True
@@ -168,7 +168,7 @@ class ModuleImports(Struct, frozen=True):
 
 
 class CyclesRequest(Struct, frozen=True):
-    path: Folder = "."
+    path: Folder = ""
     limit: Limit = 50
     refresh: Refresh = True
 
@@ -215,7 +215,7 @@ class ImpactReport(Struct, frozen=True):
 
 
 class HotspotsRequest(Struct, frozen=True):
-    path: Folder = "."
+    path: Folder = ""
     days: Annotated[int, Opt("Look back this many days.", minimum=1, maximum=36500)] = 365
     limit: Limit = 20
     refresh: Refresh = True
@@ -243,7 +243,7 @@ class HotspotReport(Struct, frozen=True):
 
 
 class UnusedRequest(Struct, frozen=True):
-    path: Folder = "."
+    path: Folder = ""
     limit: Limit = 50
     refresh: Refresh = True
 
@@ -265,7 +265,7 @@ class UnusedReport(Struct, frozen=True):
 
 
 class MapRequest(Struct, frozen=True):
-    path: Folder = "."
+    path: Folder = ""
     format: Annotated[str, Opt("How to draw it.", short="f", choices=("text", "svg", "mermaid"))] = "text"
     limit: Annotated[int, Opt("At most this many of each kind.", short="n", minimum=3, maximum=100)] = 12
     area: Annotated[str, Opt("List the files of this area, by its name on the map.", metavar="AREA")] = ""

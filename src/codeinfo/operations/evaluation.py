@@ -159,8 +159,8 @@ class EvalReport(Struct, frozen=True):
 class AnswerEvalRequest(Struct, frozen=True):
     suites: Annotated[tuple[str, ...], Arg("YAML files with questions and the requirements for their answers.")]
     paths: Annotated[
-        tuple[str, ...], Opt("The folders the questions are about; the current one by default.", metavar="DIR")
-    ] = (".",)
+        tuple[str, ...], Opt("The folders the questions are about; the project you are in by default.", metavar="DIR")
+    ] = ()
     provider: ProviderName = ""
     model: ModelName = ""
 

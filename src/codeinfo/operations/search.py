@@ -7,13 +7,13 @@ from typing import Annotated
 from msgspec import Struct, field
 
 from codeinfo.model import FileKind, Intent, SearchResult, Skip
-from codeinfo.operations.base import Arg, Folders, Limit, Operation, Opt, load
+from codeinfo.operations.base import Arg, Folders, Indexed, Limit, Operation, Opt, load
 
 # --- index -----------------------------------------------------------------------------------------------------------
 
 
 class IndexRequest(Struct, frozen=True):
-    paths: Folders = (".",)
+    paths: Indexed = ()
     full: Annotated[bool, Opt("Rebuild everything instead of only what changed.")] = False
 
 
@@ -44,7 +44,7 @@ class IndexResponse(Struct, frozen=True):
 
 class SearchRequest(Struct, frozen=True):
     query: Annotated[str, Arg("What to look for: a name, a path, or a question in plain words.")]
-    paths: Folders = (".",)
+    paths: Folders = ()
     limit: Limit = 10
     intent: Annotated[
         str,
@@ -80,7 +80,7 @@ class SearchRequest(Struct, frozen=True):
 
 class SimilarRequest(Struct, frozen=True):
     place: Annotated[str, Arg("Where to look: FILE:LINE, as in src/app.py:42.")]
-    path: Annotated[str, Opt("The project's folder; the current one by default.")] = "."
+    path: Annotated[str, Opt("Only results from this folder; the whole project you are in by default.")] = ""
     limit: Limit = 10
     explain: Annotated[bool, Opt("Show why each result is ranked where it is.", short="e")] = False
 
@@ -89,7 +89,7 @@ class SimilarRequest(Struct, frozen=True):
 
 
 class StatusRequest(Struct, frozen=True):
-    paths: Folders = (".",)
+    paths: Indexed = ()
 
 
 class IndexStatus(Struct, frozen=True):
@@ -134,7 +134,7 @@ class WhyReport(Struct, frozen=True):
 
 
 class ClearRequest(Struct, frozen=True):
-    paths: Annotated[tuple[str, ...], Arg("Folders whose index to delete; the current one by default.")] = (".",)
+    paths: Indexed = ()
 
 
 class Cleared(Struct, frozen=True):
@@ -152,7 +152,7 @@ class ClearReport(Struct, frozen=True):
 
 
 class DoctorRequest(Struct, frozen=True):
-    paths: Annotated[tuple[str, ...], Arg("Folders whose index to check; the current one by default.")] = (".",)
+    paths: Indexed = ()
 
 
 class Check(Struct, frozen=True):

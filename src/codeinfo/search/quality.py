@@ -155,15 +155,17 @@ def suggestions(query: Query, known: Mapping[str, float], view: Snapshot) -> tup
     `known` has the query's terms that occur.
     """
     names = _Names(view.definition_names())
-    if query.bare_name and query.names and (near := _nearest_names(query.names[0], names, view)):
+    if query.bare_name and query.names and (near := near_names(query.names[0], view, names)):
         return near
     unknown = [word for word in dict.fromkeys(query.words) if stem(word) not in known]
     found = (near for word in unknown[:MOST_WORDS] for near in _nearest_words(word, names, view))
     return tuple(dict.fromkeys(found))[:MOST]
 
 
-def _nearest_names(wanted: str, names: _Names, view: Snapshot) -> tuple[str, ...]:
+def near_names(wanted: str, view: Snapshot, names: _Names | None = None) -> tuple[str, ...]:
+    """Names of definitions that are written almost like this one, nearest first."""
     wanted = _letters(wanted)
+    names = names or _Names(view.definition_names())
     sharing = names.sharing(wanted, longest=2 * len(wanted))
     # Headings of documents are definitions too, but nobody asks for one as a name.
     near = _closest(wanted, {name: name.replace("_", "") for name in sharing if " " not in name})[:MOST]

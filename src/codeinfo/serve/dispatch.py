@@ -313,7 +313,7 @@ class Projects:
             if not name:
                 return ""
             folder = os.path.expanduser(name)
-            if os.path.isdir(folder):
+            if os.path.exists(folder):
                 return os.path.abspath(folder)
         elif not name or name in (".", str(self.here)):
             roots = [project.root for project in self.known()]
@@ -348,7 +348,7 @@ class Projects:
         placed = dict(values)
         fields = {item.name: item for item in inputs_of(request)}
         if "paths" in fields:
-            placed["paths"] = tuple(self.root_of(name) for name in values.get("paths", ("",)))
+            placed["paths"] = tuple(self.root_of(name) for name in values.get("paths") or ("",))
         if "working_folder" in fields:
             placed["working_folder"] = self.root_of(values.get("working_folder", ""))
         if "root" in fields:

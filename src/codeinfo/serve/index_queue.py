@@ -150,6 +150,7 @@ class IndexQueue:
         self._cancelled, self._progress, self._current = False, Progress("walk", 0), row.id
         self._changed()
         try:
+            self._engine.indexes.of(row.root)  # as it was added, whatever lies around it
             (report,) = self._engine.index(IndexRequest((row.root,), row.full), self._report).reports
             self._store.finish(row.id, "done", outcome=dumps(_outcome(report)))
         except KeyboardInterrupt:

@@ -267,7 +267,11 @@ class State(Struct):
         return folder
 
     def add_project(self, given: str, *, full: bool) -> IngestRun:
-        return self.ingest.add(check_root(self.addable(given)), full=full)
+        """The repository around a folder, unless that reaches beyond what is allowed: then the folder alone."""
+        folder = self.addable(given)
+        project = Path(self.engine.indexes.locate(folder))
+        allowed = any(project.is_relative_to(root) for root in self.allowed)
+        return self.ingest.add(check_root(project if allowed else folder), full=full)
 
     def refresh_project(self, name: str, *, full: bool) -> IngestRun:
         return self.ingest.add(Path(self.root_of(name)), full=full)

@@ -36,6 +36,8 @@ GROUP_HELP = {
     "docs": "Collections of documents: add, sync, search, cite.",
     "memory": "What the team remembers about this project.",
 }
+ALIASES = {"memory add": "remember"}  # where people look for it beside the other commands of a group
+MISSPELT = 0.78  # of the letters: "what" begins a question and is not "chat", "serach" is "search"
 SERVING, OTHERS = "For agents and browsers", "More"  # headings of the list of commands
 
 
@@ -50,10 +52,25 @@ class Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*dict.fromkeys(name.split()[0] for name in self._rests()), *self.commands]
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """`codeinfo "how does it start?"` and `codeinfo how does it start` search."""
+        if not self.prefix and self._is_query(ctx, args):
+            args = ["search", *args]
+        return super().parse_args(ctx, args)
+
+    def _is_query(self, ctx: click.Context, args: list[str]) -> bool:
+        """Several words, none of them an option before, of which the first is not a command nor a misspelt one."""
+        first = args[0] if args else ""
+        if not first or first.startswith("-") or first in self.list_commands(ctx):
+            return False
+        several = len(args) > 1 and not args[1].startswith("-")
+        return len(first.split()) > 1 or (several and not _near(first, self.list_commands(ctx), MISSPELT))
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         rests = self._rests()
         if cmd_name in rests:
-            return command(OPERATIONS[self.prefix + cmd_name])
+            name = self.prefix + cmd_name
+            return command(OPERATIONS[ALIASES.get(name, name)])
         if any(rest.startswith(f"{cmd_name} ") for rest in rests):
             group = Commands(cmd_name, help=GROUP_HELP.get(cmd_name, ""))
             group.prefix = f"{self.prefix}{cmd_name} "
@@ -71,10 +88,9 @@ class Commands(click.Group):
         except click.NoSuchOption:
             raise
         except click.UsageError:
-            from difflib import get_close_matches
-
-            near = get_close_matches(args[0], self.list_commands(ctx), n=1)
-            ctx.fail(f"No such command {args[0]!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
+            near = _near(args[0], self.list_commands(ctx))
+            hint = f"Did you mean {near!r}?" if near else f"To search for it: codeinfo search {args[0]}"
+            ctx.fail(f"No such command {args[0]!r}." + (f" {hint}" if near or not self.prefix else ""))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if self.prefix:
@@ -87,7 +103,14 @@ class Commands(click.Group):
         return None
 
     def _rests(self) -> list[str]:
-        return [name.removeprefix(self.prefix) for name in OPERATIONS if name.startswith(self.prefix)]
+        return [name.removeprefix(self.prefix) for name in (*OPERATIONS, *ALIASES) if name.startswith(self.prefix)]
+
+
+def _near(typed: str, names: Sequence[str], alike: float = 0.6) -> str:
+    """The name that was probably meant; `alike` is the part of the letters that have to match."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(typed, names, n=1, cutoff=alike)), "")
 
 
 def sections(names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
@@ -108,7 +131,7 @@ def sections(names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(__version__, message="codeinfo %(version)s")
+@click.version_option(__version__, "-V", "--version", message="codeinfo %(version)s")
 @click.pass_context
 def cli(ctx: click.Context) -> None:
     """Find the few places in a codebase that matter, locally, and see why they were chosen."""
@@ -117,6 +140,20 @@ def cli(ctx: click.Context) -> None:
 
 
 # --- commands that are no operations ---------------------------------------------------------------------------------
+
+
+@cli.command("help", params=[click.Argument(["words"], nargs=-1, metavar="[COMMAND]")])
+@click.pass_context
+def help_(ctx: click.Context, words: tuple[str, ...]) -> None:
+    """Show the help of a command, or this list."""
+    found: click.Command = cli
+    within = ctx.find_root()
+    rest = list(words)
+    while rest and isinstance(found, click.Group):
+        name, sub, rest = found.resolve_command(within, rest)
+        assert sub is not None  # or resolve_command has failed
+        within, found = click.Context(sub, info_name=name, parent=within), sub
+    click.echo(found.get_help(within))
 
 
 @cli.group()

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 
 PROMPT = "? "
+PLACES = ("paths", "path")  # the fields that name folders of projects
+ROOT_HELP = "Work on exactly this folder, not on the repository around it; paths count from there."
 HELP = "An empty line, /exit or Ctrl-D ends the conversation, Ctrl-C stops an answer. Arrow keys recall questions."
 _END = frozenset({"/exit", "/quit", "exit", "quit"})
 _HELP = frozenset({"/help", "help", "?"})
@@ -135,7 +137,10 @@ LIVE: dict[type, Callable[[Any, Any, Output], int]] = {
 
 
 def command(operation: Operation) -> click.Command:
-    params = [_parameter(item) for item in parameters(operation.request)]
+    fields = {item.name: item for item in parameters(operation.request)}
+    params = [_parameter(item) for item in fields.values()]
+    if "root" not in fields and any(name in fields and not fields[name].required for name in PLACES):
+        params.append(click.Option(["--root", "exact"], metavar="DIR", help=ROOT_HELP))
     if operation.confirm:
         params.append(click.Option(["--yes", "-y"], is_flag=True, help="Do not ask."))
     return click.Command(
@@ -201,17 +206,20 @@ def _type(item: Parameter) -> Any:
 
 def _perform(operation: Operation, /, settings: tuple[str, ...], as_json: bool, debug: bool, **values: Any) -> int:
     """Run one operation and write its result; the exit code is returned."""
-    agreed = values.pop("yes", True)
-    request = operation.request(**{name: value for name, value in values.items() if value not in ((), None)})
-    _check_quotes(operation, request)
-    ask_first = operation.confirm and not agreed and sys.stdin.isatty()
-    if ask_first and not click.confirm(_confirmation(operation, request), err=True):
-        click.echo("Nothing was done.", err=True)
-        return 0
+    agreed, root = values.pop("yes", True), values.pop("exact", None)
+    given = {name: value for name, value in values.items() if value not in ((), None)}
+    given = _with_words_joined(operation, given, root or "")
+    request = operation.request(**(_placed_below(root, operation, given) if root else given))
     config = Config.load(parse_settings(settings), _project_folder(request))
     from codeinfo.engine import Engine
 
     with contextlib.closing(Engine(config)) as engine:
+        if root:
+            engine.indexes.of(root)
+        ask_first = operation.confirm and not agreed and sys.stdin.isatty()
+        if ask_first and not click.confirm(_confirmation(operation, request, engine), err=True):
+            click.echo("Nothing was done.", err=True)
+            return 0
         if not as_json and (live := LIVE.get(operation.request)):
             _print_notes(config.notes)
             with _quiet_pipe():
@@ -229,23 +237,43 @@ def _perform(operation: Operation, /, settings: tuple[str, ...], as_json: bool, 
     return operation.exit_code(result) if operation.exit_code else 0
 
 
-def _confirmation(operation: Operation, request: Any) -> str:
-    """What to ask before something is done; folders in full, `.` among them."""
+def _confirmation(operation: Operation, request: Any, engine: Engine) -> str:
+    """What to ask before something is done; `clear` names the projects that it deletes the indexes of."""
     values = asdict(request)
     if "paths" in values:
-        values["paths"] = tuple(map(os.path.abspath, values["paths"]))
+        values["paths"] = tuple(map(engine.indexes.locate, values["paths"] or ("",)))
     texts = {name: ", ".join(value) if isinstance(value, tuple) else str(value) for name, value in values.items()}
     return operation.confirm.format(**texts)
 
 
-def _check_quotes(operation: Operation, request: Any) -> None:
-    """`search parse header` means one query, not a query and a folder: say so where it is typed."""
-    query, paths = getattr(request, "query", getattr(request, "question", "")), getattr(request, "paths", ())
-    missing = next((path for path in paths if not os.path.exists(path)), "") if query else ""
-    if missing:
-        words = " ".join((query, *paths))
-        hint = f'Put several words in quotes: codeinfo {operation.name} "{words}"'
+def _with_words_joined(operation: Operation, given: dict[str, Any], root: str) -> dict[str, Any]:
+    """`search parse the header src` is one query and a folder: words are joined, and what exists at the end is a path.
+
+    Says so where it may have been meant as a word; a path that does not exist is no word.
+    """
+    field = next((name for name in ("query", "question") if name in given and "paths" in given), "")
+    if not field:
+        return given
+    words, paths = [given[field]], list(given["paths"])
+    last_word = max((at for at, path in enumerate(paths, 1) if not os.path.exists(os.path.join(root, path))), default=0)
+    missing = paths[last_word - 1] if last_word else ""
+    if missing and ("/" in missing or " " in given[field]):
+        hint = f"If it is a part of the {field}, put all of that in quotes"
         raise UsageError(f"{missing} does not exist", next_step=hint)
+    words, paths = [*words, *paths[:last_word]], paths[last_word:]
+    if paths and len(words) > 1 and "/" not in paths[0]:
+        click.echo(f"note: looking in {', '.join(paths)} only; put the words in quotes if that is one", err=True)
+    return given | {field: " ".join(words), "paths": tuple(paths)}
+
+
+def _placed_below(root: str, operation: Operation, given: dict[str, Any]) -> dict[str, Any]:
+    """The values with their folders counted from `root`."""
+    for item in parameters(operation.request):
+        if item.name == "paths":
+            return given | {"paths": tuple(os.path.join(root, path) for path in given.get("paths") or ("",))}
+        if item.name == "path":
+            return given | {"path": os.path.join(root, given.get("path", ""))}
+    return given
 
 
 def parse_settings(settings: Sequence[str]) -> Mapping[str, str]:

@@ -273,7 +273,7 @@ def make_app(config: Config, access: Access, allowed: tuple[Path, ...] = ()) -> 
 def _state(config: Config, allowed: tuple[Path, ...], watch: LoopWatch) -> State:
     engine = server_engine(config)
     bell = Bell()
-    here = Path.cwd().resolve()
+    here = Path(engine.indexes.locate(""))
     lease = EngineLease(lambda: engine, idle_s=None)
     return State(
         engine=engine,

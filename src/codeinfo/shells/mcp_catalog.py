@@ -57,7 +57,7 @@ def _search_request(values: Values, project: str) -> search.SearchRequest:
 
 
 def _status_and_progress(engine: Engine, request: search.StatusRequest, call: Call) -> Any:
-    return engine.status(request), engine.indexing(request.paths[0])
+    return engine.status(request), engine.indexing(next(iter(request.paths), ""))
 
 
 SEARCH_TOOLS: tuple[Tool, ...] = (

@@ -125,6 +125,6 @@ def plain_tool(one: Operation) -> Tool:
 def _folder_field(request: type) -> str:
     """The name of the field that holds the project's folder, "" where there is none."""
     for item in inputs_of(request):
-        if item.name in ("paths", "path", "working_folder") and item.default in (".", (".",)):
+        if item.name in ("paths", "path", "working_folder") and item.default in (".", "", ()):
             return item.name
     return next((item.name for item in inputs_of(request) if item.name == "root"), "")

@@ -154,6 +154,12 @@ def work_tree_of(root: str) -> str | None:
         folder = parent
 
 
+def is_repository(folder: str) -> bool:
+    """Whether a folder is the top of a work tree; a submodule and a linked one have a file there."""
+    place = os.path.join(folder, ".git")
+    return os.path.isfile(place) or os.path.isfile(os.path.join(place, "HEAD"))
+
+
 def _program() -> str:
     import shutil
 

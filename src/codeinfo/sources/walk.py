@@ -291,20 +291,23 @@ def resolved_root(root: str | os.PathLike[str]) -> str:
         raise UsageError(f"{root} does not exist", next_step="Name an existing folder") from error
     if not os.path.isdir(resolved):
         raise UsageError(f"{root} is not a folder", next_step="Name the folder that holds the project")
+    if reason := refusal(resolved):
+        raise RootRefused(f"{resolved} is not indexed: {reason}", next_step="Name the folder of one project")
+    return resolved
+
+
+def refusal(resolved: str) -> str:
+    """Why a folder must not be indexed; "" for one that may be."""
     home = _home(os.path.expanduser("~"))
     if resolved == os.path.dirname(resolved):
-        reason = "it is the root of the file system"
-    elif resolved == home:
-        reason = "it is your home folder"
-    elif home.startswith(resolved + os.sep):
-        reason = "your home folder lies in it"
-    elif os.path.basename(resolved) == ".git":
-        reason = "it is git's own folder"
-    elif resolved in _SYSTEM_FOLDERS:
-        reason = "it is a folder of the system"
-    else:
-        return resolved
-    raise RootRefused(f"{resolved} is not indexed: {reason}", next_step="Name the folder of one project")
+        return "it is the root of the file system"
+    if resolved == home:
+        return "it is your home folder"
+    if home.startswith(resolved + os.sep):
+        return "your home folder lies in it"
+    if os.path.basename(resolved) == ".git":
+        return "it is git's own folder"
+    return "it is a folder of the system" if resolved in _SYSTEM_FOLDERS else ""
 
 
 @lru_cache(maxsize=4)

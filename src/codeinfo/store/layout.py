@@ -40,6 +40,10 @@ class IndexFolder:
         self._current = str(self.path / "current")
         self._seen: tuple[tuple[int, int], Path | None] = ((0, 0), None)  # the file read last, and the build it named
 
+    def exists(self) -> bool:
+        """Whether there is an index, or one was begun."""
+        return os.path.exists(self.path / "root")
+
     def current(self) -> Path | None:
         """The live build, or None where there is none (any more)."""
         with translate_errors(self.path):

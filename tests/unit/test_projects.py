@@ -1,0 +1,182 @@
+"""A folder belongs to its repository: which project a path means, and results from the part of it that was named."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codeinfo.config import Config
+from codeinfo.engine import Engine
+from codeinfo.errors import NotFound
+from codeinfo.operations.answers import AskRequest
+from codeinfo.operations.clients import ProjectsRequest
+from codeinfo.operations.code import (
+    CallsRequest,
+    CyclesRequest,
+    DefsRequest,
+    HotspotsRequest,
+    MapRequest,
+    RefsRequest,
+    SymbolsRequest,
+    UnusedRequest,
+)
+from codeinfo.operations.search import IndexRequest, SearchRequest, SimilarRequest, StatusRequest, WhyRequest
+
+FILES = {
+    "lib/pause.py": "def pause(seconds):\n    return seconds\n\n\ndef never_used():\n    return 1\n",
+    "lib/again.py": "from lib.pause import pause\n\n\ndef pause_again():\n    return pause(2)\n",
+    "lib/one.py": "from lib import two\n\n\ndef one():\n    return two.two()\n",
+    "lib/two.py": "from lib import one\n\n\ndef two():\n    return one.one()\n",
+    "app/main.py": "from lib.pause import pause\n\n\ndef main():\n    pause(1)\n",
+    "app/wait.py": "from lib.pause import pause\n\n\nclass Waiter:\n    def wait(self):\n        return pause(3)\n",
+}
+
+
+def git(root: Path, *arguments: str) -> None:
+    identity = ("-c", "user.name=n", "-c", "user.email=e@example.org")
+    subprocess.run(["git", *identity, *arguments], cwd=root, check=True, capture_output=True)
+
+
+def make_repository(root: Path) -> Path:
+    for path, text in FILES.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    git(root, "init", "-q")
+    git(root, "add", ".")
+    git(root, "commit", "-qm", "first")
+    return root
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_repository(tmp_path_factory.mktemp("work") / "shop")
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Any:
+    with Engine(Config.load({"paths.cache_dir": str(tmp_path / "cache")}, tmp_path)) as opened:
+        yield opened
+
+
+def test_a_folder_without_a_path_means_all_of_its_repository(
+    repository: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repository / "lib")
+    assert engine.code.references(RefsRequest("pause")).usage_count == 6
+    assert {hit.path.partition("/")[0] for hit in engine.search(SearchRequest("pause")).hits} == {"app", "lib"}
+    assert engine.code.map(MapRequest()).files == len(FILES)
+    assert engine.status(StatusRequest()).indexes[0].root == str(repository)
+    assert engine.why(WhyRequest("one.py")).path == "lib/one.py"
+    assert [project.root for project in engine.projects(ProjectsRequest()).projects] == [str(repository)]
+
+
+def test_a_path_narrows_what_is_shown(repository: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(repository)
+    found = engine.code.references(RefsRequest("pause", "app"))
+    assert (found.usage_count, found.file_count, {use.file.partition("/")[0] for use in found.usages}) == (
+        4,
+        2,
+        {"app"},
+    )
+    assert "2 more outside app" in found.notes
+    assert {hit.path for hit in engine.search(SearchRequest("pause", ("app",))).hits} == {"app/main.py", "app/wait.py"}
+    assert {hit.path for hit in engine.search(SearchRequest("pause", ("app/main.py",))).hits} == {"app/main.py"}
+    either = engine.search(SearchRequest("pause", ("app/main.py", "lib/again.py"))).hits
+    assert {hit.path for hit in either} == {"app/main.py", "lib/again.py"}
+    assert {hit.path for hit in engine.search(SearchRequest("pause", ("app", "."))).hits} > {"lib/pause.py"}
+    assert [one.path for one in engine.code.definitions(DefsRequest("pause", "lib")).definitions] == ["lib/pause.py"]
+    with pytest.raises(NotFound, match=r"lib/pause\.py:1"):
+        engine.code.definitions(DefsRequest("pause", "app"))
+    assert len(engine.code.calls(CallsRequest("pause", "lib")).callers) == 3, "callers are those of the definition"
+    assert engine.code.cycles(CyclesRequest("lib/one.py")).total == 1
+    assert engine.code.cycles(CyclesRequest("app")).total == 0
+    assert {one.symbol.path for one in engine.code.unused(UnusedRequest("lib")).symbols} == {
+        "lib/again.py",
+        "lib/pause.py",
+    }
+    assert {one.path for one in engine.code.hotspots(HotspotsRequest("app")).hotspots} == {"app/main.py", "app/wait.py"}
+    part = engine.code.map(MapRequest("lib"))
+    assert (part.files, part.root) == (4, str(repository / "lib"))
+    assert all(path.path.startswith("lib/") for path in (*part.hubs, *part.entry_points))
+    assert engine.code.symbols(SymbolsRequest("app")).total == 3
+    asked = engine.answers.ask(AskRequest("what does pause return", ("lib",), provider="none"))
+    assert {one.path.partition("/")[0] for one in asked.citations} == {"lib"}
+
+
+def test_a_place_is_named_as_it_is_seen_from_here(
+    repository: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repository / "app")
+    found = engine.similar(SimilarRequest("main.py:4"))
+    assert found.query == "similar to app/main.py:1-5"
+    assert {hit.path for hit in engine.similar(SimilarRequest("main.py:4", path=".")).hits} == {"app/wait.py"}
+
+
+def test_exactly_a_folder_where_that_is_asked_for(repository: Path, engine: Engine) -> None:
+    folder = repository / "lib"
+    assert engine.indexes.of(folder).root == folder
+    (report,) = engine.index(IndexRequest((str(folder),))).reports
+    assert (report.root, report.files) == (str(folder), 4)
+    with Engine(engine.config) as later:
+        assert later.indexes.locate(folder / "one.py") == str(folder), "it has an index of its own now"
+        assert later.indexes.locate(repository / "app") == str(repository)
+
+
+def test_the_nearest_project_counts(tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    outer = make_repository(tmp_path / "outer")
+    git(outer, "worktree", "add", "-q", "../linked", "-b", "other")
+    nested = make_repository(outer / "vendor" / "nested")
+    plain = tmp_path / "plain" / "below"
+    plain.mkdir(parents=True)
+    (outer / ".git" / "hooks").mkdir(exist_ok=True)
+    (tmp_path / "plain" / ".git").mkdir()  # nothing in it: no repository
+    located = {
+        outer / "lib": outer,
+        nested / "lib" / "one.py": nested,
+        tmp_path / "linked" / "app": tmp_path / "linked",
+        plain: plain,
+    }
+    assert {path: Path(engine.indexes.locate(path)) for path in located} == located
+    engine.index(IndexRequest((str(plain.parent),)))
+    assert engine.indexes.locate(plain) == str(plain.parent), "an index above"
+    monkeypatch.setenv("HOME", str(outer))
+    assert engine.indexes.locate(outer / "lib") == str(outer / "lib"), "a home folder in git is no project"
+
+
+def test_what_does_not_exist_is_said(engine: Engine, tmp_path: Path) -> None:
+    for path in (str(tmp_path / "no"), "x" * 5000, "a\0b"):
+        with pytest.raises(NotFound, match="does not exist"):
+            engine.search(SearchRequest("x", (path,)))
+
+
+def test_names_that_are_almost_right_are_offered(repository: Path, engine: Engine) -> None:
+    for ask in (
+        lambda: engine.code.definitions(DefsRequest("puase_again", str(repository))),
+        lambda: engine.code.references(RefsRequest("Waiter.puase_again", str(repository))),
+        lambda: engine.code.calls(CallsRequest("puase_again()", str(repository))),
+    ):
+        with pytest.raises(NotFound) as raised:
+            ask()
+        assert "Did you mean pause_again" in raised.value.next_step
+
+
+def test_on_the_command_line(repository: Path, codeinfo: Any) -> None:
+    here = repository / "app"
+    done = codeinfo("refs", "pause", "--json", cwd=here)
+    assert '"usage_count": 6' in done.stdout
+    for typed in (("pause", "the", "waiter"), ("search", "pause", "the", "waiter"), ("pause the waiter",)):
+        found = codeinfo(*typed, "--json", cwd=here)
+        assert '"query": "pause the waiter"' in found.stdout, found.stderr
+    narrowed = codeinfo("search", "pause", "the", "waiter", "main.py", cwd=here)
+    assert "main.py:1" in narrowed.stdout
+    assert "wait.py" not in narrowed.stdout
+    assert "looking in main.py only" in narrowed.stderr
+    alone = codeinfo("map", "--root", "../lib", cwd=here)
+    assert alone.stdout.startswith(f"{repository / 'lib'}  4 files")
+    assert codeinfo("-V").stdout == codeinfo("--version").stdout
+    assert codeinfo("help", "memory", "add").stdout == codeinfo("memory", "add", "--help").stdout
+    assert os.path.basename(repository) in codeinfo("projects").stdout
