@@ -30,6 +30,13 @@ def build_team(folder: Path) -> Path:
     return root
 
 
+def build_history(folder: Path, *commits: tuple[int, str, dict[str, str]]) -> Path:
+    """A repository of commits, each so many days before NOW, by somebody, with some files."""
+    rows = [(days, author, "change", "", files) for days, author, files in commits]
+    root: Path = _BUILD.build(folder, rows)
+    return root
+
+
 def engine_of(root: Path) -> Engine:
     """Keyword search only, so that no model has a say in what is expected."""
     engine = Engine(Config.load({"embedding.provider": "none", "index.workers": "1"}, root))

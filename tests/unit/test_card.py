@@ -25,7 +25,8 @@ def hit(
 
 
 def pattern(name: str, adoption: int, guidance: str, language: str = "python") -> PatternUse:
-    return PatternUse(name, "logging", QUESTION, language, adoption, 5, 9, "Rising", "", guidance)
+    counted = PatternUse(name, "logging", QUESTION, language, adoption, 5, 9, "Rising", "2025-12-02", guidance)
+    return replace(counted, of_files=6, examples=("a.py:7",))
 
 
 def memory(confidence: float, kind: str = "decision") -> RelatedMemory:
@@ -139,7 +140,7 @@ def test_what_goes_along() -> None:
     card = decide(replace(GOOD, memories=memories))
     assert card.warnings == ("Beware (by Ann)",) * 3
     assert card.patterns is not None
-    assert card.patterns.do == (f"logging module (90 % of {QUESTION})",)
+    assert card.patterns.do == (f"logging module ({QUESTION}): 5 of 6 files, newest 2025-12-02, a.py:7",)
     assert card.impact is not None
     assert card.impact.coverage == "1/3 callers in results"
     assert card.impact.files == ("x.py:4", "y.py:5", "b.py:3")
@@ -180,8 +181,7 @@ def test_an_area_holds_at_most_a_quarter_or_is_one_folder() -> None:
 
 def test_the_teams_card(tmp_path: Path) -> None:
     """`Store.save` has all three words of the query: 45 points. 30 since logging is preferred in shop/, and
-    25 × 2^(-80/180) = 18.4 for the decision of 80 days ago: 93.4. The team is divided on logging, which is no matter
-    for an order, but one for a change of what is printed."""
+    25 × 2^(-80/180) = 18.4 for the decision of 80 days ago: 93.4."""
     root = build_team(tmp_path / "team")
     request = SearchRequest("Store save order", paths=(str(root),), purpose="edit")
     with engine_of(root) as engine:
@@ -192,10 +192,6 @@ def test_the_teams_card(tmp_path: Path) -> None:
         assert (card.ready, card.score) == (True, 93.4)
         assert card.impact is not None
         assert card.impact.coverage == "2/2 callers in results"  # reports.py and shipping.py call the store
-        divided = engine.search(replace(request, query="print the orders that are loaded")).preflight
-        assert divided is not None
-        assert [point.name for point in divided.reckoning if point.most == 0] == ["pattern conflict"]
-        assert divided.next_action.endswith('run `codeinfo patterns -c "logging"`')
         unknown = engine.search(replace(request, query="rotate the certificates of the kubernetes operator")).preflight
         assert unknown is not None
         assert not unknown.ready
@@ -203,6 +199,23 @@ def test_the_teams_card(tmp_path: Path) -> None:
         unseen = engine.search(replace(request, refresh=False)).preflight
         assert unseen is not None
         assert "stale index" in [point.name for point in unseen.reckoning]
+
+
+def test_a_team_that_is_divided_is_a_doubt_where_the_task_is_about_it(tmp_path: Path) -> None:
+    old = "import os\n\n\ndef load{0}(folder):\n    return open(os.path.join(folder, 'orders')).read()\n"
+    new = "from pathlib import Path\n\n\ndef save{0}(folder):\n    return Path(folder, 'orders').write_text('')\n"
+    for number in range(4):
+        (tmp_path / f"load{number}.py").write_text(old.format(number))
+        (tmp_path / f"save{number}.py").write_text(new.format(number))
+    with engine_of(tmp_path) as engine:
+        request = SearchRequest("read the orders folder by pathlib", paths=(str(tmp_path),), purpose="edit")
+        divided = engine.search(request).preflight
+        other = engine.search(replace(request, query="load3 orders folder")).preflight
+    assert divided is not None
+    assert other is not None
+    assert "pattern conflict" in [point.name for point in divided.reckoning]
+    assert any('codeinfo patterns -c "component style"' in step for step in divided.what_would_help)
+    assert "pattern conflict" not in [point.name for point in other.reckoning]
 
 
 def test_without_a_purpose_there_is_no_card(tmp_path: Path) -> None:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import time
+import zlib
 from pathlib import Path
 from typing import Any
 
 import pytest
-from team_tools import DAY, NOW, build_team, engine_of
+from team_tools import DAY, NOW, build_history, build_team, engine_of
 
 from codeinfo.engine import Engine
 from codeinfo.errors import UsageError
 from codeinfo.index.queries import OwnPatterns
+from codeinfo.knowledge.dates import trend
 from codeinfo.knowledge.detectors import Detector, built_in_detectors, project_detectors
-from codeinfo.knowledge.matching import CodeText, Matcher
-from codeinfo.knowledge.patterns import guidance, trend
+from codeinfo.knowledge.matching import PRODUCT, TEST, TESTING, CodeText, Matcher, role_of
+from codeinfo.knowledge.patterns import FileHints, advice_line, in_area
+from codeinfo.model import FileKind
 from codeinfo.operations.knowledge import PATTERN_CATEGORIES, PatternHistory, PatternReport, PatternsRequest
+from codeinfo.operations.search import SearchRequest
 
 BUILT_IN = built_in_detectors()
 LANGUAGE = {"javascript": "typescript"}
@@ -29,16 +33,19 @@ def name(detector: Detector) -> str:
 def test_a_detector_finds_its_example(detector: Detector) -> None:
     language = LANGUAGE.get(detector.language, detector.language)
     text = "\n".join([detector.example, *(f'import {{ a }} from "{word}core"' for word in detector.within[:1])])
-    assert Matcher([detector]).uses(text, language, "a"), detector.expression
+    path = detector.paths[0].replace("*", "a") if detector.paths else "a"
+    role = TEST if detector.category == TESTING else PRODUCT
+    assert Matcher([detector]).uses(text, language, path, role), detector.expression
+    assert not Matcher([detector]).uses(text, language, path, PRODUCT if role == TEST else TEST)
     assert detector.category in PATTERN_CATEGORIES
 
 
 def test_a_frameworks_words_count_only_where_it_is_used() -> None:
     text = "class Shop {\n  constructor(private stock: Stock) {}\n}\n"
     matcher = Matcher(BUILT_IN)
-    assert not [use for use in matcher.uses(text, "typescript", "a.ts") if matcher.detectors[use[0]].within]
+    assert not [use for use in matcher.uses(text, "typescript", "a.ts", PRODUCT) if matcher.detectors[use[0]].within]
     angular = f'import {{ Injectable }} from "@angular/core";\n{text}'
-    found = [matcher.detectors[use[0]].name for use in matcher.uses(angular, "typescript", "a.ts")]
+    found = [matcher.detectors[use[0]].name for use in matcher.uses(angular, "typescript", "a.ts", PRODUCT)]
     assert "constructor parameters" in found
 
 
@@ -69,7 +76,7 @@ def test_every_language_speaks_of_every_category() -> None:
     ],
 )
 def test_comments_and_strings_are_no_uses(language: str, text: str) -> None:
-    assert Matcher(BUILT_IN).uses(text, language, "a") == []
+    assert Matcher(BUILT_IN).uses(text, language, "a", PRODUCT) == []
 
 
 def test_hostile_text_is_read_once() -> None:
@@ -87,20 +94,6 @@ def test_a_trend_is_the_age_of_the_newest_use(days: int, expected: str) -> None:
     assert trend(NOW - days * DAY, NOW) == expected
 
 
-@pytest.mark.parametrize(
-    ("adoption", "momentum", "expected"),
-    [
-        (80, "Rising", "use"),
-        (79, "Stable", "prefer"),
-        (50, "", "prefer"),
-        (49, "Rising", ""),
-        (100, "Declining", "avoid"),
-    ],
-)
-def test_advice(adoption: int, momentum: str, expected: str) -> None:
-    assert guidance(adoption, momentum) == expected
-
-
 # --- the team's repository -----------------------------------------------------------------------------------------
 
 
@@ -116,38 +109,189 @@ def report_of(engine: Engine, root: Path, **more: Any) -> PatternReport:
 def test_the_teams_figures(team: Path) -> None:
     with engine_of(team) as engine:
         report = report_of(engine, team)
-    seen = {(p.language, p.name): (p.adoption, p.files, p.trend, p.newest, p.guidance) for p in report.patterns}
+    seen = {
+        (p.area, p.name): (p.adoption, p.files, p.of_files, p.authors, p.trend, p.newest, p.guidance)
+        for p in report.patterns
+    }
     # Messages are written in five Python files: billing, store and shipping log, orders and reports print: 3/5 and 2/5.
     # The newest logging line is of shipping.py, 30 days before 2026-01-01; the newest print of reports.py, 100 days.
-    assert seen[("python", "logging module")] == (60, 3, "Rising", "2025-12-02", "prefer")
-    assert seen[("python", "print")] == (40, 2, "Stable", "2025-09-23", "")
-    # orders.py is 300 days old, and the only one with these.
-    assert seen[("python", "broad except")] == (100, 1, "Declining", "2025-03-07", "avoid")
-    assert seen[("python", "os.path")] == (100, 1, "Declining", "2025-03-07", "avoid")
-    # prices.ts is 200 days old, cart.ts 20: one file each.
-    assert seen[("javascript", "constructor parameters")] == (50, 1, "Declining", "2025-06-15", "avoid")
-    assert seen[("javascript", "inject()")] == (50, 1, "Rising", "2025-12-12", "prefer")
-    assert seen[("javascript", "signals")] == (50, 1, "Rising", "2025-12-12", "prefer")
-    assert seen[("javascript", "@if and @for")] == (100, 1, "Rising", "2025-12-12", "use")
-    assert seen[("go", "log/slog")] == (100, 1, "Rising", "2025-12-27", "use")
+    assert seen[".", "logging module"] == (60, 3, 5, 2, "Rising", "2025-12-02", "prefer")
+    assert seen[".", "print"] == (40, 2, 5, 2, "Stable", "2025-09-23", "")
+    # orders.py is 300 days old, and the only one with these: nothing takes their place.
+    assert seen[".", "os.path"] == (100, 1, 1, 1, "Stable", "2025-03-07", "")
+    assert seen[".", "lazy % arguments"] == (100, 3, 3, 2, "Rising", "2025-12-02", "use")
+    # The web is a package of its own. One file is too few for advice.
+    assert seen["web", "inject()"] == (50, 1, 2, 1, "Rising", "2025-12-12", "")
+    assert seen["web", "constructor parameters"] == (50, 1, 2, 1, "Stable", "2025-06-15", "")
+    assert report.conflicts == ()
+    assert report.golden_files == ()  # every file is shorter than 20 lines
+    (logging,) = (p for p in report.patterns if p.name == "logging module")
+    assert advice_line(logging) == (
+        "logging module (how messages are written): 3 of 5 files, 2 authors, newest 2025-12-02, shop/billing.py:7"
+    )
 
 
-def test_the_teams_conflicts_and_golden_files(team: Path) -> None:
-    with engine_of(team) as engine:
-        report = report_of(engine, team)
-    assert [(c.language, c.patterns, c.adoption) for c in report.conflicts] == [
-        ("javascript", ("constructor parameters", "inject()"), (50, 50)),
-        ("python", ("logging module", "print"), (60, 40)),
-        ("javascript", ("RxJS subjects", "signals"), (50, 50)),
-    ]
-    assert [(g.path, len(g.patterns), g.density) for g in report.golden_files] == [
-        ("web/cart.ts", 3, 50.0),  # inject, signals, ES modules: 3 uses in 6 lines
-        ("shop/shipping.py", 3, 27.27),  # logging, lazy %, X | None: 3 in 11
-        ("shop/billing.py", 2, 25.0),  # 2 in 8
-        ("shop/store.py", 2, 22.22),  # 2 in 9
-        ("main.go", 1, 14.29),  # 1 in 7
-    ]
-    # orders.py and prices.ts use what is to be avoided, reports.py nothing preferred, cart.html has three lines only.
+# --- advice --------------------------------------------------------------------------------------------------------
+
+OLD = "from typing import Optional\n\n\ndef f(a: Optional[int]):\n    return a\n"
+NEW = "def f(a: int | None):\n    return a\n"
+
+
+def files(folder: str, text: str, count: int, ending: str = ".py") -> dict[str, str]:
+    return {f"{folder}/f{zlib.crc32(text.encode())}_{number}{ending}": text for number in range(count)}
+
+
+def advice(root: Path, **more: Any) -> dict[str, tuple[str, str]]:
+    """Trend and guidance of each pattern of a report, by area and name where it is not the top."""
+    with engine_of(root) as engine:
+        found = report_of(engine, root, **more).patterns
+    return {p.name if p.area == "." else f"{p.area} {p.name}": (p.trend, p.guidance) for p in found}
+
+
+def test_what_another_way_replaces_is_to_be_avoided(tmp_path: Path) -> None:
+    root = build_history(
+        tmp_path / "r",
+        (300, "Ann", files("lib", OLD, 2)),
+        (299, "Ben", files("lib/b", OLD, 1)),
+        (10, "Ann", files("lib", NEW, 2)),
+        (5, "Ben", files("lib/b", NEW, 3)),
+    )
+    assert advice(root) == {"X | None": ("Rising", "prefer"), "Optional[X]": ("Declining", "avoid")}
+    with engine_of(root) as engine:
+        (old,) = (p for p in report_of(engine, root).patterns if p.guidance == "avoid")
+        found = engine.search(SearchRequest("f return", paths=(str(root),), context=True, limit=20)).hits
+    assert advice_line(old).startswith(
+        "Optional[X] (how optional types are written): 3 of 8 files, 2 authors, none since"
+    )
+    assert "X | None takes its place" in advice_line(old)
+    shown = {hit.path: hit.context for hit in found if hit.context}
+    assert {shown[path].pattern_warning for path in files("lib", OLD, 2)} == {advice_line(old)}
+    assert {shown[path].pattern_warning for path in files("lib", NEW, 2)} == {""}
+
+
+def test_what_most_files_do_is_never_avoided(tmp_path: Path) -> None:
+    root = build_history(tmp_path / "r", (300, "Ann", files("lib", OLD, 5)), (5, "Ann", files("lib", NEW, 3)))
+    assert advice(root) == {"Optional[X]": ("Declining", ""), "X | None": ("Rising", "prefer")}
+
+
+def test_the_only_way_does_not_decline(tmp_path: Path) -> None:
+    call = "import httpx\n\nclient = httpx.Client()\n"
+    root = build_history(tmp_path / "r", (300, "Ann", files("lib", call, 4)), (5, "Ann", {"notes.md": "# Notes\n"}))
+    assert advice(root) == {"httpx": ("Stable", "use")}
+
+
+def test_being_written_less_is_no_decline_where_both_ways_are_fine(tmp_path: Path) -> None:
+    old, new = "import requests\n\nrequests.get(URL)\n", "import httpx\n\nclient = httpx.Client()\n"
+    root = build_history(tmp_path / "r", (300, "Ann", files("lib", old, 3)), (5, "Ann", files("lib", new, 4)))
+    assert advice(root) == {"httpx": ("Rising", "prefer"), "requests": ("Stable", "")}
+
+
+def test_what_nobody_recommends_is_never_advised(tmp_path: Path) -> None:
+    text = "def f():\n    try:\n        print(1)\n    except OSError:\n        pass\n"
+    root = build_history(tmp_path / "r", (5, "Ann", files("lib", text, 9)))
+    found = advice(root)
+    assert (found["except: pass"], found["print"]) == (("Rising", ""), ("Rising", ""))
+
+
+def test_a_few_files_or_one_of_several_people_make_no_team(tmp_path: Path) -> None:
+    two = build_history(tmp_path / "two", (5, "Ann", files("lib", NEW, 2)))
+    assert advice(two) == {"X | None": ("Rising", "")}
+    one_of_many = build_history(
+        tmp_path / "many", (9, "Ann", files("lib", NEW, 4)), (5, "Ben", {"lib/g.py": "x = f'{y}'\n"})
+    )
+    assert advice(one_of_many)["X | None"] == ("Rising", "")
+    alone = build_history(
+        tmp_path / "alone", (9, "Ann", files("lib", NEW, 4)), (5, "Ann", {"lib/g.py": "x = f'{y}'\n"})
+    )
+    assert advice(alone)["X | None"] == ("Rising", "use")
+
+
+def test_only_product_code_says_how_the_team_writes(tmp_path: Path) -> None:
+    around = {
+        "tests/test_a.py": NEW,
+        "docs_src/tutorial.py": NEW,
+        "examples/app.py": NEW,
+        "scripts/release.py": NEW,
+        "setup.py": NEW,
+        "benchmarks/run.py": NEW,
+    }
+    assert advice(build_history(tmp_path / "r", (5, "Ann", around))) == {}
+
+
+def test_a_framework_counts_only_where_it_is_declared(tmp_path: Path) -> None:
+    hooks = "export const f = () => {\n  const [a] = useState(0)\n  useEffect(() => {})\n}\n"
+    options = "export default {\n  testEnvironment: 'jsdom',\n}\n"
+    sources = {
+        **files("timers/src", hooks, 4, ".ts"),
+        **files("app/src", f"import {{ useState }} from 'react'\n{hooks}", 4, ".ts"),
+        **files("react/src", f"import {{ useState }} from 'react'\n{hooks}", 4, ".ts"),
+        "timers/package.json": '{"name": "timers", "devDependencies": {"vue": "3"}}',
+        "app/package.json": '{"name": "app", "dependencies": {"react": "19"}}',
+        "react/package.json": '{"name": "react"}',
+        **{f"timers/jest{n}.config.js": options for n in range(4)},
+        **{f"timers/src/settings{n}.js": options for n in range(4)},
+    }
+    found = advice(build_history(tmp_path / "r", (5, "Ann", sources)))
+    assert found["app function components"] == ("Rising", "use")
+    assert "timers function components" not in found
+    assert "react function components" not in found  # React's own code is no example of how to use it
+    assert not [name for name in found if "options API" in name]
+
+
+def test_packages_of_one_repository_are_counted_apart(tmp_path: Path) -> None:
+    sources = {
+        **files("old/src", OLD, 4),
+        **files("new/src", NEW, 4),
+        "old/pyproject.toml": '[project]\nname = "old"\n',
+        "new/pyproject.toml": '[project]\nname = "new"\n',
+    }
+    root = build_history(tmp_path / "r", (5, "Ann", sources))
+    assert advice(root) == {"old Optional[X]": ("Rising", "use"), "new X | None": ("Rising", "use")}
+    with engine_of(root) as engine:
+        report = report_of(engine, root)
+    assert [p.name for p in in_area(report, "old/src/deep/more.py", "python").patterns] == ["Optional[X]"]
+    assert in_area(report, "scripts.py", "python").patterns == ()
+    assert in_area(report, "old/src/a.ts", "typescript").patterns == ()
+
+
+def test_golden_files_are_product_code_of_today_without_poor_ways(tmp_path: Path) -> None:
+    good = NEW + "\n\ndef g(b):\n    return f'{b}'\n" + "\n\nx = 1\n" * 6
+    sources = {**files("lib", good, 3), "lib/poor.py": good + "\nprint(x)\n", "examples/e.py": good, "lib/tiny.py": NEW}
+    old = {f"lib/old{number}.py": good for number in range(2)}
+    root = build_history(tmp_path / "r", (500, "Ann", old), (5, "Ann", sources))
+    with engine_of(root) as engine:
+        golden = report_of(engine, root).golden_files
+    assert {file.path for file in golden} == set(files("lib", good, 3))
+    assert golden[0].patterns == ("X | None", "f-strings")
+
+
+def test_tests_inside_of_a_source_file_are_tests() -> None:
+    text = "fn a() { b()?; }\n\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn c() { d().unwrap() }\n}\n"
+    matcher = Matcher(BUILT_IN)
+    found = {(matcher.detectors[at].name, line) for at, line in matcher.uses(text, "rust", "src/a.rs", PRODUCT)}
+    assert found == {("? operator", 1), ("#[test]", 5)}
+
+
+@pytest.mark.parametrize(
+    ("path", "language", "kind", "expected"),
+    [
+        ("src/app.component.html", "html", FileKind.DOCS, PRODUCT),
+        ("docs/page.html", "html", FileKind.DOCS, ""),
+        ("src/a.py", "python", FileKind.CODE, PRODUCT),
+        ("tests/test_a.py", "python", FileKind.TEST, TEST),
+        ("tests/fixtures/a.py", "python", FileKind.TEST, ""),
+        ("jest.config.ts", "typescript", FileKind.CODE, ""),
+    ],
+)
+def test_roles(path: str, language: str, kind: FileKind, expected: str) -> None:
+    assert role_of(path, language, kind) == expected
+
+
+def test_hints_speak_of_the_lines_shown() -> None:
+    hints = FileHints([3, 9], [(5, "old"), (6, "older")])
+    assert hints.of_lines(1, 4) == ("Rising", "")
+    assert hints.of_lines(5, 8) == ("Declining", "old")
+    assert hints.of_lines(10, 20) == ("", "")
 
 
 def test_lines_are_counted_by_the_month_they_were_written_in(team: Path) -> None:
@@ -175,7 +319,7 @@ def test_lines_from_before_the_window_are_older_and_edited_ones_of_this_month(te
 def test_a_budget_that_ends_leaves_lines_undated_until_the_next_look(
     team: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("codeinfo.knowledge.patterns.MOST_BLAMES", 3)
+    monkeypatch.setattr("codeinfo.knowledge.dates.MOST_BLAMES", 3)
     undated = []
     with engine_of(team) as engine:
         for _ in range(5):
@@ -195,16 +339,16 @@ def test_what_is_not_committed_is_of_today(team: Path) -> None:
         assert (seen["print"].trend, seen["print"].newest) == ("Rising", "2026-01-01")
         # Its old lines stay old.
         others = {p.name: p.trend for p in report_of(engine, team, category="error handling").patterns}
-        assert others == {"broad except": "Declining"}
+        assert others == {"broad except": "Stable"}
 
 
 def test_after_one_edit_one_file_is_looked_at(team: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
     real = Matcher.uses
 
-    def watched(self: Matcher, text: str, language: str, path: str) -> list[tuple[int, int]]:
+    def watched(self: Matcher, text: str, language: str, path: str, role: str) -> list[tuple[int, int]]:
         looked.append(path)
-        return real(self, text, language, path)
+        return real(self, text, language, path, role)
 
     monkeypatch.setattr(Matcher, "uses", watched)
     with engine_of(team) as engine:
@@ -224,7 +368,8 @@ def test_without_a_repository_there_is_no_trend(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("print(1)\n")
     with engine_of(tmp_path) as engine:
         report = report_of(engine, tmp_path)
-    assert [p.trend for p in report.patterns] == [""]
+    assert [(p.trend, p.newest, p.authors) for p in report.patterns] == [("", "", 0)]
+    assert "newest" not in advice_line(report.patterns[0])
     assert "no git repository" in report.notes[0]
 
 
@@ -267,4 +412,4 @@ def test_a_detectors_words_hide_no_use() -> None:
 def test_a_match_that_goes_on_to_another_line_is_found_near_its_word() -> None:
     text = "x = 1\n" * 400 + "try:\n    f()\nexcept OSError:\n    pass\n" + "y = 2\n" * 400
     detectors = [detector for detector in BUILT_IN if detector.name == "except: pass"]
-    assert Matcher(detectors).uses(text, "python", "a.py") == [(0, 403)]
+    assert Matcher(detectors).uses(text, "python", "a.py", PRODUCT) == [(0, 403)]

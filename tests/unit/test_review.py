@@ -9,7 +9,7 @@ from team_tools import build_team, engine_of
 
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.knowledge.change import changed_symbols, compare, reviewers
-from codeinfo.knowledge.patterns import BlameLine, dates_after_edit, last_changes, read_blame
+from codeinfo.knowledge.dates import BlameLine, LastChange, dates_after_edit, last_changes, read_blame
 from codeinfo.model import Definition
 from codeinfo.operations.knowledge import RememberRequest, ReviewRequest
 
@@ -54,8 +54,12 @@ def test_blame_and_log_are_read() -> None:
         (0, "Ben", "three"),
     ]
     assert dates_after_edit(["one", "new"], lines, 200) == [100, 200]
-    log = "\x01300\x1fc2\0\na.py\0b.py\0\x01100\x1fc1\0\nb.py\0c.py\0"
-    assert last_changes(log) == {"a.py": (300, "c2"), "b.py": (300, "c2"), "c.py": (100, "c1")}
+    log = "\x01300\x1fc2\x1fann@x\0\na.py\0b.py\0\x01100\x1fc1\x1fben@x\0\nb.py\0c.py\0"
+    assert last_changes(log) == {
+        "a.py": LastChange(300, "c2", {"ann@x"}),
+        "b.py": LastChange(300, "c2", {"ann@x", "ben@x"}),
+        "c.py": LastChange(100, "c1", {"ben@x"}),
+    }
 
 
 def test_the_teams_packet(tmp_path: Path) -> None:

@@ -117,6 +117,7 @@ def test_the_teams_metadata_and_style(tmp_path: Path) -> None:
         ("FastAPI", ">=0.110"),
         ("SQLAlchemy", "==2.0.1"),
         ("Angular", "^19.0.0"),
+        ("RxJS", "7.8.1"),
     ]
     assert (metadata.tests.files, metadata.tests.frameworks, metadata.tests.command) == (
         1,

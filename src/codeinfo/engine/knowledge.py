@@ -34,7 +34,7 @@ from codeinfo.knowledge.memory import (
     to_record,
 )
 from codeinfo.knowledge.metadata import describe_project, is_manifest
-from codeinfo.knowledge.patterns import narrow
+from codeinfo.knowledge.patterns import in_area, narrow
 from codeinfo.knowledge.style import is_style_file, style_report
 from codeinfo.languages import is_product, kind_of, language_of
 from codeinfo.model import Card, FileKind, Hit, RelatedMemory, SearchResult
@@ -45,7 +45,7 @@ from codeinfo.operations.knowledge import ChangedSymbol, Reviewer, ReviewPacket,
 from codeinfo.operations.search import SearchRequest
 from codeinfo.sources.files import read_regular
 from codeinfo.sources.git import GitFailed
-from codeinfo.store.sqlite import SqliteStore
+from codeinfo.store.sqlite import SqliteStore, code_facts
 
 MAIN_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 MOST_FILES = 200  # compared line by line; a change of more is reviewed in parts
@@ -158,7 +158,8 @@ def _patterns(project: ProjectKnowledge, store: SqliteStore, changes: Sequence[D
     report = project.patterns.report(store, now)
     texts = {change.path: text for change in changes if (text := project.text(change.path)) is not None}
     uses = project.patterns.uses_in(texts)
-    return unusual_patterns(uses, changes, project.patterns.detectors, report.patterns)
+    near = {path: in_area(report, path, language.name) for path in texts if (language := language_of(path))}
+    return unusual_patterns(uses, changes, project.patterns.detectors, {path: near[path].patterns for path in near})
 
 
 def _reviewers(history: History, base: str, changes: Sequence[Difference]) -> list[Reviewer]:
@@ -301,7 +302,7 @@ class KnowledgeOperations:
         rows = store.manifest()
         texts = project.texts(path for path in rows if is_manifest(path) or path == "Makefile")
         tests = sum(row.kind is FileKind.TEST for row in rows.values())
-        return describe_project(project.root, texts, _sizes(store), tests)
+        return describe_project(project.root, texts, _sizes(store), tests, _imported(store))
 
     def style(self, request: operations.StyleRequest, progress: ProgressSink | None = None) -> operations.StyleReport:
         project = self._project(request.path)
@@ -356,6 +357,7 @@ class KnowledgeOperations:
         own = [hit for hit in result.hits if hit.root == root]
         code = [hit for hit in own if hit.kind is FileKind.CODE]
         report = project.patterns.report(store, now)
+        report = in_area(report, code[0].path, code[0].language) if code else report
         files = [path for path, row in store.manifest().items() if is_product(path, row.kind)]
         area = files_of_area(code[0].path, files) if code else ()
         return decide(
@@ -385,6 +387,16 @@ def _changed_since_index(index: IndexManager, store: SqliteStore) -> int:
     if not changes:
         return 0
     return len(changes.added) + len(changes.removed) + len(edited(index.root, store, changes.suspects))
+
+
+def _imported(store: SqliteStore) -> dict[str, str]:
+    """The modules that product code imports, each with the first place that does."""
+    with code_facts(store) as facts:
+        files = {file.file_id: file.path for file in facts.files() if is_product(file.path, FileKind(file.kind))}
+        found: dict[str, str] = {}
+        for file_id, written in facts.imports(list(files)):
+            found.setdefault(written.module, f"{files[file_id]}:{written.line}")
+        return found
 
 
 def _sizes(store: SqliteStore) -> dict[str, operations.LanguageSize]:

@@ -14,25 +14,24 @@ from msgspec.structs import replace
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.errors import UsageError
 from codeinfo.index.queries import OwnPatterns
+from codeinfo.knowledge.dates import DECLINING_DAYS, WINDOW_DAYS, BlameLine, LineDates
 from codeinfo.knowledge.detectors import Detector, built_in_detectors, project_detectors
 from codeinfo.knowledge.history import History
-from codeinfo.knowledge.matching import Matcher, Use
+from codeinfo.knowledge.matching import Matcher, Use, role_of
 from codeinfo.knowledge.memory import Memory, find_related, from_log, read_memories
+from codeinfo.knowledge.metadata import is_manifest
 from codeinfo.knowledge.patterns import (
-    DECLINING_DAYS,
-    WINDOW_DAYS,
-    BlameLine,
+    Areas,
     FileUses,
     Hints,
-    LineDates,
     PatternCache,
     analyse,
     file_hints,
     key_of,
     load_hints,
-    uses_by_detector,
+    uses_by_area,
 )
-from codeinfo.languages import language_of
+from codeinfo.languages import kind_of, language_of
 from codeinfo.model import FileKind, RelatedMemory
 from codeinfo.operations.knowledge import PatternReport
 from codeinfo.ports import CodeFile
@@ -160,6 +159,7 @@ class _Latest(Struct):
     key: tuple[int, int, str]  # generation of the index, day (trends move with time), state of the git history
     report: PatternReport
     files: Mapping[str, FileUses]
+    areas: Areas
     with_history: PatternReport | None = None
 
 
@@ -207,7 +207,8 @@ class ProjectPatterns:
         for path, text in texts.items():
             language = language_of(path)
             if language is not None and self._matcher.knows(language.name):
-                found[path] = self._matcher.uses(text, language.name, path)
+                role = role_of(path, language.name, kind_of(path, language))
+                found[path] = self._matcher.uses(text, language.name, path, role)
         self._sandbox.close()
         return found
 
@@ -222,13 +223,14 @@ class ProjectPatterns:
         self._find_uses(store, cache)
         files = {path: uses for path, (_, uses) in cache.files.items()}
         dates, notes = self._line_dates(store, cache, now)
-        report = analyse(self.detectors, files, dates.newest_use if dates else lambda uses: None, now)
+        areas = Areas({f.path: text for f, text in _file_texts(store, set(filter(is_manifest, store.manifest())))})
+        report = analyse(self.detectors, files, areas, dates)
         notes += dates.notes if dates else ()
         if self._sandbox.gave_up:
             notes.append(GAVE_UP)
         write_beside(store, PATTERNS_NAME, msgspec.json.encode(cache))
-        write_beside(store, HINTS_NAME, msgspec.json.encode(file_hints(self.detectors, files, report.patterns)))
-        return _Latest(key, replace(report, notes=tuple(notes)), files)
+        write_beside(store, HINTS_NAME, msgspec.json.encode(file_hints(self.detectors, files, areas, report.patterns)))
+        return _Latest(key, replace(report, notes=tuple(notes)), files, areas)
 
     def _add_history(self, store: SqliteStore, latest: _Latest, now: float) -> tuple[PatternReport, bool]:
         """The report with the history of each pattern, and whether every file was looked at."""
@@ -237,8 +239,10 @@ class ProjectPatterns:
         if dates is None:
             return latest.report, True
         dates.date_all(latest.files)
-        where = {key_of(self.detectors[at]): lines for at, lines in uses_by_detector(latest.files).items()}
-        patterns = tuple(replace(one, history=dates.by_month(where[key_of(one)])) for one in latest.report.patterns)
+        where = uses_by_area(self.detectors, latest.files, latest.areas)
+        patterns = tuple(
+            replace(one, history=dates.by_month(where[one.area, *key_of(one)])) for one in latest.report.patterns
+        )
         write_beside(store, PATTERNS_NAME, msgspec.json.encode(cache))
         notes = tuple(dict.fromkeys((*latest.report.notes, *dates.notes)))
         return replace(latest.report, patterns=patterns, notes=notes), dates.complete
@@ -255,9 +259,11 @@ class ProjectPatterns:
         try:
             for file, text in _file_texts(store, wanted):
                 uses: dict[int, list[int]] = {}
-                for position, line in self._matcher.uses(text, file.language, file.path):
+                role = role_of(file.path, file.language, FileKind(file.kind))
+                for position, line in self._matcher.uses(text, file.language, file.path, role):
                     uses.setdefault(position, []).append(line)
-                found = FileUses(file.language, text.count("\n") + 1, file.kind == FileKind.TEST, uses)
+                packages = self._matcher.packages(text, file.language) if role else []
+                found = FileUses(file.language, text.count("\n") + 1, role, uses, packages)
                 # What the sandbox gave up on is looked at again the next time.
                 cache.files[file.path] = ("" if self._sandbox.gave_up else listed[file.path].sha256, found)
         finally:
@@ -270,23 +276,24 @@ class ProjectPatterns:
             why = "the clone is shallow" if history.shallow else "this is no git repository"
             return None, [f"{why}: trends are not known"]
         try:
-            if now - history.newest_commit() >= DECLINING_DAYS * _DAY:
+            last_commit = min(now, history.newest_commit())
+            if now - last_commit >= DECLINING_DAYS * _DAY:
                 return None, [f"no commit for {DECLINING_DAYS} days: the history shows no trend"]
-            changed, edited = history.last_changes(now), history.changed_from("HEAD")
+            changed, edited = history.last_changes(last_commit), history.changed_from("HEAD")
         except (GitFailed, LookupError) as error:
             return None, [f"git: {error}; trends are not known"]
 
         def blame(path: str) -> list[BlameLine]:
             try:
-                return history.blame(path, since=now - WINDOW_DAYS * _DAY)
+                return history.blame(path, since=last_commit - WINDOW_DAYS * _DAY)
             except GitFailed:
                 return []  # a new file
 
         def text_of(path: str) -> str:
             return next((text for _, text in _file_texts(store, {path})), "")
 
-        cache.dates = {p: dates for p, dates in cache.dates.items() if changed.get(p, (0, ""))[1] == dates.commit}
-        return LineDates(changed, edited, cache.dates, blame, text_of, now), []
+        cache.dates = {p: d for p, d in cache.dates.items() if p in changed and changed[p].commit == d.commit}
+        return LineDates(changed, edited, cache.dates, blame, text_of, now, last_commit), []
 
 
 def _file_texts(store: SqliteStore, wanted: Collection[str]) -> Iterator[tuple[CodeFile, str]]:

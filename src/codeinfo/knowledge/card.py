@@ -11,6 +11,7 @@ from itertools import takewhile
 from msgspec import Struct
 
 from codeinfo.knowledge.detectors import family
+from codeinfo.knowledge.patterns import advice_line
 from codeinfo.model import Card, CardImpact, CardPatterns, CardPoint, FileKind, Hit, Quality, RelatedMemory
 from codeinfo.operations.knowledge import PatternConflict, PatternReport, PatternUse
 from codeinfo.search.query import CHANGE_VERBS, read_query
@@ -301,10 +302,7 @@ def _advice(patterns: Sequence[PatternUse]) -> CardPatterns | None:
     avoid = [p for p in by_share if p.guidance == "avoid"][:MOST_LISTED]
     if not do and not avoid:
         return None
-    return CardPatterns(
-        tuple(f"{p.name} ({p.adoption} % of {p.question})" for p in do),
-        tuple(f"{p.name} (declining, {p.adoption} % of {p.question})" for p in avoid),
-    )
+    return CardPatterns(tuple(map(advice_line, do)), tuple(map(advice_line, avoid)))
 
 
 def _warning(memory: RelatedMemory) -> str:

@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 
+from codeinfo.knowledge.dates import BlameLine
 from codeinfo.knowledge.detectors import Detector
-from codeinfo.knowledge.patterns import BlameLine
 from codeinfo.model import Definition
 from codeinfo.operations.knowledge import ChangedFile, ChangedSymbol, PatternUse, Reviewer
 
@@ -80,13 +80,15 @@ def unusual_patterns(
     uses: Mapping[str, Sequence[tuple[int, int]]],
     changes: Sequence[Difference],
     detectors: Sequence[Detector],
-    patterns: Collection[PatternUse],
+    patterns: Mapping[str, Collection[PatternUse]],
 ) -> list[str]:
-    """New lines that use what the team avoids, or the lesser of two ways where one is clearly preferred."""
-    by_key = {(pattern.language, pattern.question, pattern.name): pattern for pattern in patterns}
-    preferred = {(p.language, p.question): p for p in patterns if p.guidance in ("use", "prefer")}
+    """New lines that use what the team avoids, or the lesser of two ways where one is clearly preferred; `patterns` are
+    those of each file's area."""
     found = []
     for change in changes:
+        own = patterns.get(change.path, ())
+        by_key = {(pattern.language, pattern.question, pattern.name): pattern for pattern in own}
+        preferred = {(p.language, p.question): p for p in own if p.guidance in ("use", "prefer")}
         for position, line in uses.get(change.path, ()):
             detector = detectors[position]
             known = by_key.get((detector.language, detector.question, detector.name))

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from codeinfo.graph.model import Relations
+from codeinfo.knowledge.patterns import FileHints
 from codeinfo.model import FileKind, Hit, HitContext
 from codeinfo.tokens import identifiers, split_identifier
 
@@ -118,7 +119,7 @@ def _words(part: str) -> list[str]:
 def add_context(
     hits: Sequence[Hit],
     files: Mapping[str, FileContext],
-    hints: Mapping[str, tuple[str, str]],
+    hints: Mapping[str, FileHints],
     callers: Mapping[tuple[str, str], Sequence[str]],
 ) -> tuple[Hit, ...]:
     """`files` and `hints` are by path, `callers` by path and qualified name."""
@@ -128,7 +129,7 @@ def add_context(
             context=hit_context(
                 hit,
                 files.get(hit.path, FileContext()),
-                hints.get(hit.path, ("", "")),
+                hints[hit.path].of_lines(hit.start_line, hit.end_line) if hit.path in hints else ("", ""),
                 callers.get((hit.path, hit.symbol), ()),
             ),
         )

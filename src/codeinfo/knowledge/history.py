@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from codeinfo.knowledge import memory
-from codeinfo.knowledge.patterns import WINDOW_DAYS, BlameLine, last_changes, read_blame
+from codeinfo.knowledge.dates import WINDOW_DAYS, BlameLine, LastChange, last_changes, read_blame
 from codeinfo.sources import git
 from codeinfo.sources.masking import mask
 
@@ -44,10 +44,10 @@ class History:
         arguments = ("log", f"--since=@{since}", f"--max-count={MOST_COMMITS}", "--no-merges")
         return self._masked((*arguments, f"--format={memory.LOG_FORMAT}", "HEAD", "--", "."))
 
-    def last_changes(self, now: float) -> dict[str, tuple[int, str]]:
-        """Date and commit of the newest change of each file, for files changed within the window."""
+    def last_changes(self, now: float) -> dict[str, LastChange]:
+        """The newest change of each file, for files changed within the window."""
         arguments = ("log", f"--since=@{int(now - WINDOW_DAYS * _DAY)}", f"--max-count={MOST_COMMITS}", "--no-merges")
-        shape = ("--format=%x01%at%x1f%H", "--name-only", "--no-renames", "--relative", "-z")
+        shape = ("--format=%x01%at%x1f%H%x1f%ae", "--name-only", "--no-renames", "--relative", "-z")
         return last_changes(self._text((*arguments, *shape, "HEAD", "--", ".")))
 
     def head(self) -> str:

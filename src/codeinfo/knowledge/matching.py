@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -10,7 +11,9 @@ from functools import cached_property, lru_cache
 from itertools import chain, islice
 
 from codeinfo.globs import GlobSet
-from codeinfo.knowledge.detectors import Detector, PatternSandbox, family
+from codeinfo.knowledge.detectors import Detector, PatternSandbox, family, import_of
+from codeinfo.languages import is_product
+from codeinfo.model import FileKind
 
 Use = tuple[int, int]  # position of the detector, line
 
@@ -21,6 +24,11 @@ _LINE_STRINGS = r"\"(?:\\.|[^\"\\\n]++)*\"?|'(?:\\.|[^'\\\n]++)*'?"
 _SLASHES = r"//[^\n]*+|/\*(?:[^*]++|\*(?!/))*(?:\*/|\Z)"
 _TRIPLE_DOUBLE = r"\"\"\"(?:\\.|[^\\\"]++|\"(?!\"\"))*(?:\"\"\"|\\?\Z)"
 _TRIPLE_SINGLE = r"'''(?:\\.|[^\\']++|'(?!''))*(?:'''|\\?\Z)"
+
+PRODUCT, TEST = "product", "test"  # what a file is to the team; others are asked for the project's own patterns only
+TESTING = "testing"  # the category of questions about tests
+_FIXTURE = re.compile(r"(?:^|/)(?:_*fixtures?_*|testdata|__snapshots__|examples?|docs?|vendor)/")
+_OWN_TESTS = re.compile(r"^#\[cfg\(test\)\]\s*\n(?:\s*#\[.*\]\n)*\s*(?:pub )?mod\b", re.MULTILINE)
 
 MOST_LINES = 200  # of one pattern in one file: more say nothing new
 TEMPLATES = "html"  # has the patterns of templates only
@@ -42,6 +50,13 @@ _TEXT = {
 @lru_cache(maxsize=len(_TEXT))
 def _expression(family: str) -> re.Pattern[str]:
     return re.compile(_TEXT[family], re.DOTALL)
+
+
+def role_of(path: str, language: str, kind: FileKind) -> str:
+    """What a file is to the team: a template is code here."""
+    if kind is FileKind.TEST:
+        return "" if _FIXTURE.search(path) else TEST
+    return PRODUCT if is_product(path, FileKind.CODE if language == TEMPLATES else kind) else ""
 
 
 class CodeText:
@@ -122,7 +137,9 @@ class Matcher:
         self._queries: dict[str, list[int]] = {}  # of the project, by grammar
         self._paths = {at: GlobSet(detector.paths) for at, detector in enumerate(self.detectors) if detector.paths}
         self._compiled: dict[int, re.Pattern[str]] = {}
+        self._packages: dict[str, dict[str, None]] = {}  # by family: those that some detector asks for
         for position, detector in enumerate(self.detectors):
+            self._packages.setdefault(detector.language, {}).update(dict.fromkeys(detector.packages))
             if detector.query:
                 self._queries.setdefault(detector.grammar, []).append(position)
             elif detector.from_project:
@@ -141,18 +158,28 @@ class Matcher:
     def knows(self, language: str) -> bool:
         return _place(language) in self._by_word or _place(language) in self._expressions or language in self._queries
 
-    def uses(self, text: str, language: str, path: str) -> list[Use]:
-        """Each line that uses a pattern, once, by detector and line."""
+    def uses(self, text: str, language: str, path: str, role: str = "") -> list[Use]:
+        """Each line that uses a pattern, once, by detector and line. Questions about tests are asked of tests, others
+        of product code, those of the project of every file."""
         code = CodeText(text, family(language))
+        tests_from = _tests_from(text) if role == PRODUCT else 1
         found: list[Use] = []
-        for position in self._possible(_place(language), text):
+        for position in self._possible(_place(language), text) if role else ():
             if self._is_there(position, path) and _is_within(self.detectors[position], text):
-                found += [(position, line) for line in self._lines(position, code)]
+                about_tests = self.detectors[position].category == TESTING
+                found += [
+                    (position, line) for line in self._lines(position, code) if about_tests == (line >= tests_from)
+                ]
         if self._sandbox is None:
             return found
         if language != TEMPLATES:
             found += self._matched_expressions(self._sandbox, code, family(language), path)
         return found + self._matched_queries(self._sandbox, text, language, path)
+
+    def packages(self, text: str, language: str) -> list[str]:
+        """The packages a file imports, of those that detectors ask for."""
+        own = family(language)
+        return [name for name in self._packages.get(own, ()) if name in text and import_of(name, own).search(text)]
 
     def _matched_expressions(self, sandbox: PatternSandbox, code: CodeText, family: str, path: str) -> list[Use]:
         positions = [at for at in self._expressions.get(family, ()) if self._is_there(at, path)]
@@ -193,6 +220,12 @@ class Matcher:
 
     def _is_there(self, position: int, path: str) -> bool:
         return position not in self._paths or self._paths[position].matches(path)
+
+
+def _tests_from(text: str) -> float:
+    """The line where a file's own tests begin, as Rust has them."""
+    found = _OWN_TESTS.search(text)
+    return text.count("\n", 0, found.start()) + 1 if found else math.inf
 
 
 def _place(language: str) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from codeinfo.config import parse_toml
 from codeinfo.errors import UsageError
+from codeinfo.languages import is_product
+from codeinfo.model import FileKind
 from codeinfo.operations.knowledge import Dependency, Framework, LanguageSize, MetadataReport, TestSetup
 
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*(?P<version>[^;#\s][^;#]*)?")
@@ -26,16 +28,25 @@ _GRADLE = re.compile(
 )
 _NUGET = re.compile(r"<PackageReference\s+[^>]*?Include=\"(?P<name>[^\"]+)\"(?:[^>]*?Version=\"(?P<version>[^\"]+)\")?")
 _GEM = re.compile(r"^\s*gem\s+[\"'](?P<name>[^\"']+)[\"'](?:\s*,\s*[\"'](?P<version>[^\"']+)[\"'])?", re.MULTILINE)
-_PROJECT_NAME = re.compile(r"^\s*\"?name\"?\s*[=:]\s*\"([^\"\n]+)\"", re.MULTILINE)
+_PROJECT_NAME = re.compile(r"^\s*\{?\s*\"?name\"?\s*[=:]\s*\"([^\"\n]+)\"", re.MULTILINE)
+_NAMES = dict.fromkeys(("pyproject.toml", "package.json", "Cargo.toml", "composer.json"), _PROJECT_NAME)
+_NAMES["go.mod"] = re.compile(r"^module\s+(\S+)", re.MULTILINE)
 
-# A dependency's name → the framework it stands for.
+# A dependency's name → the framework it stands for. Those for building are declared for development by nature; any
+# other counts only if it ships with the product or the product's code imports it.
+_BUILDS = {
+    "vite": "Vite", "webpack": "webpack", "typescript": "TypeScript", "nx": "Nx", "@nx/workspace": "Nx",
+    "@nrwl/workspace": "Nx", "@nrwl/cli": "Nx", "turbo": "Turborepo", "lerna": "Lerna", "electron": "Electron",
+}  # fmt: skip
 FRAMEWORKS = {
     "django": "Django", "flask": "Flask", "fastapi": "FastAPI", "starlette": "Starlette", "aiohttp": "aiohttp",
     "tornado": "Tornado", "sqlalchemy": "SQLAlchemy", "pydantic": "Pydantic", "celery": "Celery", "click": "Click",
     "typer": "Typer", "torch": "PyTorch", "tensorflow": "TensorFlow", "numpy": "NumPy", "pandas": "pandas",
     "react": "React", "next": "Next.js", "vue": "Vue", "nuxt": "Nuxt", "@angular/core": "Angular", "svelte": "Svelte",
     "express": "Express", "fastify": "Fastify", "@nestjs/core": "NestJS", "koa": "Koa", "hono": "Hono",
-    "electron": "Electron", "vite": "Vite", "webpack": "webpack", "typescript": "TypeScript", "prisma": "Prisma",
+    "prisma": "Prisma", "@prisma/client": "Prisma", "@ngrx/store": "NgRx", "@ngrx/component-store": "NgRx",
+    "@ngrx/signals": "NgRx", "@ngrx/effects": "NgRx", "rxjs": "RxJS", "@trpc/server": "tRPC", "astro": "Astro",
+    "solid-js": "Solid", "@remix-run/react": "Remix", "tailwindcss": "Tailwind CSS",
     "github.com/gin-gonic/gin": "Gin", "github.com/go-chi/chi/v5": "chi", "github.com/labstack/echo/v4": "Echo",
     "gorm.io/gorm": "GORM", "github.com/spf13/cobra": "Cobra", "google.golang.org/grpc": "gRPC",
     "axum": "Axum", "actix-web": "Actix Web", "rocket": "Rocket", "tokio": "Tokio", "serde": "Serde", "clap": "clap",
@@ -43,7 +54,9 @@ FRAMEWORKS = {
     "Spring Boot", "io.quarkus:quarkus-core": "Quarkus", "io.micronaut:micronaut-core": "Micronaut",
     "microsoft.entityframeworkcore": "Entity Framework Core", "microsoft.aspnetcore.app": "ASP.NET Core",
     "laravel/framework": "Laravel", "symfony/framework-bundle": "Symfony", "rails": "Rails", "sinatra": "Sinatra",
+    **_BUILDS,
 }  # fmt: skip
+_NOT_SHIPPED = re.compile(r"dev|test|lint|doc|build|ci\b|bench|typing", re.IGNORECASE)  # groups of dependencies
 TEST_FRAMEWORKS = {
     "pytest": "pytest", "hypothesis": "Hypothesis", "nose2": "nose2", "tox": "tox", "jest": "Jest", "vitest": "Vitest",
     "mocha": "Mocha", "ava": "AVA", "jasmine-core": "Jasmine", "karma": "Karma", "cypress": "Cypress",
@@ -60,9 +73,14 @@ _COMMANDS = (("go.mod", "go test ./..."), ("Cargo.toml", "cargo test"), ("pom.xm
 
 
 def describe_project(
-    root: Path, texts: Mapping[str, str], sizes: Mapping[str, LanguageSize], test_files: int
+    root: Path,
+    texts: Mapping[str, str],
+    sizes: Mapping[str, LanguageSize],
+    test_files: int,
+    imported: Mapping[str, str],
 ) -> MetadataReport:
-    """`texts` are the manifests by path, `sizes` those of the index by language."""
+    """`texts` are the manifests by path, `sizes` those of the index by language, `imported` the modules that product
+    code imports, each with a place."""
     declared, notes = dependencies(texts)
     return MetadataReport(
         name=_name(texts) or root.name,
@@ -70,7 +88,7 @@ def describe_project(
         files=sum(size.files for size in sizes.values()),
         lines=sum(size.lines for size in sizes.values()),
         languages=dict(sorted(sizes.items(), key=lambda item: (-item[1].lines, item[0]))),
-        frameworks=frameworks(declared),
+        frameworks=frameworks(declared, imported, set(project_names(texts).values())),
         dependencies=declared,
         tests=test_setup(declared, texts, test_files),
         notes=notes,
@@ -78,11 +96,18 @@ def describe_project(
 
 
 def _name(texts: Mapping[str, str]) -> str:
-    for path in ("pyproject.toml", "package.json", "Cargo.toml", "composer.json"):
-        if found := _PROJECT_NAME.search(texts.get(path, "")):
-            return found[1]
-    module = re.search(r"^module\s+(\S+)", texts.get("go.mod", ""), re.MULTILINE)
-    return module[1] if module else ""
+    names = project_names({path: text for path, text in texts.items() if "/" not in path})
+    return next((names[path] for path in ("pyproject.toml", "package.json", *names) if path in names), "")
+
+
+def project_names(texts: Mapping[str, str]) -> dict[str, str]:
+    """What packages call themselves, by the path of the manifest."""
+    found = {}
+    for path, text in texts.items():
+        expression = _NAMES.get(path.rpartition("/")[2])
+        if expression is not None and (match := expression.search(text)):
+            found[path] = match[1]
+    return found
 
 
 def is_manifest(path: str) -> bool:
@@ -112,13 +137,32 @@ def dependencies(texts: Mapping[str, str]) -> tuple[tuple[Dependency, ...], tupl
     return tuple(dict.fromkeys(found)), tuple(notes)
 
 
-def frameworks(declared: Sequence[Dependency]) -> tuple[Framework, ...]:
+def frameworks(
+    declared: Sequence[Dependency], imported: Mapping[str, str] | None = None, own: Collection[str] = ()
+) -> tuple[Framework, ...]:
+    """What the product is built on: dependencies that ship with it, those that its code imports, and what builds it.
+    Manifests of tests and examples say nothing about the product, and it is not built on itself."""
+    used = {package.lower(): place for module, place in (imported or {}).items() for package in _packages(module)}
     found: dict[str, Framework] = {}
     for item in declared:
-        name = FRAMEWORKS.get(item.name.lower())
-        if name:
-            found.setdefault(name, Framework(name, item.version, item.source))
+        name, folder = item.name.lower(), item.source.rpartition("/")[0]
+        counts = is_shipped(item) or name in _BUILDS or name.replace("-", "_") in used or name in used
+        if name in FRAMEWORKS and counts and item.name not in own and is_product(f"{folder}/main", FileKind.CODE):
+            found.setdefault(FRAMEWORKS[name], Framework(FRAMEWORKS[name], item.version, item.source))
+    for package, place in used.items():
+        if package in FRAMEWORKS and package not in own:
+            found.setdefault(FRAMEWORKS[package], Framework(FRAMEWORKS[package], "", place))
     return tuple(found.values())
+
+
+def is_shipped(item: Dependency) -> bool:
+    return _NOT_SHIPPED.search(item.group) is None
+
+
+def _packages(module: str) -> tuple[str, ...]:
+    """The names of packages that a module may belong to: `a.b` to `a`, `@a/b/c` to `@a/b`, `a::b` to `a`."""
+    parts = module.split("/")
+    return module, "/".join(parts[: 2 if module.startswith("@") else 1]), re.split(r"[.:\\]", module)[0]
 
 
 def test_setup(declared: Sequence[Dependency], texts: Mapping[str, str], test_files: int) -> TestSetup:

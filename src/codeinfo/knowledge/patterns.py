@@ -2,227 +2,55 @@
 
 from __future__ import annotations
 
-import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain, groupby, repeat
+import datetime
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from codeinfo.knowledge.detectors import Detector
+from codeinfo.knowledge.dates import DECLINING, DECLINING_DAYS, RISING, STABLE, WINDOW_DAYS, FileDates, Lines
+from codeinfo.knowledge.detectors import Detector, family
+from codeinfo.knowledge.matching import PRODUCT, TESTING
 from codeinfo.knowledge.memory import iso_of
-from codeinfo.operations.knowledge import GoldenFile, PatternConflict, PatternHistory, PatternReport, PatternUse
-
-RISING, STABLE, DECLINING = "Rising", "Stable", "Declining"
-RISING_DAYS = 60
-DECLINING_DAYS = 180
-WINDOW_DAYS = 400  # of history that is looked at: anything older has been declining for long
-MONTHS = 13  # this one and the twelve before it: the window holds all of them
-EXACT_FILES = 40  # dated for a pattern's exact newest use; past it, knowing that it rises is enough
-MOST_BLAMES = 100  # files dated in one run: git needs 40 ms for each in a history of 35,000 commits
-_DAY = 86_400
-
-Lines = Mapping[str, Sequence[int]]  # path → numbers of lines that use a pattern
-
-
-class BlameLine(Struct, frozen=True):
-    time: int  # when the line was written, 0 where the history looked at does not reach back to it
-    author: str
-    text: str
-
-
-class FileDates(Struct, frozen=True, array_like=True):
-    """When the lines of a file were written, as of the commit that changed it last; neighbours of one date together."""
-
-    commit: str
-    runs: tuple[tuple[int, float], ...]
-
-    @classmethod
-    def from_blame(cls, commit: str, blame: Iterable[BlameLine]) -> FileDates:
-        return cls(commit, tuple((len(list(run)), float(date)) for date, run in groupby(line.time for line in blame)))
-
-    def lines(self) -> list[float]:
-        return list(chain.from_iterable(repeat(date, count) for count, date in self.runs))
-
-
-class LineDates:
-    """Dates lines while an analysis asks for them, within a budget of MOST_BLAMES files.
-
-    `changed` has date and commit of each file that changed within the window, `edited` the files that are not as
-    committed. `known` is what earlier runs found; what this one finds is added. `blame` gives the lines as committed,
-    `text_of` the text as indexed.
-    """
-
-    def __init__(
-        self,
-        changed: Mapping[str, tuple[int, str]],
-        edited: frozenset[str],
-        known: dict[str, FileDates],
-        blame: Callable[[str], Sequence[BlameLine]],
-        text_of: Callable[[str], str],
-        now: float,
-    ) -> None:
-        self._changed, self._edited = changed, edited
-        self._known, self._blame, self._text_of, self._now = known, blame, text_of, now
-        self._by_path: dict[str, Sequence[float]] = {}
-        self._blames_left = MOST_BLAMES
-        self.complete = True  # until a file is left out for lack of budget
-        # When each file changed last: no line of it can be newer.
-        self._bounds = {path: float(seconds) for path, (seconds, _) in changed.items()} | dict.fromkeys(edited, now)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        left_out = f"only {MOST_BLAMES} files were dated this time; the next run goes on from there"
-        return () if self.complete else (left_out,)
-
-    def newest_use(self, uses: Lines) -> float:
-        """When the newest of the lines was written, 0 for before the window. Files are dated from the latest on until
-        no other can bring a newer line; those that are dated already come first among equals."""
-        newest = 0.0
-        in_window = (path for path in uses if path in self._bounds)
-        candidates = sorted(in_window, key=lambda path: (-self._bounds[path], path not in self._known, path))
-        for number, path in enumerate(candidates):
-            decided = number >= EXACT_FILES and trend(newest, self._now) == RISING
-            if self._bounds[path] <= newest or decided:
-                break
-            dates = self._dates(path)
-            newest = max([newest, *(dates[line - 1] for line in uses[path] if line <= len(dates))])
-        return newest
-
-    def date_all(self, paths: Iterable[str]) -> None:
-        """Date as many files as the budget allows, the latest first."""
-        for path in sorted((path for path in paths if path in self._bounds), key=lambda p: (-self._bounds[p], p)):
-            self._dates(path)
-
-    def by_month(self, uses: Lines) -> PatternHistory:
-        """How many of the lines were written in each month."""
-        months = _months_until(self._now)
-        counts = dict.fromkeys(months, 0)
-        older = undated = 0
-        for path, lines in uses.items():
-            dates = self._dates(path) if path in self._bounds else [0.0] * max(lines)
-            for line in lines:
-                month = _month(min(dates[line - 1], self._now)) if line <= len(dates) else ""
-                if month in counts:
-                    counts[month] += 1
-                elif month:
-                    older += 1
-                else:
-                    undated += 1
-        return PatternHistory(months[0], tuple(counts.values()), older, undated)
-
-    def _dates(self, path: str) -> Sequence[float]:
-        """Of each line; none for a file that the budget did not reach."""
-        dates = self._by_path.get(path)
-        if dates is None:
-            dates = self._by_path[path] = self._edited_dates(path) if path in self._edited else self._committed(path)
-        return dates
-
-    def _edited_dates(self, path: str) -> list[float]:
-        return dates_after_edit(self._text_of(path).split("\n"), self._blamed(path) or (), self._now)
-
-    def _committed(self, path: str) -> list[float]:
-        if path not in self._known:
-            blame = self._blamed(path)
-            if blame is None:
-                return []
-            self._known[path] = FileDates.from_blame(self._changed[path][1], blame)
-        return self._known[path].lines()
-
-    def _blamed(self, path: str) -> Sequence[BlameLine] | None:
-        if not self._blames_left:
-            self.complete = False
-            return None
-        self._blames_left -= 1
-        return self._blame(path)
-
-
-def trend(newest: float, now: float) -> str:
-    """By the newest use, in seconds since the epoch; 0 is older than anything looked at."""
-    age_days = (now - newest) / _DAY
-    if age_days <= RISING_DAYS:
-        return RISING
-    return DECLINING if age_days >= DECLINING_DAYS else STABLE
-
-
-def _months_until(now: float) -> tuple[str, ...]:
-    this = time.gmtime(now)
-    numbers = range(12 * this.tm_year + this.tm_mon - MONTHS, 12 * this.tm_year + this.tm_mon)
-    return tuple(f"{number // 12}-{number % 12 + 1:02}" for number in numbers)
-
-
-def _month(seconds: float) -> str:
-    return time.strftime("%Y-%m", time.gmtime(seconds))
-
-
-def dates_after_edit(texts: Iterable[str], blame: Sequence[BlameLine], now: float) -> list[float]:
-    """Dates of the lines of an edited file: those the commit has keep theirs, the others were written just now."""
-    known: dict[str, float] = {}
-    for line in blame:
-        key = line.text.strip()
-        known[key] = max(known.get(key, 0.0), line.time)
-    return [known.get(text.strip(), now) for text in texts]
-
-
-# --- what git prints -----------------------------------------------------------------------------------------------
-
-
-def last_changes(log: str) -> dict[str, tuple[int, str]]:
-    """Newest date and commit of each path, from `git log --format=%x01%at%x1f%H --name-only -z`."""
-    found: dict[str, tuple[int, str]] = {}
-    for record in log.split("\x01"):
-        head, _, names = record.partition("\0")
-        seconds, _, commit = head.partition("\x1f")
-        if not seconds.isdigit():
-            continue
-        for name in names.split("\0"):
-            path = name.lstrip("\n")
-            if path and (path not in found or int(seconds) > found[path][0]):
-                found[path] = (int(seconds), found[path][1] if path in found else commit)
-    return found
-
-
-def read_blame(porcelain: str) -> list[BlameLine]:
-    """The lines of `git blame --porcelain`; what a boundary commit has may be older than it, so it gets no date."""
-    times: dict[str, int] = {}
-    authors: dict[str, str] = {}
-    boundary: set[str] = set()
-    lines: list[BlameLine] = []
-    commit = ""
-    for line in porcelain.split("\n"):
-        if line.startswith("\t"):
-            time = 0 if commit in boundary else times.get(commit, 0)
-            lines.append(BlameLine(time, authors.get(commit, ""), line[1:]))
-            commit = ""
-        elif not commit:
-            commit = line.partition(" ")[0]
-        elif line.startswith("author "):
-            authors[commit] = line[7:]
-        elif line.startswith("author-time "):
-            times[commit] = int(line[12:])
-        elif line == "boundary":
-            boundary.add(commit)
-    return lines
-
+from codeinfo.knowledge.metadata import dependencies, is_shipped, project_names
+from codeinfo.languages import is_product
+from codeinfo.model import FileKind
+from codeinfo.operations.knowledge import GoldenFile, PatternConflict, PatternReport, PatternUse
 
 USE_AT, PREFER_AT = 80, 50  # % of the files
 CONFLICT_ABOVE = 20  # %
-GOLDEN_FILES = 5
-MIN_GOLDEN_LINES = 5  # a re-export of two lines has a high density of nothing
+LEAST_FILES = 3  # that use a pattern before it is advised
+LEAST_AUTHORS = 2  # of those files, where more than one person works on the area
+GOLDEN_FILES = 3  # of an area
+MIN_GOLDEN_LINES, MAX_GOLDEN_LINES = 20, 600  # less shows little, more is nothing to read as a model
+MIN_GOLDEN_PATTERNS = 2
 EXAMPLES = 3
+TOP = "."  # the area of the project's own folder
 
-Hints = Mapping[str, tuple[str, str]]  # path → trend and warning, for the results of searches
-Dated = Callable[[Lines], float | None]  # date of the newest of the lines; None: nobody knows
+# A project's file that describes a package, by the family of languages it is written for.
+_MANIFESTS = {
+    "python": re.compile(r"pyproject\.toml|setup\.(?:py|cfg)"),
+    "javascript": re.compile(r"package\.json"),
+    "go": re.compile(r"go\.mod"),
+    "rust": re.compile(r"Cargo\.toml"),
+    "java": re.compile(r"pom\.xml|build\.gradle(?:\.kts)?"),
+    "csharp": re.compile(r".*\.csproj"),
+}
 
 
 class FileUses(Struct, frozen=True, array_like=True):
-    """The lines of one file that use patterns, by the detector's position."""
+    """The lines of one file that use patterns, by the detector's position, and the packages it imports of those that
+    detectors ask for."""
 
     language: str
     lines: int
-    is_test: bool
+    role: str  # see `role_of`
     uses: dict[int, list[int]]
+    packages: list[str]
 
 
 class PatternCache(Struct):
@@ -242,26 +70,114 @@ class PatternCache(Struct):
         return kept if kept.fingerprint == fingerprint else cls(fingerprint)
 
 
-def load_hints(data: bytes | None) -> Hints | None:
-    """None where nobody asked for patterns so far."""
-    try:
-        return msgspec.json.decode(data or b"", type=dict[str, tuple[str, str]])
-    except msgspec.DecodeError:
-        return None
+# --- areas ---------------------------------------------------------------------------------------------------------
 
 
-def analyse(detectors: Sequence[Detector], files: Mapping[str, FileUses], dated: Dated, now: float) -> PatternReport:
-    """Everything about the patterns of a project."""
-    where = uses_by_detector(files)
-    answering: dict[tuple[str, str, str], set[str]] = defaultdict(set)
-    for position, paths in where.items():
-        answering[_question(detectors[position])].update(paths)
-    patterns = [
-        _pattern(detectors[position], where[position], len(answering[_question(detectors[position])]), dated, now)
-        for position in sorted(where)
-    ]
-    ordered = sorted(patterns, key=lambda p: (p.category, p.question, p.language, -p.adoption, p.name))
-    return PatternReport(tuple(ordered), tuple(_conflicts(ordered)), _golden_files(detectors, files, ordered))
+class Areas:
+    """The packages of a project. A file belongs to the nearest manifest of its family above it, tests and examples
+    with manifests of their own to the package around them."""
+
+    def __init__(self, manifests: Mapping[str, str]) -> None:
+        """`manifests` are texts by path."""
+        self.folders: dict[str, set[str]] = {family: {""} for family in _MANIFESTS}
+        self._shipped: dict[str, set[str]] = {}
+        self._declared: dict[str, set[str]] = {}
+        self._own = {_folder(path): _normal(name) for path, name in project_names(manifests).items()}
+        for path in manifests:
+            folder, name = _folder(path), path.rpartition("/")[2]
+            if is_product(f"{folder}/main".lstrip("/"), FileKind.CODE):
+                for family, expression in _MANIFESTS.items():
+                    if expression.fullmatch(name):
+                        self.folders[family].add(folder)
+        for item in dependencies(manifests)[0]:
+            folder = _folder(item.source)
+            self._declared.setdefault(folder, set()).add(_normal(item.name))
+            if is_shipped(item):
+                self._shipped.setdefault(folder, set()).add(_normal(item.name))
+
+    def of(self, path: str, family: str) -> str:
+        folders = self.folders.get(family, {""})
+        around = path
+        while around:
+            around = around.rpartition("/")[0]
+            if around in folders:
+                break
+        return around or TOP
+
+    def packages(self, area: str, files: Iterable[FileUses]) -> tuple[frozenset[str], frozenset[str]]:
+        """What its product code can use, and what its tests can: declared by its manifest or one around it, or
+        imported by `files`. Its own name is none of them: a framework's code is no example of how to use it."""
+        shipped: set[str] = set()
+        declared: set[str] = set()
+        folder = "" if area == TOP else area
+        own = self._own.get(folder, "")
+        while True:
+            shipped |= self._shipped.get(folder, set())
+            declared |= self._declared.get(folder, set())
+            if not folder:
+                break
+            folder = folder.rpartition("/")[0]
+        for file in files:
+            (shipped if file.role == PRODUCT else declared).update(map(_normal, file.packages))
+        return frozenset(shipped - {own}), frozenset((shipped | declared) - {own})
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _normal(package: str) -> str:
+    """Distributions are written with hyphens or not, imports without."""
+    return package.lower().replace("-", "_") if "/" not in package else package
+
+
+# --- what the files come to ----------------------------------------------------------------------------------------
+
+
+class Team(Protocol):
+    """What the history says; nothing is asked where there is none."""
+
+    def newest_use(self, uses: Lines) -> float: ...
+    def trend(self, newest: float) -> str: ...
+    def authors(self, paths: Iterable[str]) -> int: ...
+    def is_recent(self, path: str) -> bool: ...
+
+
+def analyse(
+    detectors: Sequence[Detector], files: Mapping[str, FileUses], areas: Areas, history: Team | None
+) -> PatternReport:
+    """Everything about the patterns of a project, area by area."""
+    patterns: list[PatternUse] = []
+    golden: list[GoldenFile] = []
+    sizes: Counter[tuple[str, str]] = Counter()
+    for (area, language), inside in _by_area(files, areas).items():
+        shipped, declared = areas.packages(area, inside.values())
+        where = {
+            position: paths
+            for position, paths in uses_by_detector(inside).items()
+            if _is_possible(detectors[position], declared if detectors[position].category == TESTING else shipped)
+        }
+        own = _patterns(detectors, where, area, history)
+        patterns += own
+        product = {path: file for path, file in inside.items() if file.role == PRODUCT}
+        sizes[area, language] = len(product)
+        golden += _golden_files(detectors, product, own, area, history)
+    ordered = sorted(patterns, key=lambda p: (-sizes[p.area, p.language], p.area, *_question(p), -p.adoption, p.name))
+    golden.sort(key=lambda file: (-sizes[file.area, family(file.language)], file.area))
+    folders = {one: tuple(sorted(found)) for one, found in areas.folders.items() if len(found) > 1}
+    return PatternReport(tuple(ordered), tuple(_conflicts(ordered, detectors)), tuple(golden), areas=folders)
+
+
+def _by_area(files: Mapping[str, FileUses], areas: Areas) -> dict[tuple[str, str], dict[str, FileUses]]:
+    found: dict[tuple[str, str], dict[str, FileUses]] = {}
+    for path, file in sorted(files.items()):
+        language = family(file.language)
+        found.setdefault((areas.of(path, language), language), {})[path] = file
+    return found
+
+
+def _is_possible(detector: Detector, packages: Collection[str]) -> bool:
+    return not detector.packages or any(_normal(package) in packages for package in detector.packages)
 
 
 def uses_by_detector(files: Mapping[str, FileUses]) -> dict[int, dict[str, Sequence[int]]]:
@@ -272,6 +188,17 @@ def uses_by_detector(files: Mapping[str, FileUses]) -> dict[int, dict[str, Seque
     return where
 
 
+def uses_by_area(
+    detectors: Sequence[Detector], files: Mapping[str, FileUses], areas: Areas
+) -> dict[tuple[str, str, str, str], Lines]:
+    """By area and key, those that no package of the area allows included."""
+    return {
+        (area, *key_of(detectors[position])): lines
+        for (area, _), inside in _by_area(files, areas).items()
+        for position, lines in uses_by_detector(inside).items()
+    }
+
+
 def key_of(item: Detector | PatternUse) -> tuple[str, str, str]:
     return item.language, item.question, item.name
 
@@ -280,90 +207,206 @@ def _question(item: Detector | PatternUse) -> tuple[str, str, str]:
     return item.category, item.question, item.language
 
 
-def _pattern(detector: Detector, paths: Lines, answering: int, dated: Dated, now: float) -> PatternUse:
-    adoption = round(100 * len(paths) / answering)
-    newest = dated(paths)
-    momentum = "" if newest is None else trend(newest, now)
+def _patterns(
+    detectors: Sequence[Detector], where: Mapping[int, Lines], area: str, history: Team | None
+) -> list[PatternUse]:
+    """The answers that an area gives, each question for itself."""
+    questions: dict[tuple[str, str, str], list[int]] = {}
+    for position in where:
+        questions.setdefault(_question(detectors[position]), []).append(position)
+    people = history.authors({path for paths in where.values() for path in paths}) if history else 0
+    found: list[PatternUse] = []
+    for positions in questions.values():
+        answering = len({path for position in positions for path in where[position]})
+        counted = [_counted(detectors[at], where[at], answering, area, history) for at in positions]
+        competing = [(detectors[at], one) for at, one in zip(positions, counted, strict=True)]
+        found += _advised(competing, people) if detectors[positions[0]].advice else counted
+    return found
+
+
+def _counted(detector: Detector, paths: Lines, answering: int, area: str, history: Team | None) -> PatternUse:
+    newest = history.newest_use(paths) if history else 0.0
+    momentum = history.trend(newest) if history else ""
     most_used = sorted(paths, key=lambda path: (-len(paths[path]), path))[:EXAMPLES]
     return PatternUse(
         name=detector.name,
         category=detector.category,
         question=detector.question,
         language=detector.language,
-        adoption=adoption,
+        adoption=round(100 * len(paths) / answering),
         files=len(paths),
         uses=sum(map(len, paths.values())),
-        trend=momentum,
+        # What is old declines only where something else takes its place.
+        trend=STABLE if momentum == DECLINING else momentum,
         newest=iso_of(newest)[:10] if newest else "",
-        guidance=guidance(adoption, momentum),
+        guidance="",
         examples=tuple(f"{path}:{paths[path][0]}" for path in most_used),
+        area=area,
+        of_files=answering,
+        authors=history.authors(paths) if history else 0,
     )
 
 
-def guidance(adoption: int, momentum: str) -> str:
-    """What to do in new code. A pattern nobody writes any more is to be avoided however common it is."""
-    if momentum == DECLINING:
-        return "avoid"
-    return "use" if adoption >= USE_AT else "prefer" if adoption >= PREFER_AT else ""
+def _advised(answers: Sequence[tuple[Detector, PatternUse]], people: int) -> list[PatternUse]:
+    """The answers to one question with what to do in new code: what most files do, or what takes its place. What most
+    files do is never to be avoided, nor is the only way."""
+    better = {one.name: _successor(detector, one, answers, people) for detector, one in answers}
+    taking = {successor.name for successor in better.values() if successor}
+    advised = []
+    for detector, one in answers:
+        successor = better[one.name]
+        guidance = ""
+        if successor and one.adoption < PREFER_AT and one.files < successor.files:
+            guidance = "avoid"
+        elif _is_backed(detector, one, people) and not successor and (_leads(one, answers) or one.name in taking):
+            guidance = "use" if one.adoption >= USE_AT else "prefer"
+        momentum = DECLINING if successor else one.trend
+        instead = successor.name if successor and guidance else ""
+        advised.append(replace(one, trend=momentum, guidance=guidance, instead=instead))
+    return advised
 
 
-def _conflicts(patterns: Sequence[PatternUse]) -> list[PatternConflict]:
-    """Pairs of answers to one question that are both common."""
-    common = [pattern for pattern in patterns if pattern.adoption > CONFLICT_ABOVE]
+def _leads(one: PatternUse, answers: Sequence[tuple[Detector, PatternUse]]) -> bool:
+    return one.adoption >= PREFER_AT and all(other.files < one.files for _, other in answers if other is not one)
+
+
+def _is_backed(detector: Detector, one: PatternUse, people: int) -> bool:
+    """Whether enough files and people stand behind a way that may be advised at all."""
+    by_team = one.authors >= LEAST_AUTHORS or people < LEAST_AUTHORS or not one.authors
+    return not detector.poor and one.files >= LEAST_FILES and by_team
+
+
+def _successor(
+    detector: Detector, one: PatternUse, answers: Sequence[tuple[Detector, PatternUse]], people: int
+) -> PatternUse | None:
+    """What takes the place of a way that nobody wrote in the half year before the newest use of the other. Being
+    written less is not enough, since both may be fine: the other must be the way its language or framework went,
+    or the one must be poor. Of a project's own patterns, the dates decide alone."""
+    if detector.modern:
+        return None
+    found = [
+        other
+        for rival, other in answers
+        if other is not one
+        and other.trend == RISING
+        and _is_backed(rival, other, people)
+        and (rival.modern or detector.poor or detector.from_project)
+        and _days(other.newest) - _days(one.newest) >= DECLINING_DAYS
+    ]
+    return max(found, key=lambda other: (other.files, other.name), default=None)
+
+
+def _days(date: str) -> int:
+    return datetime.date.fromisoformat(date).toordinal() if date else 0
+
+
+def advice_line(pattern: PatternUse) -> str:
+    """One pattern with its evidence: files, people, dates, a place to look at."""
+    parts = [f"{pattern.files} of {pattern.of_files} files"]
+    if pattern.authors > 1:
+        parts.append(f"{pattern.authors} authors")
+    if pattern.newest:
+        parts.append(f"{'none since' if pattern.guidance == 'avoid' else 'newest'} {pattern.newest}")
+    elif pattern.guidance == "avoid":
+        parts.append(f"none in {WINDOW_DAYS} days")
+    if pattern.instead:
+        parts.append(f"{pattern.instead} takes its place")
+    where = "" if pattern.area == TOP else f" in {pattern.area}"
+    return f"{pattern.name} ({pattern.question}{where}): {', '.join((*parts, *pattern.examples[:1]))}"
+
+
+def _conflicts(patterns: Sequence[PatternUse], detectors: Sequence[Detector]) -> list[PatternConflict]:
+    """Pairs of answers to one question that are both common in an area, and none of them the team's way already."""
+    settled = {(p.area, *_question(p)) for p in patterns if p.guidance == "use"}
+    competing = {key_of(detector) for detector in detectors if detector.advice and not detector.poor}
+    common = [
+        p
+        for p in patterns
+        if p.adoption > CONFLICT_ABOVE
+        and p.files >= LEAST_FILES
+        and p.trend != DECLINING
+        and key_of(p) in competing
+        and (p.area, *_question(p)) not in settled
+    ]
     return [
-        PatternConflict(*_question(one), (one.name, other.name), (one.adoption, other.adoption))
+        PatternConflict(*_question(one), (one.name, other.name), (one.adoption, other.adoption), one.area)
         for at, one in enumerate(common)
         for other in common[at + 1 :]
-        if _question(one) == _question(other)
+        if (one.area, _question(one)) == (other.area, _question(other))
     ]
 
 
 def _golden_files(
-    detectors: Sequence[Detector], files: Mapping[str, FileUses], patterns: Sequence[PatternUse]
-) -> tuple[GoldenFile, ...]:
-    """Files with the most preferred patterns and none to avoid; among equals the densest. Tests are no model."""
-    advice = {key_of(pattern): pattern.guidance for pattern in patterns}
+    detectors: Sequence[Detector],
+    files: Mapping[str, FileUses],
+    patterns: Sequence[PatternUse],
+    area: str,
+    history: Team | None,
+) -> list[GoldenFile]:
+    """Files with the most preferred patterns, none to avoid and none that is poor; among equals the densest."""
+    known = {key_of(pattern): pattern for pattern in patterns}
     ranked = []
     for path, file in files.items():
-        if file.is_test or file.lines < MIN_GOLDEN_LINES:
+        if not MIN_GOLDEN_LINES <= file.lines <= MAX_GOLDEN_LINES or (history and not history.is_recent(path)):
             continue
-        used = {position: advice[key_of(detectors[position])] for position in sorted(file.uses)}
-        good = [position for position, advised in used.items() if advised in ("use", "prefer")]
-        if good and "avoid" not in used.values():
-            density = round(100 * sum(len(file.uses[position]) for position in good) / file.lines, 2)
-            names = tuple(detectors[position].name for position in good)
-            ranked.append((-len(good), -density, path, GoldenFile(path, file.language, names, density)))
-    return tuple(entry[-1] for entry in sorted(ranked, key=lambda entry: entry[:3])[:GOLDEN_FILES])
+        used = {at: known[key_of(detectors[at])] for at in sorted(file.uses) if key_of(detectors[at]) in known}
+        good = [at for at, pattern in used.items() if pattern.guidance in ("use", "prefer")]
+        bad = any(pattern.trend == DECLINING or detectors[at].poor for at, pattern in used.items())
+        if len(good) >= MIN_GOLDEN_PATTERNS and not bad:
+            density = round(100 * sum(len(file.uses[at]) for at in good) / file.lines, 2)
+            names = tuple(detectors[at].name for at in good)
+            ranked.append((-len(good), -density, path, GoldenFile(path, file.language, names, density, area)))
+    return [entry[-1] for entry in sorted(ranked, key=lambda entry: entry[:3])[:GOLDEN_FILES]]
+
+
+# --- hints for the results of searches -------------------------------------------------------------------------------
+
+
+class FileHints(Struct, frozen=True, array_like=True):
+    """Lines of a file that use what the team now prefers, and those that use what it leaves, with a warning each."""
+
+    rising: list[int]
+    declining: list[tuple[int, str]]
+
+    def of_lines(self, start: int, end: int) -> tuple[str, str]:
+        """Momentum of some lines, and a warning about them."""
+        rising = sum(start <= line <= end for line in self.rising)
+        warnings = [warning for line, warning in self.declining if start <= line <= end]
+        momentum = DECLINING if len(warnings) > rising else RISING if rising > len(warnings) else ""
+        return momentum, warnings[0] if warnings else ""
+
+
+Hints = Mapping[str, FileHints]  # by path
+
+
+def load_hints(data: bytes | None) -> Hints | None:
+    """None where nobody asked for patterns so far."""
+    try:
+        return msgspec.json.decode(data or b"", type=dict[str, FileHints])
+    except msgspec.DecodeError:
+        return None
 
 
 def file_hints(
-    detectors: Sequence[Detector], files: Mapping[str, FileUses], patterns: Sequence[PatternUse]
-) -> dict[str, tuple[str, str]]:
-    """Momentum of each file and a warning about it, for files where there is something to say."""
-    by_key = {key_of(pattern): pattern for pattern in patterns}
-    hints = {
-        path: _hint([by_key[key_of(detectors[position])] for position in sorted(file.uses)], patterns)
-        for path, file in files.items()
-    }
-    return {path: hint for path, hint in hints.items() if any(hint)}
+    detectors: Sequence[Detector], files: Mapping[str, FileUses], areas: Areas, patterns: Sequence[PatternUse]
+) -> dict[str, FileHints]:
+    """For files where there is something to say."""
+    known = {(pattern.area, key_of(pattern)): pattern for pattern in patterns if pattern.guidance}
+    hints = {}
+    for path, file in files.items():
+        area, rising, declining = areas.of(path, family(file.language)), [], []
+        for position, lines in sorted(file.uses.items()):
+            pattern = known.get((area, key_of(detectors[position])))
+            if pattern and pattern.guidance == "avoid":
+                declining += [(line, advice_line(pattern)) for line in lines]
+            elif pattern and pattern.trend == RISING:
+                rising += lines
+        if rising or declining:
+            hints[path] = FileHints(rising, sorted(declining))
+    return hints
 
 
-def _hint(used: Sequence[PatternUse], patterns: Sequence[PatternUse]) -> tuple[str, str]:
-    """A file declines when it uses more declining ways than rising ones."""
-    rising = sum(pattern.trend == RISING for pattern in used)
-    declining = [pattern for pattern in used if pattern.trend == DECLINING]
-    momentum = DECLINING if len(declining) > rising else RISING if rising > len(declining) else ""
-    if not declining:
-        return momentum, ""
-    worst = max(declining, key=lambda pattern: (pattern.adoption, pattern.name))
-    better = [
-        pattern
-        for pattern in patterns
-        if (pattern.question, pattern.language) == (worst.question, worst.language) and pattern.trend != DECLINING
-    ]
-    instead = max(better, key=lambda pattern: (pattern.adoption, pattern.name), default=None)
-    advice = f"; {instead.name} is at {instead.adoption} %" if instead else ""
-    return momentum, f"{worst.name} ({worst.question}) is declining{advice}"
+# --- parts of a report ---------------------------------------------------------------------------------------------
 
 
 def narrow(report: PatternReport, *, category: str = "", languages: Sequence[str] = ()) -> PatternReport:
@@ -372,7 +415,20 @@ def narrow(report: PatternReport, *, category: str = "", languages: Sequence[str
     def wanted(item: PatternUse | PatternConflict) -> bool:
         return (not category or item.category == category) and (not languages or item.language in languages)
 
+    return _part(report, wanted)
+
+
+def in_area(report: PatternReport, path: str, language: str) -> PatternReport:
+    """The part of a report about the package that a file belongs to, in the file's family of languages."""
+    own = family(language)
+    folders = (f"{one}/" if one else "" for one in report.areas.get(own, ()))
+    area = max((folder for folder in folders if path.startswith(folder)), key=len, default="").rstrip("/") or TOP
+    return _part(report, lambda item: item.area == area and item.language == own)
+
+
+def _part(report: PatternReport, wanted: Callable[[PatternUse | PatternConflict], bool]) -> PatternReport:
     patterns = tuple(filter(wanted, report.patterns))
-    names = {pattern.name for pattern in patterns}
-    golden = tuple(file for file in report.golden_files if names & set(file.patterns))
-    return PatternReport(patterns, tuple(filter(wanted, report.conflicts)), golden, report.memories, report.notes)
+    names = {(pattern.area, pattern.name) for pattern in patterns}
+    golden = tuple(g for g in report.golden_files if any((g.area, name) in names for name in g.patterns))
+    conflicts = tuple(filter(wanted, report.conflicts))
+    return replace(report, patterns=patterns, conflicts=conflicts, golden_files=golden)

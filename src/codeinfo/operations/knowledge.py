@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from codeinfo.model import RelatedMemory
 from codeinfo.operations.base import Arg, Operation, Opt, Project
@@ -122,7 +122,7 @@ class PatternHistory(Struct, frozen=True):
 
 
 class PatternUse(Struct, frozen=True):
-    """One way of doing something. `adoption` is its share, in %, of the files that answer the same question at all."""
+    """One way of doing something in one area. `adoption` is its share, in %, of the files that answer the question."""
 
     name: str
     category: str
@@ -131,21 +131,26 @@ class PatternUse(Struct, frozen=True):
     adoption: int
     files: int
     uses: int
-    trend: str  # "Rising", "Stable" or "Declining"; "" where the history does not tell
-    newest: str  # date of the newest line that uses it, "" where unknown
+    trend: str  # "Rising", "Stable" or "Declining" (another way takes its place); "" where the history does not tell
+    newest: str  # date of the newest line that uses it, "" where the history does not tell
     guidance: str  # "use", "prefer", "avoid" or ""
     examples: tuple[str, ...] = ()  # "path:line"
+    area: str = "."  # the package it was counted in, by its folder
+    of_files: int = 0  # that answer the question
+    authors: int = 0  # who changed its files in the last 400 days
+    instead: str = ""  # what takes its place, where it is to be avoided
     history: PatternHistory | None = None  # where it was asked for and git can tell
 
 
 class PatternConflict(Struct, frozen=True):
-    """Two ways of doing the same thing, each in more than a fifth of the files."""
+    """Two ways of doing the same thing in one area, each in more than a fifth of the files."""
 
     category: str
     question: str
     language: str
     patterns: tuple[str, str]
     adoption: tuple[int, int]
+    area: str = "."
 
 
 class GoldenFile(Struct, frozen=True):
@@ -155,6 +160,7 @@ class GoldenFile(Struct, frozen=True):
     language: str
     patterns: tuple[str, ...]  # the preferred ones it uses
     density: float  # their uses in a hundred lines
+    area: str = "."
 
 
 class PatternReport(Struct, frozen=True):
@@ -163,6 +169,8 @@ class PatternReport(Struct, frozen=True):
     golden_files: tuple[GoldenFile, ...]
     memories: tuple[RelatedMemory, ...] = ()
     notes: tuple[str, ...] = ()
+    # Family of languages → folders of its packages, "" for the top, where there are several.
+    areas: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 # --- metadata and style ----------------------------------------------------------------------------------------------

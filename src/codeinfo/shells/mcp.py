@@ -427,6 +427,7 @@ LISTED = 10  # entries of each part
 
 def codebase_context(engine: Engine, call: Call) -> str:
     """The working folder's project on one page, as Markdown."""
+    from codeinfo.knowledge.patterns import advice_line
     from codeinfo.operations.code import MapRequest
     from codeinfo.operations.knowledge import MemoryListRequest, PatternsRequest
 
@@ -437,7 +438,7 @@ def codebase_context(engine: Engine, call: Call) -> str:
         memories = engine.knowledge.memory_list(MemoryListRequest(limit=LISTED)).memories
     except CodeInfoError as error:
         return "\n\n".join([*parts, f"What the team knows could not be read: {error}"])
-    ways = [f"{p.name} ({p.question}): {p.guidance}, {p.adoption} %" for p in report.patterns if p.guidance]
+    ways = [f"{p.guidance} {advice_line(p)}" for p in report.patterns if p.guidance]
     parts += _section("How this team writes code", ways)
     parts += _section("What the team wrote down", [f"{one.type}: {one.memory} ({one.label})" for one in memories])
     return "\n\n".join(parts)

@@ -268,25 +268,19 @@ def _imported(result: knowledge.MemoryImported, out: Output) -> None:
 
 @render.register
 def _patterns(report: knowledge.PatternReport, out: Output) -> None:
-    for (category, question, language), group in groupby(
-        report.patterns, key=lambda p: (p.category, p.question, p.language)
-    ):
-        out.line((category, "bold"), f": {question}", (f", {language}", "dim"))
-        rows: list[tuple[Span, ...]] = [
-            (
-                f"{p.adoption:>3} %",
-                p.name,
-                (p.trend or "-", TRENDS.get(p.trend, "dim")),
-                p.guidance or "-",
-                *((_sparkline(p.history),) if p.history else ()),
-                (f"{quantity(p.files, 'file')}, newest {p.newest or 'unknown'}, {p.examples[0]}", "dim"),
-            )
-            for p in group
-        ]
-        out.table(rows)
+    several = len({pattern.area for pattern in report.patterns}) > 1
+    for area, inside in groupby(report.patterns, key=lambda p: p.area):
+        if several:
+            out.line(("The top folder's package" if area == "." else area, "bold cyan"))
+        for (category, question, language), group in groupby(
+            inside, key=lambda p: (p.category, p.question, p.language)
+        ):
+            out.line((category, "bold"), f": {question}", (f", {language}", "dim"))
+            out.table([_pattern_row(pattern) for pattern in group])
     for conflict in report.conflicts:
         one, other = (f"{n} {a} %" for n, a in zip(conflict.patterns, conflict.adoption, strict=True))
-        text = f"{conflict.question} ({conflict.language}): {one} against {other}"
+        where = "" if conflict.area == "." else f" in {conflict.area}"
+        text = f"{conflict.question}{where} ({conflict.language}): {one} against {other}"
         out.wrap(("conflict ", "bold yellow"), text, hang=9)
     if report.golden_files:
         out.line(("Golden files", "bold"))
@@ -300,6 +294,20 @@ def _patterns(report: knowledge.PatternReport, out: Output) -> None:
         out.line("No patterns found.")
     memories(report.memories, out)
     out.notes(report.notes)
+
+
+def _pattern_row(pattern: knowledge.PatternUse) -> tuple[Span, ...]:
+    evidence = [f"{pattern.files} of {quantity(pattern.of_files, 'file')}"]
+    evidence += [f"{pattern.authors} authors"] if pattern.authors > 1 else []
+    evidence += [f"newest {pattern.newest}"] if pattern.newest else []
+    return (
+        f"{pattern.adoption:>3} %",
+        pattern.name,
+        (pattern.trend or "-", TRENDS.get(pattern.trend, "dim")),
+        f"avoid: {pattern.instead}" if pattern.guidance == "avoid" else pattern.guidance or "-",
+        *((_sparkline(pattern.history),) if pattern.history else ()),
+        (", ".join((*evidence, pattern.examples[0])), "dim"),
+    )
 
 
 def _sparkline(history: knowledge.PatternHistory) -> str:

@@ -2,9 +2,13 @@
 
 The built-in ones are data, the TOML files beside this module: questions, each with the answers that compete. An answer
 is found by a `regex`, by `imports` (the names of packages, as a regular expression), or by either. `words` are looked
-for first, which is a hundred times cheaper: a line, or what is near it, is tried only if it has one of them. A project
-adds patterns of its own in `.codeinfo.toml`. That file comes with a repository nobody vouches for: its expressions and
-queries are checked, and run, only where they can be stopped.
+for first, which is a hundred times cheaper: a line, or what is near it, is tried only if it has one of them. An answer
+that belongs to a framework names its `packages`: it counts only in areas that declare or import one of them. Answers
+that serve different jobs do not compete (`advice = false`), one that nobody recommends (`poor`) is counted, but never
+advised, and one that its language or framework offers instead of the others (`modern`) is never to be avoided.
+
+A project adds patterns of its own in `.codeinfo.toml`. That file comes with a repository nobody vouches for: its
+expressions and queries are checked, and run, only where they can be stopped.
 
 Regular expressions and not syntax queries: they are matched against the text that the index holds, and parsing every
 file once more would take longer than all the rest of a report.
@@ -12,6 +16,7 @@ file once more would take longer than all the rest of a report.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -30,8 +35,12 @@ _PROJECT_KEYS = frozenset({"name", "category", "question", "language", "regex", 
 _FAMILY = dict.fromkeys(("typescript", "tsx", "vue", "html"), "javascript")  # HTML: Angular's templates
 # An import of a package. The match starts before the string with its name, where it counts as code.
 _IMPORT = {
-    "javascript": r"""(?:from\s+|require\(\s*)["'](?:{})["'/]""",
-    "go": r'^(?:import )?\s*(?:[\w.]+ )?(?=")"{}"',
+    "javascript": r"""(?:from\s+|require\(\s*|import\s*\(?\s*)["'](?:{})["'/]""",
+    "go": r'^(?:import )?\s*(?:[\w.]+ )?(?=")"{}["/]',
+    "python": r"^\s*(?:from|import)\s+{}\b",
+    "rust": r"^\s*(?:pub )?(?:use|extern crate)\s+{0}\b|(?<!\w){0}::",
+    "java": r"^\s*import\s+(?:static\s+)?{}\b",
+    "csharp": r"^\s*(?:global\s+)?using\s+(?:static\s+)?{}\b",
 }
 
 
@@ -52,6 +61,10 @@ class Detector(Struct, frozen=True):
     example: str = ""
     in_text: bool = False  # templates stand in strings
     within: tuple[str, ...] = ()  # the file holds one of these as well: a framework's words are others' words too
+    packages: tuple[str, ...] = ()  # an area must declare or import one of them
+    poor: bool = False  # never advised, however common
+    modern: bool = False  # what its language or framework offers instead of the other answers
+    advice: bool = True  # whether the answers to its question compete; else they are only counted
     paths: tuple[str, ...] = ()  # globs; () for every file of the language
     from_project: bool = False  # matched line by line, where it can be stopped
     query: str = ""  # of the syntax, instead of an expression…
@@ -73,6 +86,11 @@ class _Answer(Struct, forbid_unknown_fields=True):
     example: str
     regex: str = ""
     imports: str = ""
+    packages: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    within: tuple[str, ...] = ()
+    poor: bool = False
+    modern: bool = False
 
 
 class _Question(Struct, forbid_unknown_fields=True):
@@ -80,12 +98,15 @@ class _Question(Struct, forbid_unknown_fields=True):
     question: str
     answers: tuple[_Answer, ...]
     in_text: bool = False
+    packages: tuple[str, ...] = ()
+    advice: bool = True
 
 
 class _File(Struct, forbid_unknown_fields=True):
     language: str
     questions: tuple[_Question, ...]
     within: tuple[str, ...] = ()  # of questions about code; a template names no package
+    packages: tuple[str, ...] = ()
 
 
 @lru_cache(maxsize=1)
@@ -110,8 +131,19 @@ def _detector(file: _File, question: _Question, answer: _Answer) -> Detector:
         words=answer.words,
         example=answer.example,
         in_text=question.in_text,
-        within=() if question.in_text else file.within,
+        within=answer.within or (() if question.in_text else file.within),
+        packages=answer.packages or question.packages or file.packages,
+        poor=answer.poor,
+        modern=answer.modern,
+        advice=question.advice,
+        paths=answer.paths,
     )
+
+
+@lru_cache(maxsize=512)
+def import_of(package: str, family: str) -> re.Pattern[str]:
+    """How a file of a language family imports a package."""
+    return re.compile(_IMPORT[family].format(re.escape(package)), re.MULTILINE)
 
 
 # --- those of a project --------------------------------------------------------------------------------------------
