@@ -230,9 +230,11 @@ def log_commits(log: Path) -> None:
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     apply = SqliteStore.apply
 
-    def logged(store: SqliteStore, files: Any, removed: Any, touched: Any) -> None:
-        apply(store, files, removed, touched)
+    def logged(store: SqliteStore, files: Any, removed: Any, touched: Any, reused: Any = ()) -> None:
+        apply(store, files, removed, touched, reused)
         lines = [f"{file.source.path}\t{file.sha256}\n" for file in files] + [f"{path}\t\n" for path in removed]
+        hashes = store.hashes([source.path for source, _ in reused])
+        lines += [f"{path}\t{sha256}\n" for path, sha256 in hashes.items()]
         os.write(handle, "".join(lines).encode())
 
     setattr(SqliteStore, "apply", logged)  # noqa: B010  as above
@@ -277,14 +279,15 @@ def look(root: Path, cache: Path, case: Case, log: Path) -> None:
         assert found is not None, "the index is gone"
         assert found.hits, "nothing is found"
         assert found.hits[0].path == "steady.py", "something else is found"
-    manifests = [store_manifest(build) for build in IndexFolder(cache, root).path.glob("v*-*")]
+    folder = IndexFolder(cache, root)
+    manifests = [store_manifest(build, folder.tree) for build in folder.path.glob("v*-*")]
     for path, sha256 in committed.items():
         assert any(manifest.get(path, "") == sha256 for manifest in manifests), f"{path} was committed and is lost"
 
 
-def store_manifest(build: Path) -> dict[str, str]:
+def store_manifest(build: Path, tree: str) -> dict[str, str]:
     try:
-        store = SqliteStore(build)
+        store = SqliteStore(build, tree)
     except CodeInfoError:  # killed before it had tables
         return {}
     return {path: row.sha256 for path, row in store.manifest().items()}

@@ -10,19 +10,37 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from codeinfo.config import Config
-from codeinfo.engine.index_manager import CodeSource, IndexManager, walk_settings
+from codeinfo.engine.index_manager import IndexManager, walk_settings
+from codeinfo.engine.index_sources import CodeSource
+from codeinfo.models.scripted import ScriptedEmbedder
 from codeinfo.ports import Embedder
 from codeinfo.shells.cli import run
+from codeinfo.sources.git import family_of
 from codeinfo.store.layout import IndexFolder
 from codeinfo.store.sqlite import SqliteStore
 
 STEADY = "steady_landmark"
+
+
+class CountingEmbedder(ScriptedEmbedder):
+    """Remembers how much it embedded; `before_each` is called whenever it is asked."""
+
+    def __init__(self, dimension: int = 64, *, fail_after: int | None = None) -> None:
+        super().__init__(dimension, fail_after=fail_after)
+        self.texts = 0
+        self.before_each: Callable[[], None] = lambda: None
+
+    def embed_documents(self, texts: Sequence[str]) -> Any:
+        self.before_each()
+        rows = super().embed_documents(texts)
+        self.texts += len(texts)
+        return rows
 
 
 class Done(NamedTuple):
@@ -55,7 +73,8 @@ def make_project(folder: Path, files: int = 20) -> Path:
 
 
 def index_folder(project: Path) -> IndexFolder:
-    return IndexFolder(Config.load(cwd=project).paths.cache_dir, project.resolve())
+    root = project.resolve()
+    return IndexFolder(Config.load(cwd=project).paths.cache_dir, root, family_of(root))
 
 
 def live_build(project: Path) -> Path:
@@ -64,8 +83,12 @@ def live_build(project: Path) -> Path:
     return build
 
 
+def open_store(project: Path) -> SqliteStore:
+    return SqliteStore(live_build(project), index_folder(project).tree)
+
+
 def digest(project: Path) -> str:
-    store = SqliteStore(live_build(project))
+    store = open_store(project)
     try:
         return store.digest()
     finally:

@@ -154,6 +154,7 @@ class IndexedFile(Struct, frozen=True):
     path_terms: tuple[str, ...] = ()  # index terms of the path, each marked with the part it comes from
     notes: tuple[str, ...] = ()
     skip: str = ""  # the rule that left it out once it was read: remembered, so that it is not read again
+    brought_back: bool = False  # its content would leave it out, and an ignore file brings it back
 
 
 class ManifestRow(Struct, frozen=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard, TypeVar, overload, runtime_checkable
@@ -226,8 +226,30 @@ class Snapshot(Protocol):
         ...
 
 
+class Retention(Struct, frozen=True):
+    """How long, in days, and up to which share of what is in use a store keeps files that no tree has any more."""
+
+    days: float = 0
+    share: float = 0
+
+
+NOTHING_KEPT = Retention()
+
+
+class StoredFile(Struct, frozen=True):
+    """A file that the store has already, for this tree or another one."""
+
+    file_id: int
+    skip: str
+    brought_back: bool
+
+
 class Store(Protocol):
-    """One index. Everything a file has is replaced in one transaction; readers never see half of it."""
+    """One tree of an index. Everything a file has is replaced in one transaction; readers never see half of it.
+
+    The trees of a family share what they have in common: a file, which is a path with a content, is stored once. What
+    is read and written here is this tree's alone.
+    """
 
     def manifest(self) -> Mapping[str, ManifestRow]: ...
 
@@ -245,12 +267,25 @@ class Store(Protocol):
         """Load what writing needs, while the caller waits for something else."""
         ...
 
-    def apply(self, files: Sequence[IndexedFile], removed: Sequence[str], touched: Sequence[SourceFile]) -> None:
-        """One transaction: replace `files`, delete the paths in `removed`, refresh size and mtime of `touched`."""
+    def stored(self, paths: Sequence[str]) -> Mapping[tuple[str, str], Sequence[StoredFile]]:
+        """What is stored under these paths for other trees or for earlier contents, by path and content hash."""
         ...
 
-    def finish(self, meta: Mapping[str, str]) -> None:
-        """Mark the build complete: record `meta` and tidy up."""
+    def apply(
+        self,
+        files: Sequence[IndexedFile],
+        removed: Sequence[str],
+        touched: Sequence[SourceFile],
+        reused: Sequence[tuple[SourceFile, int]] = (),
+    ) -> None:
+        """One transaction: replace `files`, delete the paths in `removed`, refresh size and mtime of `touched`, and
+        replace `reused` by files that are `stored`."""
+        ...
+
+    def finish(
+        self, meta: Mapping[str, str], keep: Retention = NOTHING_KEPT, trees: Collection[str] | None = None
+    ) -> None:
+        """Mark the tree complete: record `meta`, and tidy up, which drops all but these `trees`."""
         ...
 
     def vectors_by_hash(self, sha256: str) -> Vectors | None:

@@ -63,6 +63,17 @@ class IndexSettings(Struct, frozen=True):
     fallback_lines: Annotated[
         int, Setting("Text of no known structure is cut after this many lines.", minimum=5, maximum=1000, project=True)
     ] = 50
+    keep_days: Annotated[
+        int,
+        Setting(
+            "What no work tree of a repository has any more is kept this many days: a branch may come back.",
+            minimum=0,
+            maximum=3650,
+        ),
+    ] = 14
+    keep_share: Annotated[
+        float, Setting("Of that, at most this share of what is in use is kept.", minimum=0, maximum=100)
+    ] = 1.0
     workers: Annotated[int, Setting("Parser processes; 0 means one for each processor.", minimum=0, maximum=256)] = 0
 
 

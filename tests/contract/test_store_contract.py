@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from codeinfo.errors import Busy
 from codeinfo.model import Chunk, Definition, FileKind, Import, IndexedFile, ParsedFile, SourceFile
-from codeinfo.ports import IN_FOLDER, IN_STEM, Store
+from codeinfo.ports import IN_FOLDER, IN_STEM, Retention, Store
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.tokens import path_terms, terms
 
-Factory = Callable[[], Store]
-STORES = {"sqlite": lambda folder: SqliteStore(folder, recipe="test")}
+Factory = Callable[..., Store]
+STORES = {"sqlite": lambda folder, tree: SqliteStore(folder, tree, recipe="test")}
 
 
 @pytest.fixture(params=sorted(STORES))
@@ -22,8 +23,8 @@ def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Factory]:
     """Opens the same index again and again, as other processes would."""
     opened: list[Store] = []
 
-    def factory() -> Store:
-        opened.append(STORES[request.param](tmp_path / "index"))
+    def factory(tree: str = "main") -> Store:
+        opened.append(STORES[request.param](tmp_path / "index", tree))
         return opened[-1]
 
     yield factory
@@ -183,7 +184,7 @@ def test_a_snapshot_does_not_see_what_is_written_after_it(reopen: Factory) -> No
 
 
 def test_the_digest_does_not_depend_on_the_way_there(reopen: Factory, tmp_path: Path) -> None:
-    store, other = reopen(), SqliteStore(tmp_path / "other", recipe="test")
+    store, other = reopen(), SqliteStore(tmp_path / "other", "main", recipe="test")
     for at in range(9):
         store.apply([indexed(f"{at}.py", "draft")], (), ())
     store.apply([indexed(f"{at}.py", f"final {at}") for at in range(8)], ("8.py",), ())
@@ -222,3 +223,129 @@ def test_files_left_out_are_remembered_but_never_searched(reopen: Factory) -> No
     assert "x.bin" in store.manifest()
     with store.snapshot() as view:
         assert list(view.paths) == []
+
+
+# --- trees -----------------------------------------------------------------------------------------------------------
+
+KEEP = Retention(days=1, share=10)
+
+
+def as_reused(store: Store, file: IndexedFile) -> tuple[SourceFile, int]:
+    (known,) = store.stored([file.source.path])[file.source.path, file.sha256]
+    return file.source, known.file_id
+
+
+def test_a_tree_has_its_own_files_alone(reopen: Factory) -> None:
+    main, other = reopen("main"), reopen("other")
+    main.apply([indexed("a.py", "apple pear", "plum"), indexed("b.py", "pear")], (), ())
+    other.apply([indexed("a.py", "pear cherry"), indexed("c.py", "apple")], (), ())
+    assert found(main, "pear") == {"a.py": 1.0, "b.py": 1.0}
+    assert found(other, "appl") == {"c.py": 1.0}
+    assert set(main.manifest()) == {"a.py", "b.py"}
+    assert main.hashes(["a.py", "c.py"]) == {"a.py": "hash of ('apple pear', 'plum')"}
+    with main.snapshot() as view:
+        assert len(view.row_file) == 3
+        assert [(s.path, s.definition.name) for s in view.definitions(["f0", "f1"])] == [
+            ("a.py", "f0"),
+            ("a.py", "f1"),
+            ("b.py", "f0"),
+        ]
+        assert view.definition_names() == "f0\nf0\nf1"
+    with other.snapshot() as view:
+        assert sorted(view.paths) == ["a.py", "c.py"]
+        assert view.definitions(["f1"]) == []
+
+
+def test_a_shared_file_is_stored_once_and_outlives_one_of_its_trees(reopen: Factory) -> None:
+    main, other = reopen("main"), reopen("other")
+    shared, own = indexed("a.py", "apple", vectors=[unit(1, 0)]), indexed("b.py", "pear", vectors=[unit(0, 1)])
+    main.apply([shared, own], (), ())
+    assert main.stored(["a.py"]) == {}  # it has it
+    other.apply([], (), (), [as_reused(other, shared)])
+    other.finish({})
+    assert found(other, "appl") == {"a.py": 1.0}
+    main.apply([], ("a.py", "b.py"), ())
+    main.finish({})
+    assert found(main, "appl") == {}
+    assert found(other, "appl") == {"a.py": 1.0}
+    assert other.stored(["b.py"]) == {}  # nobody has it, and nothing was to be kept
+    with other.snapshot() as view:
+        assert view.cosines(np.array([1, 0], np.float32)).tolist() == [1.0]  # type: ignore[union-attr]
+
+
+def test_a_tree_digests_as_if_it_were_alone(reopen: Factory, tmp_path: Path) -> None:
+    main, other = reopen("main"), reopen("other")
+    files = [indexed(f"{at}.py", f"text {at}", vectors=[unit(1, at)]) for at in range(4)]
+    main.apply(files, (), ())
+    changed = indexed("0.py", "changed", vectors=[unit(2, 1)])
+    other.apply([changed], (), (), [as_reused(other, file) for file in files[1:]])
+    main.apply([], ("3.py",), ())
+    main.finish({}, KEEP)
+    for store, own in ((main, files[:3]), (other, [changed, *files[1:]])):
+        alone = SqliteStore(tmp_path / f"alone-{len(own)}", "x", recipe="test")
+        alone.apply(own, (), ())
+        assert store.digest() == alone.digest()
+        alone.close()
+
+
+def test_what_comes_back_is_reused_unless_it_is_kept_no_longer(reopen: Factory) -> None:
+    store = reopen()
+    first, second = indexed("a.py", "first"), indexed("a.py", "second")
+    store.apply([first, indexed("b.py", "stays")], (), ())
+    store.finish({}, KEEP)
+    store.apply([second], (), ())
+    store.finish({}, KEEP)
+    assert found(store, "first") == {}
+    store.apply([], (), (), [as_reused(store, first)])
+    store.finish({}, KEEP)
+    assert found(store, "first") == {"a.py": 1.0}
+    assert found(store, "second") == {}
+    store.finish({}, Retention(days=1, share=0))
+    assert store.stored(["a.py"]) == {}
+
+
+def test_a_file_under_edit_leaves_few_versions(reopen: Factory) -> None:
+    store = reopen()
+    for at in range(9):
+        store.apply([indexed("a.py", f"version {at}"), *(indexed(f"{n}.py", "x") for n in range(at, 9))], (), ())
+        store.finish({}, KEEP)
+    assert len(store.stored(["a.py"])) == 3
+
+
+def test_a_tree_that_is_no_more_leaves_nothing(reopen: Factory) -> None:
+    main, other = reopen("main"), reopen("other")
+    main.apply([indexed("a.py", "apple")], (), ())
+    other.apply([indexed("b.py", "pear")], (), ())
+    main.finish({}, trees=["main"])
+    assert main.stored(["b.py"]) == {}
+    with pytest.raises(Busy, match="replaced"):
+        found(other, "pear")  # never damage: its siblings are sound
+    assert found(reopen("other"), "pear") == {}
+
+
+def test_another_trees_work_leaves_a_generation_as_it_is(reopen: Factory) -> None:
+    main, other = reopen("main"), reopen("other")
+    main.apply([indexed("a.py", "apple", "f0 of main")], (), ())
+    main.finish({})
+    generation = main.meta()["generation"]
+    with main.snapshot() as view:
+        kept = view.derived("x", object)
+        other.apply([indexed("z.py", "apple", "pear", "plum")], (), ())
+        other.finish({})
+    with main.snapshot() as view:
+        assert view.derived("x", object) is kept
+        assert view.definition_names() == "f0\nf1"
+    assert main.meta()["generation"] == generation
+
+
+def test_merging_for_one_tree_leaves_the_other_searchable(reopen: Factory) -> None:
+    main, other = reopen("main"), reopen("other")
+    other.apply([indexed("other.py", "needle", vectors=[unit(1, 0)])], (), ())
+    with other.snapshot() as view:
+        for at in range(12):
+            main.apply([indexed(f"{at}.py", f"word{at}", vectors=[unit(at, 1)])], (), ())
+            main.finish({})
+        assert set(view.postings(["needl"])) == {"needl"}
+        assert view.chunks([0])[0].text == "needle"
+    assert found(other, "needl") == {"other.py": 1.0}
+    assert len(found(main, "word")) == 12

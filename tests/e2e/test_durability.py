@@ -7,36 +7,32 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import REPOSITORY
-from durability_tools import STEADY, cli, digest, index_folder, keeper, live_build, make_project, scene
+from durability_tools import (
+    STEADY,
+    CountingEmbedder,
+    cli,
+    digest,
+    index_folder,
+    keeper,
+    live_build,
+    make_project,
+    open_store,
+    scene,
+)
 
 import codeinfo.index.line as build_module
-from codeinfo.engine.index_manager import OTHER_MODEL, CodeSource, IndexManager
+from codeinfo.engine.index_manager import OTHER_MODEL, IndexManager
+from codeinfo.engine.index_sources import CodeSource
 from codeinfo.engine.search import Scope, search_roots
 from codeinfo.errors import Busy, ProviderError
 from codeinfo.models.scripted import ScriptedEmbedder
 from codeinfo.operations.search import SearchRequest
 from codeinfo.store.sqlite import SqliteStore
-
-
-class CountingEmbedder(ScriptedEmbedder):
-    """Remembers how much it embedded; `before_each` is called whenever it is asked."""
-
-    def __init__(self, dimension: int = 64, *, fail_after: int | None = None) -> None:
-        super().__init__(dimension, fail_after=fail_after)
-        self.texts = 0
-        self.before_each: Callable[[], None] = lambda: None
-
-    def embed_documents(self, texts: Sequence[str]) -> Any:
-        self.before_each()
-        rows = super().embed_documents(texts)
-        self.texts += len(texts)
-        return rows
 
 
 @pytest.fixture
@@ -207,7 +203,7 @@ def test_an_interrupted_rebuild_goes_on_where_it_stopped(project: Path, monkeypa
 
 
 def count_chunks(project: Path) -> int:
-    return int(SqliteStore(live_build(project)).counts().chunks)
+    return int(open_store(project).counts().chunks)
 
 
 def test_damage_to_a_half_built_rebuild_leaves_the_live_index_alone(project: Path) -> None:

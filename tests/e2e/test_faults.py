@@ -143,7 +143,7 @@ def digest_of_copy(project: Path, tmp_path: Path) -> str:
     copy = tmp_path / "copy"
     shutil.copytree(index_folder(project).path, copy)
     name = (copy / "current").read_text()
-    store = SqliteStore(copy / name)
+    store = SqliteStore(copy / name, index_folder(project).tree)
     try:
         return store.digest()
     finally:
@@ -158,7 +158,7 @@ def digest_of_copy(project: Path, tmp_path: Path) -> str:
 )
 def test_a_pointer_to_nowhere_means_no_index_yet(indexed: Path, content: bytes) -> None:
     clean = digest(indexed)
-    (index_folder(indexed).path / "current").write_bytes(content)
+    (index_folder(indexed).tree_path / "current").write_bytes(content)
     assert cli("search", STEADY, indexed).code == 0
     assert digest(indexed) == clean
 
@@ -166,7 +166,7 @@ def test_a_pointer_to_nowhere_means_no_index_yet(indexed: Path, content: bytes) 
 def test_an_index_of_a_newer_version_is_left_alone(indexed: Path) -> None:
     folder = index_folder(indexed).path
     newer = live_build(indexed).rename(folder / "v99-0123456789abcdef")
-    (folder / "current").write_text(newer.name)
+    (index_folder(indexed).tree_path / "current").write_text(newer.name)
     for command in (("index",), ("search", STEADY)):
         done = cli(*command, indexed, "--json")
         assert (done.code, tools.error(done)["code"]) == (5, "INDEX_TOO_NEW")
@@ -177,7 +177,7 @@ def test_an_index_of_a_newer_version_is_left_alone(indexed: Path) -> None:
 def test_an_index_of_an_older_version_is_built_anew_without_alarm(indexed: Path) -> None:
     folder, clean = index_folder(indexed).path, digest(indexed)
     older = live_build(indexed).rename(folder / "v1-0123456789abcdef")
-    (folder / "current").write_text(older.name)
+    (index_folder(indexed).tree_path / "current").write_text(older.name)
     found = cli("search", STEADY, indexed, "--json")
     assert (found.code, found.json["hits"][0]["path"]) == (0, "steady.py")
     assert not any("damaged" in note for note in found.json["notes"])

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from codeinfo import Config, Engine, SearchRequest
-from codeinfo.engine.index_manager import Source
+from codeinfo.engine.index_sources import Source
 from codeinfo.model import Walk
 from codeinfo.serve import refresh
 from codeinfo.serve.refresh import Watch, server_engine
+from codeinfo.sources.read import Files
 from codeinfo.sources.walk import walk, walked_again
 from codeinfo.store.sqlite import SqliteStore
 
@@ -27,7 +28,7 @@ class CountingSource:
     def __init__(self, source: Source, project: Project) -> None:
         self._source, self._project = source, project
 
-    def walk(self, store: SqliteStore | None, *, by_content: bool) -> tuple[Path, Walk]:
+    def walk(self, store: SqliteStore | None, *, by_content: bool) -> tuple[Files, Walk]:
         self._project.walks += 1
         return self._source.walk(store, by_content=by_content)
 

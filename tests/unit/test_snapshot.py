@@ -14,7 +14,7 @@ from codeinfo.store.sqlite import SqliteStore
 
 
 def stored(folder: Path, vectors: np.ndarray) -> SqliteStore:
-    store = SqliteStore(folder, recipe="test")
+    store = SqliteStore(folder, "main", recipe="test")
     chunks = tuple(Chunk(at + 1, at + 1, f"line {at}", "text") for at in range(len(vectors)))
     parsed = ParsedFile(chunks, terms=tuple({"line": 1.0} for _ in chunks))
     store.apply([IndexedFile(SourceFile("a.txt", 1, 1), "hash", "text", FileKind.DOCS, parsed, vectors)], (), ())

@@ -104,7 +104,7 @@ def test_suggestions_come_from_all_roots(engine: Engine, project: Path, tmp_path
 def test_a_hundred_thousand_names_are_looked_through_quickly(tmp_path: Path) -> None:
     words = "get set parse load save retry request user order payment solve handler client stream config index".split()
     names = [f"{a}_{b}_{c}_{n}" for a in words for b in words for c in words for n in range(25)][:100_000]
-    store = SqliteStore(tmp_path / "index", recipe="test")
+    store = SqliteStore(tmp_path / "index", "main", recipe="test")
     parsed = ParsedFile(
         (Chunk(1, 9, "text", "function", names[0]),),
         tuple(Definition(name, name, "function", "", "", at, at) for at, name in enumerate(names, 1)),

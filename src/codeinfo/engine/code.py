@@ -64,18 +64,18 @@ class CodeOperations:
     def __init__(self, indexes: Indexes) -> None:
         self._indexes = indexes
         self._lock = threading.RLock()
-        self._resolvers: dict[Path, NameResolver] = {}  # by the folder of the build, each with its index
+        self._resolvers: dict[Path, NameResolver] = {}  # by the folder of the tree in its build, each with its index
 
     @contextmanager
     def open(self, root: Path, store: SqliteStore) -> Iterator[NameResolver]:
         """The current generation of an index."""
         with self._lock, code_facts(store) as facts:
-            known = self._resolvers.get(store.folder)
+            known = self._resolvers.get(store.derived)
             index = known.index if known else None
             if index is None or index.graph.generation != facts.generation:
                 index = _next_index(index, facts, root, store)
             if known is None or known.index is not index or known.is_full:
-                known = self._resolvers[store.folder] = NameResolver(index)
+                known = self._resolvers[store.derived] = NameResolver(index)
             index.facts = facts
             yield known
 

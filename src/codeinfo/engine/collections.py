@@ -42,7 +42,7 @@ from codeinfo.model import ManifestRow, Skip, SourceFile, Walk
 from codeinfo.operations.documents import DocsPackRequest, DocsPackResponse
 from codeinfo.private_files import open_private, private_folder, replace_private, wait_for_lock, write_private
 from codeinfo.sources.documents.formats import document_language, missing_library
-from codeinfo.sources.read import load
+from codeinfo.sources.read import FolderFiles, load
 from codeinfo.sources.walk import WalkSettings, check_root, walk
 from codeinfo.store.layout import IndexFolder
 from codeinfo.store.sqlite import SqliteStore
@@ -176,15 +176,17 @@ class CollectionSource(Struct, frozen=True):
     def index_folder(self, cache: Path) -> IndexFolder:
         return IndexFolder(cache / "documents", Path(self.collection.slug))
 
-    def walk(self, store: SqliteStore | None, *, by_content: bool) -> tuple[Path, Walk]:
+    def walk(self, store: SqliteStore | None, *, by_content: bool) -> tuple[FolderFiles, Walk]:
         root = self._place()
         if self.collection.kind is Kind.FILES:
-            return root, _listed_files(root, self.collection.files)
+            return FolderFiles(root), _listed_files(root, self.collection.files)
         walked = walk(root, WalkSettings(max_file_bytes=MAX_DOCUMENT_BYTES, documents=True))
         if self.collection.kind is Kind.PACKAGE:
             known = store.manifest() if store is not None and not by_content else {}
             walked = _of_package(root, walked, known)
-        return root, _chosen(walked, self.collection.globs, "glob", "the collection's patterns leave it out")
+        return FolderFiles(root), _chosen(
+            walked, self.collection.globs, "glob", "the collection's patterns leave it out"
+        )
 
     def walk_changed(self, before: Walk, changed: Mapping[str, bool]) -> Walk | None:
         return None  # its files may lie in several places
@@ -377,17 +379,16 @@ def _store(home: Path, revision: str, files: Iterable[tuple[str, bytes]]) -> Pat
 
 
 def pack_folder(request: DocsPackRequest, source: CollectionSource) -> DocsPackResponse:
-    root, walked = source.walk(None, by_content=True)
+    found, walked = source.walk(None, by_content=True)
     files, skipped = dict[str, bytes](), list(walked.skipped)
-    for file in walked.files:
-        loaded = load(root, file)
+    for file, loaded in found.load(walked.files):
         if isinstance(loaded, Skip):
             skipped.append(loaded)
         else:
             files[file.path] = loaded.data
     if not files:
         raise UsageError(f"{request.source} has no documents", next_step="Name a folder that holds some")
-    name = request.name or root.name
+    name = request.name or found.root.name
     data, manifest = pack(name, request.version, request.description, files)
     target = Path(request.out or f"{name}-{request.version}.tar.gz")
     temporary = target.with_name(f".{target.name}-{os.getpid()}")

@@ -41,6 +41,7 @@ from codeinfo.operations.documents import (
     SyncReport,
     SyncResponse,
 )
+from codeinfo.sources.read import FolderFiles
 
 
 class DocumentOperations:
@@ -176,7 +177,7 @@ class DocumentOperations:
             index.close()
             self._managers.pop(collection.slug, None)
         if folder.exists():
-            index.folder.clear()  # first: where it is being indexed nothing is removed, and a sync restores it
+            index.clear()  # first: where it is being indexed nothing is removed, and a sync restores it
         self.collections.remove(collection, project)
         shutil.rmtree(home, ignore_errors=True)
         return RemovedCollection(collection.id, collection.name, size)
@@ -226,7 +227,7 @@ def _plan(index: CollectionIndex) -> tuple[SyncPlan, tuple[Skip, ...]]:
     store = index.live_store()
     if changes is None or store is None:
         return SyncPlan(added=tuple(file.path for file in walked.files)), walked.skipped
-    changed = tuple(file.path for file in edited(index.root, store, changes.suspects))
+    changed = tuple(file.path for file in edited(FolderFiles(index.root), store, changes.suspects))
     same = changes.unchanged + len(changes.suspects) - len(changed)
     plan = SyncPlan(tuple(file.path for file in changes.added), changed, changes.removed, same)
     return plan, walked.skipped

@@ -7,29 +7,31 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
 from codeinfo.config import Config
+from codeinfo.engine.index_sources import CodeSource, Source
 from codeinfo.engine.models import Models
-from codeinfo.errors import Busy, IndexDamaged, NotFound, OutOfSpace, UsageError, environment_error
+from codeinfo.errors import Busy, CodeInfoError, IndexDamaged, NotFound, OutOfSpace, UsageError, environment_error
 from codeinfo.globs import lies_below
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.line import Changes, Outcome, add_edited, compare, update
 from codeinfo.index.pool import ParsePool, Spares
-from codeinfo.model import INDEXING, Note, Skip, Walk
+from codeinfo.model import INDEXING, Note, Walk
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import IndexReport
-from codeinfo.ports import Embedder
+from codeinfo.ports import NOTHING_KEPT, Embedder, Retention
 from codeinfo.settings import IndexSettings
-from codeinfo.sources.git import is_repository
-from codeinfo.sources.walk import WalkSettings, refusal, resolved_root, walk, walked_again
+from codeinfo.sources.git import is_repository, work_tree_of
+from codeinfo.sources.read import Files, FolderFiles
+from codeinfo.sources.walk import WalkSettings, refusal, resolved_root
 from codeinfo.store.database import BuildDamaged, Replaced, translate_errors
 from codeinfo.store.layout import IndexFolder
-from codeinfo.store.sqlite import SqliteStore
+from codeinfo.store.sqlite import SqliteStore, TreeGone
 
 if TYPE_CHECKING:
     from codeinfo.search.channels import CommitIndex
@@ -41,62 +43,14 @@ KEYWORD_ONLY = (
 )
 OTHER_MODEL = "the index was made with another embedding model, so this is keyword search only until it is built anew"
 MAX_ALIASES = 1000  # paths by which callers name folders, cached
+PATIENCE_S = 5.0  # a sibling's refresh is soon over; longer, and a search answers from the index as it is
+FIRST_PATIENCE_S = 900.0  # without an index there is nothing to answer from, and the sibling does most of the work
 _OPEN_TRIES = 20  # each needs another process to swap builds between our reading which one is live and opening it
 
 Answer = TypeVar("Answer")
 ProgressSink = Callable[[Progress], None]
 State = tuple[Path, str]  # of an index: its build and generation
-Look = tuple[Path, Walk, Changes | None]  # root, files, and what changed; None where everything is to be built
-
-
-class Source(Protocol):
-    """What an index is made of: a folder of code or a collection of documents."""
-
-    @property
-    def documents(self) -> bool:
-        """Whether its files are documents to convert."""
-        ...
-
-    @property
-    def versions(self) -> tuple[int, ...]:
-        """Of whatever turns its files into text, beside what all indexes share."""
-        ...
-
-    @property
-    def root(self) -> Path:
-        """The folder that its paths are relative to."""
-        ...
-
-    def index_folder(self, cache: Path) -> IndexFolder: ...
-
-    def walk(self, store: SqliteStore | None, *, by_content: bool) -> tuple[Path, Walk]:
-        """Its root and its files. `store` is the index so far; `by_content` forbids trusting sizes and times."""
-        ...
-
-    def walk_changed(self, before: Walk, changed: Mapping[str, bool]) -> Walk | None:
-        """The same from an earlier walk and what has changed since; None where only a walk can tell."""
-        ...
-
-
-class CodeSource(Struct, frozen=True):
-    root: Path
-    settings: WalkSettings
-    documents: bool = False
-    versions: tuple[int, ...] = ()
-
-    def index_folder(self, cache: Path) -> IndexFolder:
-        return IndexFolder(cache, self.root)
-
-    def walk(self, store: SqliteStore | None, *, by_content: bool) -> tuple[Path, Walk]:
-        found = walk(self.root, self.settings)
-        if _is_unicode("".join(file.path for file in found.files)):
-            return self.root, found
-        odd = tuple(file for file in found.files if not _is_unicode(file.path))
-        skips = (Skip(file.path, "odd-name", "its name is not UTF-8, which JSON needs", matters=True) for file in odd)
-        return self.root, Walk(tuple(file for file in found.files if file not in odd), (*found.skipped, *skips))
-
-    def walk_changed(self, before: Walk, changed: Mapping[str, bool]) -> Walk | None:
-        return walked_again(self.root, before, changed, self.settings)
+Look = tuple[Files, Walk, Changes | None]  # contents, files, and what changed; None where everything is to be built
 
 
 class Events(Struct, frozen=True):
@@ -179,7 +133,9 @@ class IndexManager:
                 if self._store is not None or build is None:
                     return self._store
                 try:
-                    self._store = SqliteStore(build)
+                    self._store = SqliteStore(build, self.folder.tree)
+                except TreeGone:
+                    return None
                 except Replaced:
                     if attempt == _OPEN_TRIES - 1:
                         raise
@@ -212,7 +168,7 @@ class IndexManager:
 
         stamp = self.folder.stamp(FILE)
         if self._commits is None or self._commits[0] != stamp:
-            self._commits = stamp, load_commits(self.folder.path) if stamp else None
+            self._commits = stamp, load_commits(self.folder.tree_path) if stamp else None
         return self._commits[1]
 
     # --- what changed ---
@@ -225,18 +181,18 @@ class IndexManager:
     def _look(self, run: _Run, state: State | None) -> Look:
         """A file that something happened to is compared by its content."""
         found = self._look_at_events(run.since, state) if run.since else None
-        root, walked, changes = found or self._look_at_all(run.by_content)
+        files, walked, changes = found or self._look_at_all(run.by_content)
         if run.since is not None and changes is not None and self._store is not None:
             touched = [file for file in walked.files if file.path in run.since.events.files]
-            changes = add_edited(root, self._store, changes, touched)
-        return root, walked, changes
+            changes = add_edited(files, self._store, changes, touched)
+        return files, walked, changes
 
     def _look_at_all(self, by_content: bool) -> Look:
-        root, walked = self.source.walk(self.live_store(), by_content=by_content)
+        files, walked = self.source.walk(self.live_store(), by_content=by_content)
         store = self.live_store()
         if store is None or store.recipe != self.recipe():
-            return root, walked, None
-        return root, walked, _compare(root, store, walked, by_content)
+            return files, walked, None
+        return files, walked, _compare(files, store, walked, by_content)
 
     def _look_at_events(self, since: Since, state: State | None) -> Look | None:
         """None where events do not tell, or where the index is no longer as it was left."""
@@ -246,9 +202,9 @@ class IndexManager:
         walked = self.source.walk_changed(since.seen.walk, changed)
         if walked is None:
             return None
-        files = [file for file in walked.files if file.path in changed]
-        changes = compare(store.sources([file.path for file in files]), files, alike=len(walked.files) - len(files))
-        return self.root, walked, changes
+        seen = [file for file in walked.files if file.path in changed]
+        changes = compare(store.sources([file.path for file in seen]), seen, alike=len(walked.files) - len(seen))
+        return FolderFiles(self.root), walked, changes
 
     # --- bringing it up to date ---
 
@@ -276,41 +232,46 @@ class IndexManager:
     def _refresh(self, run: _Run) -> Fresh:
         if run.progress is not None:
             run.progress(Progress("walk", 0))
+        if aside := self.folder.take_damage_note():
+            run.notes.append(f"the index that {self.root} shared was damaged; it was set aside as {aside} and rebuilt")
         before = _state(self.live_store())  # before the walk, which must not be older than what it is compared with
         with ExitStack() as stack:
             pool = None
             if run.expected or run.full or before is None:
                 pool = stack.enter_context(self._parsers())
                 pool.warm_up()
-            root, walked, changes = self._look(run, before)
+            files, walked, changes = self._look(run, before)
             store = self._store
             if store is not None and changes is not None and not changes and not run.full and self._is_settled(store):
                 store.check_vector_files()
                 return self._fresh(run, store, Seen(walked, before), changes, None)
-            died = stack.enter_context(self.folder.lock())
+            died = stack.enter_context(self.folder.lock(FIRST_PATIENCE_S if before is None else PATIENCE_S))
             store, rebuilt = self._target(run.full)
             if died:
                 store.verify()  # a dead writer's work is built upon only if it is sound
             store.check_vector_files()
             if _state(self._store) != before:  # another process has just finished: what it saw may be newer
-                root, walked = self.source.walk(self._store, by_content=run.by_content)
+                files, walked = self.source.walk(self._store, by_content=run.by_content)
                 changes = None
             if changes is None or store is not self._store:
-                changes = _compare(root, store, walked, run.by_content)
-            outcome = self._build(root, store, changes, pool or stack.enter_context(self._parsers()), run)
+                changes = _compare(files, store, walked, run.by_content)
+            outcome = self._build(files, store, changes, pool or stack.enter_context(self._parsers()), run)
             return self._fresh(run, store, Seen(walked, _state(store)), changes, outcome, rebuilt=rebuilt)
 
-    def _build(self, root: Path, store: SqliteStore, changes: Changes, pool: ParsePool, run: _Run) -> Outcome:
+    def _build(self, files: Files, store: SqliteStore, changes: Changes, pool: ParsePool, run: _Run) -> Outcome:
         if self._store is None:
             self.folder.promote(store.folder)  # a first search may then already read what is there
         if changes.added or changes.suspects:
             pool.warm_up()
         with pool:
             outcome = update(
-                root, store, changes, pool, self._embedder, documents=self.source.documents, progress=run.progress
+                files, store, changes, pool, self._embedder, documents=self.source.documents, progress=run.progress
             )
-        store.finish(self._meta())
-        if problem := refresh_commits(root, self.folder.path):
+        for tree in self.folder.trees():
+            if tree.is_gone and tree.name != self.folder.tree:
+                self.folder.remove_tree(tree.name)
+        store.finish(self._meta(), self._retention(), [tree.name for tree in self.folder.trees()])
+        if problem := refresh_commits(self.root, self.folder.tree_path):
             run.notes.append(problem)
         if store is not self._store:
             self.folder.promote(store.folder)
@@ -323,16 +284,40 @@ class IndexManager:
         workers = self.config.index.workers or available_processors()
         return ParsePool(chunk_settings(self.config.index), workers, self._spares)
 
+    def _retention(self) -> Retention:
+        """Only git brings earlier versions back: elsewhere what is gone is gone."""
+        if self.source.documents or work_tree_of(str(self.root)) is None:
+            return NOTHING_KEPT
+        return Retention(self.config.index.keep_days, self.config.index.keep_share)
+
     def _is_settled(self, store: SqliteStore) -> bool:
-        return is_complete(store) and not self.folder.is_unfinished()
+        moved = self.folder.build_path(self.recipe()) != store.folder  # a sibling rebuilt everything
+        return is_complete(store) and not moved and not self.folder.is_unfinished()
+
+    def clear(self) -> None:
+        """Remove this tree, and what no other tree shares with it."""
+        live = None
+        with suppress(CodeInfoError):  # one that cannot be opened cannot be tidied up
+            live = self.live_store()
+        with self.folder.lock():
+            self.folder.remove_tree(self.folder.tree)
+            left = self.folder.trees()
+            if not any(tree.root for tree in left):
+                self.close()
+                self.folder.clear()
+            elif live is not None:
+                live.tidy(NOTHING_KEPT, [tree.name for tree in left])
+                live.compact()
+                self.folder.remove_other_builds(live.folder)
+        self.close()
 
     def _target(self, full: bool) -> tuple[SqliteStore, bool]:
         """The build to fill, and whether it replaces one: it does when the recipe changed or all is to be redone."""
         recipe, live = self.recipe(), self.live_store()  # under the lock: another process may just have swapped
-        if live is not None and not full and live.recipe == recipe:
+        path = self.folder.fresh_build_path(recipe) if full else self.folder.build_path(recipe)
+        if live is not None and live.folder == path:
             return live, False
-        path = self.folder.fresh_build_path() if full else self.folder.build_path(recipe)
-        return SqliteStore(path, recipe=recipe), live is not None
+        return SqliteStore(path, self.folder.tree, recipe=recipe), live is not None
 
     def _set_aside(self, damage: BuildDamaged) -> str:
         self.close()
@@ -539,9 +524,9 @@ def refresh_commits(root: Path, folder: Path) -> str:
     return ""
 
 
-def _compare(root: Path, store: SqliteStore, walked: Walk, by_content: bool) -> Changes:
+def _compare(files: Files, store: SqliteStore, walked: Walk, by_content: bool) -> Changes:
     changes = compare(store.sources(), walked.files)
-    return add_edited(root, store, changes, walked.files) if by_content else changes
+    return add_edited(files, store, changes, walked.files) if by_content else changes
 
 
 def _state(store: SqliteStore | None) -> State | None:
@@ -555,14 +540,6 @@ def _identity(path: str | Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-def _is_unicode(path: str) -> bool:
-    try:
-        path.encode()
-    except UnicodeEncodeError:  # undecodable bytes of a name are kept as surrogates
-        return False
-    return True
 
 
 def _existing(path: str | Path) -> str:

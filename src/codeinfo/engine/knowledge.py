@@ -45,6 +45,7 @@ from codeinfo.operations.knowledge import ChangedSymbol, Reviewer, ReviewPacket,
 from codeinfo.operations.search import SearchRequest
 from codeinfo.sources.files import read_regular
 from codeinfo.sources.git import GitFailed
+from codeinfo.sources.read import FolderFiles
 from codeinfo.store.sqlite import SqliteStore, code_facts
 
 MAIN_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
@@ -386,7 +387,7 @@ def _changed_since_index(index: IndexManager, store: SqliteStore) -> int:
     _, changes = index.pending()
     if not changes:
         return 0
-    return len(changes.added) + len(changes.removed) + len(edited(index.root, store, changes.suspects))
+    return len(changes.added) + len(changes.removed) + len(edited(FolderFiles(index.root), store, changes.suspects))
 
 
 def _imported(store: SqliteStore) -> dict[str, str]:

@@ -45,7 +45,7 @@ def status(index: IndexManager) -> IndexStatus:
         if store is None:
             return IndexStatus(str(index.root), "missing", str(location))
         _, changes = index.pending()
-        meta, counts = store.meta(), store.counts()
+        meta, counts, shares = store.meta(), store.counts(), store.shares()
         complete = is_complete(store)
     except IndexDamaged as damage:
         return IndexStatus(str(index.root), "damaged", str(location), bytes=bytes_under(location), notes=(str(damage),))
@@ -56,6 +56,9 @@ def status(index: IndexManager) -> IndexStatus:
         files=counts.files,
         chunks=counts.chunks,
         bytes=bytes_under(location),
+        shared_with=tuple(str(tree.root) for tree in index.folder.trees() if tree.root and tree.root != index.root),
+        shared_chunks=shares.shared,
+        kept_chunks=shares.kept,
         generation=int(meta["generation"]),
         indexed_at=meta.get("indexed_at", ""),
         model_id=meta.get("model_id", ""),
@@ -69,12 +72,11 @@ def status(index: IndexManager) -> IndexStatus:
 
 
 def clear(index: IndexManager) -> Cleared:
-    location, existed = index.folder.path, index.folder.path.exists()
+    location, existed = index.folder.path, index.folder.exists()
     size = bytes_under(location)
-    index.close()
-    if existed:
-        index.folder.clear()
-    return Cleared(str(index.root), str(location), existed, size)
+    if location.exists():
+        index.clear()
+    return Cleared(str(index.root), str(location), existed, size - bytes_under(location))
 
 
 def why_path(path: Path, indexes: Indexes) -> WhyReport:

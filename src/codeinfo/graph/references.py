@@ -218,7 +218,7 @@ def find_uses(names: NameResolver, lookup: Lookup) -> FoundUses:
 def _find_uses(names: NameResolver, lookup: Lookup) -> FoundUses:
     index = names.index
     candidates = _candidates(index, lookup)
-    parsed = sorted((file for file in candidates if file.language in GRAMMARS), key=lambda file: file.file_id)
+    parsed = [file for file in candidates if file.language in GRAMMARS]
     index.read_uses([file.file_id for file in parsed])
     resolved: list[Use] = []
     possible: list[Use] = []
@@ -263,9 +263,11 @@ def _cannot_be_read(index: CodeIndex, file: FileFacts, name: str) -> bool:
 def _candidates(index: CodeIndex, lookup: Lookup) -> list[FileFacts]:
     """Files that have the name, in a language that can mean it: in another one the same name is another name."""
     families = {family(index.graph.files[symbol.path].language) for symbol in lookup.found}
-    known = [index.by_id[file_id] for file_id in _candidate_ids(index, lookup.name) if file_id in index.by_id]
+    known = (index.by_id[file_id] for file_id in _candidate_ids(index, lookup.name) if file_id in index.by_id)
     return [
-        file for file in known if file.language not in GRAMMARS or not families or family(file.language) in families
+        file
+        for file in sorted(known, key=lambda file: file.path)
+        if file.language not in GRAMMARS or not families or family(file.language) in families
     ]
 
 

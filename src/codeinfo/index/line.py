@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from pathlib import Path
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -17,8 +16,8 @@ from codeinfo.index.pool import Parsed, ParsePool, ParseTask
 from codeinfo.languages import kind_of, language_of_text
 from codeinfo.model import PASSAGE, Chunk, FileKind, IndexedFile, ParsedFile, Skip, SourceFile, passage_text
 from codeinfo.operations.base import Progress
-from codeinfo.ports import Embedder, Store
-from codeinfo.sources.read import Loaded, decode, load, unwanted
+from codeinfo.ports import Embedder, Store, StoredFile
+from codeinfo.sources.read import CONTENT_RULES, Files, Loaded, decode, unwanted_content
 from codeinfo.tokens import path_terms
 
 BATCH_CHUNKS = 8192  # one transaction and one segment: large enough that most trees are a single segment
@@ -63,22 +62,22 @@ def compare(known: AbstractSet[SourceFile], files: Sequence[SourceFile], *, alik
     return Changes(added, suspects, tuple(sorted(removed)), len(files) - len(doubtful) + alike)
 
 
-def edited(root: Path, store: Store, files: Sequence[SourceFile]) -> list[SourceFile]:
+def edited(source: Files, store: Store, files: Sequence[SourceFile]) -> list[SourceFile]:
     """Those whose content is not what the index has, which may be although their size and time are."""
     known = store.hashes([file.path for file in files])
-    read = ((file, load(root, file)) for file in files)
+    read = source.load(files)
     return [file for file, found in read if isinstance(found, Skip) or found.sha256 != known[file.path]]
 
 
-def add_edited(root: Path, store: Store, changes: Changes, files: Iterable[SourceFile]) -> Changes:
+def add_edited(source: Files, store: Store, changes: Changes, files: Iterable[SourceFile]) -> Changes:
     """`changes` and those of `files` that differ by content alone."""
     differ = {*changes.added, *changes.suspects}
-    found = edited(root, store, [file for file in files if file not in differ])
+    found = edited(source, store, [file for file in files if file not in differ])
     return replace(changes, suspects=(*changes.suspects, *found), unchanged=changes.unchanged - len(found))
 
 
 def update(
-    root: Path,
+    source: Files,
     store: Store,
     changes: Changes,
     pool: ParsePool,
@@ -87,22 +86,23 @@ def update(
     documents: bool = False,
     progress: ProgressSink | None = None,
 ) -> Outcome:
-    """Bring the store up to date with `changes`. Batches are committed as they fill; what is committed stays.
+    """Bring the store up to date with `changes`. Batches are committed as they fill; what is committed stays. A file
+    that the store has, for another tree or from an earlier checkout, is not parsed again.
 
     With `documents` every file is one: converted where its format asks for it, and cut into passages.
     """
     outcome, files = Outcome(), (*changes.suspects, *changes.added)
     known = store.hashes([*(file.path for file in changes.suspects), *changes.removed])
-    reader = _Reader(root, known, outcome, documents)
+    reader = _Reader(source, known, store.stored([file.path for file in files]), outcome, documents)
     parsed = pool.run(reader.read(files))
     if files:
         store.warm_up()
         if embedder is not None:
             embedder.embed_documents(())  # a model that must be loaded is loaded while the first files are parsed
-    indexed = reader.assemble(_report(parsed, len(files), outcome, progress))
+    indexed = reader.assemble(_report(parsed, reader, len(files), progress))
     for batch in _batches(_embed_all(indexed, store, embedder)):
         store.apply(batch, (), ())
-    store.apply(reader.left_out, (*changes.removed, *reader.lost), reader.touched)
+    store.apply(reader.left_out, (*changes.removed, *reader.lost), reader.touched, reader.reused)
     outcome.renamed = len(reader.new_content & {known[path] for path in changes.removed})
     return outcome
 
@@ -115,31 +115,45 @@ class _Candidate(Struct, frozen=True):
     language: str
     kind: FileKind
     notes: tuple[str, ...]
+    brought_back: bool = False
 
 
 class _Reader:
-    """Reads candidates, drops those whose content did not change, and joins parses with what was read."""
+    """Reads candidates, drops those whose content is stored already, and joins parses with what was read."""
 
-    def __init__(self, root: Path, hashes: Mapping[str, str], outcome: Outcome, documents: bool) -> None:
-        self._root = root
+    def __init__(
+        self,
+        source: Files,
+        hashes: Mapping[str, str],
+        stored: Mapping[tuple[str, str], Sequence[StoredFile]],
+        outcome: Outcome,
+        documents: bool,
+    ) -> None:
+        self._source = source
         self._documents = documents
-        self._hashes = hashes  # of what is in the index already
-        self._outcome = outcome
+        self._hashes = hashes  # of what is in the tree already
+        self._stored = stored
+        self.outcome = outcome
         self._waiting: dict[str, _Candidate] = {}
         self.touched: list[SourceFile] = []
+        self.reused: list[tuple[SourceFile, int]] = []
         self.left_out: list[IndexedFile] = []  # read, and not for the index
         self.lost: list[str] = []  # indexed before, not readable as text now
         self.new_content: set[str] = set()
 
     def read(self, files: Iterable[SourceFile]) -> Iterator[ParseTask]:
-        for source in files:
-            loaded = load(self._root, source)
+        for source, loaded in self._source.load(files):
             if isinstance(loaded, Skip):
                 self._leave_out(loaded)
                 continue
             source = _settled(source)
             if self._hashes.get(source.path) == loaded.sha256:
                 self.touched.append(source)
+                continue
+            if (known := self._stored_as(source.path, loaded.sha256)) is not None:
+                self.reused.append((source, known.file_id))
+                if not known.skip:
+                    self._count(source.path, loaded.sha256)
                 continue
             if self._documents:
                 yield self._document(source, loaded)
@@ -148,14 +162,24 @@ class _Reader:
             if text is None:
                 self._remember(Skip(source.path, "binary", "not text, by its content"), source, loaded.sha256)
                 continue
-            if skip := unwanted(self._root, source.path, text.content):
+            skip = unwanted_content(source.path, text.content)
+            brought_back = skip is not None and self._source.brings_back(source.path)
+            if skip and not brought_back:
                 self._remember(skip, source, loaded.sha256)
                 continue
             language = language_of_text(source.path, text.content)
             name = language.name if language else "text"
             kind = kind_of(source.path, language)
-            self._waiting[source.path] = _Candidate(source, loaded.sha256, name, kind, text.notes)
+            self._waiting[source.path] = _Candidate(source, loaded.sha256, name, kind, text.notes, brought_back)
             yield ParseTask(source.path, text.content, name, kind)
+
+    def _stored_as(self, path: str, sha256: str) -> StoredFile | None:
+        """The stored file that parsing this one again would give."""
+        for known in self._stored.get((path, sha256), ()):
+            depends = known.brought_back or known.skip in CONTENT_RULES  # on the ignore files of its tree
+            if not depends or known.brought_back == self._source.brings_back(path):
+                return known
+        return None
 
     def _document(self, source: SourceFile, loaded: Loaded) -> ParseTask:
         from codeinfo.sources.documents.formats import document_language
@@ -171,7 +195,8 @@ class _Reader:
                 skip = Skip(item.path, "refused", item.refusal, matters=True)
                 self._remember(skip, candidate.source, candidate.sha256)
                 continue
-            self._count(candidate, item)
+            self._count(item.path, candidate.sha256)
+            self.outcome.notes.extend(f"{item.path}: {note}" for note in (*candidate.notes, *item.parsed.notes))
             yield IndexedFile(
                 source=candidate.source,
                 sha256=candidate.sha256,
@@ -181,24 +206,29 @@ class _Reader:
                 references=item.references,
                 path_terms=path_terms(item.path),
                 notes=candidate.notes,
+                brought_back=candidate.brought_back,
             )
 
-    def _count(self, candidate: _Candidate, item: Parsed) -> None:
-        self.new_content.add(candidate.sha256)
-        if item.path in self._hashes:
-            self._outcome.changed += 1
+    def _count(self, path: str, sha256: str) -> None:
+        self.new_content.add(sha256)
+        if path in self._hashes:
+            self.outcome.changed += 1
         else:
-            self._outcome.added += 1
-        self._outcome.notes.extend(f"{item.path}: {note}" for note in (*candidate.notes, *item.parsed.notes))
+            self.outcome.added += 1
+
+    @property
+    def settled(self) -> int:
+        """Files that need no parse."""
+        return len(self.touched) + len(self.reused)
 
     def _remember(self, skip: Skip, source: SourceFile, sha256: str) -> None:
-        self._outcome.skipped.append(skip)
+        self.outcome.skipped.append(skip)
         nothing = ParsedFile(chunks=())
         notes = (skip.detail,)
         self.left_out.append(IndexedFile(source, sha256, "", FileKind.CODE, nothing, notes=notes, skip=skip.rule))
 
     def _leave_out(self, skip: Skip) -> None:
-        self._outcome.skipped.append(skip)
+        self.outcome.skipped.append(skip)
         if skip.path in self._hashes:
             self.lost.append(skip.path)
 
@@ -214,12 +244,13 @@ def _settled(source: SourceFile) -> SourceFile:
     return source._replace(mtime_ns=0) if time.time_ns() - source.mtime_ns < _SETTLED_NS else source
 
 
-def _report(parsed: Iterable[Parsed], total: int, outcome: Outcome, progress: ProgressSink | None) -> Iterator[Parsed]:
+def _report(parsed: Iterable[Parsed], reader: _Reader, total: int, progress: ProgressSink | None) -> Iterator[Parsed]:
     started = time.monotonic()
-    for done, item in enumerate(parsed, 1):
+    for at, item in enumerate(parsed, 1):
         if progress is not None:
+            done = at + reader.settled
             rate = done / max(time.monotonic() - started, 1e-6)
-            progress(Progress("index", done, total, len(outcome.skipped), rate))
+            progress(Progress("index", done, total, len(reader.outcome.skipped), rate))
         yield item
 
 

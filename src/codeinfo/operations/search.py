@@ -100,7 +100,10 @@ class IndexStatus(Struct, frozen=True):
     location: str  # the folder that holds the index
     files: int = 0
     chunks: int = 0
-    bytes: int = 0  # on disk
+    bytes: int = 0  # on disk, all work trees of the repository together
+    shared_with: tuple[str, ...] = ()  # the other work trees in the same index
+    shared_chunks: int = 0  # that some of them have too
+    kept_chunks: int = 0  # of earlier checkouts, and of revisions that were searched
     generation: int = 0
     indexed_at: str = ""  # ISO 8601, UTC; "" when never
     model_id: str = ""  # "" for a keyword-only index

@@ -284,6 +284,10 @@ def _status(report: search.StatusReport, out: Output) -> None:
                 ("vectors", f"{item.model_id}, {item.dimension} dimensions" if item.model_id else "none: keyword only"),
                 ("pending", f"{item.added} to add, {item.changed} changed, {item.removed} to remove"),
             ]
+        if item.shared_with:
+            rows.append(("shared", f"{quantity(item.shared_chunks, 'chunk')} with {', '.join(item.shared_with)}"))
+        if item.kept_chunks:
+            rows.append(("kept", f"{quantity(item.kept_chunks, 'chunk')} of other checkouts, for when they come back"))
         if item.languages:
             by_count = sorted(item.languages.items(), key=lambda pair: (-pair[1], pair[0]))
             rows.append(("languages", ", ".join(f"{name} {count}" for name, count in by_count)))

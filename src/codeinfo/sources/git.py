@@ -160,6 +160,30 @@ def is_repository(folder: str) -> bool:
     return os.path.isfile(place) or os.path.isfile(os.path.join(place, "HEAD"))
 
 
+def family_of(root: Path) -> Path:
+    """What the work trees of one repository have in common, as a path: that of the main one, or of the bare repository.
+    A folder that is no work tree is a family of its own. No process is started."""
+    marker = root / ".git"
+    if marker.is_dir():
+        return root
+    folder = Path(os.path.realpath(root / _pointer(marker).removeprefix("gitdir: ")))
+    shared = _pointer(folder / "commondir")
+    # Git notes the work tree on its side as well: a folder that only claims to belong to a repository does not.
+    if not shared or os.path.realpath(_pointer(folder / "gitdir")) != os.path.realpath(marker):
+        return root
+    common = Path(os.path.realpath(folder / shared))
+    return common.parent if common.name == ".git" else common
+
+
+def _pointer(path: Path) -> str:
+    """A path that git wrote into a file of its own; "" where there is none."""
+    try:
+        with path.open("rb") as file:
+            return os.fsdecode(file.read(4096)).rstrip("\n")
+    except OSError:
+        return ""
+
+
 def _program() -> str:
     import shutil
 

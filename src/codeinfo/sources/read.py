@@ -5,8 +5,11 @@ from __future__ import annotations
 import codecs
 import hashlib
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
+
+from msgspec import Struct
 
 from codeinfo.languages import kind_of, language_of
 from codeinfo.model import FileKind, Skip, SourceFile, Text
@@ -34,6 +37,29 @@ def load(root: Path, file: SourceFile) -> Loaded | Skip:
     except OSError as error:
         return Skip(file.path, "unreadable", error.strerror or "", matters=True)
     return Loaded(data, hashlib.sha256(data).hexdigest())
+
+
+class Files(Protocol):
+    """Where the content of a tree's files comes from."""
+
+    def load(self, files: Iterable[SourceFile]) -> Iterator[tuple[SourceFile, Loaded | Skip]]: ...
+
+    def brings_back(self, path: str) -> bool:
+        """Whether a `.codeinfoignore` brings back a file that its content would leave out."""
+        ...
+
+
+class FolderFiles(Struct, frozen=True):
+    """Files on disk."""
+
+    root: Path
+
+    def load(self, files: Iterable[SourceFile]) -> Iterator[tuple[SourceFile, Loaded | Skip]]:
+        return ((file, load(self.root, file)) for file in files)
+
+    def brings_back(self, path: str) -> bool:
+        match = overrides_above(str(self.root), path).decide(path)
+        return match is not None and match.negated
 
 
 def read_text(root: Path, file: SourceFile) -> Text | Skip:
@@ -166,17 +192,24 @@ def minified(text: str) -> bool:
     return len(text) >= _MINIFIED_MIN_CHARS and len(text) > _MINIFIED_LINE_CHARS * (text.count("\n") + 1)
 
 
-def unwanted(root: Path, path: str, text: str) -> Skip | None:
-    """Why the content alone leaves the file out, unless `.codeinfoignore` brings it back."""
+CONTENT_RULES = ("generated-documentation", "generated", "minified")
+
+
+def unwanted_content(path: str, text: str) -> Skip | None:
+    """Why the content alone leaves the file out."""
+    documentation, tool, packed = CONTENT_RULES
     if is_generated_page(path, text):
-        skip = Skip(path, "generated-documentation", "its head says that a documentation generator wrote it")
-    elif kind_of(path, language_of(path)) is FileKind.DOCS:
+        return Skip(path, documentation, "its head says that a documentation generator wrote it")
+    if kind_of(path, language_of(path)) is FileKind.DOCS:
         return None  # documents have long lines, and their heads may speak of generated things
-    elif generated(text):
-        skip = Skip(path, "generated", "its first lines say that a tool wrote it")
-    elif minified(text):
-        skip = Skip(path, "minified", "its lines are far longer than anyone writes")
-    else:
-        return None
-    match = overrides_above(str(root), path).decide(path)
-    return None if match and match.negated else skip
+    if generated(text):
+        return Skip(path, tool, "its first lines say that a tool wrote it")
+    if minified(text):
+        return Skip(path, packed, "its lines are far longer than anyone writes")
+    return None
+
+
+def unwanted(root: Path, path: str, text: str) -> Skip | None:
+    """Why the content leaves the file out, unless `.codeinfoignore` brings it back."""
+    skip = unwanted_content(path, text)
+    return None if skip and FolderFiles(root).brings_back(path) else skip

@@ -25,7 +25,7 @@ def problem(db: apsw.Connection, folder: Path) -> str:
         if found:
             return str(found[0])
         _check_tables(db)
-        load_meta(db)
+        _check_trees(db)
         _check_files(db)
         _check_chunks(db)
         _check_segments(db, folder)
@@ -45,6 +45,16 @@ def _check_tables(db: apsw.Connection) -> None:
     if list(db.execute(query)) != list(model.execute(query)):
         raise Damage("its tables are not as they were made")
     model.close()
+
+
+def _check_trees(db: apsw.Connection) -> None:
+    for (tree,) in list(db.execute("SELECT id FROM trees")):
+        load_meta(db, tree)
+    query = """SELECT e.path FROM entries e LEFT JOIN files f ON f.id = e.file_id
+               WHERE f.path IS NOT e.path OR e.tree NOT IN (SELECT id FROM trees)
+               OR e.file_id IN (SELECT file_id FROM released)"""
+    for (path,) in db.execute(query):
+        raise Damage(f"what a tree lists as {path} is another file, or none")
 
 
 def _check_files(db: apsw.Connection) -> None:
@@ -82,23 +92,26 @@ def _check_segments(db: apsw.Connection, folder: Path) -> None:
 
 # --- content -------------------------------------------------------------------------------------------------------
 
+_OF_TREE = "JOIN entries e ON e.file_id = f.id AND e.tree = ?"
 _CONTENT = (
-    "SELECT path, size, sha256, language, kind, chunk_count, skip, uses FROM files ORDER BY path",
-    """SELECT f.path, c.start_line, c.end_line, c.kind, c.symbol, c.breadcrumb, c.text
-       FROM chunks c JOIN files f ON f.id = c.file_id ORDER BY f.path, c.id""",
-    """SELECT f.path, d.ordinal, d.name, d.qualified, d.kind, d.signature, d.doc, d.start_line, d.end_line, d.exported,
-       d.bases FROM definitions d JOIN files f ON f.id = d.file_id ORDER BY f.path, d.ordinal""",
-    """SELECT f.path, i.ordinal, i.module, i.line, i.names, i.alias, i.reexport
-       FROM imports i JOIN files f ON f.id = i.file_id ORDER BY f.path, i.ordinal""",
-    "SELECT count(*) FROM chunks WHERE file_id NOT IN (SELECT id FROM files)",
+    f"""SELECT f.path, e.size, f.sha256, f.language, f.kind, f.chunk_count, f.skip, f.uses
+       FROM files f {_OF_TREE} ORDER BY f.path""",
+    f"""SELECT f.path, c.start_line, c.end_line, c.kind, c.symbol, c.breadcrumb, c.text
+       FROM chunks c JOIN files f ON f.id = c.file_id {_OF_TREE} ORDER BY f.path, c.id""",
+    f"""SELECT f.path, d.ordinal, d.name, d.qualified, d.kind, d.signature, d.doc, d.start_line, d.end_line, d.exported,
+       d.bases FROM definitions d JOIN files f ON f.id = d.file_id {_OF_TREE} ORDER BY f.path, d.ordinal""",
+    f"""SELECT f.path, i.ordinal, i.module, i.line, i.names, i.alias, i.reexport
+       FROM imports i JOIN files f ON f.id = i.file_id {_OF_TREE} ORDER BY f.path, i.ordinal""",
+    "SELECT count(*) FROM chunks WHERE file_id NOT IN (SELECT id FROM files) AND ?",
 )
 
 
 def content_digest(db: apsw.Connection, arrays: Arrays) -> str:
-    """SHA-256 over rows, postings and vectors, files in the order of their paths: the way there leaves no trace."""
+    """SHA-256 over a tree's rows, postings and vectors, files in the order of their paths: neither the way there nor
+    what other trees have leaves a trace."""
     total = hashlib.sha256()
     for query in _CONTENT:
-        for row in db.execute(query):
+        for row in db.execute(query, (arrays.tree,)):
             total.update(repr(row).encode("utf-8", "surrogatepass"))
     for part in _array_content(db, arrays):
         total.update(part)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import apsw
@@ -241,6 +241,15 @@ class Connections:
                 raise
             self._release(db)
 
+    def vacuum(self) -> None:
+        self._written = True
+        with self._guarded():
+            db = self._acquire()
+            try:
+                db.execute("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            finally:
+                db.close()
+
     @contextmanager
     def _guarded(self) -> Iterator[None]:
         """Failures in our own words. One that makes no sense is damage if the index fails its check, else a fault."""
@@ -337,13 +346,30 @@ def one(db: apsw.Connection, query: str, values: tuple[Any, ...] = ()) -> tuple[
     return db.execute(query, values).fetchall()[0]
 
 
-def load_meta(db: apsw.Connection) -> dict[str, str]:
-    """What the index says about itself, as far as readers rely on it."""
-    meta = dict(db.execute("SELECT key, value FROM meta"))
-    numbers = (meta.get("generation", ""), meta.get("dimension", "0"))
+REVISION = "at-"  # how the names of trees begin that are no work trees
+OF_BUILD = 0  # in place of a tree, where `meta` is about all of them
+
+
+def load_meta(db: apsw.Connection, tree: int) -> dict[str, str]:
+    """What the index says about a tree and the build it is in, as far as readers rely on it."""
+    meta = dict(db.execute("SELECT key, value FROM meta WHERE tree IN (?, ?)", (OF_BUILD, tree)))
+    numbers = (meta.get("layout", ""), meta.get("generation", ""), meta.get("dimension", "0"))
     if not all(number.isdecimal() for number in numbers) or "recipe" not in meta:
         raise Damage("what it says about itself makes no sense")
     return meta
+
+
+class Version(NamedTuple):
+    """Which arrays are right: those of a generation of the tree and of a layout of the segments."""
+
+    generation: int
+    layout: int
+
+
+def is_whole(db: apsw.Connection, tree: int) -> bool:
+    """Whether the tree has every file of its build, as most have: nothing must be left out then."""
+    query = "SELECT (SELECT count(*) FROM files) = (SELECT count(*) FROM entries WHERE tree = ?)"
+    return bool(one(db, query, (tree,))[0])
 
 
 @contextmanager
@@ -396,26 +422,39 @@ def timestamp(moment: datetime | None = None) -> str:
     return (moment or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
-# A changed file gets a new id, and ids are never used again: segments can then stay immutable, since a row whose
-# file id is gone is dead.
+# One build serves a family: the work trees and revisions of one repository. A file is a path with a content; what
+# parsing made of it is stored once. A tree is a set of files, its entries. A changed file gets a new id, and ids are
+# never used again: segments can then stay immutable, since the snapshot of a tree leaves out the rows of files that it
+# does not have. A file that no tree has is released, and kept for a while for the day it comes back.
 TABLES = """
-CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE files(
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    path TEXT NOT NULL UNIQUE,
+CREATE TABLE trees(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE);
+CREATE TABLE meta(tree INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY(tree, key)) WITHOUT ROWID;
+CREATE TABLE entries(
+    tree INTEGER NOT NULL,
+    path TEXT NOT NULL,
+    file_id INTEGER NOT NULL,
     size INTEGER NOT NULL,
     mtime_ns INTEGER NOT NULL,
+    PRIMARY KEY(tree, path)
+) WITHOUT ROWID;
+CREATE INDEX entries_by_file ON entries(file_id);
+CREATE TABLE released(file_id INTEGER PRIMARY KEY, at INTEGER NOT NULL);
+CREATE TABLE files(
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    path TEXT NOT NULL,
     sha256 TEXT NOT NULL,
     language TEXT NOT NULL,
     kind TEXT NOT NULL,
     chunk_count INTEGER NOT NULL,
     notes TEXT NOT NULL,
     skip TEXT NOT NULL,
+    brought_back INTEGER NOT NULL,
     uses BLOB NOT NULL,
     checksum INTEGER NOT NULL
 );
+CREATE INDEX files_by_path ON files(path, sha256);
 CREATE INDEX files_by_content ON files(sha256);
 CREATE TABLE chunks(
     id INTEGER PRIMARY KEY AUTOINCREMENT,

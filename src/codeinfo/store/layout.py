@@ -1,11 +1,15 @@
-"""Where indexes lie: one folder per indexed root in the user's cache, mode 0700.
+"""Where indexes lie: one folder per family in the user's cache, mode 0700. A family is the work trees and revisions of
+one repository, which share what they have in common; a folder outside of git is a family of its own.
 
-    <cache>/<name>-<hash of the root's path>/
-        root            the root's path, so that indexes can be listed
-        lock            held while indexing; the kernel lets go of it when the holder dies
-        current         the name of the live build, replaced atomically
-        v4-<recipe>/    one build: index.db and its vector files; the name holds schema version and recipe
-        damaged-<n>/    a build that could not be read, kept for a look
+    <cache>/<name>-<hash of the family's path>/
+        lock                    held while a tree is indexed; the kernel lets go of it when the holder dies
+        current                 the name of the build that trees are added to, replaced atomically
+        v5-<recipe>[-<n>]/      one build: index.db and its vector files; the name holds schema version and recipe
+            <tree>/             what was derived from a tree: it can be made again
+        trees/<tree>/
+            root                the work tree's path, so that indexes can be listed; a revision has `commit` instead
+            current             the name of the build that the tree is searched in
+        damaged-<build>/        a build that could not be read, kept for a look
 
 A build's recipe is everything that makes an index another one: chunk settings, model, tokens. A changed recipe gives
 another folder, filled beside the live one and made current when it is whole; an interrupted one is found again by name.
@@ -17,42 +21,59 @@ import hashlib
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from msgspec import Struct
+
 from codeinfo.errors import Busy, IndexTooNew
 from codeinfo.private_files import open_private, private_folder, replace_private, try_lock
-from codeinfo.store.database import SCHEMA_VERSION, translate_errors
+from codeinfo.store.database import REVISION, SCHEMA_VERSION, translate_errors
 
-_BUILD_NAME = re.compile(r"v(\d+)-[0-9a-f]{16}\Z")
+_BUILD_NAME = re.compile(r"v(\d+)-[0-9a-f]{16}(?:-[0-9a-f]{8})?\Z")
+_LOCK_RETRY_S = 0.05
+
+
+class Tree(Struct, frozen=True):
+    """One tree of a family: a work tree, or a commit that was searched without checking it out."""
+
+    name: str
+    root: Path | None
+    used_at: float
+
+    @property
+    def is_gone(self) -> bool:
+        return self.root is not None and not self.root.is_dir()
 
 
 class IndexFolder:
-    """The place of one root's index."""
+    """The place of one tree's index, in the folder of its family."""
 
-    def __init__(self, cache: Path, root: Path) -> None:
+    def __init__(self, cache: Path, root: Path, family: Path | None = None, commit: str = "") -> None:
+        """`commit` names the tree of a revision; without it, it is the work tree at `root`."""
         self.root = root
+        self.tree = REVISION + commit if commit else _readable(root)
+        self._marker = ("commit", commit.encode()) if commit else ("root", os.fsencode(root))
         self._cache = cache
-        digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:12]
-        readable = re.sub(r"[^A-Za-z0-9._-]", "_", root.name)[:40] or "root"
-        self.path = cache / "indexes" / f"{readable}-{digest}"
-        self._current = str(self.path / "current")
+        self.path = cache / "indexes" / _readable(family or root)
+        self.tree_path = self.path / "trees" / self.tree
+        self._current = str(self.tree_path / "current")
         self._seen: tuple[tuple[int, int], Path | None] = ((0, 0), None)  # the file read last, and the build it named
 
     def exists(self) -> bool:
-        """Whether there is an index, or one was begun."""
-        return os.path.exists(self.path / "root")
+        """Whether there is an index, or one was begun; earlier releases had `root` beside the builds."""
+        return os.path.exists(self.tree_path / self._marker[0]) or os.path.exists(self.path / "root")
 
     def current(self) -> Path | None:
-        """The live build, or None where there is none (any more)."""
+        """The build that the tree is searched in, or None where there is none (any more)."""
         with translate_errors(self.path):
             try:
                 status = os.stat(self._current)
                 written = (status.st_ino, status.st_mtime_ns)
                 if written != self._seen[0]:  # it is only ever replaced as a whole, so another file says another name
-                    named = Path(self._current).read_bytes()
-                    self._seen = (written, self._build(named.decode("utf-8", "replace").strip()))
+                    self._seen = (written, self._build(_text(Path(self._current))))
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 return None
         build = self._seen[1]
@@ -70,35 +91,81 @@ class IndexFolder:
         return self.path / name
 
     def stamp(self, name: str) -> tuple[int, int] | None:
-        """Inode and time of a file beside the builds; None where there is none. A replaced file has another one."""
+        """Inode and time of a file of the tree; None where there is none. A replaced file has another one."""
         try:
-            status = os.stat(self.path / name)
+            status = os.stat(self.tree_path / name)
         except OSError:
             return None
         return status.st_ino, status.st_mtime_ns
 
     def build_path(self, recipe: str) -> Path:
-        """Where a build by `recipe` goes, so that an interrupted one is found again."""
-        return self.path / f"v{SCHEMA_VERSION}-{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"
+        """The family's build by `recipe`, or where one goes, so that an interrupted one is found again."""
+        plain = self.path / f"v{SCHEMA_VERSION}-{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"
+        with suppress(OSError):
+            preferred = self._build(_text(self.path / "current"))
+            if preferred is not None and preferred.name.startswith(plain.name) and preferred.is_dir():
+                return preferred
+        return plain
 
-    def fresh_build_path(self) -> Path:
+    def fresh_build_path(self, recipe: str) -> Path:
         """A place where no build has ever been."""
-        return self.path / f"v{SCHEMA_VERSION}-{os.urandom(8).hex()}"
+        digest = hashlib.sha256(recipe.encode()).hexdigest()[:16]
+        return self.path / f"v{SCHEMA_VERSION}-{digest}-{os.urandom(4).hex()}"
 
     def promote(self, build: Path) -> None:
-        """Make a build the live one; searches that hold the old one finish on it."""
+        """Make a build the live one; searches that hold the old one finish on it. Other trees follow when they are next
+        brought up to date."""
         with translate_errors(self.path):
+            replace_private(self.tree_path / "current", build.name.encode())
             replace_private(self.path / "current", build.name.encode())
 
+    def trees(self) -> list[Tree]:
+        """All trees of the family, this one included where it is indexed."""
+        found = []
+        for folder in sorted(self.path.glob("trees/*")):
+            with suppress(OSError):
+                marker = folder / "root"
+                root = Path(os.fsdecode(marker.read_bytes())) if marker.exists() else None
+                found.append(Tree(folder.name, root, folder.stat().st_mtime))
+        return found
+
+    def mark_used(self) -> None:
+        with suppress(OSError):
+            os.utime(self.tree_path)
+
+    def remove_tree(self, name: str) -> None:
+        """Its build still has its entries, until it is tidied up."""
+        with translate_errors(self.path):
+            (self.path / "trees" / name / "current").unlink(missing_ok=True)  # first: then nobody opens it any more
+            shutil.rmtree(self.path / "trees" / name, ignore_errors=True)
+            for derived in self.path.glob(f"v*-*/{name}"):
+                shutil.rmtree(derived, ignore_errors=True)
+
     def remove_other_builds(self, keep: Path) -> None:
-        """All but one, and what a crash left half removed. A build that somebody still reads stays until next time."""
+        """All that no tree is searched in, and what a crash left half removed. A build that somebody still reads stays
+        until next time."""
+        used = {keep.name}
+        for current in self.path.glob("trees/*/current"):
+            with suppress(OSError):
+                used.add(_text(current))
         for build in self.path.glob("v*-*"):
-            if build != keep:
+            if build.name not in used:
                 self._remove_build(build)
         for removed in self.path.glob("removed-*"):
             shutil.rmtree(removed, ignore_errors=True)
         for unused in self.path.glob(".*-*"):
             unused.unlink(missing_ok=True)
+        self._remove_former()
+
+    def _remove_former(self) -> None:
+        """What releases before trees left: an index for each root, beside or in the family's folder."""
+        own = self._cache / "indexes" / _readable(self.root)
+        if (own / "root").exists():
+            if own != self.path:
+                shutil.rmtree(own, ignore_errors=True)
+                return
+            for file in (own / "root", *own.glob("commits-*.npz")):
+                file.unlink(missing_ok=True)
 
     def _remove_build(self, build: Path) -> None:
         """Renamed first: nobody may open a build of which only half is left."""
@@ -115,29 +182,49 @@ class IndexFolder:
             os.close(handle)
 
     def set_aside(self, build: Path) -> Path:
-        """Move a damaged build out of the way, keeping only the newest such."""
+        """Move a damaged build out of the way, keeping only the newest such, and leave word for the other trees that
+        were searched in it."""
         with translate_errors(self.path):
             for old in self.path.glob("damaged-*"):
                 shutil.rmtree(old, ignore_errors=True)
-            aside = self.path / f"damaged-{os.urandom(4).hex()}"
+            aside = self.path / f"damaged-{build.name}"
             build.rename(aside)
+            for current in self.path.glob("trees/*/current"):
+                if _text(current) == build.name:
+                    if current.parent != self.tree_path:
+                        replace_private(current.with_name("damaged"), aside.name.encode())
+                    current.unlink(missing_ok=True)
         return aside
 
+    def take_damage_note(self) -> str:
+        """The name under which a sibling's process set aside the build of this tree, once; "" where none did."""
+        try:
+            name = _text(self.tree_path / "damaged")
+            (self.tree_path / "damaged").unlink()
+        except OSError:
+            return ""
+        return name
+
     def clear(self) -> None:
-        with self.lock(), translate_errors(self.path):
+        """The whole family. The caller holds the lock."""
+        with translate_errors(self.path):
             shutil.rmtree(self.path)
 
     @contextmanager
-    def lock(self) -> Iterator[bool]:
-        """Hold the right to write this index, or say at once who has it. Yields whether the last holder died at it."""
-        handle = self._locked_file()
+    def lock(self, patience_s: float = 0) -> Iterator[bool]:
+        """Hold the right to write in this family, or say who has it: at once where the holder is at this tree, which
+        can be searched meanwhile, after `patience_s` where it is at another one. Yields whether the last holder died.
+        """
+        handle = self._locked_file(time.monotonic() + patience_s)
         try:
             died = bool(os.pread(handle, 1, 0))
             with translate_errors(self.path):
                 os.ftruncate(handle, 0)
-                os.pwrite(handle, str(os.getpid()).encode(), 0)
-                if not (self.path / "root").exists():
-                    replace_private(self.path / "root", os.fsencode(self.root))
+                os.pwrite(handle, f"{os.getpid()} {self.tree}".encode(), 0)
+                private_folder(self.tree_path, self._cache)
+                name, content = self._marker
+                if not (self.tree_path / name).exists():
+                    replace_private(self.tree_path / name, content)
             yield died
         finally:
             with suppress(OSError):
@@ -157,30 +244,41 @@ class IndexFolder:
         finally:
             os.close(handle)
 
-    def _locked_file(self) -> int:
+    def _locked_file(self, until: float) -> int:
         while True:
             with translate_errors(self.path):
                 private_folder(self.path, self._cache)
                 handle = open_private(self.path / "lock", os.O_RDWR)
             try:
                 locked = try_lock(handle, self.path / "lock")
-                holder = "" if locked else os.read(handle, 32).decode("ascii", "replace").strip() or "unknown"
+                pid, _, tree = ("" if locked else os.read(handle, 300).decode("utf-8", "replace")).partition(" ")
             except BaseException:
                 os.close(handle)
                 raise
             if locked and os.fstat(handle).st_nlink:
                 return handle
             os.close(handle)  # where it was cleared between opening and locking it locks nothing any more
-            if not locked:
+            if locked:
+                continue
+            if tree == self.tree or time.monotonic() >= until:
+                what = self.root if tree in ("", self.tree) else f"{tree}, which shares its index with {self.root},"
                 raise Busy(
-                    f"{self.root} is being indexed by process {holder}",
+                    f"{what} is being indexed by process {pid or 'unknown'}",
                     next_step="Wait for it to finish; searches go on from the index as it is",
                 )
+            time.sleep(_LOCK_RETRY_S)
+
+
+def _readable(path: Path) -> str:
+    """A folder's name that can be read, and is of this path alone."""
+    digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
+    return f"{re.sub(r'[^A-Za-z0-9._-]', '_', path.name)[:40] or 'root'}-{digest}"
+
+
+def _text(path: Path) -> str:
+    return path.read_bytes().decode("utf-8", "replace").strip()
 
 
 def indexed_roots(cache: Path) -> list[Path]:
-    """The roots that have an index in this cache."""
-    roots = []
-    for marker in sorted((cache / "indexes").glob("*/root")):
-        roots.append(Path(os.fsdecode(marker.read_bytes())))
-    return roots
+    """The work trees that have an index in this cache."""
+    return [Path(os.fsdecode(marker.read_bytes())) for marker in sorted((cache / "indexes").glob("*/trees/*/root"))]

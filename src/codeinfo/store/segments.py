@@ -8,6 +8,7 @@ loop. All fields of a term lie in one list, so that a query reads one list a ter
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from codeinfo.model import IndexedFile
-from codeinfo.ports import IN_FOLDER, IN_STEM, Posting
+from codeinfo.model import IndexedFile, SourceFile
+from codeinfo.ports import IN_FOLDER, IN_STEM, Posting, Retention
 from codeinfo.private_files import open_private
 from codeinfo.store.database import (
     Damage,
@@ -247,51 +248,93 @@ def check_vectors(block: NDArray[np.float32], name: str, checksum: int) -> None:
         raise Damage(f"{name} fails its checksum")
 
 
-def remove_files(db: apsw.Connection, paths: Iterable[str]) -> None:
+# --- the files of a tree -------------------------------------------------------------------------------------------
+
+
+def remove_entries(db: apsw.Connection, tree: int, paths: Iterable[str]) -> None:
+    """Take files out of a tree. One that no tree has any more is released: `collect` decides how long it is kept."""
+    now = int(time.time())
     for path in paths:
-        _remove_file(db, path)
+        for (file_id,) in list(db.execute("SELECT file_id FROM entries WHERE tree = ? AND path = ?", (tree, path))):
+            db.execute("DELETE FROM entries WHERE tree = ? AND path = ?", (tree, path))
+            _release(db, [file_id], now)
 
 
-def insert_files(db: apsw.Connection, files: Sequence[IndexedFile], vectors: VectorFile) -> None:
+def _release(db: apsw.Connection, file_ids: Iterable[int], now: int) -> None:
+    orphan = "INSERT OR REPLACE INTO released SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 FROM entries WHERE file_id = ?1)"
+    db.executemany(orphan, ((file_id, now) for file_id in file_ids))
+
+
+def reuse_files(db: apsw.Connection, tree: int, reused: Sequence[tuple[SourceFile, int]]) -> None:
+    """Put files that are stored already into a tree."""
+    rows = ((tree, source.path, file_id, source.size, source.mtime_ns) for source, file_id in reused)
+    db.executemany("INSERT INTO entries VALUES(?, ?, ?, ?, ?)", rows)
+    db.executemany("DELETE FROM released WHERE file_id = ?", ((file_id,) for _, file_id in reused))
+
+
+def insert_files(db: apsw.Connection, tree: int, files: Sequence[IndexedFile], vectors: VectorFile) -> None:
     if files:
         builder = SegmentBuilder()
         for file in files:
-            _insert_file(db, file, builder)
+            _insert_file(db, tree, file, builder)
         _insert_segment(db, builder, vectors)
 
 
-def _remove_file(db: apsw.Connection, path: str) -> None:
-    for (file_id,) in list(db.execute("SELECT id FROM files WHERE path = ?", (path,))):
-        for table, column in (
-            ("files", "id"),
-            ("chunks", "file_id"),
-            ("definitions", "file_id"),
-            ("imports", "file_id"),
-        ):
-            db.execute(f"DELETE FROM {table} WHERE {column} = ?", (file_id,))
+def drop_tree(db: apsw.Connection, name: str) -> None:
+    for (tree,) in list(db.execute("SELECT id FROM trees WHERE name = ?", (name,))):
+        own = [row[0] for row in db.execute("SELECT file_id FROM entries WHERE tree = ?", (tree,))]
+        for table, column in (("entries", "tree"), ("meta", "tree"), ("trees", "id")):
+            db.execute(f"DELETE FROM {table} WHERE {column} = ?", (tree,))
+        _release(db, own, int(time.time()))
 
 
-def _insert_file(db: apsw.Connection, file: IndexedFile, builder: SegmentBuilder) -> None:
+_VERSIONS_KEPT = 3  # of one path: a file under edit leaves one with each save
+
+
+def collect(db: apsw.Connection, keep: Retention) -> bool:
+    """Delete released files that are too old, too many of one path, or more than a share of what is in use; the oldest
+    first. Returns whether there were any."""
+    query = """SELECT r.file_id, r.at, f.chunk_count,
+               row_number() OVER (PARTITION BY f.path ORDER BY r.at DESC, r.file_id DESC)
+               FROM released r LEFT JOIN files f ON f.id = r.file_id ORDER BY r.at DESC, r.file_id DESC"""
+    released: list[Any] = db.execute(query).fetchall()
+    if not released:
+        return False
+    stored = one(db, "SELECT total(row_count) FROM segments")[0]
+    room = keep.share * (stored - sum(chunks or 0 for _, _, chunks, _ in released))
+    oldest = time.time() - keep.days * 86_400
+    doomed = []
+    for file_id, at, chunks, version in released:
+        room -= chunks or 0
+        if room < 0 or at <= oldest or version > _VERSIONS_KEPT:
+            doomed.append((file_id,))
+    db.executemany("DELETE FROM files WHERE id = ?", doomed)
+    for table in ("released", "chunks", "definitions", "imports"):
+        db.executemany(f"DELETE FROM {table} WHERE file_id = ?", doomed)
+    return bool(doomed)
+
+
+def _insert_file(db: apsw.Connection, tree: int, file: IndexedFile, builder: SegmentBuilder) -> None:
     source, parsed = file.source, file.parsed
     definitions, imports = list(definition_rows(parsed.definitions)), list(import_rows(parsed.imports))
     db.execute(
-        """INSERT INTO files(path, size, mtime_ns, sha256, language, kind, chunk_count, notes, skip, uses, checksum)
-           VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        """INSERT INTO files(path, sha256, language, kind, chunk_count, notes, skip, brought_back, uses, checksum)
+           VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
         (
             source.path,
-            source.size,
-            source.mtime_ns,
             file.sha256,
             file.language,
             str(file.kind),
             len(parsed.chunks),
             "\n".join((*file.notes, *parsed.notes)),
             file.skip,
+            int(file.brought_back),
             file.references,
             symbols_checksum(definitions, imports, file.references),
         ),
     )
     file_id = db.last_insert_rowid()
+    reuse_files(db, tree, [(source, file_id)])
     insert = """INSERT INTO chunks(file_id, start_line, end_line, kind, symbol, breadcrumb, text, checksum)
                 VALUES(?, ?, ?, ?, ?, ?, ?, ?)"""
     db.executemany(insert, (chunk_row(file_id, source.path, chunk) for chunk in parsed.chunks))

@@ -1,4 +1,5 @@
-"""A consistent view of one generation: arrays shared by every search, rows fetched inside one read transaction."""
+"""A consistent view of one generation of a tree: arrays shared by every search, rows fetched inside one read
+transaction. Segments hold the rows of a whole family; those of files that the tree does not have are left out."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from codeinfo.ports import ChunkRow, Made, Posting, StoredSymbol
-from codeinfo.store.database import BuildDamaged, Damage, chunk_checksum, definition_from_row
+from codeinfo.store.database import BuildDamaged, Damage, Version, chunk_checksum, definition_from_row, is_whole
 from codeinfo.store.segments import (
     decode_posting,
     join_postings,
@@ -43,8 +44,10 @@ class Arrays(Struct, frozen=True):
     """Everything of a generation that does not depend on the query."""
 
     folder: Path
-    generation: int
+    tree: int
+    version: Version
     complete: bool
+    file_ids: NDArray[np.int32]  # ascending
     paths: list[str]
     languages: list[str]
     kinds: list[str]
@@ -57,8 +60,23 @@ class Arrays(Struct, frozen=True):
     derived: dict[Hashable, Any] = field(default_factory=dict)  # what ranking made of the above
 
 
-def load_arrays(db: apsw.Connection, folder: Path, generation: int, complete: bool) -> Arrays:
-    files = list(db.execute("SELECT id, path, language, kind FROM files WHERE skip = '' ORDER BY id"))
+IN_TREE = "file_id IN (SELECT file_id FROM entries WHERE tree = ?)"
+
+
+def _tree_files(db: apsw.Connection, tree: int) -> list[Any]:
+    if is_whole(db, tree):
+        return list(db.execute("SELECT id, path, language, kind FROM files WHERE skip = '' ORDER BY id"))
+    query = """SELECT e.file_id, e.path = f.path, f.path, f.language, f.kind FROM entries e
+               LEFT JOIN files f ON f.id = e.file_id
+               WHERE e.tree = ? AND coalesce(f.skip, '') = '' ORDER BY e.file_id"""
+    found = list(db.execute(query, (tree,)))
+    if not all(same for _, same, *_ in found):
+        raise Damage("a tree lists a file that is not there")
+    return [(file_id, path, language, kind) for file_id, _, path, language, kind in found]
+
+
+def load_arrays(db: apsw.Connection, folder: Path, tree: int, version: Version, complete: bool) -> Arrays:
+    files = _tree_files(db, tree)
     live = np.array([row[0] for row in files], np.int32)
     chunk_ids: list[NDArray[np.int64]] = []
     file_ids: list[NDArray[np.int32]] = []
@@ -85,8 +103,10 @@ def load_arrays(db: apsw.Connection, folder: Path, generation: int, complete: bo
     file_first[row_file[::-1]] = np.arange(len(row_file) - 1, -1, -1, dtype=np.int32)
     return Arrays(
         folder=folder,
-        generation=generation,
+        tree=tree,
+        version=version,
         complete=complete,
+        file_ids=live,
         paths=[row[1] for row in files],
         languages=[row[2] for row in files],
         kinds=[row[3] for row in files],
@@ -127,7 +147,7 @@ class SqliteSnapshot:
     def __init__(self, db: apsw.Connection, arrays: Arrays) -> None:
         self._db = db
         self._arrays = arrays
-        self.generation = arrays.generation
+        self.generation = arrays.version.generation
         self.complete = arrays.complete
         self.paths: Sequence[str] = arrays.paths
         self.languages: Sequence[str] = arrays.languages
@@ -248,17 +268,28 @@ class SqliteSnapshot:
     def definitions(self, names: Sequence[str]) -> list[StoredSymbol]:
         keys = list(dict.fromkeys(name.lower() for name in names))
         marks = ",".join("?" * len(keys))
-        query = f"""SELECT f.path, d.name, d.qualified, d.kind, d.signature, d.doc, d.start_line, d.end_line,
-                    d.exported, d.bases FROM definitions d JOIN files f ON f.id = d.file_id
-                    WHERE d.name_key IN ({marks}) ORDER BY f.path, d.ordinal"""
-        rows = list(self._db.execute(query, keys))
-        if not rows:
-            return []
-        position = self.derived("positions", lambda: {path: at for at, path in enumerate(self.paths)})
-        return [StoredSymbol(path, definition_from_row(*rest), position[path]) for path, *rest in rows]
+        query = f"""SELECT file_id, ordinal, name, qualified, kind, signature, doc, start_line, end_line, exported,
+                    bases FROM definitions WHERE name_key IN ({marks})"""
+        found = [
+            (self.paths[file], ordinal, rest, file)
+            for file_id, ordinal, *rest in self._db.execute(query, keys)
+            if (file := self._file(file_id)) is not None
+        ]
+        found.sort(key=lambda row: row[:2])
+        return [StoredSymbol(path, definition_from_row(*rest), file) for path, _, rest, file in found]
+
+    def _file(self, file_id: int) -> int | None:
+        """The position of a file in the columns; None where it is not in this tree."""
+        at = int(self._arrays.file_ids.searchsorted(file_id))
+        return at if at < len(self._arrays.file_ids) and self._arrays.file_ids[at] == file_id else None
 
     def definition_names(self) -> str:
-        ((names,),) = self._db.execute("SELECT group_concat(name_key, char(10)) FROM definitions")
+        # By name, so that the order says nothing about how the index came to be.
+        query = "SELECT group_concat(name_key, char(10)) FROM definitions INDEXED BY definitions_by_name"
+        if is_whole(self._db, self._arrays.tree):
+            ((names,),) = self._db.execute(query)
+        else:
+            ((names,),) = self._db.execute(f"{query} WHERE +{IN_TREE}", (self._arrays.tree,))
         return names or ""
 
 

@@ -1,4 +1,4 @@
-"""The Store port over one SQLite file in WAL mode, with vector files beside it.
+"""The Store port over one SQLite file in WAL mode, with vector files beside it: one tree of those the file holds.
 
 A vector file is written and synced before the transaction that lists it; one that no transaction lists is an orphan
 of a crash and is removed by the next writer. So the database alone says what the index contains.
@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -24,20 +24,25 @@ from msgspec import Struct
 
 from codeinfo.languages import LANGUAGES
 from codeinfo.model import Definition, FileKind, Import, IndexedFile, ManifestRow, Skip, SourceFile
-from codeinfo.ports import CodeFile, FileLines, FileSymbols
+from codeinfo.ports import NOTHING_KEPT, CodeFile, FileLines, FileSymbols, Retention, StoredFile
 from codeinfo.private_files import private_folder, try_lock, write_private
 from codeinfo.store.database import (
+    OF_BUILD,
+    REVISION,
     SCHEMA_VERSION,
     TABLES,
     Connections,
     Damage,
     Replaced,
     VectorsGone,
+    Version,
     check_symbols,
     check_vector_file,
     definition_from_row,
     import_from_row,
+    is_whole,
     load_meta,
+    one,
     refuse_marked,
     translate_errors,
 )
@@ -49,7 +54,7 @@ if TYPE_CHECKING:
     from codeinfo.store.snapshot import Arrays, SqliteSnapshot
 
 
-_AMONG = " WHERE path IN (SELECT value FROM json_each(?))"
+_AMONG = " AND e.path IN (SELECT value FROM json_each(?))"
 _DIGEST_BYTES = 32
 _SNAPSHOT_TRIES = 5  # a merge may unlink a vector file between our reading its name and opening it
 
@@ -61,14 +66,27 @@ class Counts(Struct, frozen=True):
     skipped: tuple[Skip, ...]  # files left out once they were read
 
 
-class SqliteStore:
-    """`folder` holds index.db and its vector files. With `recipe` a missing database is made, to be filled by it."""
+class Shares(Struct, frozen=True):
+    """Chunks of this tree that other work trees have too, and those of the build that no work tree has."""
 
-    def __init__(self, folder: Path, *, recipe: str | None = None) -> None:
+    shared: int
+    kept: int
+
+
+class TreeGone(Replaced):
+    """The build does not have the tree: it was cleared, or lost with a damaged build."""
+
+
+class SqliteStore:
+    """`folder` holds index.db and its vector files. With `recipe` a missing database or tree is made, to be filled."""
+
+    def __init__(self, folder: Path, tree: str, *, recipe: str | None = None) -> None:
         self.folder = folder
+        self.derived = folder / tree  # what is computed from the tree lies here, and goes with it
         self._lock, self._loading = threading.Lock(), threading.Lock()
         self._arrays: Arrays | None = None
-        self._manifest: tuple[str, Mapping[str, ManifestRow]] | None = None
+        self._manifest: tuple[int, Mapping[str, ManifestRow]] | None = None
+        self._members: tuple[int, frozenset[int]] | None = None
         self._connections = Connections(folder / "index.db", SCHEMA_VERSION, _problem)
         if recipe is not None:
             with translate_errors(folder):
@@ -77,15 +95,30 @@ class SqliteStore:
         refuse_marked(folder)
         with translate_errors(folder):
             if recipe is not None:
-                first_rows = "INSERT INTO meta VALUES('generation', '0'), ('recipe', ?)"
+                first_rows = f"INSERT INTO meta VALUES({OF_BUILD}, 'layout', '0'), ({OF_BUILD}, 'recipe', ?)"
                 self._connections.create(TABLES, first_rows, (recipe,))
             self._connections.check()
+        self._tree = self._tree_id(tree, create=recipe is not None)
+
+    def _tree_id(self, name: str, *, create: bool) -> int:
+        query = "SELECT id FROM trees WHERE name = ?"
+        with self._connections.reading() as db:
+            found: list[Any] = db.execute(query, (name,)).fetchall()
+        if not found:
+            if not create:
+                raise TreeGone(self.folder)
+            with self._connections.writing() as db:
+                db.execute("INSERT INTO trees(name) VALUES(?)", (name,))
+                found = [(db.last_insert_rowid(),)]
+                db.execute("INSERT INTO meta VALUES(?, 'generation', '0')", found[0])
+        return int(found[0][0])
 
     def close(self) -> None:
         self._connections.close()
         self._arrays = None
         with self._lock:
             self._manifest = None
+        self._members = None
 
     @property
     def damaged(self) -> bool:
@@ -101,7 +134,7 @@ class SqliteStore:
     def _writing(self) -> Iterator[apsw.Connection]:
         with self._connections.writing() as db:
             yield db
-            db.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
+            db.execute("UPDATE meta SET value = value + 1 WHERE tree = ? AND key = 'generation'", (self._tree,))
 
     # --- reading ---
 
@@ -112,20 +145,24 @@ class SqliteStore:
 
     def meta(self) -> dict[str, str]:
         with self._connections.reading() as db:
-            return load_meta(db)
+            self._version(db)
+            return load_meta(db, self._tree)
 
     def manifest(self) -> Mapping[str, ManifestRow]:
         """Read once a generation: a refresh looks at it several times."""
-        query = "SELECT id, path, size, mtime_ns, sha256, language, kind, chunk_count FROM files"
+        query = """SELECT e.file_id, e.path, e.size, e.mtime_ns, f.sha256, f.language, f.kind, f.chunk_count
+                   FROM entries e JOIN files f ON f.id = e.file_id WHERE e.tree = ?"""
         with self._connections.reading() as db:
-            generation = _generation(db)
+            generation = self._version(db).generation
             with self._lock:
                 known = self._manifest
             if known is None or known[0] != generation:
                 kinds = {kind.value: kind for kind in FileKind}
                 rows = (
                     ManifestRow(file_id, path, size, mtime_ns, sha256, language, kinds[kind], chunks)
-                    for file_id, path, size, mtime_ns, sha256, language, kind, chunks in db.execute(query)
+                    for file_id, path, size, mtime_ns, sha256, language, kind, chunks in db.execute(
+                        query, (self._tree,)
+                    )
                 )
                 known = (generation, {row.path: row for row in rows})
                 with self._lock:
@@ -133,24 +170,42 @@ class SqliteStore:
             return known[1]
 
     def sources(self, paths: Sequence[str] | None = None) -> frozenset[SourceFile]:
-        query, of_paths = "SELECT path, size, mtime_ns FROM files", () if paths is None else (json.dumps(paths),)
+        query = "SELECT path, size, mtime_ns FROM entries e WHERE tree = ?"
+        among = () if paths is None else (json.dumps(paths),)
         with self._connections.reading() as db:
-            return frozenset(map(SourceFile._make, db.execute(query + _AMONG if of_paths else query, of_paths)))
+            rows = db.execute(query + _AMONG if among else query, (self._tree, *among))
+            return frozenset(map(SourceFile._make, rows))
 
     def hashes(self, paths: Sequence[str]) -> dict[str, str]:
+        query = "SELECT e.path, f.sha256 FROM entries e JOIN files f ON f.id = e.file_id WHERE e.tree = ?" + _AMONG
         with self._connections.reading() as db:
-            return dict(db.execute("SELECT path, sha256 FROM files" + _AMONG, (json.dumps(paths),)))
+            return dict(db.execute(query, (self._tree, json.dumps(paths))))
+
+    def stored(self, paths: Sequence[str]) -> dict[tuple[str, str], list[StoredFile]]:
+        query = """SELECT f.path, f.sha256, f.id, f.skip, f.brought_back FROM json_each(?) p
+                   JOIN files f ON f.path = p.value WHERE f.id NOT IN (SELECT file_id FROM entries WHERE tree = ?)"""
+        found: dict[tuple[str, str], list[StoredFile]] = {}
+        with self._connections.reading() as db:
+            if not is_whole(db, self._tree):
+                for path, sha256, file_id, skip, brought_back in db.execute(query, (json.dumps(paths), self._tree)):
+                    found.setdefault((path, sha256), []).append(StoredFile(file_id, skip, bool(brought_back)))
+        return found
 
     def counts(self) -> Counts:
         with self._connections.reading() as db:
             grouped: list[Any] = db.execute(
                 """SELECT language, sum(skip = ''), sum(skip != ''), sum(iif(skip = '', chunk_count, 0))
-                   FROM files GROUP BY 1 ORDER BY 2 DESC, 1"""
+                   FROM entries e JOIN files f ON f.id = e.file_id WHERE e.tree = ? GROUP BY 1 ORDER BY 2 DESC, 1""",
+                (self._tree,),
             ).fetchall()
             languages = {language: files for language, files, _, _ in grouped if files}
             skipped: Iterable[Any] = ()
             if any(left_out for _, _, left_out, _ in grouped):
-                skipped = db.execute("SELECT path, skip, notes FROM files WHERE skip != '' ORDER BY path")
+                skipped = db.execute(
+                    """SELECT e.path, f.skip, f.notes FROM entries e JOIN files f ON f.id = e.file_id
+                       WHERE e.tree = ? AND f.skip != '' ORDER BY e.path""",
+                    (self._tree,),
+                )
             chunks = sum(chunks for _, _, _, chunks in grouped)
             return Counts(sum(languages.values()), chunks, languages, tuple(Skip(*row) for row in skipped))
 
@@ -173,16 +228,39 @@ class SqliteStore:
         from codeinfo.store.snapshot import load_arrays
 
         with self._loading:  # other threads need the same arrays and would only slow this down
-            known = self._arrays
-            if known is None or _generation(db) != str(known.generation):
-                meta = load_meta(db)
-                known = load_arrays(db, self.folder, int(meta["generation"]), meta.get("complete") == "1")
+            known, version = self._arrays, self._version(db)
+            if known is None or known.version != version:
+                complete = load_meta(db, self._tree).get("complete") == "1"
+                known = load_arrays(db, self.folder, self._tree, version, complete)
                 self._arrays = known
             return known
 
+    def _version(self, db: apsw.Connection) -> Version:
+        query = "SELECT key, value FROM meta WHERE tree IN (?, ?) AND key IN ('generation', 'layout')"
+        found = dict(db.execute(query, (self._tree, OF_BUILD)))
+        if not db.execute("SELECT 1 FROM trees WHERE id = ?", (self._tree,)).fetchall():
+            raise TreeGone(self.folder)
+        try:
+            return Version(int(found["generation"]), int(found["layout"]))
+        except (KeyError, ValueError) as error:
+            raise Damage("what it says about itself makes no sense") from error
+
+    def members(self, db: apsw.Connection) -> frozenset[int] | None:
+        """The ids of the tree's files, read once a generation; None where it has all there are, as most trees."""
+        if is_whole(db, self._tree):
+            return None
+        generation, known = self._version(db).generation, self._members
+        if known is None or known[0] != generation:
+            query = "SELECT file_id FROM entries WHERE tree = ?"
+            known = self._members = generation, frozenset(row[0] for row in db.execute(query, (self._tree,)))
+        return known[1]
+
     def symbols(self, path: str) -> FileSymbols | None:
         with self._connections.reading() as db:
-            found = list(db.execute("SELECT id, uses FROM files WHERE path = ?", (path,)))
+            query = (
+                "SELECT f.id, f.uses FROM entries e JOIN files f ON f.id = e.file_id WHERE e.tree = ? AND e.path = ?"
+            )
+            found = list(db.execute(query, (self._tree, path)))
             if not found:
                 return None
             file_id, references = found[0]
@@ -240,25 +318,60 @@ class SqliteStore:
     def warm_up(self) -> None:
         import codeinfo.store.segments  # noqa: F401
 
-    def apply(self, files: Sequence[IndexedFile], removed: Sequence[str], touched: Sequence[SourceFile]) -> None:
-        from codeinfo.store.segments import insert_files, remove_files, write_vectors
+    def apply(
+        self,
+        files: Sequence[IndexedFile],
+        removed: Sequence[str],
+        touched: Sequence[SourceFile],
+        reused: Sequence[tuple[SourceFile, int]] = (),
+    ) -> None:
+        from codeinfo.store.segments import insert_files, remove_entries, reuse_files, write_vectors
 
         with translate_errors(self.folder):
             vectors = write_vectors(self.folder, [file.vectors for file in files if file.vectors is not None])
         with self._writing() as db:
-            remove_files(db, (*removed, *(file.source.path for file in files)))
+            replaced = (*(file.source.path for file in files), *(source.path for source, _ in reused))
+            remove_entries(db, self._tree, (*removed, *replaced))
             db.executemany(
-                "UPDATE files SET size = ?, mtime_ns = ? WHERE path = ?",
-                ((source.size, source.mtime_ns, source.path) for source in touched),
+                "UPDATE entries SET size = ?, mtime_ns = ? WHERE tree = ? AND path = ?",
+                ((source.size, source.mtime_ns, self._tree, source.path) for source in touched),
             )
-            insert_files(db, files, vectors)
+            insert_files(db, self._tree, files, vectors)
+            reuse_files(db, self._tree, reused)
 
-    def finish(self, meta: Mapping[str, str]) -> None:
+    def finish(
+        self, meta: Mapping[str, str], keep: Retention = NOTHING_KEPT, trees: Collection[str] | None = None
+    ) -> None:
         with self._writing() as db:
-            db.executemany("INSERT OR REPLACE INTO meta VALUES(?, ?)", {**meta, "complete": "1"}.items())
+            rows = ((self._tree, key, value) for key, value in {**meta, "complete": "1"}.items())
+            db.executemany("INSERT OR REPLACE INTO meta VALUES(?, ?, ?)", rows)
+        self.tidy(keep, trees)
+
+    def tidy(self, keep: Retention, trees: Collection[str] | None = None) -> None:
+        """Delete what is kept no longer, and all but these trees. The caller holds the family's lock."""
+        from codeinfo.store.segments import collect, drop_tree
+
+        with self._connections.writing() as db:
+            if trees is not None:
+                for (name,) in [row for row in db.execute("SELECT name FROM trees") if row[0] not in trees]:
+                    drop_tree(db, name)
+            collect(db, keep)
         while self._merge_once():
             pass
         self._remove_orphans()
+
+    def compact(self) -> None:
+        """Give the space of what was deleted back to the disk, which takes as long as writing the rest."""
+        self._connections.vacuum()
+
+    def shares(self) -> Shares:
+        others = f"SELECT id FROM trees WHERE name NOT GLOB '{REVISION}*' AND id != ?1"
+        query = f"""WITH here AS (SELECT file_id FROM entries WHERE tree = ?1),
+                    there AS (SELECT file_id FROM entries WHERE tree IN ({others}))
+                    SELECT total(iif(id IN here AND id IN there, chunk_count, 0)),
+                    total(iif(id IN here OR id IN there, 0, chunk_count)) FROM files"""
+        with self._connections.reading() as db:
+            return Shares(*map(int, one(db, query, (self._tree,))))
 
     def _merge_once(self) -> bool:
         """Fold one crowd of segments into one. The caller holds the index lock, so no other writer interferes."""
@@ -270,8 +383,9 @@ class SqliteStore:
                 return False
             with translate_errors(self.folder):
                 vectors = write_vectors(self.folder, plan.vectors(db, self.folder))
-        with self._writing() as db:
+        with self._connections.writing() as db:
             merge_segments(db, plan, vectors)
+            db.execute("UPDATE meta SET value = value + 1 WHERE tree = ? AND key = 'layout'", (OF_BUILD,))
         return True
 
     def _remove_orphans(self) -> None:
@@ -286,11 +400,6 @@ def _problem(db: apsw.Connection, folder: Path) -> str:
     from codeinfo.store.check import problem
 
     return problem(db, folder)
-
-
-def _generation(db: apsw.Connection) -> str:
-    found = db.execute("SELECT value FROM meta WHERE key = 'generation'").fetchall()
-    return str(found[0][0]) if found else ""
 
 
 class Hold:
@@ -331,17 +440,20 @@ _MANY = 500  # beyond this many files reading the whole table is quicker than as
 @contextmanager
 def code_facts(store: SqliteStore) -> Iterator[SqliteCodeFacts]:
     with store._connections.reading() as db:
-        yield SqliteCodeFacts(db)
+        yield SqliteCodeFacts(store, db)
 
 
 class SqliteCodeFacts:
-    def __init__(self, db: apsw.Connection) -> None:
+    def __init__(self, store: SqliteStore, db: apsw.Connection) -> None:
         self._db = db
-        self.generation = int(next(iter(db.execute("SELECT value FROM meta WHERE key = 'generation'")))[0])
+        self._tree = store._tree
+        self._members = store.members(db)
+        self.generation = store._version(db).generation
 
     def files(self) -> Sequence[CodeFile]:
-        query = "SELECT id, path, language, kind, size, notes FROM files WHERE skip = '' ORDER BY path"
-        return [CodeFile(*row) for row in self._db.execute(query)]
+        query = """SELECT f.id, f.path, f.language, f.kind, e.size, f.notes FROM entries e
+                   JOIN files f ON f.id = e.file_id WHERE e.tree = ? AND f.skip = '' ORDER BY e.path"""
+        return [CodeFile(*row) for row in self._db.execute(query, (self._tree,))]
 
     def outlines(self, file_ids: Sequence[int] | None = None) -> Iterator[tuple[int, Definition]]:
         offered = f"(kind NOT IN {_MEMBERS} OR {_EXTENSION_FUNCTIONS})"
@@ -354,7 +466,7 @@ class SqliteCodeFacts:
 
     def definitions_named(self, name: str) -> list[tuple[int, Definition]]:
         query = f"SELECT file_id, {_DEFINITION} FROM definitions WHERE name_key = ? AND name = ?"
-        rows = self._db.execute(query, (name.lower(), name))
+        rows = self._of_tree(self._db.execute(query, (name.lower(), name)))
         return [(row[0], definition_from_row(*row[1:])) for row in rows]
 
     def check_symbols(self, file_ids: Iterable[int]) -> None:
@@ -392,7 +504,7 @@ class SqliteCodeFacts:
     def _rows(self, query: str, column: str, file_ids: Sequence[int] | None) -> Iterator[tuple[Any, ...]]:
         """Rows of some files, or of all: in the order they are stored in, a file's rows together."""
         if file_ids is None:
-            yield from self._db.execute(query)
+            yield from self._of_tree(self._db.execute(query))
         elif len(file_ids) > _MANY:
             wanted = set(file_ids)
             yield from (row for row in self._db.execute(query) if row[0] in wanted)
@@ -400,11 +512,16 @@ class SqliteCodeFacts:
             marks = ",".join("?" * len(file_ids))
             yield from self._db.execute(f"{query} AND {column} IN ({marks})", tuple(file_ids))
 
+    def _of_tree(self, rows: Iterable[tuple[Any, ...]]) -> Iterable[tuple[Any, ...]]:
+        """Rows that begin with a file's id, without those of other trees."""
+        members = self._members
+        return rows if members is None else (row for row in rows if row[0] in members)
+
 
 def read_beside(store: SqliteStore, name: str) -> bytes | None:
     """A derived file kept with the index, or None where there is none or it is damaged: it can be made again."""
     try:
-        stored = (store.folder / name).read_bytes()
+        stored = (store.derived / name).read_bytes()
     except OSError:
         return None
     digest, data = stored[:_DIGEST_BYTES], stored[_DIGEST_BYTES:]
@@ -413,7 +530,7 @@ def read_beside(store: SqliteStore, name: str) -> bytes | None:
 
 def version_beside(store: SqliteStore, name: str) -> tuple[str, int, int] | None:
     """Which version of a derived file there is, None where there is none: it is only ever replaced as a whole."""
-    path = f"{store.folder}/{name}"
+    path = f"{store.derived}/{name}"
     try:
         status = os.stat(path)
     except OSError:
@@ -423,9 +540,10 @@ def version_beside(store: SqliteStore, name: str) -> tuple[str, int, int] | None
 
 def write_beside(store: SqliteStore, name: str, data: bytes) -> None:
     """Replace a derived file as a whole, with its checksum. Losing it costs time only, so a full disk is no failure."""
-    path = Path(store.folder, name)
+    path = Path(store.derived, name)
     temporary = path.with_name(f".{name}-{os.getpid()}")
     try:
+        private_folder(store.derived, store.folder)
         write_private(temporary, hashlib.sha256(data).digest() + data)
         os.replace(temporary, path)
     except OSError:

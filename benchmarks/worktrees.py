@@ -1,0 +1,191 @@
+"""Measures what a second work tree, a switch of branches and a search in the past cost, and compares their answers.
+
+    python benchmarks/worktrees.py CLONE --second REV --work DIR
+    python benchmarks/worktrees.py CLONE --second REV --work DIR --queries queries.jsonl --name fastapi --at 20
+
+The clone is only read: its objects are shared by a repository in DIR with two work trees, at --first (the clone's HEAD)
+and --second. Seconds are those of a processor, workers included; each share is that of the first index.
+
+Questions are those of --queries whose `repo` is --name, and the subjects of recent commits; names are asked for with
+`defs` and `refs`. Answers are compared with those of an index that was made for that tree alone, in full: paths, lines,
+scores, texts, confidence. Exit code 3: some differ, or a second work tree or a switch cost more than --most of the
+first index.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from codeinfo.config import Config
+from codeinfo.engine import Engine
+from codeinfo.operations.code import DefsRequest, RefsRequest, SymbolsRequest
+from codeinfo.operations.search import SearchRequest
+
+FAILED = 3
+NAMES_PER_TREE = 12
+VOLATILE = ("took_ms", "root", "chunk_id")
+
+
+class Cost(NamedTuple):
+    seconds: float
+    megabytes: float
+
+    def beside(self, first: Cost) -> str:
+        time, space = self.seconds / first.seconds, self.megabytes / first.megabytes
+        return f"{self.seconds:8.2f} s {time:6.1%}   {self.megabytes:8.2f} MB {space:6.1%}"
+
+
+class Bench:
+    """One repository with two work trees, and its cache."""
+
+    def __init__(self, clone: Path, work: Path) -> None:
+        self.repo, self.second = work / "repo", work / "second"
+        self.cache, self.fresh = work / "cache", work / "fresh"
+        work.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["git", "clone", "--quiet", "--shared", "--no-checkout", clone, self.repo], check=True)
+
+    def git(self, *arguments: str, at: Path | None = None) -> str:
+        command = ["git", "-C", str(at or self.repo), *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    def index(self, root: Path) -> Cost:
+        before, size = _child_seconds(), disk_use(self.cache)
+        command = [sys.executable, "-m", "codeinfo", "index", str(root)]
+        environment = {**os.environ, "CODEINFO_CACHE_DIR": str(self.cache)}
+        subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return Cost(_child_seconds() - before, disk_use(self.cache) - size)
+
+    def answers(self, root: Path, questions: list[str], at: str = "") -> dict[str, Any]:
+        return answers(self.cache, root, questions, at)
+
+    def fresh_answers(self, root: Path, questions: list[str]) -> dict[str, Any]:
+        shutil.rmtree(self.fresh, ignore_errors=True)
+        return answers(self.fresh, root, questions)
+
+
+def answers(cache: Path, root: Path, questions: list[str], at: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    where = {"at": at} if at else {}
+    with Engine(Config.load({"paths.cache_dir": str(cache)}, root)) as engine:
+        names: dict[str, None] = {}
+        for question in questions:
+            result = engine.search(SearchRequest(question, (str(root),), explain=True, refresh=not found, **where))
+            found[f"search {question}"] = plain(result)
+            names.update({hit.symbol.rpartition(".")[2]: None for hit in result.hits[:2] if hit.symbol})
+        paths = [hit["path"] for question in questions for hit in found[f"search {question}"]["hits"][:1]]
+        for name in list(names)[:NAMES_PER_TREE]:
+            found[f"defs {name}"] = plain(engine.code.definitions(DefsRequest(name, str(root), **where)))
+            found[f"refs {name}"] = plain(engine.code.references(RefsRequest(name, str(root), **where)))
+        for path in list(dict.fromkeys(paths))[:NAMES_PER_TREE]:
+            listed = engine.code.symbols(SymbolsRequest(path, root=str(root), **where))
+            found[f"symbols {path}"] = plain(listed)
+    return found
+
+
+def plain(value: Any) -> Any:
+    """As JSON, without what another place or another moment changes."""
+
+    def strip(part: Any) -> Any:
+        if isinstance(part, dict):
+            return {key: strip(inner) for key, inner in part.items() if key not in VOLATILE}
+        return [strip(inner) for inner in part] if isinstance(part, list) else part
+
+    return strip(json.loads(msgspec.json.encode(value)))
+
+
+def differences(one: dict[str, Any], other: dict[str, Any]) -> Iterator[str]:
+    for question in {**one, **other}:
+        if one.get(question) != other.get(question):
+            yield question
+
+
+def _child_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def disk_use(folder: Path) -> float:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return sum(path.stat().st_blocks * 512 for path in files) / 1e6
+
+
+def read_questions(bench: Bench, queries: Path | None, name: str, subjects: int) -> list[str]:
+    asked: list[str] = []
+    if queries is not None:
+        rows = (json.loads(line) for line in queries.read_text("utf-8").splitlines())
+        asked = [row["query"] for row in rows if row["repo"] == name]
+    return [*asked, *bench.git("log", f"-{subjects}", "--no-merges", "--format=%s").splitlines()]
+
+
+def compare(title: str, one: dict[str, Any], other: dict[str, Any]) -> int:
+    wrong = list(differences(one, other))
+    print(f"{title}: {len(other) - len(wrong)} of {len(other)} answers equal those of a fresh index", flush=True)
+    for question in wrong[:5]:
+        print(f"  differs: {question}")
+    return len(wrong)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("clone", type=Path)
+    parser.add_argument("--work", type=Path, required=True, help="a folder to fill; it must not exist")
+    parser.add_argument("--first", default="HEAD", metavar="REV")
+    parser.add_argument("--second", required=True, metavar="REV")
+    parser.add_argument("--queries", type=Path)
+    parser.add_argument("--name", default="", help="of the repository in --queries")
+    parser.add_argument("--subjects", type=int, default=20, help="commits whose subjects are asked")
+    parser.add_argument("--switches", type=int, default=10)
+    parser.add_argument("--at", type=int, default=0, help="revisions to search without checking them out")
+    parser.add_argument("--most", type=float, default=0.05)
+    options = parser.parse_args()
+    bench = Bench(options.clone.resolve(), options.work)
+    first, second = (bench.git("rev-parse", f"{rev}^{{commit}}") for rev in (options.first, options.second))
+    bench.git("checkout", "--quiet", "--detach", first)
+    bench.git("worktree", "add", "--quiet", "--detach", str(bench.second.resolve()), second)
+    questions = read_questions(bench, options.queries, options.name, options.subjects)
+    failed = 0
+
+    start = bench.index(bench.repo)
+    print(f"first index   {start.beside(start)}", flush=True)
+    added = bench.index(bench.second)
+    print(f"second tree   {added.beside(start)}", flush=True)
+    costs = [added]
+    for at in range(options.switches):
+        bench.git("checkout", "--quiet", "--detach", second if at % 2 == 0 else first)
+        costs.append(bench.index(bench.repo))
+        print(f"switch {at + 1:2}     {costs[-1].beside(start)}", flush=True)
+    total = disk_use(bench.cache) / start.megabytes
+    print(f"the store after all switches: {total:.1%} of the first index", flush=True)
+    failed += any(cost.seconds > options.most * start.seconds for cost in costs)
+    failed += total > 1 + 2 * options.most
+    for root, title in ((bench.second, "second tree"), (bench.repo, "after the switches")):
+        failed += compare(title, bench.answers(root, questions), bench.fresh_answers(root, questions))
+    if options.at:
+        failed += compare_revisions(bench, first, questions, options.at)
+    return FAILED if failed else 0
+
+
+def compare_revisions(bench: Bench, newest: str, questions: list[str], count: int) -> int:
+    """Revisions spread over the last commits, each searched from the first tree and checked out in the second one."""
+    listed = bench.git("rev-list", "--first-parent", f"--max-count={count * 10}", newest).splitlines()
+    wrong = 0
+    for revision in listed[:: max(1, len(listed) // count)][:count]:
+        bench.git("checkout", "--quiet", "--detach", revision, at=bench.second)
+        past = bench.answers(bench.repo, questions, at=revision)
+        wrong += compare(f"at {revision[:12]}", past, bench.fresh_answers(bench.second, questions))
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(main())
