@@ -256,23 +256,93 @@ def test_a_folder_that_is_not_allowed_is_refused_in_words(page: Page) -> None:
     expect(page.get_by_role("alert")).to_contain_text("There is no agent nobody")
 
 
-def test_map_and_health(page: Page) -> None:
+def test_the_map_shows_all_at_first_and_what_is_clicked_beside_it(page: Page) -> None:
+    page.set_viewport_size({"width": 1440, "height": 900})
     page.goto("/ui/map")
-    page.locator(".picture a").first.focus()
-    own = page.locator("svg.narrowed .edge.own")
-    assert own.count() == page.locator(".picture .edge").count() > 0  # two areas: every line is of both
-    page.locator(".picture a").first.click()  # an area of one file is that file
+    picture = page.locator(".picture.wide")
+    picture.locator("a").first.focus()
+    own = picture.locator("svg.narrowed .edge.own")
+    assert own.count() == picture.locator(".edge").count() > 0  # two areas: every line is of both
+    frame, drawn = picture.bounding_box(), picture.locator("svg").bounding_box()
+    assert frame is not None
+    assert drawn is not None
+    assert drawn["width"] <= frame["width"]
+    assert drawn["height"] <= frame["height"]
+    picture.locator("a").first.click()  # an area of one file is that file
+    expect(page.locator("#panel h2")).to_contain_text(".py")
+    check_accessible(page)
+    frame, panel = picture.bounding_box(), page.locator("#panel").bounding_box()
+    assert frame is not None
+    assert panel is not None
+    assert frame["x"] + frame["width"] <= panel["x"]
+    page.reload()
     expect(page.locator("#panel h2")).to_contain_text(".py")
     page.keyboard.press("Escape")
-    expect(page.locator("#area")).to_contain_text("Hubs")
-    expect(page.get_by_role("heading", name="Memories")).to_be_visible()
+    expect(page.locator("#panel")).to_be_empty()
+    expect(page.locator("#content")).to_contain_text("Hubs")
+
+
+def test_the_map_is_enlarged_by_buttons_and_keys(page: Page) -> None:
+    page.goto("/ui/map")
+    drawn = page.locator(".picture.wide svg")
+    expect(drawn).to_be_visible()
+
+    def width() -> float:
+        box = drawn.bounding_box()
+        assert box is not None
+        return box["width"]
+
+    at_first = width()
+    page.get_by_role("button", name="Enlarge").click()
+    page.keyboard.press("+")
+    assert width() > 1.5 * at_first
+    page.keyboard.press("-")
+    page.get_by_role("button", name="Shrink").click()
+    assert width() == pytest.approx(at_first, rel=0.05)
+    page.keyboard.press("+")
+    page.keyboard.press("0")
+    assert width() == pytest.approx(at_first, rel=0.01)
+
+
+def test_the_map_of_a_phone_fits_its_width_and_is_centred(page: Page) -> None:
+    page.set_viewport_size({"width": 400, "height": 800})
+    page.goto("/ui/map")
+    drawn = page.locator(".picture.narrow svg")
+    expect(drawn).to_be_visible()
+    expect(page.locator(".picture.wide")).to_be_hidden()
+    box = drawn.bounding_box()
+    assert box is not None
+    assert abs(box["x"] + box["width"] / 2 - 200) < 10
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 400
+
+
+def test_patterns_and_memories_have_tabs(page: Page, world: World) -> None:
+    page.goto("/ui/map")
+    page.get_by_role("navigation", name="About the project").get_by_role("link", name="Patterns").click()
     chart = page.locator(".patterns .trend.rising .spark").first
     expect(chart).to_be_visible()
     expect(chart.locator("title")).to_have_text(re.compile(r"by the month they were written, .*: \w+ \d{4} \d+"))
     expect(page.locator(".patterns tbody tr").first).to_contain_text(re.compile(r"\d+ lines? since \w+ \d{4}"))
     check_accessible(page)
+    page.get_by_role("link", name="Memories").click()
+    expect(page.locator("#content")).to_contain_text("Nothing was written down yet")
+    headers = {"content-type": "application/json", "x-codeinfo-token": page.evaluate("token")}
+    for memory in ("Money is counted in cents", "Desks open at nine"):
+        told = page.request.post("/api/v1/remember", data={"memory": memory}, headers=headers)
+        assert told.ok, told.text()
+    page.reload()
+    expect(page.locator(".memory")).to_have_count(2)
+    check_accessible(page)
+    page.get_by_role("searchbox").fill("cents")
+    expect(page.locator(".memory")).to_have_count(1)
+    expect(page.locator(".memory")).to_contain_text("Money is counted in cents")
+    (world.project / ".codeinfo" / "memory.json").unlink()
+
+
+def test_health_and_the_description_of_the_api(page: Page) -> None:
     page.goto("/ui/health")
-    expect(page.locator("main")).to_contain_text("sqlite")
+    expect(page.locator(".checks")).to_contain_text("sqlite")
     page.get_by_label("Least level shown").select_option("ERROR")
     expect(page.locator("#log")).to_contain_text("nothing has been logged")
     check_accessible(page)

@@ -111,6 +111,12 @@ def test_a_long_name_keeps_its_end() -> None:
 
 def test_an_area_has_a_name() -> None:
     assert [area_name(one) for one in ("*/*", "src/*", "src")] == ["the top folder", "src", "src"]
+    areas = (MapArea("src/(parse, read, …)", 0, 9, 0.9), MapArea("(parse_everything, read_everything, …)", 0, 2, 0.9))
+    picture = picture_of(CodeMap("/r", 1, 0, {}, (), (), areas, (), (), 0, 0, 0))
+    assert [(box.label, box.below) for box in picture.boxes] == [
+        ("src", "9 files: parse, read, …"),
+        ("the top folder", "2 files"),
+    ]
 
 
 def test_a_stopped_answer_marks_what_it_could_not_check() -> None:
@@ -142,7 +148,7 @@ def test_before_anything_is_indexed_every_page_says_what_to_do(project: Path) ->
     with client(project) as web:
         assert f"A first search indexes <code>{project}</code>" in web.get("/").text
         assert '<option value="' + str(project) in web.get("/").text
-        assert "No language model was found" in web.get("/ui/chat").text
+        assert "No language model was found" in web.get("/ui/models").text
         assert "no conversations yet" in web.get("/ui/chat").text
         assert "a first <a" in web.get("/ui/projects").text
         assert "Nothing is indexed yet" in web.get("/ui/map").text
@@ -174,14 +180,14 @@ def test_an_area_of_the_map_lists_its_files(project: Path) -> None:
         (project / "desks" / f"desk{number}.py").write_text("import bank\n\n\ndef open_desk():\n    bank.Account()\n")
     with client(project) as web:
         index(web, project)
-        drawn = web.get("/ui/map").text
-        areas = {parse_qs(found)["area"][0] for found in re.findall(r"/ui/map\?([^\"]*area=[^\"]*)", unescape(drawn))}
+        drawn = web.get("/ui/map", headers={"hx-request": "true"}).text
+        areas = {parse_qs(found)["area"][0] for found in re.findall(r"/ui/area\?([^\"]*area=[^\"]*)", unescape(drawn))}
         desks = [area for area in areas if area.startswith("desks/(")]
-        listed = [web.get("/ui/map", params={"area": area}, headers={"hx-request": "true"}).text for area in desks]
+        listed = [web.get("/ui/area", params={"area": area}, headers={"hx-request": "true"}).text for area in desks]
         assert len(desks) > 1  # no area has more than a quarter of the files
-        assert all("Files of desks" in html and "teller.py" not in html for html in listed)
+        assert all("the most needed first" in html and "teller.py" not in html for html in listed)
         assert len(set(re.findall(r"desks/desk\d+\.py", "".join(listed)))) == 30
-        refused = web.get("/ui/map", params={"area": "nowhere"})
+        refused = web.get("/ui/area", params={"area": "nowhere"})
         assert (refused.status_code, "has no area nowhere" in refused.text) == (404, True)
 
 

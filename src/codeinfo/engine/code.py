@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from codeinfo.engine.derived import Answer, derive
 from codeinfo.engine.index_manager import Indexes, IndexManager
 from codeinfo.errors import NotFound
 from codeinfo.graph.code_index import CodeIndex, refresh_graph
-from codeinfo.graph.model import Relations, dumps, loads, relations
+from codeinfo.graph.model import Relations, dumps, loads, part_of, relations
 from codeinfo.graph.names import NameResolver
 from codeinfo.graph.reach import cycle_report, hotspots, impact_report, module_imports, unused_exports
 from codeinfo.graph.references import (
@@ -28,7 +29,7 @@ from codeinfo.graph.references import (
     look_up,
     near_callers,
 )
-from codeinfo.graph.survey import code_map
+from codeinfo.graph.survey import area_files, code_map
 from codeinfo.knowledge.context import MOST_LISTED, FileContext, file_context
 from codeinfo.model import FileKind, Hit
 from codeinfo.operations import code as requests
@@ -188,9 +189,12 @@ class CodeOperations:
         def draw(index: CodeIndex, below: str) -> requests.CodeMap:
             return code_map(index, request, below)
 
-        return self._derived(
-            request, f"map {request.format} {request.limit} {request.area}", requests.CodeMap, draw, progress
-        )
+        found = self._derived(request, f"map {request.format} {request.limit}", requests.CodeMap, draw, progress)
+        if not request.area:
+            return found
+        with self._open(replace(request, refresh=False), progress) as (names, below):
+            # An area needs the graph alone, not the history.
+            return replace(found, area_files=area_files(part_of(names.index.graph, below), request))
 
     def _derived(
         self,

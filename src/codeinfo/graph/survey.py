@@ -35,7 +35,7 @@ _PICTURE_AREAS = 24  # more boxes than this are no picture any more
 def code_map(index: CodeIndex, request: MapRequest, below: str = "") -> CodeMap:
     """Of a project, or of a part of it as if nothing else were there."""
     graph, root = part_of(index.graph, below), index.root / below
-    cut = areas(graph, max(request.limit, _PICTURE_AREAS) if request.format != "text" else request.limit)
+    cut = _cut(graph, request)
     external, unresolved = graph.loose
     history = hotspots(index.facts, index.root, HotspotsRequest(limit=request.limit), below)
     languages = Counter(file.language for file in graph.files.values() if file.kind in ("code", "tests"))
@@ -53,16 +53,21 @@ def code_map(index: CodeIndex, request: MapRequest, below: str = "") -> CodeMap:
         external=external,
         unresolved=unresolved,
         picture=_picture(root.name, graph, cut, request.format),
-        area_files=tuple(_file(graph, path) for path in _files_of(cut, request.area, graph)) if request.area else (),
         notes=history.notes,
     )
 
 
-def _files_of(cut: Sequence[Area], name: str, graph: Graph) -> list[str]:
-    area = next((area for area in cut if area.name == name), None)
+def _cut(graph: Graph, request: MapRequest) -> list[Area]:
+    return areas(graph, max(request.limit, _PICTURE_AREAS) if request.format != "text" else request.limit)
+
+
+def area_files(graph: Graph, request: MapRequest) -> tuple[MapFile, ...]:
+    """The files of the area that was asked for, the most central first."""
+    area = next((area for area in _cut(graph, request) if area.name == request.area), None)
     if area is None:
-        raise NotFound(f"the map has no area {name}", next_step="Name one as the map does; it may have changed")
-    return sorted(area.files, key=lambda path: (-graph.centrality.get(path, 0.0), path))
+        raise NotFound(f"the map has no area {request.area}", next_step="Name one as the map does; it may have changed")
+    files = sorted(area.files, key=lambda path: (-graph.centrality.get(path, 0.0), path))
+    return tuple(_file(graph, path) for path in files)
 
 
 def _file(graph: Graph, path: str) -> MapFile:

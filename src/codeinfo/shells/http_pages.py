@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -13,9 +14,9 @@ from starlette.routing import Route
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.operations import answers as requests
 from codeinfo.operations import code as code_requests
-from codeinfo.operations.knowledge import MemoryListRequest, PatternsRequest
+from codeinfo.operations.knowledge import MemoryListRequest, PatternsRequest, PatternUse
 from codeinfo.operations.search import DoctorRequest, StatusRequest
-from codeinfo.serve.dispatch import check
+from codeinfo.serve.dispatch import check, check_length
 from codeinfo.serve.runs import AnswerRun, State
 from codeinfo.shells import http_search_pages as code_pages
 from codeinfo.shells.http_api import AGENT_INPUTS, CHAT_INPUTS, LEVELS, agent_request, api_routes, ask_request
@@ -24,7 +25,8 @@ from codeinfo.shells.http_views import TurnView, citation_link, described_routes
 from codeinfo.shells.http_visit import Visit, page
 
 SHOWN_CONVERSATIONS = 40
-SHOWN_PATTERNS = 24
+SHOWN_PATTERNS = 40
+SHOWN_MEMORIES = 200
 MAP_AREAS = 24
 MOST_FILES = 100  # of an area that are listed
 
@@ -32,22 +34,27 @@ MOST_FILES = 100  # of an area that are listed
 # --- projects ------------------------------------------------------------------------------------------------------
 
 
+def _projects_frame(visit: Visit) -> str:
+    """What is known at once: how large an index is, and whether it is stale, comes after it."""
+    visit.state.projects.forget()
+    return visit.render("projects.html", picker=visit.state.folders_below(""), **_project_values(visit.state, {}))
+
+
 def _projects(visit: Visit) -> str:
-    template = "project_list.html" if visit.is_fragment else "projects.html"
-    return visit.render(template, **_project_values(visit.state))
-
-
-def _project_values(state: State) -> dict[str, Any]:
+    state = visit.state
     state.projects.forget()
-    projects = state.projects.known()
     sizes = {}
-    for one in projects:
+    for one in state.projects.known():
         if one.state in ("ready", "building"):
             try:
                 (sizes[one.root],) = state.engine.status(StatusRequest((one.root,))).indexes
             except CodeInfoError:
                 continue
-    return {"projects": projects, "sizes": sizes, "queue": state.ingest.status(), "picker": state.folders_below("")}
+    return visit.render("project_list.html", **_project_values(state, sizes))
+
+
+def _project_values(state: State, sizes: dict[str, Any]) -> dict[str, Any]:
+    return {"projects": state.projects.known(), "sizes": sizes, "queue": state.ingest.status()}
 
 
 def _queue(visit: Visit) -> str:
@@ -76,7 +83,7 @@ def _again(visit: Visit) -> str:
 def _remove(visit: Visit) -> str:
     state = visit.state
     state.remove_project(visit.given.get("root", ""))
-    return visit.render("project_list.html", **_project_values(state))
+    return _projects(visit)
 
 
 def _cancel(visit: Visit) -> str:
@@ -86,45 +93,82 @@ def _cancel(visit: Visit) -> str:
     return visit.render("queue.html", queue=state.ingest.status())
 
 
-# --- map and health ------------------------------------------------------------------------------------------------
+# --- map, patterns, memories ---------------------------------------------------------------------------------------
 
 
-def _map(visit: Visit) -> str:
-    state = visit.state
-    asked = visit.given
-    projects = state.projects.known()
-    values: dict[str, Any] = {"projects": projects, "project": "", "area": asked.get("area", ""), "code_map": None}
-    if projects:
-        root = state.projects.root_shown(asked.get("project", ""))
-        wanted = code_requests.MapRequest(root, limit=MAP_AREAS, area=values["area"])
-        found = state.engine.code.map(wanted, visit.call.progress)
-        cycles = state.engine.code.cycles(code_requests.CyclesRequest(root, 10, False))
-        values |= {"project": root, "code_map": found, "picture": picture_of(found), "cycles": cycles}
-        values |= {"area_files": found.area_files[:MOST_FILES], "more_files": len(found.area_files[MOST_FILES:])}
-    return visit.render("map_areas.html" if visit.is_fragment else "map.html", **values)
+def _about_frame(template: str, visit: Visit) -> str:
+    """The page around what is known of one project, which comes after it."""
+    projects = visit.state.projects.known()
+    root = visit.state.projects.root_shown(visit.given.get("project", "")) if projects else ""
+    return visit.render(template, projects=projects, project=root)
 
 
-def _knowledge(visit: Visit) -> str:
-    """Patterns and memories take longer than the picture, so they come after it."""
-    state = visit.state
-    root = state.root_of(visit.given.get("project", ""))
-    knowledge = state.engine.knowledge
-    patterns = knowledge.patterns(PatternsRequest(root, history=True), visit.call.progress)
-    memories = knowledge.memory_list(MemoryListRequest(path=root))
-    return visit.render("knowledge.html", patterns=patterns, memories=memories.memories, shown=SHOWN_PATTERNS)
+def _about(template: str, look: Callable[[Visit, str], dict[str, Any]], visit: Visit) -> str:
+    root = visit.state.root_of(visit.given.get("project", ""))
+    run = code_pages.indexing(visit.state, root)
+    if run is not None:
+        return visit.render("progress.html", run=run, root=root)
+    return visit.render(template, project=root, **look(visit, root))
 
 
-def _health(visit: Visit) -> str:
-    state = visit.state
+def _map(visit: Visit, root: str) -> dict[str, Any]:
+    code = visit.state.engine.code
+    found = code.map(code_requests.MapRequest(root, limit=MAP_AREAS), visit.call.progress)
+    cycles = code.cycles(code_requests.CyclesRequest(root, 10, False))
+    pictures = {"wide": picture_of(found), "narrow": picture_of(found, per_row=2)}
+    return {"code_map": found, "pictures": pictures, "cycles": cycles}
+
+
+def _area(visit: Visit) -> str:
+    """The files of one area of the map, beside it."""
+    root, area = visit.state.root_of(visit.given.get("project", "")), visit.given.get("area", "")
+    found = visit.state.engine.code.map(code_requests.MapRequest(root, limit=MAP_AREAS, area=area, refresh=False))
+    (shown,) = (one for one in found.areas if one.name == area)
+    users = {one.name: one.needs[area] for one in found.areas if area in one.needs and one.name != area}
+    more = len(found.area_files[MOST_FILES:])
+    return visit.render(
+        "area.html", project=root, area=shown, users=users, files=found.area_files[:MOST_FILES], more_files=more
+    )
+
+
+def _patterns(visit: Visit, root: str) -> dict[str, Any]:
+    report = visit.state.engine.knowledge.patterns(PatternsRequest(root, history=True), visit.call.progress)
+    shown = report.patterns[:SHOWN_PATTERNS]
+    languages: dict[str, list[PatternUse]] = {}
+    for one in sorted(shown, key=lambda one: -sum(other.files for other in shown if other.language == one.language)):
+        languages.setdefault(one.language, []).append(one)
+    return {"languages": languages, "more": len(report.patterns) - len(shown), "notes": report.notes}
+
+
+def _memories(visit: Visit, root: str) -> dict[str, Any]:
+    query = check_length(visit.given.get("q", "").strip(), "the query")
+    found = visit.state.engine.knowledge.memory_list(MemoryListRequest(query, limit=SHOWN_MEMORIES, path=root))
+    return {"found": found, "query": query}
+
+
+# --- health --------------------------------------------------------------------------------------------------------
+
+
+def _log(visit: Visit) -> str:
+    return visit.render("log_lines.html", lines=visit.state.logs.since(_level(visit), 200))
+
+
+def _health_frame(visit: Visit) -> str:
+    level = _level(visit)
+    return visit.render("health.html", lines=visit.state.logs.since(level, 200), level=level, levels=LEVELS)
+
+
+def _level(visit: Visit) -> str:
     level = visit.given.get("level", "INFO")
     if level not in LEVELS:
         raise UsageError(f"there is no level {level}", next_step=f"One of: {', '.join(LEVELS)}")
-    lines = state.logs.since(level, 200)
-    if visit.is_fragment:
-        return visit.render("log_lines.html", lines=lines)
+    return level
+
+
+def _checks(visit: Visit) -> str:
+    state = visit.state
     roots = tuple(one.root for one in state.projects.known() if one.state == "ready")
-    report = state.engine.doctor(DoctorRequest(roots))
-    return visit.render("health.html", checks=report.checks, lines=lines, level=level, levels=LEVELS)
+    return visit.render("checks.html", checks=state.engine.doctor(DoctorRequest(roots)).checks)
 
 
 def _docs(visit: Visit) -> str:
@@ -156,20 +200,23 @@ def _conversation_values(visit: Visit, agent: str) -> dict[str, Any]:
         detail = state.engine.answers.conversation(requests.ConversationRequest(identity))
         conversation, run = detail.conversation, state.runs.of_conversation(detail.conversation.id)
         turns = _turn_views(detail, writing=detail.conversation.running)
-    providers = state.engine.answers.providers(requests.ProvidersRequest())
     return {
         "agent": agent,
         "draft": visit.given.get("draft", ""),
         "conversation": conversation,
         "turns": turns,
         "run": run,
-        "providers": providers.providers,
-        "provider_notes": providers.notes,
         "projects": state.projects.known(),
         "project": visit.given.get("project", "") or _first_path(conversation) or state.projects.root_shown(""),
         "link": citation_link,
         **_listed(state, "active", agent),
     }
+
+
+def _models(visit: Visit) -> str:
+    """The models that can be asked. Servers are asked for them, so this comes after the page."""
+    found = visit.state.engine.answers.providers(requests.ProvidersRequest())
+    return visit.render("models.html", providers=found.providers, notes=found.notes)
 
 
 def _first_path(conversation: requests.Conversation | None) -> str:
@@ -235,6 +282,11 @@ def _turn(visit: Visit) -> str:
 # --- routes --------------------------------------------------------------------------------------------------------
 
 
+def _about_page(name: str, look: Callable[[Visit, str], dict[str, Any]]) -> Route:
+    content, frame = partial(_about, f"{name}_content.html", look), partial(_about_frame, f"{name}.html")
+    return page("GET", f"/ui/{name}", content, frame)
+
+
 def page_routes() -> list[Route]:
     return [
         page("GET", "/", code_pages.search_results, code_pages.search_frame),
@@ -244,17 +296,27 @@ def page_routes() -> list[Route]:
         page("GET", "/ui/progress", code_pages.progress),
         page("POST", "/ui/progress", code_pages.index_again),
         page("GET", "/docs", _docs),
-        page("GET", "/ui/projects", _projects),
+        page("GET", "/ui/projects", _projects, _projects_frame),
         page("GET", "/ui/projects/queue", _queue),
         page("GET", "/ui/projects/dirs", _dirs),
         page("POST", "/ui/projects/add", _add),
         page("POST", "/ui/projects/again", _again),
         page("POST", "/ui/projects/remove", _remove),
         page("POST", "/ui/projects/cancel", _cancel),
-        page("GET", "/ui/map", _map),
-        page("GET", "/ui/map/knowledge", _knowledge),
-        page("GET", "/ui/health", _health),
+        *(
+            page(
+                "GET",
+                f"/ui/{name}",
+                partial(_about, f"{name}_content.html", look),
+                partial(_about_frame, f"{name}.html"),
+            )
+            for name, look in (("map", _map), ("patterns", _patterns), ("memories", _memories))
+        ),
+        page("GET", "/ui/area", _area),
+        page("GET", "/ui/health", _log, _health_frame),
+        page("GET", "/ui/health/checks", _checks),
         page("GET", "/ui/chat", _chat),
+        page("GET", "/ui/models", _models),
         page("GET", "/ui/agents", _agents),
         page("GET", "/ui/conversations", _list),
         page("POST", "/ui/conversations/archive", partial(_change, "archive_conversations", "active")),

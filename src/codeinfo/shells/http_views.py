@@ -290,6 +290,9 @@ _PER_ROW = 6
 _LABEL_CHARS = 19
 
 
+_PART = re.compile(r"(.*?)/?\((.*)\)")  # as in `src/(parse, read, …)`
+
+
 class BoxView(Struct, frozen=True):
     area: MapArea
     x: int
@@ -317,15 +320,13 @@ class PictureView(Struct, frozen=True):
     edges: tuple[EdgeView, ...]
 
 
-def picture_of(code_map: CodeMap) -> PictureView:
-    """Areas in layers: what needs the others above, what they all need below."""
+def picture_of(code_map: CodeMap, per_row: int = _PER_ROW) -> PictureView:
+    """Areas in layers: what needs the others above, what they all need below. A phone has room for fewer in a row."""
     layers: dict[int, list[MapArea]] = {}
     for area in code_map.areas:
         layers.setdefault(area.layer, []).append(area)
     rows = [
-        own[at : at + _PER_ROW]
-        for _, own in sorted(layers.items(), reverse=True)
-        for at in range(0, len(own), _PER_ROW)
+        own[at : at + per_row] for _, own in sorted(layers.items(), reverse=True) for at in range(0, len(own), per_row)
     ]
     widest = max((len(row) for row in rows), default=1)
     width = widest * (_BOX + _GAP) - _GAP + 2 * _EDGE_MARGIN
@@ -347,11 +348,16 @@ def area_name(name: str) -> str:
 
 
 def _below(area: MapArea) -> str:
-    return quantity(area.files, "file") if area.files != 1 else _shortened(area.name.rpartition("/")[0])
+    if area.files == 1:
+        return _shortened(area.name.rpartition("/")[0])
+    count, part = quantity(area.files, "file"), _PART.fullmatch(area.name)
+    return f"{count}: {part[2]}" if part and len(part[2]) <= _LABEL_CHARS else count
 
 
 def _label(area: MapArea) -> str:
     name = area_name(area.name)
+    if part := _PART.fullmatch(name):  # some of a folder's files: the second line says which
+        name = part[1] or "the top folder"
     return _shortened(name.rpartition("/")[2] if area.files == 1 else name)
 
 

@@ -41,7 +41,7 @@ PAGES = (  # address, name, further addresses that belong to it
     ("/ui/projects", "Projects", ()),
     ("/ui/health", "Health", ()),
 )
-PANELS = ("/panel?", "/ui/name?", "/ui/document?")  # addresses that open beside a page
+PANELS = ("/panel?", "/ui/name?", "/ui/area?", "/ui/document?")  # addresses that open beside a page
 
 
 @lru_cache(maxsize=1)

@@ -281,6 +281,8 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && panel.childElementCount) closePanel();
   if (isTyping(event.target) || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "?") keys.showModal();
+  const size = { "+": "in", "-": "out", "−": "out", 0: "fit" }[event.key];
+  if (size) zoom(size);
   if (event.key === "/") {
     const field = document.querySelector('input[type="search"], textarea');
     if (field) {
@@ -299,23 +301,46 @@ document.addEventListener("keydown", (event) => {
   if (hit && HIT_KEYS[event.key] && (event.key !== "Enter" || document.activeElement === hit)) HIT_KEYS[event.key](hit);
 });
 
-// --- map: the lines of the area that is pointed at ----------------------------------------------------------------
+// --- map: the lines of the area that is pointed at, and its size ---------------------------------------------------
 
-const picture = document.querySelector(".picture svg");
-
-function showLinesOf(area) {
+function showLinesOf(area, picture) {
   picture.classList.toggle("narrowed", area !== undefined);
   for (const edge of picture.querySelectorAll(".edge")) {
     edge.classList.toggle("own", edge.dataset.start === area || edge.dataset.end === area);
   }
 }
 
-if (picture) {
-  for (const kind of ["mouseover", "focusin"]) {
-    picture.addEventListener(kind, (event) => showLinesOf(event.target.closest("[data-area]")?.dataset.area));
-  }
-  for (const kind of ["mouseleave", "focusout"]) picture.addEventListener(kind, () => showLinesOf(undefined));
+for (const kind of ["mouseover", "focusin", "mouseout", "focusout"]) {
+  document.addEventListener(kind, (event) => {
+    const picture = event.target.closest?.(".picture svg");
+    const over = kind === "mouseover" || kind === "focusin";
+    if (picture) showLinesOf(over ? event.target.closest("[data-area]")?.dataset.area : undefined, picture);
+  });
 }
+
+const STEP = 1.35;
+
+// At first the whole picture is fitted in by the style sheet; what is in its middle stays there while it grows.
+function zoom(how) {
+  for (const frame of document.querySelectorAll(".picture")) {
+    const picture = frame.querySelector("svg");
+    const before = picture.getBoundingClientRect().width;
+    if (!before) continue; // the one for the other kind of screen
+    const middle = [frame.scrollLeft + frame.clientWidth / 2, frame.scrollTop + frame.clientHeight / 2];
+    const width = before * (how === "in" ? STEP : 1 / STEP);
+    const fits = how === "fit" || (how === "out" && width <= frame.clientWidth && frame.scrollHeight <= frame.clientHeight);
+    frame.classList.toggle("zoomed", !fits);
+    picture.style.width = fits ? "" : `${width}px`;
+    const grown = picture.getBoundingClientRect().width / before;
+    frame.scrollLeft = middle[0] * grown - frame.clientWidth / 2;
+    frame.scrollTop = middle[1] * grown - frame.clientHeight / 2;
+  }
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-zoom]");
+  if (button) zoom(button.dataset.zoom);
+});
 
 // --- projects: the queue as it moves ------------------------------------------------------------------------------
 
