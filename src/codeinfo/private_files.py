@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import stat
 import time
 from contextlib import suppress
@@ -87,6 +88,14 @@ def replace_file(path: str | Path, data: bytes, *, mode: int = FILE_MODE, folder
         raise
     if folder is not None:
         os.fsync(folder)
+
+
+def sweep_temporary(name: str, folder: int) -> None:
+    """Remove what killed processes left of `name` in an open folder; the caller holds the lock of all its writers."""
+    for entry in os.listdir(folder):
+        if re.fullmatch(rf"\.{re.escape(name)}-\d+-[0-9a-f]{{8}}", entry):
+            with suppress(OSError):
+                os.unlink(entry, dir_fd=folder)
 
 
 def replace_private(path: Path, data: bytes) -> None:

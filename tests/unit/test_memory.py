@@ -5,24 +5,28 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from team_tools import DAY, NOW, build_team, engine_of
 
+from codeinfo.config import Config
+from codeinfo.engine import Engine
 from codeinfo.errors import UsageError
+from codeinfo.knowledge.commits import from_log
 from codeinfo.knowledge.memory import (
     Memory,
     MemoryFileDamaged,
     change_memories,
     confidence,
     find_related,
-    from_log,
     is_stale,
     iso_of,
     make_memory,
     read_memories,
+    search,
 )
 from codeinfo.operations.knowledge import (
     MemoryExportRequest,
@@ -30,6 +34,7 @@ from codeinfo.operations.knowledge import (
     MemoryListRequest,
     MemoryRemoveRequest,
     MemoryShowRequest,
+    PatternsRequest,
     RememberRequest,
 )
 
@@ -180,10 +185,102 @@ def test_conventional_commits_become_memories(tmp_path: Path) -> None:
     assert all("Cem" in m.label or "Ben" in m.label for m in listed)
 
 
+def log_of(*commits: tuple[str, str, str], first: float = 1) -> str:
+    """The newest first, a day apart: subject, body and files, as `git log` prints them."""
+    entries = []
+    for number, (subject, body, files) in enumerate(commits):
+        fields = (f"{number:040x}", str(int(NOW - (first + number) * DAY)), "Ann", subject, body)
+        names = "".join(f"{name}\0" for name in files.split())
+        entries.append("\x02" + "\x1f".join(fields) + "\x03\0\n" + names)
+    return "".join(entries)
+
+
 def test_a_subject_counts_once() -> None:
-    log = "".join(f"{n:040x}\x1f{NOW - n * DAY}\x1fAnn\x1fmigrate: to apsw\x1f\x1e\n" for n in (1, 2))
-    (memory,) = from_log(log, NOW)
+    (memory,) = from_log(log_of(("migrate: to apsw", "", "a.py"), ("migrate: to apsw", "", "b.py")), NOW)
     assert (memory.type, memory.category, memory.date) == ("decision", "dependencies", days_ago(1))
+
+
+@pytest.mark.parametrize(
+    ("subject", "kind"),
+    [
+        ("Replace requests by httpx (#12)", ("decision", "architecture", "Replace requests by httpx")),
+        ("Drop support for Python 3.9", ("decision", "dependencies", "Drop support for Python 3.9")),
+        ("Use apsw instead of sqlite3", ("decision", "architecture", "Use apsw instead of sqlite3")),
+        ("store: switch from pickles to msgspec", ("decision", "architecture", "switch from pickles to msgspec")),
+        ("Deprecate `BaseCommand`", ("decision", "architecture", "Deprecate `BaseCommand`")),
+        ("🐛 Fix headers of streamed answers", ("gotcha", "conventions", "Fix headers of streamed answers")),
+        ("[3.15] Do not close borrowed files (#7)", ("gotcha", "conventions", "Do not close borrowed files")),
+        ('Revert "Cache templates (#5)"', ("gotcha", "architecture", "Reverted: Cache templates")),
+        # nothing was decided, or not about what the code does
+        ("Add a progress bar", None),
+        ("Do not mention UNSET", None),  # one step of a change, without a number of its own
+        ("fix: typo in the readme", None),
+        ("fix(deps): bump everything to its newest version", None),
+        ("Fix the parser", None),  # says neither what nor why
+        ("refactor: simplify the loop a little", None),
+        ("Merge branch 'main' into feature", None),
+        ("Bump actions/checkout from 3 to 4", None),
+    ],
+)
+def test_plain_subjects_that_state_a_decision(subject: str, kind: tuple[str, str, str] | None) -> None:
+    found = [(one.type, one.category, one.memory) for one in from_log(log_of((subject, "", "src/a.py")), NOW)]
+    assert found == ([kind] if kind else [])
+
+
+def test_a_commits_memory_has_reason_scope_author_and_date() -> None:
+    body = (
+        "* Drop unused imports\n\n* Fix review comments\n\nThe pool kept sockets open after\na fork.\n\n"
+        "Fixes #12\nSigned-off-by: Ann"
+    )
+    log = log_of(("Fix sockets that outlive a fork", body, "src/pool.py tests/test_pool.py CHANGES.md"))
+    (memory,) = from_log(log, NOW)
+    assert memory.reason == "The pool kept sockets open after a fork."
+    assert (memory.scope, memory.author, memory.date) == ("file:src/pool.py", "Ann", days_ago(1))
+    many = " ".join(f"src/web/part{number}.py" for number in range(9))
+    (wide,) = from_log(log_of(("Replace print by logging", "", many)), NOW)
+    assert wide.scope == "file:src/web"
+    (two,) = from_log(log_of(("Replace print by logging", "", "src/a.py src/b.py")), NOW)
+    assert two.scope == "file:src/a.py, file:src/b.py"
+    about = "where is the logging of requests to other services set up"  # too few shared words by themselves
+    assert find_related(about, [two], paths=["src/b.py"], now=NOW)
+    assert not find_related(about, [two], paths=["src/c.py"], now=NOW)
+    assert not find_related("parse a header", [two], paths=["src/b.py"], now=NOW)  # a commit about something else
+
+
+def test_only_code_tests_and_settings_make_memories() -> None:
+    decision = "Switch from black to ruff"
+    assert from_log(log_of((decision, "", ".github/workflows/a.yml")), NOW) == ()
+    assert from_log(log_of((decision, "", "docs/style.md")), NOW) == ()
+    assert len(from_log(log_of((decision, "", "pyproject.toml")), NOW)) == 1
+
+
+def test_what_was_reverted_is_no_decision_any_more() -> None:
+    log = log_of(('Revert "Replace requests by httpx"', "", "a.py"), ("Replace requests by httpx (#3)", "", "a.py"))
+    assert [memory.memory for memory in from_log(log, NOW)] == ["Reverted: Replace requests by httpx"]
+
+
+def git(folder: Path, *arguments: str) -> None:
+    settings = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", *settings, *arguments], cwd=folder, check=True, capture_output=True, timeout=60)
+
+
+def test_a_merge_speaks_for_the_change_it_brings(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "-b", "main")
+    (tmp_path / "a.py").write_text("x = 1\n")
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-q", "-m", "first")
+    git(tmp_path, "checkout", "-q", "-b", "side")
+    (tmp_path / "store.py").write_text("y = 1\n")
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-q", "-m", "wip")
+    git(tmp_path, "checkout", "-q", "main")
+    title = "Replace files by a database\n\nTwo writers lost each other's lines."
+    git(tmp_path, "merge", "-q", "--no-ff", "-m", f"Merge pull request #4 from ann/side\n\n{title}", "side")
+    with engine_of(tmp_path) as engine:
+        engine.knowledge.clock = time.time
+        (found,) = engine.knowledge.memory_list(MemoryListRequest(path=str(tmp_path))).memories
+    assert (found.memory, found.reason) == ("Replace files by a database", "Two writers lost each other's lines.")
+    assert found.scope == "file:store.py"
 
 
 # --- finding -------------------------------------------------------------------------------------------------------
@@ -210,6 +307,23 @@ def test_a_stale_one_says_so() -> None:
     (found,) = find_related("parallel tests", old, now=NOW)
     assert found.stale
     assert "data, not an instruction" in found.label
+
+
+def test_a_word_made_from_another_is_found_by_it() -> None:
+    memories = [some("We call other services with httpx only"), some("Use ruff for linting")]
+    assert [memory.memory for memory in search("http library", memories, {})] == [memories[0].memory]
+
+
+def test_meaning_finds_what_shares_no_word(tmp_path: Path) -> None:
+    """With the built-in model; the words of question and memory have nothing in common."""
+    (tmp_path / "a.py").write_text("x = 1\n")
+    with Engine(Config.load({"index.workers": "1"}, tmp_path)) as engine:
+        know = engine.knowledge
+        for text in ("Reverted: cache compiled templates", "Store prices as integers of cents", "Log with structlog"):
+            know.remember(RememberRequest(text, path=str(tmp_path)))
+        found = know.memory_list(MemoryListRequest("money amounts", path=str(tmp_path))).memories
+        assert [memory.memory for memory in found] == ["Store prices as integers of cents"]
+        assert know.memory_list(MemoryListRequest("kubernetes", path=str(tmp_path))).total == 0
 
 
 # --- the operations ------------------------------------------------------------------------------------------------
@@ -247,3 +361,55 @@ def test_a_search_goes_on_beside_a_broken_file(codeinfo: Any, tmp_path: Path) ->
     failed = codeinfo("memory", "list", cwd=tmp_path)
     assert failed.returncode == 2
     assert "line 2, column 3" in failed.stderr
+
+
+def test_what_a_killed_process_left_is_swept_by_the_next_write(tmp_path: Path) -> None:
+    folder = tmp_path / ".codeinfo"
+    folder.mkdir()
+    (folder / ".memory.json-4711-0badcafe").write_text("{")
+    (folder / ".memory.json-notes").write_text("mine")  # not one of ours
+    change_memories(tmp_path, lambda before: [some("new")])
+    assert sorted(path.name for path in folder.iterdir()) == [".memory.json-notes", "memory.json"]
+
+
+def test_secrets_are_masked_before_they_are_written(tmp_path: Path) -> None:
+    secret = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
+    (tmp_path / "a.py").write_text("x = 1\n")
+    with engine_of(tmp_path) as engine:
+        text = f"Publish with {secret}"
+        shown = engine.knowledge.remember(RememberRequest(text, reason=text, path=str(tmp_path))).memory
+    assert secret not in f"{shown.memory} {shown.reason}"
+    assert secret not in (tmp_path / ".codeinfo" / "memory.json").read_text()
+
+
+def test_codebase_contexts_file_is_read_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("x = 1\n")
+    file = tmp_path / ".codebase-context" / "memory.json"
+    file.parent.mkdir()
+    base = {"category": "tooling", "reason": "fast", "date": "2025-12-01T00:00:00.000Z"}
+    records = [
+        {"id": "aaaaaaaaaaaa", "type": "convention", "memory": "Lint with ruff", **base},
+        {"id": "bbbbbbbbbbbb", "decision": "Build with hatch", **base},  # of an older version
+        {"id": "cccccccccccc", "type": "gotcha", "memory": "fix: a thing", "source": "git", **base},
+        {"id": "dddddddddddd", "type": "gotcha", "memory": "No date", "category": "tooling", "reason": "x"},
+    ]
+    file.write_text(json.dumps(records))
+    with engine_of(tmp_path) as engine:
+        listed = engine.knowledge.memory_list(MemoryListRequest(path=str(tmp_path)))
+        assert {memory.memory for memory in listed.memories} == {"Lint with ruff", "Build with hatch"}
+        assert "1 memories of .codebase-context/memory.json are left out" in listed.notes[0]
+        assert all(".codebase-context/memory.json" in memory.label for memory in listed.memories)
+        with pytest.raises(UsageError, match=r"is in \.codebase-context"):
+            engine.knowledge.memory_remove(MemoryRemoveRequest("aaaaaaaaaaaa", str(tmp_path)))
+        file.write_text("{")
+        broken = engine.knowledge.memory_list(MemoryListRequest(path=str(tmp_path)))
+        assert broken.memories == ()
+        assert "left out" in broken.notes[0]
+
+
+def test_patterns_come_with_memories_when_there_are_some(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("import logging\n\nlogging.info('x')\n")
+    with engine_of(tmp_path) as engine:
+        engine.knowledge.remember(RememberRequest("Money is counted in cents", path=str(tmp_path)))
+        report = engine.knowledge.patterns(PatternsRequest(str(tmp_path)))
+    assert [memory.memory for memory in report.memories] == ["Money is counted in cents"]

@@ -30,7 +30,7 @@ from codeinfo.knowledge.memory import (
     make_memory,
     parse_memories,
     read_memories,
-    score_relevance,
+    search,
     to_record,
 )
 from codeinfo.knowledge.metadata import describe_project, is_manifest
@@ -234,13 +234,11 @@ class KnowledgeOperations:
             if request.type in ("", memory.type) and request.category in ("", memory.category)
         ]
         if request.query:
-            scored = score_relevance(request.query, memories, meaning=project.meaning(request.query, memories))
-            scored = sorted(((m, score) for m, score in scored if score > 0), key=lambda pair: (-pair[1], pair[0].id))
-            memories = [memory for memory, _ in scored]
+            memories = search(request.query, memories, project.meaning(request.query, memories))
         else:
             memories.sort(key=lambda memory: (memory.date, memory.id), reverse=True)
         shown = tuple(describe(memory, now) for memory in memories[: request.limit])
-        return operations.MemoryList(shown, len(memories))
+        return operations.MemoryList(shown, len(memories), project.memory_notes())
 
     def memory_show(self, request: operations.MemoryShowRequest) -> RelatedMemory:
         now = self.clock()
@@ -254,6 +252,8 @@ class KnowledgeOperations:
                 f"{memory.id} is a commit's message",
                 next_step="It goes when the commit is 90 days old; nothing to remove",
             )
+        if memory.source:
+            raise UsageError(f"{memory.id} is in {memory.source}", next_step="Remove it there")
         change_memories(project.root, lambda before: [one for one in before if one != memory])
         return operations.MemoryRemoved(describe(memory, now))
 
@@ -292,7 +292,7 @@ class KnowledgeOperations:
         families = [family(language.lower()) for language in request.languages]
         report = narrow(report, category=request.category, languages=families)
         about = " ".join((request.category, *(pattern.name for pattern in report.patterns[:20])))
-        memories, notes = project.related_memories(about, [file.path for file in report.golden_files], (), now)
+        memories, notes = project.guiding_memories(about, now)
         return replace(report, memories=memories, notes=(*report.notes, *notes))
 
     def metadata(

@@ -14,11 +14,12 @@ from msgspec.structs import replace
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.errors import UsageError
 from codeinfo.index.queries import OwnPatterns
+from codeinfo.knowledge.commits import from_log
 from codeinfo.knowledge.dates import DECLINING_DAYS, WINDOW_DAYS, BlameLine, LineDates
 from codeinfo.knowledge.detectors import Detector, built_in_detectors, project_detectors
 from codeinfo.knowledge.history import History
 from codeinfo.knowledge.matching import Matcher, Use, role_of
-from codeinfo.knowledge.memory import Memory, find_related, from_log, read_memories
+from codeinfo.knowledge.memory import Memory, describe, find_related, read_foreign, read_memories
 from codeinfo.knowledge.metadata import is_manifest
 from codeinfo.knowledge.patterns import (
     Areas,
@@ -46,6 +47,8 @@ HINTS_NAME = "pattern-hints.json"  # apart, so that a search needs no detectors
 MAX_FILE_BYTES = 1_000_000  # of a file that is read for what it states: a manifest, a style guide, changed code
 MOST_FILES = 500  # manifests of a monorepository
 MOST_COMPARED = 500  # memories whose meaning is compared: an endpoint is asked for each of them
+MOST_GUIDING = 5  # memories beside the patterns
+_GUIDING = ("convention", "decision", "failure", "gotcha")
 GAVE_UP = "the project's own patterns took too long: some of their uses are missing"
 TRENDS_UNKNOWN = "trends are not known yet: `codeinfo patterns` finds them, and searches show them from then on"
 _DAY = 86_400
@@ -94,10 +97,15 @@ class ProjectKnowledge:
     # --- memories ---
 
     def memories(self, now: float) -> tuple[Memory, ...]:
-        """Those of the file, then those of the history; one that both hold counts once, as the file has it."""
-        in_file = read_memories(self.root)
-        texts = {memory.memory for memory in in_file}
-        return (*in_file, *(memory for memory in self._memories_of_git(now) if memory.memory not in texts))
+        """Those of the file, of codebase-context's and of the history; what two hold counts once."""
+        texts: dict[str, Memory] = {}
+        for memory in (*read_memories(self.root), *read_foreign(self.root)[0], *self._memories_of_git(now)):
+            texts.setdefault(memory.memory, memory)
+        return tuple(texts.values())
+
+    def memory_notes(self) -> tuple[str, ...]:
+        note = read_foreign(self.root)[1]
+        return (note,) if note else ()
 
     def related_memories(
         self, query: str, paths: Collection[str], symbols: Collection[str], now: float
@@ -109,7 +117,19 @@ class ProjectKnowledge:
             return (), (f"memories are left out: {error}",)
         # An endpoint would keep the search waiting.
         meaning = self.meaning(query, memories) if self.index.config.embedding.provider == "builtin" else {}
-        return find_related(query, memories, paths=paths, symbols=symbols, meaning=meaning, now=now), ()
+        related = find_related(query, memories, paths=paths, symbols=symbols, meaning=meaning, now=now)
+        return related, self.memory_notes()
+
+    def guiding_memories(self, about: str, now: float) -> tuple[tuple[RelatedMemory, ...], tuple[str, ...]]:
+        """What goes with patterns: memories about the same, then conventions, decisions and others that count most."""
+        related, notes = self.related_memories(about, (), (), now)
+        try:
+            known = [describe(memory, now) for memory in self.memories(now)]
+        except UsageError:
+            return related, notes
+        known.sort(key=lambda memory: (bool(memory.source), _GUIDING.index(memory.type), -memory.confidence, memory.id))
+        every = {memory.id: memory for memory in (*related, *known)}
+        return tuple(every.values())[:MOST_GUIDING], notes
 
     def meaning(self, query: str, memories: Sequence[Memory]) -> dict[str, float]:
         """The cosine of each memory with the query, by id, where there is a model."""

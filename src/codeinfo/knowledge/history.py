@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from codeinfo.knowledge import memory
+from codeinfo.knowledge import commits
 from codeinfo.knowledge.dates import WINDOW_DAYS, BlameLine, LastChange, last_changes, read_blame
 from codeinfo.sources import git
 from codeinfo.sources.masking import mask
@@ -14,6 +14,7 @@ from codeinfo.sources.masking import mask
 MOST_COMMITS = 20_000  # read at most: a history of a hundred commits a day still fits
 MOST_INDEXED = 10_000  # commits whose messages are searched: some years of a busy project
 _COMMIT_START, _MESSAGE_END = "\x02", "\x03"
+_NAMES = ("--name-only", "--no-renames", "--relative", "-z")
 _DAY = 86_400
 LOG_TIMEOUT_S = 60.0
 
@@ -40,15 +41,16 @@ class History:
         return repr([head, *(_stamp(path) for path in watched)])
 
     def memory_log(self, now: float) -> str:
-        since = int(now - memory.WINDOW_DAYS * _DAY)
-        arguments = ("log", f"--since=@{since}", f"--max-count={MOST_COMMITS}", "--no-merges")
-        return self._masked((*arguments, f"--format={memory.LOG_FORMAT}", "HEAD", "--", "."))
+        """Commits with their files, then merges with what they brought: their titles are those of whole changes."""
+        since = int(now - commits.WINDOW_DAYS * _DAY)
+        shape = (f"--since=@{since}", f"--max-count={MOST_COMMITS}", f"--format={commits.LOG_FORMAT}", *_NAMES)
+        plain = self._masked(("log", "--no-merges", *shape, "HEAD", "--", "."))
+        return plain + self._masked(("log", "--merges", "--first-parent", "-m", *shape, "HEAD", "--", "."))
 
     def last_changes(self, now: float) -> dict[str, LastChange]:
         """The newest change of each file, for files changed within the window."""
         arguments = ("log", f"--since=@{int(now - WINDOW_DAYS * _DAY)}", f"--max-count={MOST_COMMITS}", "--no-merges")
-        shape = ("--format=%x01%at%x1f%H%x1f%ae", "--name-only", "--no-renames", "--relative", "-z")
-        return last_changes(self._text((*arguments, *shape, "HEAD", "--", ".")))
+        return last_changes(self._text((*arguments, "--format=%x01%at%x1f%H%x1f%ae", *_NAMES, "HEAD", "--", ".")))
 
     def head(self) -> str:
         return self._text(("rev-parse", "--verify", "--quiet", "HEAD")).strip()
@@ -56,7 +58,7 @@ class History:
     def commits(self, since: str = "") -> Iterator[tuple[str, tuple[str, ...]]]:
         """Message and paths of the newest commits below the root, of those after `since` where it is given."""
         revisions = f"{since}..HEAD" if since else "HEAD"
-        shape = (f"--max-count={MOST_INDEXED}", "--no-merges", "--no-renames", "--name-only", "--relative", "-z")
+        shape = (f"--max-count={MOST_INDEXED}", "--no-merges", *_NAMES)
         log = self._masked(("log", *shape, f"--format={_COMMIT_START}%B{_MESSAGE_END}", revisions, "--", "."))
         for entry in log.split(_COMMIT_START)[1:]:
             message, _, names = entry.partition(_MESSAGE_END)

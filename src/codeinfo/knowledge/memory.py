@@ -1,4 +1,4 @@
-"""Memories: what they are, how they age, which ones a question calls up, the project's file, and those of commits."""
+"""Memories: what they are, how they age, which ones a question calls up, and the project's file."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from codeinfo.errors import NotFound, UsageError, environment_error
 from codeinfo.model import RelatedMemory
-from codeinfo.private_files import replace_file, wait_for_lock
+from codeinfo.private_files import replace_file, sweep_temporary, wait_for_lock
+from codeinfo.sources.files import read_regular
+from codeinfo.sources.masking import mask
 from codeinfo.tokens import terms
 
 CATEGORIES = ("tooling", "architecture", "testing", "dependencies", "conventions")
@@ -27,11 +30,12 @@ HALF_LIFE_DAYS: dict[str, float | None] = {"convention": None, "decision": 180.0
 STALE_BELOW = 0.3
 MAX_TEXT = 2000  # characters: a memory is a sentence or two, not a document
 _FIELDS = ("type", "category", "memory", "reason", "date", "scope", "source", "author")
-_DAY_SECONDS = 86_400
+DAY_SECONDS = 86_400
 
 
 class Memory(Struct, frozen=True):
-    """`scope` is "" for the whole project, `file:<path>` or `symbol:<name>`; `source` is "git" for a commit's words."""
+    """`scope` is "" for the whole project, else `file:<path or folder>`, `symbol:<name>`, several with commas between.
+    `source` is "git" for a commit's words, FOREIGN for those of codebase-context's file."""
 
     id: str
     type: str
@@ -55,8 +59,10 @@ def make_memory(
     source: str = "",
     author: str = "",
 ) -> Memory:
-    """A checked memory. Its id comes from what it says, so that the same thing remembered twice is one memory."""
-    texts = {"memory": memory.strip(), "reason": reason.strip(), "scope": scope.strip(), "author": author.strip()}
+    """A checked memory. Its id comes from what it says, so that the same thing remembered twice is one memory.
+    Secrets in its texts are masked: the file is committed, and what it says is shown to agents."""
+    texts = {"memory": mask(memory)[0].strip(), "reason": mask(reason)[0].strip(), "scope": scope.strip()}
+    texts["author"] = author.strip()
     _check(type, category, texts, date)
     said = "\0".join((type, category, texts["memory"], texts["scope"], source))
     digest = hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:12]
@@ -75,9 +81,10 @@ def _check(type: str, category: str, texts: Mapping[str, str], date: str) -> Non
     longest = max(texts, key=lambda name: len(texts[name]))
     if len(texts[longest]) > MAX_TEXT:
         raise UsageError(f"the {longest} is longer than {MAX_TEXT} characters", next_step="Put it in a sentence or two")
-    if texts["scope"] and not texts["scope"].startswith(("file:", "symbol:")):
+    if texts["scope"] and not all(re.match(r"(?:file|symbol):.", part) for part in scope_parts(texts["scope"])):
         raise UsageError(
-            f"{texts['scope']!r} is not a scope", next_step="Use file:<path> or symbol:<name>, or leave it out"
+            f"{texts['scope']!r} is not a scope",
+            next_step="Use file:<path>, symbol:<name>, or several with commas between",
         )
     try:
         seconds_of(date)
@@ -122,7 +129,7 @@ def confidence(kind: str, date: str, now: float) -> float:
     half_life = HALF_LIFE_DAYS[kind]
     if half_life is None:
         return 1.0
-    age_days = max(0.0, now - seconds_of(date)) / _DAY_SECONDS
+    age_days = max(0.0, now - seconds_of(date)) / DAY_SECONDS
     return round(math.pow(2.0, -age_days / half_life), 4)
 
 
@@ -143,7 +150,7 @@ def iso_of(seconds: float) -> str:
 def describe(memory: Memory, now: float) -> RelatedMemory:
     """The memory as results carry it: how much it still counts, and whose words it holds."""
     value = confidence(memory.type, memory.date, now)
-    place = f"commit {memory.id}" if memory.source == "git" else "the project's memory file"
+    place = f"commit {memory.id}" if memory.source == "git" else memory.source or "the project's memory file"
     return RelatedMemory(
         id=memory.id,
         type=memory.type,
@@ -163,8 +170,12 @@ def describe(memory: Memory, now: float) -> RelatedMemory:
 
 MOST_RELATED = 3
 # A memory is related when it shares this much of the rarity-weighted words of the question, or means this much of it.
+# The built-in model gives short texts about the same thing .2 to .5, and others less than .2.
 WORDS_AT_LEAST = 0.34
-MEANING_AT_LEAST = 0.45
+MEANING_AT_LEAST = 0.35
+ASKED_AT_LEAST = 0.18  # of meaning, where somebody asks for memories: the best come first anyway…
+ASKED_SHARE = 0.6  # …and they must be this near in comparison with the nearest
+_STEM_LETTERS = 4  # of a word that others may be made from
 _SCOPED = 1.0  # being about a file or symbol at hand counts like sharing every word
 # Words of a question that say nothing about its subject, as index terms.
 _EMPTY = frozenset(
@@ -186,11 +197,20 @@ def find_related(
     limit: int = MOST_RELATED,
 ) -> tuple[RelatedMemory, ...]:
     """The memories about what was asked or found, best first. `meaning` maps ids to a cosine with the query."""
-    scored = score_relevance(query, memories, paths=paths, symbols=symbols, meaning=meaning or {})
+    scored = score_relevance(
+        query, memories, paths=paths, symbols=symbols, meaning=meaning or {}, at_least=MEANING_AT_LEAST
+    )
     seen = [(score, describe(memory, now)) for memory, score in scored if score > 0]
     # Age breaks ties and demotes, but an old memory about the very thing still beats a fresh one about another.
     seen.sort(key=lambda pair: (-pair[0] * (0.5 + pair[1].confidence / 2), pair[1].id))
     return tuple(memory for _, memory in seen[:limit])
+
+
+def search(query: str, memories: Sequence[Memory], meaning: Mapping[str, float]) -> list[Memory]:
+    """The memories that somebody asks for, best first."""
+    nearest = max(meaning.values(), default=0.0)
+    scored = score_relevance(query, memories, meaning=meaning, at_least=max(ASKED_AT_LEAST, ASKED_SHARE * nearest))
+    return [memory for memory, score in sorted(scored, key=lambda pair: (-pair[1], pair[0].id)) if score > 0]
 
 
 def score_relevance(
@@ -200,8 +220,9 @@ def score_relevance(
     paths: Collection[str] = (),
     symbols: Collection[str] = (),
     meaning: Mapping[str, float],
+    at_least: float,
 ) -> list[tuple[Memory, float]]:
-    """Each memory with its score: shared words, meaning and scope; 0 for one that is not related."""
+    """Each memory with its score: shared words, meaning (of `at_least`) and scope; 0 for one that is not related."""
     bags = {memory.id: frozenset(terms(f"{memory.memory} {memory.reason} {memory.scope}")) for memory in memories}
     frequency = Counter(term for bag in bags.values() for term in bag)
     wanted = frozenset(terms(query)) - _EMPTY
@@ -209,88 +230,42 @@ def score_relevance(
     total = sum(weight.values()) or 1.0
     result = []
     for memory in memories:
-        shared = sum(weight[term] for term in wanted & bags[memory.id]) / total
+        shared = sum(weight[term] for term in wanted if _has(bags[memory.id], term)) / total
         close = meaning.get(memory.id, 0.0)
-        score = (shared if shared >= WORDS_AT_LEAST else 0.0) + (close if close >= MEANING_AT_LEAST else 0.0)
-        result.append((memory, score + (_SCOPED if _in_scope(memory.scope, paths, symbols) else 0.0)))
+        score = (shared if shared >= WORDS_AT_LEAST else 0.0) + (close if close >= at_least else 0.0)
+        # A busy file has dozens of commits: those that are about something else do not matter.
+        concerns = memory.source != "git" or shared > 0 or close >= ASKED_AT_LEAST
+        scoped = concerns and _in_scope(memory.scope, paths, symbols)
+        result.append((memory, score + (_SCOPED if scoped else 0.0)))
     return result
 
 
-def _in_scope(scope: str, paths: Collection[str], symbols: Collection[str]) -> bool:
-    kind, _, target = scope.partition(":")
-    if kind == "file":
-        return any(path == target or path.startswith(target.rstrip("/") + "/") for path in paths)
-    return kind == "symbol" and any(name == target or name.endswith("." + target) for name in symbols)
-
-
-# --- memories that a project's history already holds: conventional commits of the last months ------------------------
-
-WINDOW_DAYS = 90
-# Fields of `git log`, each commit ended by a record separator; none of them can occur in a message git prints.
-LOG_FORMAT = "%H%x1f%at%x1f%an%x1f%s%x1f%b%x1e"
-# Kind of commit → type and category of the memory.
-_COMMIT_KINDS = {
-    "refactor": ("decision", "architecture"),
-    "migrate": ("decision", "dependencies"),
-    "migration": ("decision", "dependencies"),
-    "fix": ("gotcha", "conventions"),
-    "hotfix": ("gotcha", "conventions"),
-    "revert": ("gotcha", "architecture"),
-}
-_SUBJECT = re.compile(r"(?P<kind>[A-Za-z]+)(?:\((?P<part>[^()\n]{1,80})\))?!?:\s+(?P<text>\S.*)")
-_REVERTED = re.compile(r'Revert "(?P<text>.+)"')
-_TRAILER = re.compile(r"[A-Z][A-Za-z-]+(?:-[Bb]y)?: ")
-_REASON_CHARS = 300
-
-
-def from_log(log: str, now: float) -> tuple[Memory, ...]:
-    """Memories of a log written with LOG_FORMAT, newest first; the same subject counts once, at its newest date."""
-    oldest = now - WINDOW_DAYS * _DAY_SECONDS
-    found: dict[str, Memory] = {}
-    for record in log.split("\x1e"):
-        fields = record.strip("\n").split("\x1f")
-        if len(fields) != 5 or not fields[1].isdigit() or int(fields[1]) < oldest:
-            continue
-        memory = _commit_memory(*fields)
-        if memory is not None:
-            found.setdefault(memory.memory, memory)
-    return tuple(found.values())
-
-
-def _commit_memory(commit: str, seconds: str, author: str, subject: str, body: str) -> Memory | None:
-    reverted = _REVERTED.fullmatch(subject)
-    match = reverted or _SUBJECT.fullmatch(subject)
-    if match is None:
-        return None
-    kind = "revert" if reverted else match["kind"].lower()
-    if kind not in _COMMIT_KINDS:
-        return None
-    type_, category = _COMMIT_KINDS[kind]
-    text = f"Reverted: {match['text']}" if kind == "revert" else match["text"]
-    part = "" if reverted else match["part"]
-    if part:
-        text = f"{part}: {text}"
-    return Memory(
-        id=commit[:12],
-        type=type_,
-        category=category,
-        memory=text[:MAX_TEXT],
-        reason=_reason(body),
-        date=iso_of(int(seconds)),
-        source="git",
-        author=author,
+def _has(bag: Collection[str], term: str) -> bool:
+    """Whether a word is there, or one that is made from it by a sign or two, as `httpx` is from `http`."""
+    return term in bag or (
+        len(term) >= _STEM_LETTERS and any(0 < len(one) - len(term) <= 2 and one.startswith(term) for one in bag)
     )
 
 
-def _reason(body: str) -> str:
-    """The first paragraph of a message's body, without trailers."""
-    paragraph = body.strip().split("\n\n")[0]
-    lines = [line.strip() for line in paragraph.splitlines() if not _TRAILER.match(line)]
-    return " ".join(lines)[:_REASON_CHARS]
+def scope_parts(scope: str) -> list[str]:
+    return re.split(r",\s*(?=(?:file|symbol):)", scope) if scope else []
 
+
+def _in_scope(scope: str, paths: Collection[str], symbols: Collection[str]) -> bool:
+    for part in scope_parts(scope):
+        kind, _, target = part.partition(":")
+        if kind == "file" and any(path == target or path.startswith(target.rstrip("/") + "/") for path in paths):
+            return True
+        if kind == "symbol" and any(name == target or name.endswith("." + target) for name in symbols):
+            return True
+    return False
+
+
+# --- the file --------------------------------------------------------------------------------------------------------
 
 FOLDER = ".codeinfo"
 NAME = "memory.json"
+FOREIGN = ".codebase-context/memory.json"
 MAX_BYTES = 10_000_000
 _FORMAT = 1
 _MODE = 0o644  # it belongs to the project
@@ -313,6 +288,29 @@ def read_memories(root: Path) -> tuple[Memory, ...]:
         os.close(folder)
 
 
+def read_foreign(root: Path) -> tuple[tuple[Memory, ...], str]:
+    """The memories of codebase-context's file, which is left as it is, and a note where some of it cannot be used. What
+    that tool took from commits is left out: the history is read here too, with reasons and files."""
+    try:
+        records = json.loads(read_regular(str(root), FOREIGN, MAX_BYTES).decode("utf-8-sig"))
+    except FileNotFoundError:
+        return (), ""
+    except (OSError, ValueError, RecursionError) as error:
+        return (), f"{FOREIGN} is left out: {getattr(error, 'strerror', '') or error}"
+    if not isinstance(records, list):
+        return (), f"{FOREIGN} is left out: it is no list of memories"
+    found, refused = [], 0
+    for record in records:
+        if isinstance(record, dict) and record.get("source") == "git":
+            continue
+        try:
+            old = {"type": "decision", "memory": record.get("decision", "")} if isinstance(record, dict) else {}
+            found.append(replace(from_record(old | record), source=FOREIGN))
+        except (UsageError, TypeError):
+            refused += 1
+    return tuple(found), f"{refused} memories of {FOREIGN} are left out: they are not complete" if refused else ""
+
+
 def change_memories(root: Path, edit: Callable[[tuple[Memory, ...]], Sequence[Memory]]) -> tuple[Memory, ...]:
     """Replace the memories by `edit` of them while no other process can; a reader sees the old file or the new one.
     The lock is that of the folder, so that no lock file lies about in the project."""
@@ -321,6 +319,7 @@ def change_memories(root: Path, edit: Callable[[tuple[Memory, ...]], Sequence[Me
     assert folder is not None
     try:
         wait_for_lock(folder, root / FOLDER)
+        sweep_temporary(NAME, folder)
         before = _read(folder, root)
         after = tuple(sorted(set(edit(before)), key=lambda memory: (memory.id, memory.date, memory.memory)))
         if after != before:

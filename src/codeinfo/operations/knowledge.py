@@ -37,7 +37,10 @@ class RememberRequest(Struct, frozen=True):
     )
     category: Annotated[str, Opt("What it is about.", short="c", choices=_MEMORY_CATEGORIES)] = "conventions"
     reason: Annotated[str, Opt("The reason for it.", short="r")] = ""
-    scope: Annotated[str, Opt("file:PATH or symbol:NAME; the whole project by default.", metavar="SCOPE")] = ""
+    scope: Annotated[
+        str,
+        Opt("file:PATH or symbol:NAME, several with commas between; the whole project by default.", metavar="SCOPE"),
+    ] = ""
     author: Annotated[str, Opt("Who said it.", metavar="NAME")] = ""
     path: Project = "."
 
@@ -296,7 +299,7 @@ OPERATIONS = (
         MemoryList,
         "knowledge.memory_list",
         "List the team's memories, newest first or by a query.",
-        help="Includes those from conventional commits of the last 90 days.",
+        help="Includes what commits of the last 90 days decided, fixed or reverted, and codebase-context's file.",
     ),
     _Operation("memory show", MemoryShowRequest, RelatedMemory, "knowledge.memory_show", "Show one memory."),
     _Operation(
