@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-SERVER = [sys.executable, "-m", "codeinfo", "mcp"]
+SERVER = [sys.executable, "-m", "codeinfo", "mcp", "--tools", "search,code"]
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "endurance", "version": "1"}}
 HOSTILE = (
     b"garbage\n",

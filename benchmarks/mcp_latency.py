@@ -30,7 +30,7 @@ CHUNKS_PER_FILE = 20
 class Session:
     def __init__(self, folder: Path) -> None:
         started = time.perf_counter()
-        command = [sys.executable, "-m", "codeinfo", "mcp"]
+        command = [sys.executable, "-m", "codeinfo", "mcp", "--tools", "search,code"]
         self.process = subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
         self.number = 0
@@ -99,7 +99,7 @@ def stdio(folder: Path, calls: int) -> None:
         started = time.perf_counter()
         reply = session.call("search_codebase", query=query)
         times.append(1000 * (time.perf_counter() - started))
-        assert reply["structuredContent"]["results"]
+        assert json.loads(reply["content"][0]["text"])["results"]
     each = 1000 * (own_processor_time(session.process.pid) - used) / calls
     session.close()
     times.sort()

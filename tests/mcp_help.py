@@ -28,6 +28,13 @@ def text_of(content: object) -> str:
     return text
 
 
+def reply_of(result: Any) -> dict[str, Any]:
+    """The JSON of a reply: every tool sends it as text."""
+    content = result["content"][0]["text"] if isinstance(result, dict) else text_of(result.content[0])
+    reply: dict[str, Any] = json.loads(content)
+    return reply
+
+
 def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "codeinfo", "mcp", *arguments]
 

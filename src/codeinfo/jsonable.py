@@ -43,16 +43,18 @@ def dumps(value: object, *, indent: int | None = None, ascii_only: bool = False)
     return dumps_plain(jsonable(value), indent=indent, ascii_only=ascii_only)
 
 
-def dumps_plain(plain: Any, *, indent: int | None = None, ascii_only: bool = False) -> str:
-    """The JSON text of what `jsonable` has made; with `ascii_only` for streams that take nothing else."""
+def dumps_plain(plain: Any, *, indent: int | None = None, ascii_only: bool = False, compact: bool = False) -> str:
+    """The JSON text of what `jsonable` has made; with `ascii_only` for streams that take nothing else, `compact` for
+    models, which pay for spaces."""
     import json
 
-    text = json.dumps(plain, ensure_ascii=ascii_only, allow_nan=False, indent=indent)
+    marks = (",", ":") if compact else None
+    text = json.dumps(plain, ensure_ascii=ascii_only, allow_nan=False, indent=indent, separators=marks)
     if text.isascii():
         return text.replace("\x7f", "\\u007f")
     try:
         text.encode()
     except UnicodeEncodeError:  # a file name that is not UTF-8: only an escape can carry it
-        text = json.dumps(plain, allow_nan=False, indent=indent)
+        text = json.dumps(plain, allow_nan=False, indent=indent, separators=marks)
     # Only strings hold such characters, so an escape means the same to whoever parses it.
     return text.translate(_ESCAPED)

@@ -319,7 +319,19 @@ class Note(str):
         return note
 
 
+class Reflects(Struct, frozen=True):
+    """The state of the project that a reply shows. Lines of files in `changed` may differ from those on disk."""
+
+    generation: int  # of the index
+    commit: str = ""  # "" without git
+    dirty: bool | None = None  # indexed files differ from the commit; None: without git, or too many to compare
+    behind: str = ""  # the commit that is checked out, where the index has yet to catch up
+    changed: tuple[str, ...] = ()  # files of this reply that changed since they were indexed
+
+
 INDEXING = "INDEXING"  # code of a note: the results come from a part of the project, or miss its newest changes
+
+NO_TRENDS = "NO_TRENDS"  # code of a note: a command would find the trends of patterns
 
 
 class SearchResult(Struct, frozen=True):

@@ -16,7 +16,8 @@ import anyio
 import pytest
 import uvicorn
 from mcp.client import Client
-from mcp_help import text_of
+from mcp.shared.exceptions import MCPError
+from mcp_help import reply_of, text_of
 from starlette.applications import Starlette
 from starlette.routing import Mount, Route
 from starlette.testclient import TestClient
@@ -29,11 +30,12 @@ from codeinfo.shells.http import make_app
 from codeinfo.shells.http_api import NOT_SERVED
 from codeinfo.shells.mcp import http_service
 from codeinfo.shells.mcp_catalog import chosen_tools
+from codeinfo.shells.mcp_tools import Tool, plain_tool
 
 
 @contextmanager
-def served(config: Config, *tools: str) -> Iterator[str]:
-    service = http_service(config, chosen_tools(tools))
+def served(config: Config, *tools: Tool) -> Iterator[str]:
+    service = http_service(config, tools)
     routes = [Route("/mcp", endpoint=service.app), Mount("/mcp", app=service.app)]
     app = Starlette(routes=routes, lifespan=lambda app: service.running())
     listener = socket.create_server(("127.0.0.1", 0))
@@ -65,13 +67,34 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_sessions_are_not_needed(project: Path, mode: str) -> None:
     async def session(url: str) -> None:
         async with Client(url, mode=mode) as client:
-            assert len((await client.list_tools()).tools) <= 6
+            assert [tool.name for tool in (await client.list_tools()).tools] == ["search_codebase", "explore"]
             found = await client.call_tool("search_codebase", {"query": "parse_header"})
-            assert found.structured_content["results"][0]["file"].startswith("headers.py")
+            assert reply_of(found)["results"][0]["file"].startswith("headers.py")
 
-    with served(Config.load(), "search") as url:
+    with served(Config.load(), *chosen_tools(["search"])) as url:
         anyio.run(session, url)
         anyio.run(session, url + "/")
+
+
+def test_an_address_chooses_its_tools(project: Path) -> None:
+    async def session(url: str) -> None:
+        for address, wanted in ((f"{url}/code", "code"), (f"{url}/edit,compat", "edit,compat"), (url, "search")):
+            async with Client(address) as client:
+                listed = {tool.name for tool in (await client.list_tools()).tools}
+                assert listed == {tool.name for tool in chosen_tools(wanted.split(","))}
+        async with Client(f"{url}?tools=code") as client:
+            used = await client.call_tool("get_symbol_references", {"symbol": "parse_header"})
+            assert reply_of(used)["usageCount"] == 2
+        async with Client(f"{url}/all") as client:
+            listed = {tool.name for tool in (await client.list_tools()).tools}
+            assert "search_codebase" in listed
+            assert listed.isdisjoint({"docs_add", "why"})  # they look at files that the caller names
+        async with Client(f"{url}/nothing") as client:
+            with pytest.raises(MCPError, match="no set of tools is called nothing"):
+                await client.list_tools()
+
+    with served(Config.load(), *chosen_tools(())) as url:
+        anyio.run(session, url)
 
 
 def test_eight_clients_share_one_index(project: Path) -> None:
@@ -79,14 +102,14 @@ def test_eight_clients_share_one_index(project: Path) -> None:
         async with Client(url) as client:
             (project / f"t{turn}.py").write_text(f"def turn_word_{turn}():\n    return {turn}\n")
             found = await client.call_tool("search_codebase", {"query": f"turn_word_{turn}"})
-            assert f"t{turn}.py" in str(found.structured_content)
+            assert f"t{turn}.py" in str(reply_of(found))
 
     async def all_of_them(url: str) -> None:
         async with anyio.create_task_group() as tasks:
             for turn in range(8):
                 tasks.start_soon(one, url, turn)
 
-    with served(Config.load(), "search") as url:
+    with served(Config.load(), *chosen_tools(["search"])) as url:
         anyio.run(all_of_them, url)
 
 
@@ -115,7 +138,7 @@ def test_the_application_serves_it_for_known_projects_only(
 # What is the clock's or chance's: it cannot be the same twice.
 VOLATILE = {"took_ms", "durationMs", "indexed_at", "indexedAt", "conversation_id", "created_at", "last_message_at"}
 VOLATILE |= {"id", "bytes", "location", "generation", "date", "confidence", "detail", "turns", "calls", "returned"}
-VOLATILE |= {"ids", "markdown", "days", "saved", "source"}
+VOLATILE |= {"ids", "markdown", "days", "saved", "source", "reflects"}
 
 # The words after `codeinfo`, a ~ for a space within a word, and the same as a tool's arguments.
 SAME: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -129,6 +152,7 @@ SAME: tuple[tuple[str, dict[str, Any]], ...] = (
     ("symbols headers.py", {"path": "headers.py"}),
     ("defs parse_header", {"name": "parse_header"}),
     ("refs parse_header", {"name": "parse_header"}),
+    ("explore parse_header", {"target": "parse_header"}),
     ("calls parse_header", {"name": "parse_header"}),
     ("imports client.py", {"path": "client.py"}),
     ("map", {}),
@@ -222,7 +246,7 @@ def test_command_line_tools_and_api_return_the_same(project: Path, capsys: pytes
                 filled = [json.loads(_filled(json.dumps(arguments), own)) for own in ids]
                 reply = await client.call_tool(tool_name(words), filled[0])
                 assert not reply.is_error, f"{words}: {text_of(reply.content[0])}"
-                replies = [reply.structured_content]
+                replies = [reply_of(reply)]
                 for shell in ("command", "api"):
                     if shell == "api" and operation_of(words) in NOT_SERVED:
                         continue
@@ -236,7 +260,8 @@ def test_command_line_tools_and_api_return_the_same(project: Path, capsys: pytes
 
     by_command("remember Use~tabs", {})
     access = Access(frozenset({"testserver"}), "t" * 32)
-    with served(config, "all") as url, TestClient(make_app(config, access)) as web:
+    tools = [plain_tool(operation(name)) for name in operation_names() if operation(name).group != "local"]
+    with served(config, *tools) as url, TestClient(make_app(config, access)) as web:
         web.headers["x-codeinfo-token"] = access.token
         anyio.run(session, url, web)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp_help import INITIALIZE, command, lines, sdk_client
+from mcp_help import INITIALIZE, command, lines, reply_of, sdk_client
 
 from codeinfo import Config, IndexRequest, SearchRequest
 from codeinfo.engine.index_sources import CodeSource
@@ -27,7 +27,7 @@ def test_a_changed_file_is_noticed_by_the_very_next_call(tmp_path: Path) -> None
         for turn in range(10):
             name = f"added_word_{turn}"
             (tmp_path / "words.py").write_text(f"def {name}():\n    return {turn}\n")
-            reply = session.call("search_codebase", query=name)["structuredContent"]
+            reply = reply_of(session.call("search_codebase", query=name))
             assert name in reply["results"][0]["snippet"]
         (tmp_path / "new" / "deep").mkdir(parents=True)
         session.call("search_codebase", query="start")
@@ -60,7 +60,7 @@ def test_a_lasting_engine_does_not_walk_while_nothing_changes(tmp_path: Path, mo
 
 def test_hostile_lines_are_answered_and_survived(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("def alpha():\n    return 0\n")
-    with lines(tmp_path) as session:
+    with lines(tmp_path, "--tools", "search,code") as session:
         for line, code in (
             (b"garbage\n", -32700),
             (b'{"jsonrpc": "2.0", "id": 7, "meth\n', -32700),
@@ -77,13 +77,13 @@ def test_hostile_lines_are_answered_and_survived(tmp_path: Path) -> None:
         session.write(twice + twice)
         replies = [session.read(), session.read()]
         assert sorted("error" in reply for reply in replies) == [False, True]
-        assert session.call("search_codebase", query="alpha")["structuredContent"]["results"]
+        assert reply_of(session.call("search_codebase", query="alpha"))["results"]
 
 
 def test_stdout_has_protocol_lines_only_under_debug_logging(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("def alpha():\n    return 0\n")
     log = (tmp_path.parent / "stderr.txt").open("wb")
-    with log, lines(tmp_path, "--log-level", "debug", "--tools", "search,edit", stderr=log) as session:
+    with log, lines(tmp_path, "--log-level", "debug", "--tools", "search,code,edit", stderr=log) as session:
         for n in range(60):
             session.call("search_codebase", query=f"alpha {n}")
         session.call("get_codebase_map")
@@ -100,7 +100,7 @@ def test_no_process_outlives_its_client(tmp_path: Path) -> None:
     index = json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "refresh_index"}})
     script = (
         "import subprocess, time\n"
-        f"p = subprocess.Popen({command()!r}, stdin=subprocess.PIPE, stdout=subprocess.PIPE)\n"
+        f"p = subprocess.Popen({command('--tools', 'code')!r}, stdin=subprocess.PIPE, stdout=subprocess.PIPE)\n"
         f"p.stdin.write({begin!r}.encode() + b'\\n'); p.stdin.flush(); p.stdout.readline()\n"
         f"p.stdin.write({index!r}.encode() + b'\\n'); p.stdin.flush()\n"
         "print(p.pid, flush=True); time.sleep(60)\n"
@@ -135,22 +135,22 @@ def large(tmp_path: Path) -> Path:
 
 
 def test_a_first_search_answers_while_the_index_is_built(large: Path) -> None:
-    with lines(large, "--set", "mcp.patience_s=0.3") as session:
+    with lines(large, "--tools", "search,code", "--set", "mcp.patience_s=0.3") as session:
         began = time.monotonic()
-        first = session.call("search_codebase", query="work")["structuredContent"]
+        first = reply_of(session.call("search_codebase", query="work"))
         assert time.monotonic() - began < 10
         assert first["status"] == "indexing"
-        status = session.call("get_indexing_status")["structuredContent"]
+        status = reply_of(session.call("get_indexing_status"))
         assert status["status"] in ("building", "ready")
-        assert session.call("refresh_index")["structuredContent"]["reports"][0]["files"] == 1500
-        assert session.call("search_codebase", query="work")["structuredContent"]["status"] == "success"
+        assert reply_of(session.call("refresh_index"))["reports"][0]["files"] == 1500
+        assert reply_of(session.call("search_codebase", query="work"))["status"] == "success"
 
 
 def test_progress_is_told_and_cancelling_stops_the_work(large: Path) -> None:
     told: list[tuple[float, float | None]] = []
 
     async def session() -> None:
-        async with sdk_client(large) as client:
+        async with sdk_client(large, "--tools", "code") as client:
             with anyio.move_on_after(60) as scope:
 
                 async def tell(progress: float, total: float | None, message: str | None) -> None:
@@ -200,11 +200,11 @@ def test_an_idle_server_lets_go_and_takes_up_again(tmp_path: Path) -> None:
     service = own_service(Config.load({"mcp.idle_s": 1}), ())
     (tool,) = chosen_tools(["search_codebase"])
     asked = {"query": "alpha", "project": str(tmp_path)}
-    assert service.perform(tool, asked, Call())[0]["results"]
+    assert service.perform(tool, asked, Call()).content["results"]
     assert not service.lease.release_if_idle()
     time.sleep(1.1)
     assert service.lease.release_if_idle()
-    assert service.perform(tool, asked, Call())[0]["results"]
+    assert service.perform(tool, asked, Call()).content["results"]
     service.lease.close()
     assert os.path.exists(Config.load().paths.data_dir / "savings.db")
 
@@ -218,10 +218,10 @@ def test_a_change_is_seen_by_the_same_question(tmp_path: Path) -> None:
     service = own_service(Config.load(), ())
     (tool,) = chosen_tools(["search_codebase"])
     asked = {"query": "alpha", "project": str(tmp_path)}
-    first, text = service.perform(tool, asked, Call())
-    assert service.perform(tool, asked, Call()) == (first, text)
+    first = service.perform(tool, asked, Call())
+    assert service.perform(tool, asked, Call()) == first
     (tmp_path / "a.py").write_text("def alpha():\n    return 1\n")
-    assert "return 1" in service.perform(tool, asked, Call())[1]
+    assert "return 1" in service.perform(tool, asked, Call()).text
     service.lease.close()
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +12,15 @@ import anyio
 import jsonschema
 import pytest
 from mcp.shared.exceptions import MCPError
-from mcp_help import Lines, lines, sdk_client, text_of
+from mcp_help import Lines, lines, reply_of, sdk_client, text_of
 
+from codeinfo.config import Config
 from codeinfo.operations import operation, operation_names
+from codeinfo.shells.mcp import describe
 from codeinfo.shells.mcp_catalog import SETS, chosen_tools, with_tool
 from codeinfo.shells.mcp_replies import fitted, size
+from codeinfo.store.layout import IndexFolder
+from codeinfo.tokens import estimate_tokens
 
 CODE = '''"""Headers."""
 
@@ -48,23 +54,24 @@ def test_the_default_set_is_small_typed_and_works(project: Path, mode: str) -> N
         async with sdk_client(project, mode=mode) as client:
             assert client.protocol_version == ("2026-07-28" if mode == "auto" else "2025-11-25")
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-            assert len(tools) <= 6
+            assert set(tools) == {"search_codebase", "explore"}
             for tool in tools.values():
                 jsonschema.Draft202012Validator.check_schema(tool.input_schema)
-                jsonschema.Draft202012Validator.check_schema(tool.output_schema)
+                assert tool.output_schema is None
                 assert tool.description
                 assert tool.annotations is not None
                 assert tool.annotations.open_world_hint is False
             found = await client.call_tool("search_codebase", {"query": "parse_header"})
             assert not found.is_error
-            assert json.loads(text_of(found.content[0])) == found.structured_content
-            valid(tools["search_codebase"], found.structured_content)
-            best = found.structured_content["results"][0]
+            assert found.structured_content is None  # what is shown once cannot be shown twice
+            (search,) = chosen_tools(["search_codebase"])
+            jsonschema.Draft202012Validator(search.output_schema()).validate(reply_of(found))
+            best = reply_of(found)["results"][0]
             assert best["file"] == "headers.py:1-10"
             assert best["relationships"] == {"importedByCount": 1, "hasTests": False}
-            used = await client.call_tool("get_symbol_references", {"symbol": "parse_header"})
-            valid(tools["get_symbol_references"], used.structured_content)
-            assert used.structured_content["usageCount"] == 3
+            around = reply_of(await client.call_tool("explore", {"target": "parse_header"}))
+            assert around["place"] == "headers.py:4-6"
+            assert around["callers"] == ["client.py:3", "headers.py:10 read_all"]
             context = await client.read_resource("codebase://context")
             assert "headers.py" in text_of(context.contents[0])
             prompt = await client.get_prompt("plan_change", {"change": "add retries"})
@@ -73,9 +80,57 @@ def test_the_default_set_is_small_typed_and_works(project: Path, mode: str) -> N
     anyio.run(session)
 
 
+def commit(folder: Path, message: str) -> str:
+    identity = ("-c", "user.name=Tester", "-c", "user.email=tester@example.org")
+    for arguments in (("add", "-A"), (*identity, "commit", "-qm", message)):
+        subprocess.run(["git", *arguments], cwd=folder, check=True)
+    found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=folder, check=True, capture_output=True, text=True)
+    return found.stdout.strip()[:12]
+
+
+def test_every_reply_says_what_it_reflects(project: Path) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=project, check=True)
+    first = commit(project, "first")
+    with lines(project, "--tools", "search,code,edit,compat") as session:
+        found = reply_of(session.call("search_codebase", query="parse_header"))["reflects"]
+        assert (found["commit"], found["dirty"]) == (first, False)
+        for tool, arguments in (("explore", {"target": "client.py"}), ("get_codebase_map", {}), ("get_memory", {})):
+            assert reply_of(session.call(tool, **arguments))["reflects"] == found
+        kept = session.call("AstFindDefinition", symbol="parse_header")
+        assert kept["_meta"]["codeinfo/reflects"] == found
+        (project / "client.py").write_text("FIRST = 2\n")
+        edited = reply_of(session.call("search_codebase", query="parse_header"))["reflects"]
+        assert (edited["commit"], edited["dirty"]) == (first, True)
+        assert edited["generation"] > found["generation"]
+        second = commit(project, "second")
+        after = reply_of(session.call("search_codebase", query="parse_header"))["reflects"]
+        assert (after["commit"], after["dirty"]) == (second, False)
+        os.utime(project / "client.py", (1, 1))  # a time is no change
+        assert reply_of(session.call("search_codebase", query="FIRST"))["reflects"]["dirty"] is False
+
+
+def test_lines_of_another_state_are_marked(project: Path) -> None:
+    """Where the index cannot be refreshed a reply shows what it has, and says which of its files changed since."""
+    subprocess.run(["git", "init", "-q"], cwd=project, check=True)
+    first = commit(project, "first")
+    with lines(project, "--set", "mcp.patience_s=0.2") as session:
+        session.call("search_codebase", query="parse_header")
+        with IndexFolder(Config.load().paths.cache_dir, project).lock():
+            (project / "headers.py").write_text("def parse_header():\n    return 'another branch'\n")
+            second = commit(project, "second")
+            reply = reply_of(session.call("search_codebase", query="parse_header"))
+            assert reply["status"] == "indexing"
+            assert reply["reflects"]["changed"] == ["headers.py"]
+            assert (reply["reflects"]["commit"], reply["reflects"]["behind"]) == (first, second)
+        fresh = reply_of(session.call("search_codebase", query="parse_header"))
+        assert "another branch" in fresh["results"][0]["snippet"]
+        assert fresh["reflects"]["commit"] == second
+        assert "changed" not in fresh["reflects"]
+
+
 def test_failures_say_what_to_do_next(project: Path) -> None:
     async def session() -> None:
-        async with sdk_client(project, "--tools", "search,compat") as client:
+        async with sdk_client(project, "--tools", "search,code,compat") as client:
             odd = await client.call_tool("search_codebase", {"query": "x", "limit": 0})
             assert odd.is_error
             assert "1 to 100" in text_of(odd.content[0])
@@ -132,18 +187,18 @@ def test_several_projects_by_name_and_folder(project: Path, tmp_path: Path) -> N
     other.mkdir()
     (other / "trees.py").write_text("def grow_tree():\n    return 1\n")
     with lines(project, "--tools", "search,compat") as session:
-        first = session.call("search_codebase", query="grow_tree", project=str(other))["structuredContent"]
+        first = reply_of(session.call("search_codebase", query="grow_tree", project=str(other)))
         assert first["results"][0]["file"].startswith("trees.py")
-        by_name = session.call("search_codebase", query="grow_tree", project="other")["structuredContent"]
+        by_name = reply_of(session.call("search_codebase", query="grow_tree", project="other"))
         assert by_name["results"] == first["results"]
-        here = session.call("search_codebase", query="parse_header")["structuredContent"]
+        here = reply_of(session.call("search_codebase", query="parse_header"))
         assert here["results"][0]["file"].startswith("headers.py")
-        names = [p["name"] for p in session.call("ListIngestedRepositories")["structuredContent"]["projects"]]
+        names = [p["name"] for p in reply_of(session.call("ListIngestedRepositories"))["projects"]]
         assert names == ["other", "project"]
-        done = session.call("reingest_repository", sourceId="other")["structuredContent"]
+        done = reply_of(session.call("reingest_repository", sourceId="other"))
         assert done["status"] == "completed"
         assert done["files"] == 1
-        calls = session.call("AstCallGraph", symbol="grow_tree", repository="other")["structuredContent"]
+        calls = reply_of(session.call("AstCallGraph", symbol="grow_tree", repository="other"))
         assert calls["definitions"][0]["path"] == "trees.py"
 
 
@@ -151,17 +206,17 @@ def test_several_projects_by_name_and_folder(project: Path, tmp_path: Path) -> N
 
 
 def pages(session: Lines, tool: str, **arguments: Any) -> list[dict[str, Any]]:
-    found = [session.call(tool, **arguments)["structuredContent"]]
+    found = [reply_of(session.call(tool, **arguments))]
     while cursor := found[-1].get("cursor"):
         assert found[-1]["truncated"] is True
-        found.append(session.call(tool, **arguments, cursor=cursor)["structuredContent"])
+        found.append(reply_of(session.call(tool, **arguments, cursor=cursor)))
     return found
 
 
 def test_replies_keep_to_their_budget_and_go_on_by_cursor(tmp_path: Path) -> None:
     uses = "".join(f"def use_{n}():\n    return parse_header('{n}')\n\n\n" for n in range(60))
     (tmp_path / "all.py").write_text(CODE + "\n\n" + uses)
-    with lines(tmp_path, "--set", "mcp.reply_tokens=500") as session:
+    with lines(tmp_path, "--tools", "code", "--set", "mcp.reply_tokens=500") as session:
         found = pages(session, "get_symbol_references", symbol="parse_header", limit=100)
         assert len(found) > 2
         assert all(size(page) <= 4 * 500 for page in found)
@@ -196,12 +251,25 @@ def test_every_operation_but_local_ones_is_a_tool_with_schemas() -> None:
     assert set(operation_names()) - local == offered
 
 
+def test_all_has_no_operation_under_two_names() -> None:
+    tools = chosen_tools(["all"])
+    assert not {tool.name for tool in tools} & {tool.name for tool in chosen_tools(["compat"])}
+    plain = {name.replace(" ", "_").replace("-", "_") for name in operation_names()}
+    described = {tool.operation for tool in tools if tool.name not in plain}
+    assert [tool.name for tool in tools if tool.name in plain and tool.operation in described] == []
+
+
+def test_the_default_list_costs_few_tokens() -> None:
+    listed = [describe(tool).model_dump(by_alias=True, exclude_none=True) for tool in chosen_tools(())]
+    assert estimate_tokens(json.dumps(listed, separators=(",", ":"))) < 900
+
+
 def test_sets_have_tools() -> None:
     for name in SETS:
         assert chosen_tools([name])
     ten = """search_codebase get_team_patterns get_symbol_references remember get_memory get_codebase_metadata
              get_style_guide detect_circular_dependencies refresh_index get_indexing_status"""
-    assert set(ten.split()) <= {tool.name for tool in chosen_tools(["search", "edit"])}
+    assert set(ten.split()) <= {tool.name for tool in chosen_tools(["search", "code", "edit"])}
     assert [tool.name for tool in chosen_tools(["VectorSearch"])] == ["VectorSearch"]
 
 
@@ -215,13 +283,13 @@ def test_every_tool_is_documented_in_its_set() -> None:
 
 def test_agents_are_told_the_tool_beside_the_command(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("def alpha():\n    return 0\n")
-    with lines(tmp_path) as session:
+    with lines(tmp_path, "--tools", "search,code") as session:
         failed = session.call("get_symbol_references", symbol="nowhere")
         prepared = session.call("search_codebase", query="unheard of things", intent="edit")
     assert failed["isError"]
     assert 'Try search_codebase (`codeinfo search "nowhere"`)' in failed["content"][0]["text"]
     assert failed["_meta"]["codeinfo/error"]["next"] == 'Try search_codebase (`codeinfo search "nowhere"`)'
-    assert "search_codebase (`codeinfo search" in str(prepared["structuredContent"]["preflight"])
+    assert "search_codebase (`codeinfo search" in str(reply_of(prepared)["preflight"])
     assert with_tool("`codeinfo docs list` and `codeinfo why a b`") == (
         "documents_list_collections (`codeinfo docs list`) and `codeinfo why a b`"
     )

@@ -11,11 +11,11 @@ import pytest
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.engine.search import CHARS_PER_TOKEN
 from codeinfo.model import SearchResult
 from codeinfo.operations.search import IndexRequest, SearchRequest
 from codeinfo.search.joined import Part, joined
 from codeinfo.search.line import SearchOptions, search
+from codeinfo.tokens import CHARS_PER_TOKEN
 
 RETRIES = '''"""Retries of requests that failed."""
 

@@ -11,7 +11,7 @@ import anyio
 import pytest
 from conftest import RunCli
 from document_tools import add
-from mcp_help import sdk_client
+from mcp_help import reply_of, sdk_client
 from model_server import RERANK_MODEL, ScriptedServer, Trouble
 from web_tools import client, index
 
@@ -135,8 +135,8 @@ def test_mcp(notes: Path, codeinfo: RunCli, configured: ScriptedServer) -> None:
     async def session() -> None:
         async with sdk_client(notes, "--tools", "search,docs") as mcp:
             code = await mcp.call_tool("search_codebase", {"query": QUERY})
-            assert code.structured_content["searchQuality"]["rerankerStatus"] == APPLIED
-            assert code.structured_content["results"][0]["file"].startswith("n4.md:")
+            assert reply_of(code)["searchQuality"]["rerankerStatus"] == APPLIED
+            assert reply_of(code)["results"][0]["file"].startswith("n4.md:")
             asked = {"query": QUERY, "rerank": True, "hybridSearch": False}
             one = (await mcp.call_tool("documents_search", asked)).structured_content
             assert one["rerankerStatus"] == APPLIED
@@ -160,7 +160,7 @@ def test_a_server_does_not_remember_a_failure(notes: Path, monkeypatch: pytest.M
                 statuses = []
                 for _ in range(3):
                     found = await mcp.call_tool("search_codebase", {"query": QUERY})
-                    statuses.append(found.structured_content["searchQuality"]["rerankerStatus"])
+                    statuses.append(reply_of(found)["searchQuality"]["rerankerStatus"])
                 assert statuses[0].startswith("failed: ")
                 assert statuses[1:] == [APPLIED, APPLIED]
 

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.engine.search import CHARS_PER_TOKEN
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.globs import match_globs
 from codeinfo.model import Hit, SearchResult
 from codeinfo.operations.search import SearchRequest, SimilarRequest
+from codeinfo.tokens import CHARS_PER_TOKEN
 
 Search = Callable[..., SearchResult]
 

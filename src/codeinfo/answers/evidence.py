@@ -23,14 +23,9 @@ from codeinfo.operations.answers import Answer, AnswerUsage, Citation, GradedIte
 from codeinfo.search.focus import Finder, focus
 from codeinfo.search.policy import PolicyItem, PolicyResult, PolicySettings, apply_policy
 from codeinfo.search.query import EXPANSIONS
-from codeinfo.tokens import stem, terms
+from codeinfo.tokens import estimate_tokens, stem, terms
 
 PREVIEW_LINES, PREVIEW_CHARS = 6, 400  # of a passage, for those who look at what was found
-CHARS_PER_TOKEN = 4  # a rule of thumb for English and code, used only where no endpoint counts
-
-
-def estimate_tokens(text: str) -> int:
-    return -(-len(text) // CHARS_PER_TOKEN)
 
 
 class Item(Struct, frozen=True):

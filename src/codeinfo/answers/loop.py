@@ -15,7 +15,6 @@ from codeinfo.answers.evidence import (
     Evidence,
     Gate,
     Item,
-    estimate_tokens,
     fence,
     finder_of,
     focus_item,
@@ -28,6 +27,7 @@ from codeinfo.operations.answers import Answer, Round, ToolUse, Trace
 from codeinfo.ports import Message
 from codeinfo.search.focus import Finder
 from codeinfo.settings import AnswerSettings
+from codeinfo.tokens import CHARS_PER_TOKEN, estimate_tokens
 
 ENOUGH = 0.7  # average grade from which the answer is written
 PROMISING = 0.3  # from here on what was found is kept and added to; below, the query was wrong
@@ -201,7 +201,7 @@ def next_query(question: str, verdict: str, found: Research, means: Means) -> st
 def _check_reserve(evidence: Evidence, means: Means) -> None:
     """Searching on must leave enough tokens for the answer itself."""
     chars = min(means.gate.policy.max_chars, sum(len(item.text) for item in evidence.kept))
-    means.budget.check(PROMPT_TOKENS + estimate_tokens("x" * chars) + means.settings.reply_tokens + QUERY_TOKENS)
+    means.budget.check(PROMPT_TOKENS + chars // CHARS_PER_TOKEN + means.settings.reply_tokens + QUERY_TOKENS)
 
 
 def _payload(found: Research, means: Means) -> tuple[Item, ...]:
@@ -209,7 +209,7 @@ def _payload(found: Research, means: Means) -> tuple[Item, ...]:
     if room < LEAST_EVIDENCE_TOKENS:
         found.limits.append("no tokens are left for an answer")
         return ()
-    items, dropped = payload(found.evidence, means.gate.policy, 4 * room)
+    items, dropped = payload(found.evidence, means.gate.policy, CHARS_PER_TOKEN * room)
     if dropped and found.rounds:
         last = found.rounds[-1]
         found.rounds[-1] = replace(last, dropped=(*last.dropped, *dropped))

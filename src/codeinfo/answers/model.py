@@ -12,10 +12,10 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from codeinfo.answers.evidence import estimate_tokens
 from codeinfo.errors import ProviderError
 from codeinfo.operations.answers import AnswerUsage
 from codeinfo.ports import Delta, Llm, Message, ToolSpec, Usage
+from codeinfo.tokens import estimate_tokens
 
 
 class Spent(Exception):

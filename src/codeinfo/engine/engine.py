@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from codeinfo.config import Config
 from codeinfo.engine.index_manager import Indexes, IndexManager, ProgressSink
-from codeinfo.model import SearchResult
+from codeinfo.model import Reflects, SearchResult
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import (
     ClearReport,
@@ -126,6 +126,13 @@ class Engine:
         from codeinfo.engine.maintenance import Savings
 
         return self._area(Savings, lambda: Savings(self.config.paths.data_dir))
+
+    def reflects(self, path: str | Path, files: Iterable[str] = ()) -> Reflects | None:
+        """The state of the project that a reply shows whose text comes from `files`, relative to the root."""
+        from codeinfo.engine.maintenance import Trees
+
+        index = self.indexes.of(path)
+        return self._area(Trees, Trees).reflects(index, files, is_current=self.indexes.is_current(index))
 
     # --- operations on indexes ---
 

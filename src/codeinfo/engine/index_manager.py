@@ -459,6 +459,10 @@ class Indexes:
         """How far a refresh is that is running in this process."""
         return None
 
+    def is_current(self, index: IndexManager) -> bool:
+        """Whether the last look at the files came to its end."""
+        return True
+
     def open(
         self, index: IndexManager, *, refresh: bool = True, progress: ProgressSink | None = None
     ) -> tuple[SqliteStore, tuple[str, ...]]:

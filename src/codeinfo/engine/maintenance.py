@@ -14,9 +14,9 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
-from codeinfo.answers.evidence import CHARS_PER_TOKEN
 from codeinfo.config import Config
 from codeinfo.engine.index_manager import (
     Indexes,
@@ -28,13 +28,19 @@ from codeinfo.engine.index_manager import (
 from codeinfo.engine.models import Models
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound
 from codeinfo.globs import lies_below
-from codeinfo.model import ManifestRow
+from codeinfo.knowledge.history import History
+from codeinfo.model import ManifestRow, Reflects, SourceFile
 from codeinfo.operations.clients import DaySavings, SavingsReport, SavingsRequest, ToolSavings
 from codeinfo.operations.search import Check, Cleared, DoctorReport, IndexStatus, WhyReport
 from codeinfo.private_files import private_folder
+from codeinfo.sources import git
+from codeinfo.sources.git import GitFailed
 from codeinfo.sources.walk import why
 from codeinfo.store.savings import SavingsStore, Tally
+from codeinfo.store.sqlite import SqliteStore
+from codeinfo.tokens import CHARS_PER_TOKEN
 
+SHORT_COMMIT = 12  # characters
 PROBE_S = 5.0  # an embedding endpoint that needs longer for a few words is worth a complaint
 
 
@@ -69,6 +75,95 @@ def status(index: IndexManager) -> IndexStatus:
         languages=counts.languages,
         notes=index.standing_notes(),
     )
+
+
+MOST_COMPARED = 200  # files whose content is read to tell whether a tree is clean
+
+
+class TreeState(Struct, frozen=True):
+    """What git says of a work tree, until the branch moves or something is staged."""
+
+    key: str
+    commit: str = ""
+    staged: bool = False
+    tracked: dict[str, tuple[int, int]] = field(default_factory=dict)  # path → size and mtime
+
+
+class Trees:
+    """What replies reflect. Comparing a large tree takes a while, so it is done once for each state of it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._states: dict[Path, TreeState] = {}
+        self._dirty: dict[Path, tuple[tuple[str, str], bool | None]] = {}
+
+    def reflects(self, index: IndexManager, files: Iterable[str], *, is_current: bool) -> Reflects | None:
+        """`files` are those of the reply, relative to the root. None where nothing is indexed yet."""
+        store = index.live_store()
+        if store is None:
+            return None
+        generation = store.meta()["generation"]
+        named = list(dict.fromkeys(files))
+        changed = tuple(row.path for row in store.sources(named) if not _is_as_indexed(index.root, row))
+        state = self._state(index.root)
+        if state is None:
+            return Reflects(int(generation), changed=changed)
+        read, behind = state.commit, ""
+        if not is_current:
+            commits = index.commits()
+            read, behind = (commits.head if commits else ""), state.commit
+        return Reflects(
+            int(generation),
+            read[:SHORT_COMMIT],
+            None if behind else self._is_dirty(index.root, store, state, generation),
+            behind[:SHORT_COMMIT] if behind != read else "",
+            changed,
+        )
+
+    def _state(self, root: Path) -> TreeState | None:
+        history = History(root)
+        key = history.tree_key()
+        with self._lock:
+            known = self._states.get(root)
+            if not key or (known is not None and known.key == key):
+                return known if key else None
+            try:
+                commit = history.head()
+                staged = git.run(root, ("diff-index", "--cached", "--relative", "--name-only", "-z", commit))
+                state = TreeState(key, commit, bool(staged), git.tracked(root))
+            except GitFailed:
+                return None  # no commit yet, or no git
+            self._states[root] = state
+            return state
+
+    def _is_dirty(self, root: Path, store: SqliteStore, state: TreeState, generation: str) -> bool | None:
+        if state.staged:
+            return True
+        key = (state.key, generation)
+        known = self._dirty.get(root)
+        if known is None or known[0] != key:
+            known = self._dirty[root] = key, _differs(root, store.sources(), state.tracked)
+        return known[1]
+
+
+def _differs(root: Path, indexed: Iterable[SourceFile], tracked: Mapping[str, tuple[int, int]]) -> bool | None:
+    """A time that differs is only a hint: the content decides, of at most MOST_COMPARED files."""
+    suspects = [row.path for row in indexed if tracked.get(row.path) != (row.size, row.mtime_ns)]
+    if any(path not in tracked for path in suspects):
+        return True
+    if not suspects:
+        return False
+    if git.unlike_index(root, suspects[:MOST_COMPARED]):
+        return True
+    return None if len(suspects) > MOST_COMPARED else False
+
+
+def _is_as_indexed(root: Path, row: SourceFile) -> bool:
+    try:
+        found = os.lstat(root / row.path)
+    except OSError:
+        return False
+    return (found.st_size, found.st_mtime_ns) == (row.size, row.mtime_ns)
 
 
 def clear(index: IndexManager) -> Cleared:

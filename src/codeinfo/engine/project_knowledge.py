@@ -33,7 +33,7 @@ from codeinfo.knowledge.patterns import (
     uses_by_area,
 )
 from codeinfo.languages import kind_of, language_of
-from codeinfo.model import FileKind, RelatedMemory
+from codeinfo.model import NO_TRENDS, FileKind, Note, RelatedMemory
 from codeinfo.operations.knowledge import PatternReport
 from codeinfo.ports import CodeFile
 from codeinfo.sources.files import read_regular
@@ -50,7 +50,9 @@ MOST_COMPARED = 500  # memories whose meaning is compared: an endpoint is asked 
 MOST_GUIDING = 5  # memories beside the patterns
 _GUIDING = ("convention", "decision", "failure", "gotcha")
 GAVE_UP = "the project's own patterns took too long: some of their uses are missing"
-TRENDS_UNKNOWN = "trends are not known yet: `codeinfo patterns` finds them, and searches show them from then on"
+TRENDS_UNKNOWN = Note(
+    "trends are not known yet: `codeinfo patterns` finds them, and searches show them from then on", NO_TRENDS
+)
 _DAY = 86_400
 
 

@@ -37,9 +37,8 @@ from codeinfo.search.policy import PolicyItem, PolicySettings, apply_policy, bes
 from codeinfo.settings import RerankSettings, RetrievalSettings
 from codeinfo.store.layout import indexed_roots
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.tokens import terms
+from codeinfo.tokens import CHARS_PER_TOKEN, terms
 
-CHARS_PER_TOKEN = 4  # of source code, on average
 MAX_LINE_DIGITS = 9  # no file has more lines, and no database column holds any number
 
 Opened = tuple[IndexManager, SqliteStore, tuple[str, ...]]

@@ -20,6 +20,7 @@ from codeinfo.evals.datasets import Query, Target
 from codeinfo.languages import kind_of, language_of
 from codeinfo.model import FileKind
 from codeinfo.operations.evaluation import Change, Comparison, Score, Summary, Verdict
+from codeinfo.tokens import CHARS_PER_TOKEN
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 DEPTH = 10
 OK = "ok"  # what a search says of an answer that it trusts
-CHARS_PER_TOKEN = 4  # close enough for code across tokenizers; only ratios are read from it
 
 
 class Found(Struct, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from codeinfo.knowledge import commits
@@ -17,6 +18,7 @@ _COMMIT_START, _MESSAGE_END = "\x02", "\x03"
 _NAMES = ("--name-only", "--no-renames", "--relative", "-z")
 _DAY = 86_400
 LOG_TIMEOUT_S = 60.0
+LINES_TIMEOUT_S = 2.0
 
 
 class History:
@@ -39,6 +41,10 @@ class History:
         common = _common_dir(self._git_dir)
         watched = [self._git_dir / "logs" / "HEAD", common / "packed-refs", common / head.removeprefix("ref: ")]
         return repr([head, *(_stamp(path) for path in watched)])
+
+    def tree_key(self) -> str:
+        """Changes when the branch moves or something is staged."""
+        return self.key() + repr(_stamp(self._git_dir / "index")) if self._git_dir is not None else ""
 
     def memory_log(self, now: float) -> str:
         """Commits with their files, then merges with what they brought: their titles are those of whole changes."""
@@ -82,6 +88,16 @@ class History:
         # A list of commits to ignore that the repository names and does not have would be an error.
         return read_blame(self._text(arguments, settings=("blame.ignoreRevsFile=",)))
 
+    def touching(self, path: str, lines: tuple[int, int] | None = None, most: int = 3) -> tuple[str, ...]:
+        """The newest commits that changed a file, or these lines of it: hash, date and subject. Following lines takes
+        seconds in a long history; past the limit the whole file has to do."""
+        shape = ("log", f"--max-count={most}", "--no-merges", "--format=%h %as %s")
+        if lines is not None:
+            with suppress(git.GitFailed):
+                span = f"-L{lines[0]},{lines[1]}:{path}"
+                return self._lines((*shape, "--no-patch", span, "HEAD"), LINES_TIMEOUT_S)
+        return self._lines((*shape, "HEAD", "--", path), LOG_TIMEOUT_S)
+
     def changed_from(self, reference: str) -> frozenset[str]:
         return git.changed_since(self.root, reference)
 
@@ -103,6 +119,10 @@ class History:
 
     def resolve(self, revision: str) -> str:
         return self._text(("rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}")).strip()
+
+    def _lines(self, arguments: Sequence[str], timeout: float) -> tuple[str, ...]:
+        text = git.run(self.root, arguments, timeout=timeout).decode("utf-8", "replace")
+        return tuple(line for line in mask(text)[0].splitlines() if line)
 
     def _text(self, arguments: Sequence[str], settings: Sequence[str] = ()) -> str:
         return git.run(self.root, arguments, settings=settings, timeout=LOG_TIMEOUT_S).decode("utf-8", "replace")

@@ -11,6 +11,7 @@ from typing import Annotated
 
 from msgspec import Struct, field
 
+from codeinfo.model import RelatedMemory
 from codeinfo.operations.base import Arg, Limit, Operation, Opt
 
 NAME_HELP = "A name, `Class.method`, or `path::Name` where several files define it."
@@ -129,6 +130,32 @@ class CallGraph(Struct, frozen=True):
     callees: tuple[CodeEdge, ...]
     related: tuple[CodeEdge, ...]  # DEFINES, EXTENDS, IMPLEMENTS of the symbol itself
     is_complete: bool
+
+
+# --- explore ---------------------------------------------------------------------------------------------------------
+
+
+class ExploreRequest(Struct, frozen=True):
+    target: Annotated[str, Arg("A name, `Class.method`, `path::Name`, a file, or FILE:LINE.")]
+    path: Folder = "."
+    limit: Annotated[int, Opt("At most this many of each kind.", short="n", minimum=1, maximum=100)] = 8
+
+
+class Exploration(Struct, frozen=True):
+    """One symbol or file and what surrounds it. Uses read `path:line within`, commits `hash date subject`."""
+
+    target: str
+    kind: str  # "symbol" or "file"
+    place: str  # of the first definition, `path:start-end`, or the file
+    definitions: tuple[SymbolInfo, ...]  # all that the name stands for, or what the file defines
+    code: str = ""  # text of the first definition
+    callers: tuple[str, ...] = ()  # code that uses it; for a file, those that import it
+    callees: tuple[str, ...] = ()  # ids of what it calls; for a file, what it imports
+    tests: tuple[str, ...] = ()
+    history: tuple[str, ...] = ()  # newest commits that changed these lines, or the file
+    memories: tuple[RelatedMemory, ...] = ()
+    totals: dict[str, int] = field(default_factory=dict)  # of each list that was cut
+    notes: tuple[str, ...] = ()
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
@@ -321,6 +348,14 @@ OPERATIONS = (
         "Show where a name is used.",
         help="Found in the syntax, never in comments or strings. `resolved`: scopes and imports lead to the "
         "definition; `syntactic`: only the name matches.",
+    ),
+    _Operation(
+        "explore",
+        ExploreRequest,
+        Exploration,
+        "knowledge.explore",
+        "Show a symbol, file or place with its surroundings.",
+        help="Definition, callers, callees, tests, commits and memories at once.",
     ),
     _Operation("calls", CallsRequest, CallGraph, "code.calls", "Show who calls a definition and what it calls."),
     _Operation(

@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError, environment_error
+from codeinfo.model import Reflects
 from codeinfo.operations.base import MAX_TEXT_CHARS, Operation, Progress, parameters
 from codeinfo.operations.clients import Project, ProjectsRequest
 
@@ -72,8 +73,9 @@ def input_schema(inputs: Iterable[Input]) -> Schema:
 
 
 def property_schema(item: Input) -> Schema:
+    described = {"description": item.help} if item.help else {}
     if item.kind == "object":
-        return {"description": item.help, **input_schema(item.fields)}
+        return {**described, **input_schema(item.fields)}
     many = item.kind.startswith("tuple")
     value: Schema = {"type": "string" if many else _TYPES[item.kind][1]}
     if item.choices:
@@ -85,16 +87,20 @@ def property_schema(item: Input) -> Schema:
         value = {"type": "array", "items": value}
     if item.default not in (None, "", ()):
         value["default"] = list(item.default) if many else item.default
-    return {"description": item.help, **value}
+    return {**described, **value}
 
 
-def output_schema(result: type) -> Schema:
+_REFLECTS = msgspec.json.schema_components([Reflects])[1]["Reflects"] | {"required": []}  # what is empty is left out
+
+
+def output_schema(result: type, *, shows_project: bool = False) -> Schema:
     """The schema of a tool's reply. Clients check every reply against it, so it says as little as it can."""
     (root,), shared = msgspec.json.schema_components([result], ref_template="#/$defs/{name}")
     schema: Schema = _pruned(shared.pop(root["$ref"].rpartition("/")[2]))
     schema["properties"] |= {
         "truncated": {"type": "boolean", "description": "Whether the token budget cut something off."},
         "cursor": {"type": "string", "description": "Pass it to the same call to go on where this reply ends."},
+        **({"reflects": _pruned(_REFLECTS)} if shows_project else {}),
     }
     return schema | ({"$defs": _pruned(shared)} if shared else {})
 

@@ -220,6 +220,10 @@ class ServerIndexes(Indexes):
         job = self._root(index).job
         return None if job is None or job.done.is_set() else job.latest
 
+    def is_current(self, index: IndexManager) -> bool:
+        job = self._root(index).job
+        return job is None or job.succeeded
+
     def stop(self) -> None:
         with self._roots_lock:
             roots, self._roots = list(self._roots.values()), {}
@@ -285,6 +289,10 @@ class _Job:
     def has_something(self) -> bool:
         """Whether there is an index to search meanwhile: a new one is there once the files have been listed."""
         return self.index.live_store() is not None or time.monotonic() - self.started > _LISTING_S
+
+    @property
+    def succeeded(self) -> bool:
+        return self._fresh is not None and self.done.is_set()
 
     def outcome(self) -> Fresh:
         if self._error is not None:

@@ -50,7 +50,7 @@ from codeinfo.shells.http_pages import page_routes
 from codeinfo.shells.http_routes import EXCEPTION_HANDLERS, LOG_PLACE, json_response, openapi_document
 from codeinfo.shells.http_views import editor_template
 from codeinfo.shells.http_visit import unknown_page
-from codeinfo.shells.mcp import http_service
+from codeinfo.shells.mcp import MCP_PATH, http_service
 from codeinfo.shells.mcp_catalog import chosen_tools
 
 MOST_CONNECTIONS = 2000
@@ -223,7 +223,6 @@ def _has_descriptor(stream: Any) -> bool:
 
 
 STATIC = Path(__file__).parent / "web" / "static"
-MCP_SETS = ("search", "edit", "answers", "agents", "docs")
 KEEP_ALIVE_S = 15
 WORK_SECONDS = 120.0
 EVERY_ADDRESS = ("", "0.0.0.0", "::")
@@ -236,7 +235,7 @@ def make_app(config: Config, access: Access, allowed: tuple[Path, ...] = ()) -> 
     editor_template(config.web.editor)  # a wrong one is refused at the start, not by every page
     watch = LoopWatch()
     state = _state(config, allowed, watch)
-    mcp = http_service(config, chosen_tools(MCP_SETS), state.dispatcher.lease, state.projects)
+    mcp = http_service(config, chosen_tools(()), state.dispatcher.lease, state.projects)
     rows = api_routes()
 
     async def document(request: Request) -> Response:
@@ -262,8 +261,8 @@ def make_app(config: Config, access: Access, allowed: tuple[Path, ...] = ()) -> 
         *page_routes(),
         Route("/openapi.json", document),
         Mount("/static", StaticFiles(directory=STATIC)),
-        Route("/mcp", endpoint=mcp.app),  # a mount alone would redirect there
-        Mount("/mcp", app=mcp.app),
+        Route(MCP_PATH, endpoint=mcp.app),  # a mount alone would redirect there
+        Mount(MCP_PATH, app=mcp.app),
     ]
     app = Starlette(routes=routes, exception_handlers={**EXCEPTION_HANDLERS, 404: unknown_page}, lifespan=lifespan)
     app.state.codeinfo = state

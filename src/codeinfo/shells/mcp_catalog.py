@@ -8,8 +8,10 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from codeinfo.errors import UsageError
-from codeinfo.operations import OPERATIONS, answers, clients, documents, search
+from codeinfo.operations import OPERATIONS, answers, clients, code, documents, search
 from codeinfo.serve.dispatch import Input, Values, inputs_of
 from codeinfo.shells import mcp_replies as shapes
 from codeinfo.shells.mcp_tools import Tool, direct, placed, plain_tool
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 
 
 SETS = {
-    "search": "find code and see who uses it; small, and the default",
+    "search": "find code and look around it; two tools, and the default",
+    "code": "references, the map of the code, the index itself",
     "edit": "what to know before a change: patterns, memories, style, impact, review",
     "docs": "collections of documents",
     "answers": "questions answered by a model, with checked citations",
@@ -33,10 +36,10 @@ DEFAULT_SETS = ("search",)
 
 _FILTERS = Input(
     "filters",
-    "What results may be.",
+    "",
     "object",
     fields=tuple(
-        item
+        replace(item, help="")  # their names say it
         for item in inputs_of(search.SearchRequest)
         if item.name in ("languages", "globs", "kinds", "symbol_kinds", "changed_since")
     ),
@@ -66,27 +69,49 @@ SEARCH_TOOLS: tuple[Tool, ...] = (
         operation="search",
         sets=("search",),
         description=(
-            "Find the code and documents that answer a query, best first: a name, a path or a question in plain words. "
-            "Use this before grep or reading files. Before changing code, pass intent edit, refactor or migrate: the "
-            "reply then has `preflight`, which says whether enough has been seen and what to look at next."
+            "Find the code that answers a question or has a name, best first. Use it before grep or reading files. "
+            "Before a change pass intent edit: `preflight` says whether enough has been seen."
         ),
         inputs=(
-            Input("query", "A name, a path, or a question in plain words.", required=True),
-            Input("intent", "What it is for.", choices=_PURPOSES, default="explore"),
-            Input("limit", "At most this many results.", "int", 10, minimum=1, maximum=100),
+            Input("query", "A question in plain words, a name or a path.", required=True),
+            Input("intent", "", choices=_PURPOSES),
+            Input("limit", "", "int", 10, minimum=1, maximum=100),
             _FILTERS,
-            Input("includeSnippets", "Whether results have their text.", "bool", True),
+            Input("includeSnippets", "Text of all results, or of none; by default of the best.", "bool"),
         ),
         request=_search_request,
         result=shapes.CodebaseSearch,
         shape=lambda result, values: shapes.search_codebase(result, values, with_tool),
         files=shapes.hit_files,
         computes=True,
+        text_only=True,
     ),
+    Tool(
+        name="explore",
+        operation="explore",
+        sets=("search",),
+        description=(
+            "All about one symbol, file or place: code, callers, callees, tests, commits, memories. Use it once you "
+            "know a name, and to see what a change breaks."
+        ),
+        inputs=(
+            Input("target", "`Class.method`, `path::Name`, a file, or FILE:LINE.", required=True),
+            Input("limit", "Of each list.", "int", 8, minimum=1, maximum=100),
+        ),
+        request=lambda values, project: code.ExploreRequest(**values, **placed(code.ExploreRequest, "path", project)),
+        result=shapes.Explored,
+        shape=shapes.explored,
+        files=shapes.explored_files,
+        text_only=True,
+    ),
+)
+
+
+CODE_TOOLS: tuple[Tool, ...] = (
     direct(
         "get_symbol_references",
         "refs",
-        ("search",),
+        ("code",),
         "Every place where a function, class, method or variable is used, with line and preview; from the syntax, not "
         "from comments or strings. Use it to see callers before a change.",
         only=("name", "limit"),
@@ -99,14 +124,14 @@ SEARCH_TOOLS: tuple[Tool, ...] = (
     direct(
         "get_codebase_map",
         "map",
-        ("search",),
+        ("code",),
         "The codebase at a glance: entry points, hubs, layers, key types, hotspots. Use it first in a new project.",
         only=("limit",),
     ),
     Tool(
         name="get_indexing_status",
         operation="status",
-        sets=("search",),
+        sets=("code",),
         description="Whether the project is indexed and up to date, and how far a running indexing is.",
         inputs=(),
         request=lambda values, project: search.StatusRequest(**placed(search.StatusRequest, "paths", project)),
@@ -117,7 +142,7 @@ SEARCH_TOOLS: tuple[Tool, ...] = (
     direct(
         "refresh_index",
         "index",
-        ("search",),
+        ("code",),
         "Bring the index up to date and wait until it is. Searches do this by themselves; use it to index a project "
         "to its end, or with full after something seems wrong.",
         only=("full",),
@@ -485,7 +510,7 @@ DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
     _ast("AstModuleImports", "imports", "What a file imports and who imports it.", "path", "limit"),
 )
 
-TOOLS = (*SEARCH_TOOLS, *EDIT_TOOLS, *ANSWER_TOOLS, *DOCUMENT_AND_COMPAT_TOOLS)
+TOOLS = (*SEARCH_TOOLS, *CODE_TOOLS, *EDIT_TOOLS, *ANSWER_TOOLS, *DOCUMENT_AND_COMPAT_TOOLS)
 
 
 # --- what texts say ------------------------------------------------------------------------------------------------
@@ -515,10 +540,10 @@ def chosen_tools(names: Iterable[str]) -> tuple[Tool, ...]:
     found: dict[str, Tool] = {}
     for name in wanted:
         if name == "all":
-            found |= _every_tool()
+            found |= {tool.name: tool for tool in _one_of_each()}
         elif name in SETS:
             found |= {tool.name: tool for tool in TOOLS if name in tool.sets}
-        elif tool := _every_tool().get(name):
+        elif tool := _by_name(name):
             found[name] = tool
         else:
             raise UsageError(
@@ -527,9 +552,16 @@ def chosen_tools(names: Iterable[str]) -> tuple[Tool, ...]:
     return tuple(found.values())
 
 
-def _every_tool() -> dict[str, Tool]:
-    listed = {tool.name: tool for tool in TOOLS}
-    return listed | {tool.name: tool for tool in _plain_tools() if tool.name not in listed}
+def _one_of_each() -> Iterable[Tool]:
+    """Every operation under one name: that of its own description where it has one. Names of other servers' tools are
+    left to their set."""
+    own = [tool for tool in TOOLS if "compat" not in tool.sets]
+    described = {tool.operation for tool in own}
+    return (*own, *(tool for tool in _plain_tools() if tool.operation not in described))
+
+
+def _by_name(name: str) -> Tool | None:
+    return next((tool for tool in (*TOOLS, *_plain_tools()) if tool.name == name), None)
 
 
 def _plain_tools() -> Iterable[Tool]:

@@ -10,19 +10,22 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Iterable, Mapping
+from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from codeinfo.errors import UsageError
-from codeinfo.jsonable import PLAIN, jsonable
-from codeinfo.model import INDEXING
+from codeinfo.jsonable import PLAIN, dumps_plain, jsonable
+from codeinfo.model import INDEXING, NO_TRENDS, HitContext
 from codeinfo.operations.documents import DocsSearchResponse, DocumentHit
+from codeinfo.tokens import CHARS_PER_TOKEN, estimate_tokens
 
 if TYPE_CHECKING:
     from codeinfo.model import Card, Hit, RelatedMemory, SearchResult
     from codeinfo.operations.answers import AgentList, AgentRun, Answer
-    from codeinfo.operations.code import ReferenceReport
+    from codeinfo.operations.code import Exploration, ReferenceReport
     from codeinfo.operations.knowledge import MemoryList
     from codeinfo.operations.search import IndexResponse, StatusReport
 
@@ -76,11 +79,11 @@ class CodeResult(Struct, frozen=True):
     file: str
     summary: str
     score: float
-    relationships: Relationships
-    hints: Hints
-    type: str | None = None
+    type: str | None = None  # componentType:layer
     trend: str | None = None
     patternWarning: str | None = None
+    relationships: Relationships | None = None
+    hints: Hints | None = None
     snippet: str | None = None
 
 
@@ -130,11 +133,17 @@ class CodebaseSearch(Struct, frozen=True):
     notes: tuple[str, ...] | None = None
 
 
-def search_codebase(result: SearchResult, values: dict[str, Any], phrase: Callable[[str], str] = str) -> Reply:
-    """`phrase` turns commands in texts into what the reader can do."""
-    from codeinfo.answers.evidence import estimate_tokens
+SHOWN_WHOLE = 3  # results that have hints and, unless asked otherwise, their text: a model rarely reads more
+SNIPPET_CHARS = 240  # of each of these; whole lines
+SUMMARY_CHARS = 100
+CALLERS = 2
+RESULTS_TOKENS = 800  # for ten results, with what stands around them
 
-    snippets = values.get("includeSnippets", True)
+
+def search_codebase(result: SearchResult, values: dict[str, Any], phrase: Callable[[str], str] = str) -> Reply:
+    """`phrase` turns commands in texts into what the reader can do. With `includeSnippets` all results are shown with
+    all that is known; without it the first ones, and of the others where they are and what."""
+    wanted: bool | None = values.get("includeSnippets")
     partial = any(getattr(note, "code", "") == INDEXING for note in result.notes)
     quality = result.quality
     found = CodebaseSearch(
@@ -142,39 +151,64 @@ def search_codebase(result: SearchResult, values: dict[str, Any], phrase: Callab
         searchQuality=SearchQuality(
             quality.status,
             quality.confidence,
-            sum(estimate_tokens(hit.text) for hit in result.hits) if snippets else 0,
+            0,
             hint=quality.hint or None,
-            rerankerStatus=quality.reranker_status,
+            rerankerStatus=None if quality.reranker_status == "off" else quality.reranker_status,
         ),
-        results=tuple(_code_result(hit, snippets) for hit in result.hits),
+        results=tuple(_code_result(hit, place, wanted) for place, hit in enumerate(result.hits)),
         preflight=_preflight(result.preflight, phrase) if result.preflight else None,
         relatedMemories=tuple(map(memory, result.memories)) or None,
         suggestions=result.suggestions or None,
-        notes=tuple(map(phrase, result.notes)) or None,
+        notes=tuple(phrase(note) for note in result.notes if wanted or getattr(note, "code", "") != NO_TRENDS) or None,
     )
-    return shaped(found)
+    return shaped(found) if wanted else _within_budget(shaped(found))
 
 
-def _code_result(hit: Hit, snippets: bool) -> CodeResult:
-    context = hit.context
-    return CodeResult(
+def _within_budget(reply: Reply) -> Reply:
+    """The later of the texts give way: ten results cost a known number of tokens."""
+    shown = {name: reply[name] for name in ("status", "searchQuality", "results")}
+    excess = estimate_tokens(dumps_plain(shown, compact=True)) - RESULTS_TOKENS
+    for result in reversed(reply["results"][:SHOWN_WHOLE]):
+        if excess > 0:
+            excess -= estimate_tokens(dumps_plain(result.pop("snippet", ""), compact=True))
+    return reply
+
+
+def _code_result(hit: Hit, place: int, wanted: bool | None) -> CodeResult:
+    context, whole = hit.context or HitContext(), wanted is True or place < SHOWN_WHOLE
+    shown = CodeResult(
         file=f"{hit.path}:{hit.start_line}-{hit.end_line}",
-        summary=hit.breadcrumb or f"{hit.symbol_kind} {hit.symbol}".strip() or hit.language,
-        score=hit.score,
-        relationships=Relationships(
-            context.imported_by_count if context else 0, context.has_tests if context else False
-        ),
-        hints=Hints(
-            callers=(context.callers or None) if context else None,
-            consumers=(context.consumers or None) if context else None,
-            tests=(context.tests or None) if context else None,
-            more=tuple(f"{hit.path}:{first}-{last}" for first, last in hit.more) or None,
-        ),
-        type=(context.type if context else "") or hit.symbol_kind or None,
-        trend=(context.trend or None) if context else None,
-        patternWarning=(context.pattern_warning or None) if context else None,
-        snippet=hit.text if snippets else None,
+        summary=_shortened(hit.breadcrumb or f"{hit.symbol_kind} {hit.symbol}".strip() or hit.language, wanted),
+        score=round(hit.score, 2),
+        type=":".join(filter(None, (context.type or hit.symbol_kind, context.layer))) or None,
+        trend=context.trend or None,
+        patternWarning=context.pattern_warning or None,
     )
+    if not whole:
+        return shown
+    count, most = context.imported_by_count, len(hit.text) if wanted else SNIPPET_CHARS
+    hints = Hints(callers=context.callers[:CALLERS] or None)
+    if wanted:
+        more = tuple(f"{hit.path}:{first}-{last}" for first, last in hit.more)
+        hints = Hints(context.callers or None, context.consumers or None, context.tests or None, more or None)
+    return replace(
+        shown,
+        relationships=Relationships(count, context.has_tests) if count or context.has_tests else None,
+        hints=hints if hints != Hints() else None,
+        snippet=None if wanted is False else _snippet(hit, most) or None,
+    )
+
+
+def _shortened(text: str, wanted: bool | None) -> str:
+    return text if wanted or len(text) <= SUMMARY_CHARS else f"{text[:SUMMARY_CHARS]}…"
+
+
+def _snippet(hit: Hit, most: int) -> str:
+    """Whole lines of the text, under the name of what they belong to unless they say it themselves."""
+    text = dedent(hit.text)
+    cut = text[:most].rpartition("\n")[0] or text[:most] if len(text) > most else text
+    name = hit.symbol.rpartition(".")[2]
+    return f"// {hit.symbol}\n{cut}" if name and name not in cut.partition("\n")[0] else cut
 
 
 def _preflight(card: Card, phrase: Callable[[str], str]) -> Preflight:
@@ -187,6 +221,46 @@ def _preflight(card: Card, phrase: Callable[[str], str]) -> Preflight:
         impact=Impact(card.impact.coverage, card.impact.files) if card.impact else None,
         whatWouldHelp=tuple(map(phrase, card.what_would_help)) or None,
     )
+
+
+# --- explore -------------------------------------------------------------------------------------------------------
+
+
+class Explored(Struct, frozen=True):
+    place: str
+    code: str | None = None
+    definitions: tuple[str, ...] | None = None
+    callers: tuple[str, ...] | None = None
+    callees: tuple[str, ...] | None = None
+    tests: tuple[str, ...] | None = None
+    history: tuple[str, ...] | None = None
+    memories: tuple[str, ...] | None = None
+    totals: dict[str, int] | None = None
+    notes: tuple[str, ...] | None = None
+
+
+def explored(found: Exploration, values: dict[str, Any]) -> Reply:
+    listed = tuple(
+        f"{one.path}:{one.start_line}-{one.end_line} {one.signature or one.qualified}" for one in found.definitions
+    )
+    return shaped(
+        Explored(
+            found.place,
+            found.code or None,
+            listed if found.kind == "file" or len(listed) > 1 else None,
+            found.callers or None,
+            found.callees or None,
+            found.tests or None,
+            found.history or None,
+            tuple(f"{one.type}: {one.memory} ({one.label})" for one in found.memories) or None,
+            found.totals or None,
+            found.notes or None,
+        )
+    )
+
+
+def explored_files(found: Exploration, root: str) -> Iterable[str]:
+    return [f"{root or '.'}/{found.place.partition(':')[0]}"]
 
 
 def hit_files(result: SearchResult, root: str) -> Iterable[str]:
@@ -431,9 +505,15 @@ def fitted(reply: Reply, tokens: int, cursor: str = "") -> Reply:
     return {**cut, "truncated": True, **({"cursor": _written(goes_on)} if goes_on else {})}
 
 
-def most_chars(tokens: int) -> int:
-    from codeinfo.answers.evidence import CHARS_PER_TOKEN  # behind the handshake
+def counted(reply: Reply) -> str:
+    """The reply as text, with its own size filled in where it states it."""
+    quality = reply.get("searchQuality")
+    if quality is not None:
+        quality["tokenEstimate"] = estimate_tokens(dumps_plain(reply, compact=True))
+    return dumps_plain(reply, compact=True)
 
+
+def most_chars(tokens: int) -> int:
     return tokens * CHARS_PER_TOKEN
 
 

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from codeinfo.engine import Engine
     from codeinfo.serve.dispatch import Call
 
-PROJECT = Input("project", "The project: its folder, or the name of an indexed one. The working folder unless given.")
-CURSOR = Input("cursor", "Go on where a truncated reply ended.")
+PROJECT = Input("project", "Folder or name of an indexed project, if not the working folder.")
+CURSOR = Input("cursor", "Of a truncated reply, to go on.")
+_READS_INDEX = ("search", "code", "knowledge")  # groups of operations whose replies show a state of a project
 
 
 def _no_files(result: Any, root: str) -> Iterable[str]:
@@ -48,6 +49,9 @@ class Tool(Struct, frozen=True):
     project: Input | None = PROJECT  # the argument that names the project
     computes: bool = False  # short work of the processor that waits for nothing
     open_world: bool = False  # it may talk to a model endpoint or the network
+    # Most clients show a model either the text of a reply or its structured content, some both. A tool that is called
+    # all the time sends its JSON once, as text, which every client shows; its list entry then needs no result schema.
+    text_only: bool = False
 
     def arguments(self) -> tuple[Input, ...]:
         return (*self.inputs, *((self.project,) if self.project else ()), CURSOR)
@@ -56,7 +60,11 @@ class Tool(Struct, frozen=True):
         return input_schema(self.arguments())
 
     def output_schema(self) -> Schema:
-        return output_schema(self.result)
+        return output_schema(self.result, shows_project=self.shows_project and not self.codes)
+
+    @property
+    def shows_project(self) -> bool:
+        return self.project is not None and OPERATIONS[self.operation].group in _READS_INDEX
 
     def run(self, engine: Engine, request: Any, call: Call) -> Any:
         if self.perform is not None:

@@ -82,6 +82,25 @@ def _definition(symbol: code.SymbolInfo) -> tuple[Span, ...]:
 
 
 @render.register
+def _exploration(result: code.Exploration, out: Output) -> None:
+    is_file = result.kind == "file"
+    out.line((result.place, "bold cyan"))
+    for line in result.code.splitlines():
+        out.line("  ", line)
+    if is_file or len(result.definitions) > 1:
+        out.line(("defines" if is_file else "definitions", "bold"))
+        out.table([_definition(symbol) for symbol in result.definitions])
+    section("imported by" if is_file else "used by", result.callers, out)
+    section("imports" if is_file else "uses", result.callees, out)
+    section("tests", result.tests, out)
+    section("commits", result.history, out)
+    memories(result.memories, out)
+    for name, total in result.totals.items():
+        out.line((f"{total} {name} in all; raise --limit to see them", "dim"))
+    out.notes(result.notes)
+
+
+@render.register
 def _calls(result: code.CallGraph, out: Output) -> None:
     out.table([_definition(symbol) for symbol in result.definitions], indent=0)
     for title, edges, end in (("called by", result.callers, "source"), ("calls", result.callees, "target")):

@@ -9,6 +9,7 @@ variables do not reach git.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -116,6 +117,30 @@ def excludes_setting() -> str:
 _INDEX_ENTRY = rb"([^\0]+)\0[^\0]*?mtime: (\d+):(\d+)\n[^\0]*?size: (\d+)\t[^\n]*\n"
 
 
+def tracked(root: str | os.PathLike[str]) -> dict[str, tuple[int, int]]:
+    """Size and mtime of every tracked file below `root`, as of git's last look at it."""
+    return {
+        os.fsdecode(path): (int(size), int(seconds) * 1_000_000_000 + int(nanoseconds))
+        for path, seconds, nanoseconds, size in re.findall(_INDEX_ENTRY, run(root, ("ls-files", "-z", "--debug")))
+    }
+
+
+def unlike_index(root: str | os.PathLike[str], paths: Sequence[str]) -> str:
+    """The first of these files whose content is not what git has staged, "" where all are as staged."""
+    listed = run(root, ("ls-files", "-z", "--stage", "--", *paths)).split(b"\0")
+    staged = {name: entry.split()[1].decode() for entry, _, name in (line.partition(b"\t") for line in listed) if name}
+    for path in paths:
+        try:
+            content = Path(root, path).read_bytes()
+        except OSError:
+            return path
+        known = staged.get(os.fsencode(path), "")
+        kind = hashlib.sha256 if len(known) == 64 else hashlib.sha1
+        if known != kind(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest():
+            return path
+    return ""
+
+
 def changed_since(root: str | os.PathLike[str], reference: str) -> frozenset[str]:
     """Paths below `root` that differ from the commit `reference`: committed, staged, edited or new since.
 
@@ -131,15 +156,16 @@ def changed_since(root: str | os.PathLike[str], reference: str) -> frozenset[str
     committed = run(root, ("diff-index", "--cached", "--relative", "--name-only", "--no-renames", "-z", commit))
     new = run(root, ("ls-files", "-z", "--others", "--exclude-standard"), settings=(excludes_setting(),))
     paths = {*committed.split(b"\0"), *new.split(b"\0")} - {b""}
-    for path, seconds, nanoseconds, size in re.findall(_INDEX_ENTRY, run(root, ("ls-files", "-z", "--debug"))):
+    found = {os.fsdecode(path) for path in paths}
+    for name, known in tracked(root).items():
         try:
-            status = os.lstat(os.path.join(os.fsencode(root), path))
+            status = os.lstat(os.path.join(root, name))
         except OSError:
-            paths.add(path)
+            found.add(name)
             continue
-        if (status.st_size, status.st_mtime_ns) != (int(size), int(seconds) * 1_000_000_000 + int(nanoseconds)):
-            paths.add(path)
-    return frozenset(os.fsdecode(path) for path in paths)
+        if (status.st_size, status.st_mtime_ns) != known:
+            found.add(name)
+    return frozenset(found)
 
 
 def work_tree_of(root: str) -> str | None:

@@ -1,0 +1,116 @@
+"""One symbol or file with its surroundings."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from codeinfo import Config, Engine
+from codeinfo.errors import NotFound, UsageError
+from codeinfo.operations.code import Exploration, ExploreRequest
+from codeinfo.operations.knowledge import RememberRequest
+
+PARSER = '''"""Headers."""
+
+
+def parse_header(line):
+    """Split a header line."""
+    return clean(line).split(":", 1)
+
+
+def clean(line):
+    return line.strip()
+'''
+
+
+def git(folder: Path, *arguments: str) -> None:
+    identity = ("-c", "user.name=Tester", "-c", "user.email=tester@example.org")
+    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "headers.py").write_text(PARSER.replace("clean(line)", "line", 1))
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-qm", "Split headers")
+    (tmp_path / "headers.py").write_text(PARSER)
+    git(tmp_path, "commit", "-qam", "Clean headers first")
+    (tmp_path / "client.py").write_text(
+        "from headers import parse_header\n\n\ndef read(lines):\n    return [parse_header(line) for line in lines]\n"
+    )
+    (tmp_path / "tests" / "test_headers.py").write_text(
+        "from headers import parse_header\n\n\ndef test_split():\n    assert parse_header('a:b') == ['a', 'b']\n\n\n"
+        "def clean():\n    return 0\n"
+    )
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-qm", "Read headers")
+    return tmp_path
+
+
+@pytest.fixture
+def engine(project: Path) -> Iterator[Engine]:
+    engine = Engine(Config.load())
+    yield engine
+    engine.close()
+
+
+def explore(engine: Engine, project: Path, target: str, limit: int = 8) -> Exploration:
+    return engine.knowledge.explore(ExploreRequest(target, str(project), limit))
+
+
+def test_a_symbol_comes_with_all_that_surrounds_it(engine: Engine, project: Path) -> None:
+    engine.knowledge.remember(
+        RememberRequest("parse_header must keep colons of the value", scope="symbol:parse_header", path=str(project))
+    )
+    found = explore(engine, project, "parse_header")
+    assert (found.kind, found.place) == ("symbol", "headers.py:4-6")
+    assert found.code.startswith("def parse_header(line):")
+    assert found.callers == ("client.py:5 read",)
+    assert found.callees == ("headers.py::clean",)
+    assert found.tests == ("tests/test_headers.py:5 test_split",)
+    assert [commit.split(" ", 2)[2] for commit in found.history] == ["Clean headers first", "Split headers"]
+    assert [memory.memory for memory in found.memories] == ["parse_header must keep colons of the value"]
+    assert found.totals == {}
+
+
+def test_a_line_means_the_definition_around_it(engine: Engine, project: Path) -> None:
+    found = explore(engine, project, "headers.py:10")
+    assert found.place == "headers.py:9-10"
+    assert found.callers == ("headers.py:6 parse_header",)
+    assert explore(engine, project, "headers.py:1").kind == "file"  # between definitions
+
+
+def test_a_file_comes_with_what_it_defines_and_who_imports_it(engine: Engine, project: Path) -> None:
+    found = explore(engine, project, "headers.py")
+    assert (found.kind, found.place, found.code) == ("file", "headers.py", "")
+    assert [one.name for one in found.definitions] == ["parse_header", "clean"]
+    assert found.callers == ("client.py:1",)
+    assert found.tests == ("tests/test_headers.py",)
+    assert explore(engine, project, "test_headers.py").place == "tests/test_headers.py"
+    assert explore(engine, project, f"{project}/client.py").callees == ("headers.py",)
+
+
+def test_code_comes_before_tests_and_what_is_cut_is_counted(engine: Engine, project: Path) -> None:
+    found = explore(engine, project, "clean", limit=1)
+    assert found.definitions[0].path == "headers.py"
+    assert found.totals == {"definitions": 2}
+    assert "2 definitions" in found.notes[0]
+
+
+def test_what_is_not_there_is_said(engine: Engine, project: Path) -> None:
+    with pytest.raises(NotFound, match="nothing called nowhere"):
+        explore(engine, project, "nowhere")
+    (project / "other").mkdir()
+    (project / "other" / "headers.py").write_text("X = 1\n")
+    (project / "third").mkdir()
+    (project / "third" / "client.py").write_text("X = 1\n")
+    (project / "other" / "client.py").write_text("X = 1\n")
+    assert explore(engine, project, "client.py").place == "client.py"  # the very path
+    (project / "client.py").unlink()
+    with pytest.raises(UsageError, match="2 files end in client"):
+        explore(engine, project, "client.py")
