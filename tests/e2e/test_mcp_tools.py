@@ -71,7 +71,7 @@ def test_the_default_set_is_small_typed_and_works(project: Path, mode: str) -> N
             assert best["relationships"] == {"importedByCount": 1, "hasTests": False}
             around = reply_of(await client.call_tool("explore", {"target": "parse_header"}))
             assert around["place"] == "headers.py:4-6"
-            assert around["callers"] == ["client.py:3", "headers.py:10 read_all"]
+            assert around["callers"] == ["headers.py:10 read_all", "client.py:3"]
             context = await client.read_resource("codebase://context")
             assert "headers.py" in text_of(context.contents[0])
             prompt = await client.get_prompt("plan_change", {"change": "add retries"})
