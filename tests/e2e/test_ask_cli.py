@@ -20,7 +20,7 @@ from model_server import ScriptedServer, Trouble, endless_tool_calls
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.errors import ProviderError, UsageError
+from codeinfo.errors import NotFound, ProviderError, UsageError
 from codeinfo.models.scripted import Reply, Request
 from codeinfo.operations.answers import AgentRunRequest, Answer, AskRequest, ConversationRequest, ConversationsRequest
 from codeinfo.ports import ToolCall
@@ -126,7 +126,7 @@ def test_a_stream_that_breaks_leaves_a_marked_partial_answer(tree: Path, trouble
         answer = ask(tree, server.url, heard, **QUICK)
     assert answer.status == "partial"
     assert any("broke off" in note for note in answer.notes)
-    assert ANSWER.startswith(answer.text.split(" [")[0])
+    assert ANSWER.startswith(answer.text.partition("\n\n")[0].split(" [")[0])
     assert "".join(heard).strip() == answer.text
 
 
@@ -239,6 +239,28 @@ def plain(codeinfo: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     return codeinfo
 
 
+def test_an_unknown_model_is_refused_at_once(tree: Path) -> None:
+    with ScriptedServer(script) as server, engine_for(tree, server.url) as engine:
+        started = time.monotonic()
+        with pytest.raises(NotFound, match="offers no model 'gpt-0'"):
+            engine.answers.ask(AskRequest(QUESTION, (str(tree),), model="gpt-0"))
+        assert time.monotonic() - started < 5
+        assert engine.answers.conversations(ConversationsRequest()).conversations == ()
+
+
+def test_an_instruction_is_not_a_word_of_the_question(plain: Any, tree: Path) -> None:
+    done = plain("ask", "explain transfer", cwd=tree)
+    assert "No language model was asked" in done.stdout
+    assert "def transfer(self, other, amount):" in done.stdout
+
+
+def test_searches_of_answers_log_their_score_source(tree: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="codeinfo")
+    with ScriptedServer(script) as server:
+        ask(tree, server.url)
+    assert "score source distances" in caplog.text
+
+
 def test_without_a_model_the_best_passages_are_quoted(plain: Any, tree: Path) -> None:
     done = plain("ask", QUESTION, cwd=tree)
     assert done.returncode == 0, done.stderr
@@ -327,7 +349,7 @@ def test_ctrl_c_leaves_a_stopped_turn(tree: Path, monkeypatch: pytest.MonkeyPatc
         command = [sys.executable, "-m", "codeinfo", "ask", QUESTION, "--model", "scripted-chat"]
         running = subprocess.Popen(command, cwd=tree, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         until = time.monotonic() + 30
-        while not server.requests and time.monotonic() < until:
+        while not any(one.body for one in server.requests) and time.monotonic() < until:
             time.sleep(0.05)
         os.kill(running.pid, signal.SIGINT)
         running.communicate(timeout=30)

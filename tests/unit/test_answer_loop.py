@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from loop_tools import FIVE, World, hit, interrupt
+from msgspec.structs import replace
 
 from codeinfo.answers.loop import BATCH, UNJUDGED, Research
 from codeinfo.models.scripted import Reply, Request, ScriptedLlm
@@ -109,6 +110,14 @@ def test_the_policy_is_applied_and_its_drops_are_in_the_trace() -> None:
     rules = {(drop.path, drop.rule) for drop in reply.trace.rounds[0].dropped}
     assert rules == {("src/part2.py", "cutoff"), ("src/part1.py", "duplicate")}
     assert reply.trace.rounds[0].score_source == "distances"
+
+
+def test_the_definition_that_a_question_names_passes_the_cutoff() -> None:
+    named = [replace(hit(1, 1.57), symbol="Console.echo"), hit(2, 0.9), replace(hit(3, 1.6), symbol="other")]
+    reply = World([named]).ask("explain echo")
+    assert [item.path for item in reply.trace.rounds[0].items] == ["src/part1.py", "src/part2.py"]
+    unnamed = World([named]).ask("explain the console output")
+    assert [item.path for item in unnamed.trace.rounds[0].items] == ["src/part2.py"]
 
 
 # --- what goes to the model ---------------------------------------------------------------------------------------

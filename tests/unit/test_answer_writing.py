@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from loop_tools import FIVE, World, hit, interrupt
 
-from codeinfo.answers.evidence import Item, fence, format_passages
+from codeinfo.answers.evidence import Item, fence, format_passages, halved
 from codeinfo.answers.loop import Research
 from codeinfo.answers.model import fill_prompt
 from codeinfo.answers.write import stats_block, strip_stats
@@ -106,13 +106,54 @@ def test_what_was_streamed_is_the_answer() -> None:
 @pytest.mark.parametrize("finish", ["cut", "length"])
 def test_a_broken_reply_is_kept_and_marked(finish: str) -> None:
     reply = World([FIVE[:2]], replies=[Reply("half of it", finish=finish)]).ask()
-    assert reply.text == "half of it"
+    assert reply.text.startswith("half of it\n")
     assert reply.status == "partial"
     assert "broke off" in reply.notes[0]
 
 
-def test_an_answer_without_citations_says_so() -> None:
-    assert any("nothing in it is verified" in note for note in World([FIVE[:2]], replies=["Trust me."]).ask().notes)
+def test_an_answer_without_citations_says_so_in_its_text() -> None:
+    world = World([FIVE[:2]], replies=["Trust me."])
+    reply = world.ask()
+    assert reply.text == "Trust me.\n\nThis answer cites no source: nothing in it is verified."
+    assert "".join(world.texts) == reply.text  # what is streamed is what is kept
+
+
+def test_marks_of_passages_do_not_leak_into_an_answer() -> None:
+    leaky = "<<<source 1 src/part1.py:1-3 0123456789ab>>>\nThe total is summed [1]. <<<end 0123456789ab>>>\nDone [1]."
+    assert World([FIVE[:2]], replies=[leaky]).ask().text == "The total is summed [1]. \nDone [1]."
+
+
+@pytest.mark.parametrize("code", ["LLM_CONTEXT", "LLM_BROKEN"])
+def test_evidence_that_is_too_large_is_halved_once(code: str) -> None:
+    refused = Reply(error=ProviderError("too large", code=code))
+    world = World([FIVE[:4]], replies=[refused, "The total is summed [1]."])
+    reply = world.ask()
+    assert reply.text == "The total is summed [1]."
+    assert reply.status == "partial"
+    assert "half of it" in reply.notes[-1]
+    asked = [request.messages[-1].content.count("<<<source ") for request in world.llm.requests[-2:]]
+    assert asked == [4, 2]
+
+
+def test_evidence_that_stays_too_large_is_quoted() -> None:
+    world = World([FIVE[:4]], replies=[Reply(error=ProviderError("too large", code="LLM_CONTEXT"))])
+    reply = world.ask()
+    assert (reply.kind, reply.status) == ("extractive", "partial")
+    assert len(reply.citations) == 2
+    assert "quoted instead" in " ".join(reply.notes)
+
+
+def test_a_server_that_stays_broken_is_an_error() -> None:
+    world = World([FIVE[:4]], replies=[Reply(error=ProviderError("gone", code="LLM_BROKEN"))])
+    with pytest.raises(ProviderError, match="gone"):
+        world.ask()
+
+
+def test_halving_keeps_the_first_passages_or_the_first_lines() -> None:
+    items = [Item(n, "/r", f"{n}.py", 1, 4, "a\nb\nc\nd") for n in range(1, 4)]
+    assert halved(items) == (items[0],)
+    (cut,) = halved(items[:1])
+    assert (cut.text, cut.end_line) == ("a\nb", 2)
 
 
 def test_instructions_in_the_evidence_stay_inside_their_marks() -> None:

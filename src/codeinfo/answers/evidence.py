@@ -13,7 +13,8 @@ question about something else shares only common words with the tree.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -22,9 +23,10 @@ from codeinfo.model import Distance, Dropped, FileKind, Hit, Quality, SearchResu
 from codeinfo.operations.answers import Answer, AnswerUsage, Citation, GradedItem
 from codeinfo.search.focus import Finder, focus
 from codeinfo.search.policy import PolicyItem, PolicyResult, PolicySettings, apply_policy
-from codeinfo.search.query import EXPANSIONS
-from codeinfo.tokens import estimate_tokens, stem, terms
+from codeinfo.search.query import EXPANSIONS, STOP_WORDS
+from codeinfo.tokens import estimate_tokens, identifiers, stem, terms
 
+_log = logging.getLogger(__name__)
 PREVIEW_LINES, PREVIEW_CHARS = 6, 400  # of a passage, for those who look at what was found
 
 
@@ -171,7 +173,13 @@ class Gate(Struct, frozen=True):
         return Admitted(tuple(items), tuple(dropped), result.score_source)
 
     def _apply_policy(self, found: SearchResult) -> PolicyResult:
-        return apply_policy(map(_policy_item, found.hits), self.policy)
+        asked = {name.lower() for name in identifiers(found.query)} - STOP_WORDS - INSTRUCTIONS
+        items = (_policy_item(hit, asked if place < ALWAYS else set()) for place, hit in enumerate(found.hits))
+        result = apply_policy(items, self.policy)
+        _log.info(
+            "search for an answer: score source %s, %d with a distance", result.score_source, result.with_distance
+        )
+        return result
 
 
 def finder_of(weights: Mapping[str, float]) -> Finder:
@@ -197,9 +205,23 @@ def _too_low(hit: Hit, best: float) -> Dropped:
     return Dropped(hit.path, hit.start_line, hit.end_line, "least_score", f"{hit.score / best:.2f} of the best score")
 
 
-def _policy_item(hit: Hit) -> PolicyItem:
+def _policy_item(hit: Hit, asked: Collection[str]) -> PolicyItem:
+    """`asked` are the names of the question: the definition of one of them is meant, whatever its distance."""
     distance = hit.distance.value if hit.distance is not None else None
-    return PolicyItem(hit.root, hit.path, hit.chunk_id, hit.text, distance, hit)
+    named = hit.symbol.rpartition(".")[2].lower() in asked
+    return PolicyItem(hit.root, hit.path, hit.chunk_id, hit.text, distance, hit, named)
+
+
+# What a question asks to be done is not what it is about.
+INSTRUCTIONS = frozenset(
+    """clarify demonstrate describe discuss document elaborate explain illustrate list outline present show summarise
+    summarize tell walk""".split()
+)
+
+
+def content_words(words: Sequence[str]) -> Sequence[str]:
+    """The words without the instruction at their head, unless that is all there is."""
+    return words[1:] if len(words) > 1 and words[0] in INSTRUCTIONS else words
 
 
 PASSAGES = 3  # quoted in an answer
@@ -265,6 +287,22 @@ def _words_in(text: str, words: Mapping[str, float]) -> set[str]:
 
 def _largest(found: Sequence[set[str]], weights: Mapping[str, float]) -> float:
     return max((sum(weights[word] for word in one) for one in found), default=0.0)
+
+
+def halved(items: Sequence[Item]) -> tuple[Item, ...]:
+    """The first of the passages, with half of the characters; of a single one the first lines."""
+    room = sum(len(item.text) for item in items) // 2
+    kept: list[Item] = []
+    for item in items:
+        room -= len(item.text)
+        if kept and room < 0:
+            break
+        kept.append(item)
+    if len(kept) < len(items):
+        return tuple(kept)
+    lines = kept[0].text.split("\n")
+    half = lines[: max(1, len(lines) // 2)]
+    return (replace(kept[0], text="\n".join(half), end_line=kept[0].start_line + len(half) - 1),)
 
 
 def quote_passages(items: Sequence[Item]) -> str:

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from codeinfo.answers.agents import Toolbox, ToolFunctions
+from codeinfo.answers.cite import CitationChecker
 from codeinfo.answers.conversation import search_text
 from codeinfo.answers.evidence import (
     Evidence,
@@ -18,11 +19,13 @@ from codeinfo.answers.evidence import (
     fence,
     finder_of,
     focus_item,
+    halved,
     payload,
     quote_passages,
 )
-from codeinfo.answers.model import Budget, Model, Spent, fill_prompt
+from codeinfo.answers.model import CONTEXT_OVERFLOW, Budget, Model, Spent, fill_prompt
 from codeinfo.answers.write import Emit, Written, write
+from codeinfo.errors import ProviderError
 from codeinfo.operations.answers import Answer, Round, ToolUse, Trace
 from codeinfo.ports import Message
 from codeinfo.search.focus import Finder
@@ -34,6 +37,7 @@ PROMISING = 0.3  # from here on what was found is kept and added to; below, the 
 QUERY_TOKENS = 200  # a query and a sentence
 PROMPT_TOKENS = 600  # rules and question around the evidence, about
 LEAST_EVIDENCE_TOKENS = 200  # less room than this is no room for an answer
+UNVERIFIED = "\n\nThis answer cites no source: nothing in it is verified."
 UNJUDGED = "not graded"  # a round that broke off after its search
 
 _QUERY_SCHEMA = {
@@ -127,18 +131,22 @@ def answer(
     if not sources:
         return _abstained(question, found, means)
     progress(Progress("write", f"{len(sources)} source{'s' * (len(sources) != 1)}"))
-    written = write(
-        question,
-        found.evidence.show(sources),
-        means.model,
-        toolbox,
-        system=system,
-        briefing=briefing,
-        history=history,
-        thin=not found.enough,
-        reply_tokens=means.settings.reply_tokens,
-        emit=emit,
-    )
+
+    def written_from(shown: Sequence[Item]) -> Written:
+        return write(
+            question,
+            shown,
+            means.model,
+            toolbox,
+            system=system,
+            briefing=briefing,
+            history=history,
+            thin=not found.enough,
+            reply_tokens=means.settings.reply_tokens,
+            emit=emit,
+        )
+
+    written = _write_what_fits(found.evidence.show(sources), written_from, found)
     return _finished(question, written, found, means, emit)
 
 
@@ -216,6 +224,30 @@ def _payload(found: Research, means: Means) -> tuple[Item, ...]:
     return items
 
 
+def _write_what_fits(
+    sources: Sequence[Item], write_from: Callable[[Sequence[Item]], Written], found: Research
+) -> Written:
+    """Where the model cannot take in the evidence it is asked once more with half of it, then the rest is quoted. Some
+    servers do not say so but break off before the first word."""
+    try:
+        return write_from(sources)
+    except ProviderError as error:
+        if error.code not in (CONTEXT_OVERFLOW, "LLM_BROKEN"):
+            raise
+        first = error
+    fewer = halved(sources)
+    found.evidence.items = {item.number: item for item in fewer}
+    try:
+        written = write_from(fewer)
+    except ProviderError as error:
+        if error.code != CONTEXT_OVERFLOW:
+            raise first from error
+        found.limits.append("the evidence is too large for the model: it is quoted instead")
+        return Written("", CitationChecker(found.evidence.items))
+    found.limits.append("the evidence was too large for the model: the answer is written from half of it")
+    return written
+
+
 # --- results -------------------------------------------------------------------------------------------------------
 
 
@@ -250,7 +282,8 @@ def _finished(question: str, written: Written, found: Research, means: Means, em
     citations = written.checker.citations()
     notes = [*found.notes, *found.limits, *written.notes]
     if written.text and not citations:
-        notes.append("the answer cites no source: nothing in it is verified")
+        text += UNVERIFIED  # in the answer itself: some clients show nothing else
+        emit(UNVERIFIED)
     if not written.text:
         notes.append("the model wrote no answer: these are the passages it was shown")
         citations = tuple(item.citation() for item in found.evidence.items.values())

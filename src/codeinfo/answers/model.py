@@ -17,6 +17,8 @@ from codeinfo.operations.answers import AnswerUsage
 from codeinfo.ports import Delta, Llm, Message, ToolSpec, Usage
 from codeinfo.tokens import estimate_tokens
 
+CONTEXT_OVERFLOW = "LLM_CONTEXT"  # code of a failure: the prompt is larger than the model's context
+
 
 class Spent(Exception):
     """A limit was reached; the text says which."""
@@ -154,11 +156,11 @@ class Model(Struct, frozen=True):
     def json(
         self, prompt: str, schema: Mapping[str, Any], validate: Validate | None = None, *, max_tokens: int
     ) -> dict[str, Any] | None:
-        """The object the model replied with, or None where it cannot hold to a schema."""
+        """The object the model replied with, or None where it cannot hold to a schema or take in so much."""
         try:
             return self.ask_json(self.llm, [Message("user", prompt)], schema, validate, max_tokens=max_tokens)
         except ProviderError as error:
-            if error.code != "LLM_BAD_REPLY":
+            if error.code not in ("LLM_BAD_REPLY", CONTEXT_OVERFLOW):
                 raise
             return None
 

@@ -6,6 +6,7 @@ out there, also where its emoji arrived mis-decoded. Line by line: no pattern he
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field
@@ -88,6 +89,8 @@ def _is_figure(line: str) -> bool:
 
 
 Emit = Callable[[str], None]
+# What stands around passages in a prompt; a model that copies it shows a reader nothing.
+_PASSAGE_MARK = re.compile(r"<{2,3}(?:source|passage|end)\b[^<>\n]{0,300}>{2,3}")
 _LONG_LINE = 200  # characters: from here on finished sentences are shown before their line ends
 
 _ENDINGS = {
@@ -240,7 +243,7 @@ class LiveAnswer:
         self._begun = True
 
     def _show(self, text: str) -> None:
-        if text:
+        if text := _PASSAGE_MARK.sub("", text):
             checked = self._checker.check(text)
             self._parts.append(checked)
             self._emit(checked)

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from codeinfo.answers.agents import ToolFunctions
-from codeinfo.answers.evidence import Item, spellings
+from codeinfo.answers.evidence import Item, content_words, spellings
 from codeinfo.engine.collections import CollectionIndex
 from codeinfo.engine.document_search import document_lines, headings, no_collection, opening, place_of
 from codeinfo.engine.documents import DocumentOperations
@@ -79,7 +79,7 @@ class Lookup(ABC):
 
         The square root keeps a verb that no code happens to use from outweighing everything that was found.
         """
-        words = {word: spellings(word) for word in read_query(question).words}
+        words = {word: spellings(word) for word in content_words(read_query(question).words)}
         rows, having, names = 0, dict.fromkeys(words, 0), set[str]()
         for index in self._searched():
             names.update(self._own_names(index))

@@ -28,6 +28,7 @@ from codeinfo.engine.index_manager import (
 from codeinfo.engine.models import Models
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound
 from codeinfo.globs import lies_below
+from codeinfo.index.line import edited
 from codeinfo.knowledge.history import History
 from codeinfo.model import ManifestRow, Reflects, SourceFile
 from codeinfo.operations.clients import DaySavings, SavingsReport, SavingsRequest, ToolSavings
@@ -104,7 +105,8 @@ class Trees:
             return None
         generation = store.meta()["generation"]
         named = list(dict.fromkeys(files))
-        changed = tuple(row.path for row in store.sources(named) if not _is_as_indexed(index.root, row))
+        suspects = [row for row in store.sources(named) if not _is_as_indexed(index.root, row)]
+        changed = tuple(sorted(row.path for row in edited(index.root, store, suspects)))
         state = self._state(index.root)
         if state is None:
             return Reflects(int(generation), changed=changed)

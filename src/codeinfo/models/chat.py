@@ -18,7 +18,17 @@ from msgspec import Struct, field
 
 from codeinfo.errors import ProviderError, UsageError
 from codeinfo.models.endpoints import ChatEndpoint, Discovery, Key, Limits
-from codeinfo.models.http import Connection, Fault, Kind, Target, event_data, parse_target, provider_error, with_retries
+from codeinfo.models.http import (
+    Connection,
+    Fault,
+    Kind,
+    Target,
+    event_data,
+    parse_target,
+    provider_error,
+    status_kind,
+    with_retries,
+)
 from codeinfo.ports import Delta, Message, ToolCall, ToolSpec, Usage
 
 _LARGEST_REPLY = 16_000_000  # bytes of a reply that is not streamed
@@ -113,6 +123,8 @@ def _deltas(
             return
         if fault.kind is Kind.REJECTED and "response_format" in payload and "response_format" in fault.detail:
             refused.add(payload["response_format"]["type"])
+        if fault.kind is Kind.BROKEN:
+            fault.kind = Kind.SILENCED
         if not builder.begun:
             raise provider_error(fault, role="LLM", where=connection.target.shown, model=endpoint.model) from fault
         yield builder.cut()
@@ -143,7 +155,7 @@ def _event(event: Any) -> dict[str, Any]:
     if event.get("error"):
         error = event["error"]
         words = error.get("message") if isinstance(error, dict) else error
-        raise Fault(Kind.SERVER, str(words or "an error without words"))
+        raise Fault(status_kind(500, str(words)), str(words or "an error without words"))
     return event
 
 

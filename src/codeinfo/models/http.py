@@ -12,6 +12,7 @@ import contextlib
 import email.utils
 import http.client
 import json
+import re
 import socket
 import ssl
 import threading
@@ -44,6 +45,8 @@ class Kind(Enum):
     REFUSED = _Row("UNAVAILABLE", "{where} refuses the connection", _START)
     UNREACHABLE = _Row("UNAVAILABLE", "{where} cannot be reached", _START)
     BROKEN = _Row("UNAVAILABLE", "{where} broke the connection off", "Look at the server's own log.", retry=True)
+    # A chat model that took in a prompt and says nothing: some servers do that when it is too large.
+    SILENCED = _Row("BROKEN", "{where} broke the connection off", "Look at the server's own log.")
     TLS = _Row(
         "UNAVAILABLE",
         "no secure connection to {where}",
@@ -62,6 +65,9 @@ class Kind(Enum):
     SERVER = _Row("UNAVAILABLE", "{where} failed", "Look at the server's own log, then try again.", retry=True)
     REJECTED = _Row(
         "REJECTED", "{where} rejects the request for model {model!r}", "Check the model and the settings sent to it."
+    )
+    CONTEXT = _Row(
+        "CONTEXT", "the request is larger than the context of model {model!r} at {where}", "Allow it a larger context."
     )
     TIMEOUT = _Row(
         "TIMEOUT",
@@ -99,7 +105,15 @@ def provider_error(fault: Fault, *, role: str, where: str, model: str) -> Provid
     return ProviderError(redact(what), next_step=row.next_step, code=f"{role}_{row.suffix}")
 
 
+_TOO_LARGE = re.compile(
+    r"context[ _](?:length|size|window)|maximum context|too many tokens|prompt is too long|exceeds? .{0,40}\bcontext\b",
+    re.IGNORECASE,
+)
+
+
 def status_kind(status: int, words: str = "") -> Kind:
+    if status >= 400 and _TOO_LARGE.search(words):
+        return Kind.CONTEXT
     if "response_format" in words and status >= 400:
         return Kind.REJECTED  # llama-cpp-python says 500 to a format it does not know: another try would not help
     if status in (401, 403):

@@ -38,6 +38,7 @@ class PolicyItem(Struct, frozen=True):
     text: str
     distance: float | None
     payload: Any = None
+    named: bool = False  # it is what the question names: no distance can tell that it is not meant
 
 
 class PolicyDrop(Struct, frozen=True):
@@ -61,8 +62,8 @@ class _Ranked(Struct, frozen=True):
     place: int
     distance: float
 
-    def closeness(self) -> tuple[float, int]:
-        return self.distance, self.place
+    def closeness(self) -> tuple[bool, float, int]:
+        return not self.item.named, self.distance, self.place
 
 
 def apply_policy(
@@ -114,12 +115,10 @@ def _within_cutoff(
     if settings.cutoff_disabled or not ranked:
         return ranked, False
     cutoff = settings.distance_cutoff
-    passing = [entry for entry in ranked if entry.distance <= cutoff]
-    if passing:
-        for entry in ranked:
-            if entry.distance > cutoff:
-                dropped.append(PolicyDrop(entry.item, "cutoff", f"{_shown(entry)} > {cutoff:g}"))
-        return passing, False
+    if any(entry.distance <= cutoff for entry in ranked):
+        far = [entry for entry in ranked if entry.distance > cutoff and not entry.item.named]
+        dropped += [PolicyDrop(entry.item, "cutoff", f"{_shown(entry)} > {cutoff:g}") for entry in far]
+        return [entry for entry in ranked if entry.distance <= cutoff or entry.item.named], False
     closest = {entry.place for entry in sorted(ranked, key=_Ranked.closeness)[: settings.fallback_chunks]}
     for entry in ranked:
         if entry.place not in closest:

@@ -411,7 +411,13 @@ class AnswerOnly(Struct, frozen=True):
 
 
 def answer_only(answer: Answer, values: dict[str, Any]) -> Reply:
-    return shaped(AnswerOnly(answer.conversation_id, answer.model_id, (Segment("answer", answer.text),)))
+    return shaped(AnswerOnly(answer.conversation_id, answer.model_id, (_segment(answer),)))
+
+
+def _segment(answer: Answer) -> Segment:
+    """The answer, and why it is not whole: these clients show nothing else."""
+    why = f"\n\nNote: {'; '.join(answer.notes)}." if answer.status == "partial" and answer.notes else ""
+    return Segment("answer", answer.text + why)
 
 
 class DocumentSource(Struct, frozen=True):
@@ -456,8 +462,7 @@ class AgentAnswer(Struct, frozen=True):
 
 
 def agent_answer(run: AgentRun, values: dict[str, Any]) -> Reply:
-    segment = Segment("answer", run.answers[-1].text)
-    return shaped(AgentAnswer(run.agent, run.conversation_id, run.model_id, (segment,)))
+    return shaped(AgentAnswer(run.agent, run.conversation_id, run.model_id, (_segment(run.answers[-1]),)))
 
 
 class ListedAgent(Struct, frozen=True):

@@ -10,7 +10,7 @@ from codeinfo.shells.render import megabytes, render
 from codeinfo.shells.terminal import Output, Span, near_path, quantity
 
 QUESTION_SHOWN = 100  # characters of a question in a table
-STATES = {"LLM_UNAVAILABLE": "does not answer", "LLM_TIMEOUT": "does not answer in time"}
+STATES = {"LLM_UNAVAILABLE": "does not answer", "LLM_BROKEN": "breaks off", "LLM_TIMEOUT": "does not answer in time"}
 
 
 # --- answers -------------------------------------------------------------------------------------------------------
