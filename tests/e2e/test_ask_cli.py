@@ -127,7 +127,7 @@ def test_a_stream_that_breaks_leaves_a_marked_partial_answer(tree: Path, trouble
     assert answer.status == "partial"
     assert any("broke off" in note for note in answer.notes)
     assert ANSWER.startswith(answer.text.partition("\n\n")[0].split(" [")[0])
-    assert "".join(heard).strip() == answer.text
+    assert "".join(heard).split() == answer.text.split()
 
 
 @pytest.mark.parametrize("trouble", [Trouble.ENDLESS, Trouble.ENDLESS_ARGUMENTS, Trouble.ENDLESS_COMMENTS])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from codeinfo.config import Config
 from codeinfo.engine.index_manager import Indexes, IndexManager, ProgressSink
+from codeinfo.globs import lies_below
 from codeinfo.model import Reflects, SearchResult
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import (
@@ -128,11 +129,12 @@ class Engine:
         return self._area(Savings, lambda: Savings(self.config.paths.data_dir))
 
     def reflects(self, path: str | Path, files: Iterable[str] = ()) -> Reflects | None:
-        """The state of the project that a reply shows whose text comes from `files`, relative to the root."""
+        """The state of the project that a reply shows whose text comes from `files`, named in full."""
         from codeinfo.engine.maintenance import Trees
 
-        index = self.indexes.of(path)
-        return self._area(Trees, Trees).reflects(index, files, is_current=self.indexes.is_current(index))
+        index = self.indexes.find(path).index
+        own = (file[len(str(index.root)) + 1 :] for file in files if lies_below(file, str(index.root)))
+        return self._area(Trees, Trees).reflects(index, own, is_current=self.indexes.is_current(index))
 
     # --- operations on indexes ---
 

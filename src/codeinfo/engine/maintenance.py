@@ -36,6 +36,7 @@ from codeinfo.operations.search import Check, Cleared, DoctorReport, IndexStatus
 from codeinfo.private_files import private_folder
 from codeinfo.sources import git
 from codeinfo.sources.git import GitFailed
+from codeinfo.sources.read import FolderFiles
 from codeinfo.sources.walk import why
 from codeinfo.store.savings import SavingsStore, Tally
 from codeinfo.store.sqlite import SqliteStore
@@ -106,7 +107,7 @@ class Trees:
         generation = store.meta()["generation"]
         named = list(dict.fromkeys(files))
         suspects = [row for row in store.sources(named) if not _is_as_indexed(index.root, row)]
-        changed = tuple(sorted(row.path for row in edited(index.root, store, suspects)))
+        changed = tuple(sorted(row.path for row in edited(FolderFiles(index.root), store, suspects)))
         state = self._state(index.root)
         if state is None:
             return Reflects(int(generation), changed=changed)

@@ -137,7 +137,7 @@ class CallGraph(Struct, frozen=True):
 
 class ExploreRequest(Struct, frozen=True):
     target: Annotated[str, Arg("A name, `Class.method`, `path::Name`, a file, or FILE:LINE.")]
-    path: Folder = "."
+    path: Folder = ""
     limit: Annotated[int, Opt("At most this many of each kind.", short="n", minimum=1, maximum=100)] = 8
 
 

@@ -255,8 +255,9 @@ class Service:
             project = self._dispatcher.projects.root_of(values.pop(tool.project.name, "")) if tool.project else ""
             result = tool.run(engine, tool.request(values, project), call)
             reply = tool.shape(result, values)
-            files = tuple(tool.files(result, project))
-            reflects = self._reflects(engine, tool, project, files)
+            root = str(engine.indexes.find(project).index.root) if tool.shows_project else project
+            files = tuple(tool.files(result, root))
+            reflects = self._reflects(engine, tool, root, files)
             if reflects and not tool.codes:  # replies with a contract have its fields only
                 reply["reflects"] = reflects
             if cursor or len(dumps_plain(reply)) > most_chars(self._reply_tokens):
@@ -265,11 +266,10 @@ class Service:
             engine.savings.record(tool.name, len(text), files)
         return Performed(reply, text, reflects)
 
-    def _reflects(self, engine: Engine, tool: Tool, project: str, files: Iterable[str]) -> Reply | None:
+    def _reflects(self, engine: Engine, tool: Tool, root: str, files: Iterable[str]) -> Reply | None:
         if not tool.shows_project:
             return None
-        root = os.path.abspath(project or ".")
-        found = engine.reflects(root, (os.path.relpath(file, root) for file in files))
+        found = engine.reflects(root, files)
         return (
             {name: value for name, value in jsonable(found).items() if value not in ("", None, [])} if found else None
         )
