@@ -255,14 +255,20 @@ def test_packages_of_one_repository_are_counted_apart(tmp_path: Path) -> None:
 
 
 def test_golden_files_are_product_code_of_today_without_poor_ways(tmp_path: Path) -> None:
-    good = NEW + "\n\ndef g(b):\n    return f'{b}'\n" + "\n\nx = 1\n" * 6
+    good = (
+        "from pathlib import Path\n\n\n"
+        + NEW
+        + "\n\nhere = Path('a')\n"
+        + "\n\ndef g(b):\n    return f'{b}'\n"
+        + "\n\nx = 1\n" * 6
+    )
     sources = {**files("lib", good, 3), "lib/poor.py": good + "\nprint(x)\n", "examples/e.py": good, "lib/tiny.py": NEW}
     old = {f"lib/old{number}.py": good for number in range(2)}
     root = build_history(tmp_path / "r", (500, "Ann", old), (5, "Ann", sources))
     with engine_of(root) as engine:
         golden = report_of(engine, root).golden_files
     assert {file.path for file in golden} == set(files("lib", good, 3))
-    assert golden[0].patterns == ("X | None", "f-strings")
+    assert golden[0].patterns == ("X | None", "pathlib", "f-strings")
 
 
 def test_tests_inside_of_a_source_file_are_tests() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from team_tools import build_team, engine_of
 
-from codeinfo.knowledge.metadata import dependencies
+from codeinfo.knowledge.metadata import dependencies, frameworks
 from codeinfo.knowledge.style import is_style_file, style_report
 from codeinfo.operations.knowledge import MetadataRequest, StyleRequest
 
@@ -38,6 +38,45 @@ from codeinfo.operations.knowledge import MetadataRequest, StyleRequest
             [("[compilerOptions] strict = true", 3)],
         ),
         (
+            ".eslintrc.json",
+            '{\n\t// of the workspace\n\t"extends": ["../.eslintrc.json"],\n\t"overrides": [{\n\t\t"files": ["*.ts"],\n'
+            '\t\t"extends": ["plugin:@nx/typescript"],\n\t\t"rules": {\n'
+            '\t\t\t"@nx/enforce-module-boundaries": ["error", {\n'
+            '\t\t\t\t"depConstraints": [{"sourceTag": "type:feature", "onlyDependOnLibsWithTags": ["type:ui"],}]\n'
+            "\t\t\t}],\n\t\t},\n\t}],\n}",
+            [
+                ('[for "*.ts"] extends = ["plugin:@nx/typescript"]', 6),
+                (
+                    '[rules for "*.ts"] @nx/enforce-module-boundaries = ["error", {"depConstraints": '
+                    '[{"sourceTag": "type:feature", "onlyDependOnLibsWithTags": ["type:ui"]}]}]',
+                    8,
+                ),
+            ],
+        ),
+        (
+            ".eslintrc.yml",
+            "overrides:\n  - files: [src/**/*.ts, lib/**/*.ts]\n    rules:\n      semi: [error, always]\n",
+            [("[rules for src/**/*.ts, lib/**/*.ts] semi = [error, always]", 4)],
+        ),
+        (
+            "eslint.config.mjs",
+            "export default [\n  ...base,\n  { files: ['*.ts'], rules: {\n    // why\n"
+            "    'no-console': ['error', { allow: ['warn'] }],\n    ...shared,\n    semi: 'off', // never\n  } },\n]\n",
+            [("[rules] no-console = ['error', { allow: ['warn'] }]", 5), ("[rules] semi = 'off'", 7)],
+        ),
+        ("prettier.config.js", "module.exports = {\n  semi: false,\n  plugins: [x('y')],\n}\n", [("semi = false", 2)]),
+        (
+            "pyproject.toml",
+            '[tool.ruff.lint]\nselect = [\n    "E",  # all\n    "F",\n]\n'
+            '[tool.ruff.lint.per-file-ignores]\n"a/*" = ["E1"]\n',
+            [('[tool.ruff.lint] select = ["E", "F"]', 2), ('[tool.ruff.lint.per-file-ignores] a/* = ["E1"]', 7)],
+        ),
+        (
+            "setup.cfg",
+            "[flake8]\nextend-ignore =\n    E203,\n    W503\n",
+            [("[flake8] extend-ignore = E203, W503", 2)],
+        ),
+        (
             "docs/STYLE.md",
             "# Names\n\n- Use nouns for classes,\n  verbs for functions.\n- Tea.\n",
             [("Use nouns for classes, verbs for functions.", 3)],
@@ -52,6 +91,46 @@ def test_rules_come_with_their_lines(path: str, text: str, expected: list[tuple[
         assert (rule, f"{path}:{line}") in seen
     assert not report.notes
     assert not any("outDir" in rule or "tool.other" in rule or "Tea" in rule for rule, _ in seen)
+
+
+def test_a_rule_that_packages_repeat_comes_once() -> None:
+    text = '{\n  "rules": {"semi": "error"}\n}\n'
+    report = style_report(
+        {"a/.eslintrc.json": text, ".eslintrc.json": text, "b/c/.eslintrc.json": text, "tests/.eslintrc.json": text}
+    )
+    assert [(rule.name, rule.value, rule.source, rule.also) for rule in report.rules] == [
+        ("semi", '"error"', ".eslintrc.json:2", ("a/.eslintrc.json:2", "b/c/.eslintrc.json:2"))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (".eslintrc.json", '{"rules": {'),
+        (".golangci.yml", "linters: [a\nb: c"),
+        ("pyproject.toml", "[tool.black\nx=1\n"),
+        ("checkstyle.xml", "<module name='A'>"),
+        ("checkstyle.xml", "<!DOCTYPE a [<!ENTITY b 'c'>]><module name='&b;'/>"),
+    ],
+)
+def test_a_configuration_that_cannot_be_read_is_noted(path: str, text: str) -> None:
+    report = style_report({path: text, ".prettierrc": "semi: false\n"})
+    assert any(note.startswith(f"{path} could not be read") for note in report.notes)
+    assert "semi = false" in [rule.rule for rule in report.rules]
+
+
+def test_frameworks_are_what_the_product_is_built_on() -> None:
+    texts = {
+        "pyproject.toml": '[project]\nname = "fastapi"\ndependencies = ["starlette>=0.4"]\n'
+        '[dependency-groups]\ntests = ["flask>=3", "sqlalchemy"]\ndev = ["click"]\n',
+        "package.json": '{"name": "web", "dependencies": {"@angular/core": "19", "@ngrx/store": "19"},'
+        ' "devDependencies": {"nx": "20", "react": "19"}}',
+        "examples/app/package.json": '{"dependencies": {"vue": "3"}}',
+    }
+    declared, _ = dependencies(texts)
+    imported = {"click.core": "fastapi/cli.py:1", "fastapi.routing": "fastapi/a.py:1", "./own": "web/a.ts:1"}
+    found = [(one.name, one.version) for one in frameworks(declared, imported, {"fastapi", "web"})]
+    assert found == [("Angular", "19"), ("NgRx", "19"), ("Nx", "20"), ("Starlette", ">=0.4"), ("Click", "")]
 
 
 @pytest.mark.parametrize(

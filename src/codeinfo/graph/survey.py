@@ -20,7 +20,7 @@ from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Area, Graph, part_of
 from codeinfo.graph.reach import components, cycles, hotspots
 from codeinfo.graph.references import symbol_info
-from codeinfo.languages import is_product
+from codeinfo.languages import is_product, is_shipped_folder
 from codeinfo.languages.go import module_name
 from codeinfo.languages.model import FileFacts
 from codeinfo.model import Definition, FileKind
@@ -128,7 +128,7 @@ def entry_points(index: CodeIndex, graph: Graph, limit: int) -> list[str]:
     for path in sorted(index.graph.files, key=lambda path: (path.count("/"), path)):
         folder, _, name = path.rpartition("/")
         read = _MANIFESTS.get(name)
-        if read is None or not is_product(f"{folder}/main.py".lstrip("/"), FileKind.CODE):
+        if read is None or not is_shipped_folder(folder):
             continue
         try:
             named = list(read(index, folder, index.lines(index.graph.files[path].file_id).joined()))

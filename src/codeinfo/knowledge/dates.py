@@ -92,10 +92,11 @@ class LineDates:
     def trend(self, newest: float) -> str:
         return trend(newest, self._last_commit)
 
-    def newest_use(self, uses: Lines) -> float:
-        """When the newest of the lines was written, 0 for before the window. Files are dated from the latest on until
-        no other can bring a newer line; those that are dated already come first among equals."""
-        newest = 0.0
+    def newest_use(self, uses: Lines) -> float | None:
+        """When the newest of the lines was written, 0 for before the window, None where the budget ended before that
+        was known. Files are dated from the latest on until no other can bring a newer line; those that are dated
+        already come first among equals."""
+        newest, undated = 0.0, False
         in_window = (path for path in uses if path in self._bounds)
         candidates = sorted(in_window, key=lambda path: (-self._bounds[path], path not in self._known, path))
         for number, path in enumerate(candidates):
@@ -103,8 +104,9 @@ class LineDates:
             if self._bounds[path] <= newest or decided:
                 break
             dates = self._dates(path)
+            undated = undated or not dates
             newest = max([newest, *(dates[line - 1] for line in uses[path] if line <= len(dates))])
-        return newest
+        return None if undated and self.trend(newest) != RISING else newest
 
     def date_all(self, paths: Iterable[str]) -> None:
         """Date as many files as the budget allows, the latest first."""

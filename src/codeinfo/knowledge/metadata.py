@@ -9,8 +9,7 @@ from pathlib import Path
 
 from codeinfo.config import parse_toml
 from codeinfo.errors import UsageError
-from codeinfo.languages import is_product
-from codeinfo.model import FileKind
+from codeinfo.languages import is_shipped_folder
 from codeinfo.operations.knowledge import Dependency, Framework, LanguageSize, MetadataReport, TestSetup
 
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*(?P<version>[^;#\s][^;#]*)?")
@@ -147,7 +146,7 @@ def frameworks(
     for item in declared:
         name, folder = item.name.lower(), item.source.rpartition("/")[0]
         counts = is_shipped(item) or name in _BUILDS or name.replace("-", "_") in used or name in used
-        if name in FRAMEWORKS and counts and item.name not in own and is_product(f"{folder}/main", FileKind.CODE):
+        if name in FRAMEWORKS and counts and item.name not in own and is_shipped_folder(folder):
             found.setdefault(FRAMEWORKS[name], Framework(FRAMEWORKS[name], item.version, item.source))
     for package, place in used.items():
         if package in FRAMEWORKS and package not in own:

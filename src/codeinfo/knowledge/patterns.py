@@ -17,17 +17,17 @@ from codeinfo.knowledge.detectors import Detector, family
 from codeinfo.knowledge.matching import PRODUCT, TESTING
 from codeinfo.knowledge.memory import iso_of
 from codeinfo.knowledge.metadata import dependencies, is_shipped, project_names
-from codeinfo.languages import is_product
-from codeinfo.model import FileKind
+from codeinfo.languages import is_shipped_folder
 from codeinfo.operations.knowledge import GoldenFile, PatternConflict, PatternReport, PatternUse
 
 USE_AT, PREFER_AT = 80, 50  # % of the files
 CONFLICT_ABOVE = 20  # %
-LEAST_FILES = 3  # that use a pattern before it is advised
+LEAST_FILES = 3  # that use a pattern before anything is said about it
+LEAST_SHARE = 5  # % of the files before a pattern is to be avoided: less is an exception with a reason
 LEAST_AUTHORS = 2  # of those files, where more than one person works on the area
 GOLDEN_FILES = 3  # of an area
 MIN_GOLDEN_LINES, MAX_GOLDEN_LINES = 20, 600  # less shows little, more is nothing to read as a model
-MIN_GOLDEN_PATTERNS = 2
+MIN_GOLDEN_PATTERNS = 3
 EXAMPLES = 3
 TOP = "."  # the area of the project's own folder
 
@@ -85,7 +85,7 @@ class Areas:
         self._own = {_folder(path): _normal(name) for path, name in project_names(manifests).items()}
         for path in manifests:
             folder, name = _folder(path), path.rpartition("/")[2]
-            if is_product(f"{folder}/main".lstrip("/"), FileKind.CODE):
+            if is_shipped_folder(folder):
                 for family, expression in _MANIFESTS.items():
                     if expression.fullmatch(name):
                         self.folders[family].add(folder)
@@ -137,7 +137,7 @@ def _normal(package: str) -> str:
 class Team(Protocol):
     """What the history says; nothing is asked where there is none."""
 
-    def newest_use(self, uses: Lines) -> float: ...
+    def newest_use(self, uses: Lines) -> float | None: ...
     def trend(self, newest: float) -> str: ...
     def authors(self, paths: Iterable[str]) -> int: ...
     def is_recent(self, path: str) -> bool: ...
@@ -225,8 +225,8 @@ def _patterns(
 
 
 def _counted(detector: Detector, paths: Lines, answering: int, area: str, history: Team | None) -> PatternUse:
-    newest = history.newest_use(paths) if history else 0.0
-    momentum = history.trend(newest) if history else ""
+    newest = history.newest_use(paths) if history else None
+    momentum = history.trend(newest) if history and newest is not None else ""
     most_used = sorted(paths, key=lambda path: (-len(paths[path]), path))[:EXAMPLES]
     return PatternUse(
         name=detector.name,
@@ -256,7 +256,7 @@ def _advised(answers: Sequence[tuple[Detector, PatternUse]], people: int) -> lis
     for detector, one in answers:
         successor = better[one.name]
         guidance = ""
-        if successor and one.adoption < PREFER_AT and one.files < successor.files:
+        if successor and LEAST_SHARE <= one.adoption < PREFER_AT and LEAST_FILES <= one.files < successor.files:
             guidance = "avoid"
         elif _is_backed(detector, one, people) and not successor and (_leads(one, answers) or one.name in taking):
             guidance = "use" if one.adoption >= USE_AT else "prefer"
@@ -282,7 +282,7 @@ def _successor(
     """What takes the place of a way that nobody wrote in the half year before the newest use of the other. Being
     written less is not enough, since both may be fine: the other must be the way its language or framework went,
     or the one must be poor. Of a project's own patterns, the dates decide alone."""
-    if detector.modern:
+    if detector.modern or not one.trend:
         return None
     found = [
         other

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import configparser
+import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from xml.parsers import expat
 
+import yaml
 from msgspec import Struct
+from msgspec.structs import replace
 
+from codeinfo.config import parse_toml
+from codeinfo.errors import UsageError
+from codeinfo.languages import is_shipped_folder
 from codeinfo.operations.knowledge import StyleReport, StyleRule
 from codeinfo.tokens import terms
 
-# --- configuration files as entries with their lines, which parsers do not keep --------------------------------------
+# --- configuration files as entries with their lines -----------------------------------------------------------------
 
 
 class Entry(Struct, frozen=True):
@@ -20,88 +30,195 @@ class Entry(Struct, frozen=True):
     value: str
 
 
-_SECTION = re.compile(r"\s*\[+\s*(?P<name>[^\]\n]+?)\s*\]+\s*(?:[#;].*)?")
-_ASSIGNMENT = re.compile(r"\s*(?P<key>[\w.\-/\"'@]+)\s*[=:]\s*(?P<value>.*)")
-_YAML = re.compile(r"(?P<indent>\s*)(?P<dash>-\s+)?(?P<key>[\w.\-/\"'@]+):(?:\s+(?P<value>.*))?")
-_YAML_ITEM = re.compile(r"(?P<indent>\s*)-\s+(?P<value>[^\s#].*)")
-_JSON = re.compile(r"\s*\"?(?P<key>[\w.\-/@ $]+)\"?\s*:\s*(?P<value>[^\n]*)")
-_PROPERTY = re.compile(r"<(?:property|module)\s+name=\"(?P<key>[^\"]+)\"(?:\s+value=\"(?P<value>[^\"]*)\")?")
-_MAX_VALUE = 300
-_MAX_JOINED = 60  # lines of one list
-
-
-def ini_entries(text: str) -> Iterator[Entry]:
-    """INI and TOML: sections and assignments; a list over several lines is one entry."""
-    section = ""
-    lines = text.split("\n")
-    number = 0
-    while number < len(lines):
-        line = lines[number]
-        number += 1
-        if not line.strip() or line.lstrip().startswith(("#", ";")):
-            continue
-        if found := _SECTION.fullmatch(line):
-            section = found["name"]
-        elif found := _ASSIGNMENT.fullmatch(line):
-            value, first = found["value"].strip(), number
-            while _is_open(value) and number < len(lines) and number - first < _MAX_JOINED:
-                value = f"{value} {_without_comment(lines[number])}"
-                number += 1
-            yield Entry(first, section, found["key"].strip("\"'"), value[:_MAX_VALUE])
-
-
-def _is_open(value: str) -> bool:
-    return value.startswith(("[", "{")) and value.count("[") + value.count("{") > value.count("]") + value.count("}")
-
-
-def _without_comment(line: str) -> str:
-    return line.partition(" #")[0].strip() if not line.lstrip().startswith("#") else ""
+MAX_VALUE = 300
+_MAX_DEPTH = 12
+_UNREADABLE = (ValueError, TypeError, KeyError, UsageError, RecursionError, yaml.YAMLError, configparser.Error)
 
 
 def yaml_entries(text: str) -> Iterator[Entry]:
-    """YAML: a key's section is the path of keys around it; items of a list are entries of their key."""
-    around: list[tuple[int, str]] = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip() or line.lstrip().startswith("#"):
+    """YAML and JSON: a key's section is the path of keys around it; items of a list are entries of their key."""
+    yield from _mapping(_composed(text), (), _MAX_DEPTH)
+
+
+def _composed(text: str) -> yaml.Node | None:
+    """The syntax of YAML, or of JSON with comments and trailing commas: JSON's own parser keeps no lines, and without
+    those all of it is YAML."""
+    is_json = text.lstrip("\ufeff \t\r\n")[:1] in ("{", "[", "/")
+    return yaml.compose(_relaxed(text) if is_json else text, Loader=yaml.SafeLoader)
+
+
+def _mapping(node: yaml.Node | None, around: tuple[str, ...], depth: int) -> Iterator[Entry]:
+    for key, value in node.value if isinstance(node, yaml.MappingNode) and depth else ():
+        if not isinstance(key, yaml.ScalarNode):
             continue
-        if found := _YAML.fullmatch(line):
-            indent = len(found["indent"]) + len(found["dash"] or "")
-            while around and around[-1][0] >= indent:
-                around.pop()
-            key, value = found["key"].strip("\"'"), (found["value"] or "").partition(" #")[0].strip()
-            if value:
-                yield Entry(number, ".".join(name for _, name in around), key, value[:_MAX_VALUE])
-            else:
-                around.append((indent, key))
-        elif (found := _YAML_ITEM.fullmatch(line)) and around:
-            section = ".".join(name for _, name in around[:-1])
-            yield Entry(number, section, around[-1][1], found["value"].partition(" #")[0].strip()[:_MAX_VALUE])
+        name = str(key.value)
+        if isinstance(value, yaml.MappingNode):
+            yield from _mapping(value, (*around, name), depth - 1)
+        elif isinstance(value, yaml.SequenceNode) and not value.flow_style:
+            for item in value.value:
+                if isinstance(item, yaml.MappingNode):
+                    yield from _mapping(item, (*around, name), depth - 1)
+                else:
+                    yield Entry(item.start_mark.line + 1, ".".join(around), name, _shown(item, depth))
+        else:
+            yield Entry(key.start_mark.line + 1, ".".join(around), name, _shown(value, depth))
 
 
-def json_entries(text: str) -> Iterator[Entry]:
-    """JSON and the objects of JavaScript configurations, one key a line as people write them."""
-    around: list[str] = []
+def _shown(node: yaml.Node, depth: int) -> str:
+    """A value on one line, as JSON would have it; what has no quotes in YAML gets none."""
+    if isinstance(node, yaml.SequenceNode):
+        return f"[{', '.join(_shown(item, depth - 1) for item in node.value)}]" if depth else "[…]"
+    if isinstance(node, yaml.MappingNode):
+        pairs = (f"{_shown(key, depth - 1)}: {_shown(value, depth - 1)}" for key, value in node.value)
+        return f"{{{', '.join(pairs)}}}" if depth else "{…}"
+    return json.dumps(node.value, ensure_ascii=False) if node.style in ('"', "'") else str(node.value)
+
+
+_RELAXED = re.compile(r"(\"(?:[^\"\\\n]|\\.)*\")|//[^\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/|\t|,(?=\s*[}\]])")
+
+
+def _relaxed(text: str) -> str:
+    """Without comments, tabs and trailing commas; lines stay where they are."""
+    return _RELAXED.sub(lambda found: found[1] or "\n" * found[0].count("\n") or " ", text)
+
+
+_OWN_PATHS = re.compile(r"[\[\"',\s]*(?:\.{1,2}/[\w./-]+[\"',\s]*)+\]?")  # files of the project, which are read as well
+
+
+def eslint_entries(text: str) -> Iterator[Entry]:
+    """What is extended, and each rule with all of its value; those of an override under the files it is for."""
+    yield from _eslint(_composed(text), "")
+
+
+def _eslint(node: yaml.Node | None, files: str) -> Iterator[Entry]:
+    for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
+        if key.value == "rules" and isinstance(value, yaml.MappingNode):
+            for name, setting in value.value:
+                yield Entry(name.start_mark.line + 1, f"rules{files}", str(name.value), _shown(setting, _MAX_DEPTH))
+        elif key.value == "extends" and not _OWN_PATHS.fullmatch(_shown(value, 2)):
+            yield Entry(key.start_mark.line + 1, files.strip(), "extends", _shown(value, _MAX_DEPTH))
+        elif key.value == "overrides" and isinstance(value, yaml.SequenceNode):
+            for item in value.value:
+                wanted = {name.value: _shown(one, 2) for name, one in item.value if name.value == "files"}
+                yield from _eslint(item, f" for {wanted['files'].strip('[]')}" if wanted else "")
+
+
+_SECTION = re.compile(r"\s*\[+\s*(?P<name>[^\]\n]+?)\s*\]+\s*(?:[#;].*)?")
+_ASSIGNMENT = re.compile(r"\s*(?P<key>\"[^\"]+\"|'[^']+'|[\w.\-/@]+)\s*(?:[=:].*)?")
+
+
+def _lines_of_keys(text: str) -> dict[tuple[str, str], int]:
+    """Where sections and keys of INI and TOML stand, which their parsers do not say."""
+    section = ""
+    found: dict[tuple[str, str], int] = {}
     for number, line in enumerate(text.split("\n"), 1):
-        code = line.split("//")[0] if '"' not in line else line
-        found = _JSON.match(code)
-        value = found["value"].strip().rstrip(",") if found else ""
-        if found and value and value not in ("{", "["):
-            yield Entry(number, ".".join(filter(None, around)), found["key"].strip(), value[:_MAX_VALUE])
-        opened = code.count("{") - code.count("}")
-        around += [found["key"].strip() if found else ""] * max(opened, 0)
-        del around[len(around) + min(opened, 0) :]
+        if match := _SECTION.fullmatch(line):
+            section = match["name"].replace('"', "")
+        elif match := _ASSIGNMENT.fullmatch(line):
+            found.setdefault((section, match["key"].strip("\"'").lower()), number)
+    return found
+
+
+def ini_entries(text: str) -> Iterator[Entry]:
+    """INI; what stands before the first section belongs to none."""
+    parser = configparser.RawConfigParser(strict=False, allow_no_value=True, comment_prefixes=("#", ";"))
+    parser.optionxform = str  # type: ignore[assignment]
+    parser.read_string(f"[\0]\n{text}")
+    lines = _lines_of_keys(text)
+    for section in parser.sections():
+        name = section.strip("\0")
+        for key, value in parser.items(section):
+            shown = ", ".join(part.strip().rstrip(",") for part in (value or "").split("\n") if part.strip())
+            yield Entry(lines.get((name, key.lower()), 1), name, key, shown)
+
+
+def toml_entries(text: str) -> Iterator[Entry]:
+    yield from _table(parse_toml(text, Path("a TOML file")), (), _lines_of_keys(text))
+
+
+def _table(table: Mapping[str, Any], around: tuple[str, ...], lines: Mapping[tuple[str, str], int]) -> Iterator[Entry]:
+    section = ".".join(around)
+    for key, value in table.items():
+        if isinstance(value, Mapping) and (section, key.lower()) not in lines:
+            yield from _table(value, (*around, key), lines)
+        elif isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
+            for one in value:
+                yield from _table(one, (*around, key), lines)
+        else:
+            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+            yield Entry(lines.get((section, key.lower()), 1), section, key, shown)
 
 
 def xml_entries(text: str) -> Iterator[Entry]:
     """Checkstyle: modules, and their properties."""
-    section = ""
-    for number, line in enumerate(text.split("\n"), 1):
-        for found in _PROPERTY.finditer(line):
-            if found["value"] is None:
-                section = found["key"]
-                yield Entry(number, "", section, "on")
-            else:
-                yield Entry(number, section, found["key"], found["value"][:_MAX_VALUE])
+    found: list[Entry] = []
+    modules: list[str] = []
+    parser = expat.ParserCreate()
+
+    def start(tag: str, given: Mapping[str, str]) -> None:
+        if tag == "module":
+            modules.append(given.get("name", ""))
+            found.append(Entry(parser.CurrentLineNumber, "", modules[-1], "on"))
+        elif tag == "property" and modules:
+            entry = Entry(parser.CurrentLineNumber, modules[-1], given.get("name", ""), given.get("value", ""))
+            found.append(entry)
+
+    def end(tag: str) -> None:
+        if tag == "module" and modules:
+            modules.pop()
+
+    def refuse(*_: object) -> None:
+        raise ValueError("entities are not read")
+
+    parser.StartElementHandler, parser.EndElementHandler, parser.EntityDeclHandler = start, end, refuse
+    try:
+        parser.Parse(text, True)
+    except expat.ExpatError as error:
+        raise ValueError(str(error)) from error
+    yield from found
+
+
+# Strings, comments, brackets and commas of JavaScript and PHP: all that decides where an entry of an object ends.
+_MARKS = re.compile(
+    r"(?P<text>\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`)|//[^\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/"
+    r"|(?P<open>[{\[(])|(?P<close>[}\])])|(?P<comma>,)"
+)
+_PAIR = re.compile(r"\s*[\"']?(?P<key>[\w@$./-]+)[\"']?\s*(?::|=>)\s*(?P<value>\S.*)", re.DOTALL)
+_RULES = re.compile(r"\brules[\"']?\s*:\s*(?=\{)")
+_OBJECT = re.compile(
+    r"(?:export\s+default\s|module\.exports\s*=|\breturn\b|\bconfig\b[^=\n]*=|setRules\(\s*)[^{\[;]{0,80}(?=[{\[])"
+)
+
+
+def script_entries(text: str) -> Iterator[Entry]:
+    """The object that a configuration written as code exports. Nothing is run: what the code computes is left out."""
+    found = _OBJECT.search(text)
+    yield from _object(text, found.end(), "") if found else ()
+
+
+def eslint_script_entries(text: str) -> Iterator[Entry]:
+    for found in _RULES.finditer(text):
+        yield from _object(text, found.end(), "rules")
+
+
+def _object(text: str, at: int, section: str) -> Iterator[Entry]:
+    depth, start = 0, at + 1
+    parts: list[str] = []
+    last = at
+    for mark in _MARKS.finditer(text, at):
+        parts.append(text[last : mark.start()])
+        last = mark.end()
+        depth += (mark["open"] is not None) - (mark["close"] is not None)
+        if depth == 0 or (depth == 1 and mark["comma"]):
+            if pair := _PAIR.fullmatch("".join(parts)):
+                before = text[start : mark.start()]
+                line = text.count("\n", 0, start + before.find(pair["key"])) + 1
+                yield Entry(line, section, pair["key"], " ".join(pair["value"].split()))
+            parts, start = [], mark.end()
+            if depth == 0:
+                return
+        elif mark.start() > at and not mark[0].startswith(("//", "/*")):
+            parts.append(mark[0])
 
 
 # --- rules -----------------------------------------------------------------------------------------------------------
@@ -120,14 +237,14 @@ class _Tool(Struct, frozen=True):
     keys: str = ""
 
 
-_JS_CONFIG = r"(?:js|mjs|cjs|ts|json|jsonc)"
+_SCRIPT = r"(?:js|mjs|cjs|ts|mts|cts)"
 _TOOLS = (
     _Tool("EditorConfig", r"\.editorconfig", ini_entries),
-    _Tool("Ruff", r"pyproject\.toml", ini_entries, r"tool\.ruff(?:\.[\w.-]+)?"),
-    _Tool("Black", r"pyproject\.toml", ini_entries, r"tool\.black"),
-    _Tool("isort", r"pyproject\.toml", ini_entries, r"tool\.isort"),
-    _Tool("mypy", r"pyproject\.toml", ini_entries, r"tool\.mypy"),
-    _Tool("Ruff", r"\.?ruff\.toml", ini_entries),
+    _Tool("Ruff", r"pyproject\.toml", toml_entries, r"tool\.ruff(?:\.[\w.-]+)?"),
+    _Tool("Black", r"pyproject\.toml", toml_entries, r"tool\.black"),
+    _Tool("isort", r"pyproject\.toml", toml_entries, r"tool\.isort"),
+    _Tool("mypy", r"pyproject\.toml", toml_entries, r"tool\.mypy"),
+    _Tool("Ruff", r"\.?ruff\.toml", toml_entries),
     _Tool("Flake8", r"\.flake8|setup\.cfg|tox\.ini", ini_entries, r"flake8"),
     _Tool("isort", r"\.isort\.cfg|setup\.cfg|tox\.ini", ini_entries, r"isort|settings"),
     _Tool(
@@ -138,34 +255,29 @@ _TOOLS = (
         r"max-.*|disable|enable|.*naming.*",
     ),
     _Tool("mypy", r"mypy\.ini|setup\.cfg", ini_entries, r"mypy"),
+    _Tool("ESLint", r"\.eslintrc(?:\.json|\.ya?ml)?", eslint_entries),
+    _Tool("ESLint", rf"\.eslintrc\.{_SCRIPT}|eslint\.config\.{_SCRIPT}", eslint_script_entries),
+    _Tool("Prettier", r"\.prettierrc(?:\.json5?|\.ya?ml)?", yaml_entries),
+    _Tool("Prettier", rf"\.prettierrc\.{_SCRIPT}|prettier\.config\.{_SCRIPT}", script_entries),
     _Tool(
-        "ESLint",
-        rf"\.eslintrc(?:\.{_JS_CONFIG})?|eslint\.config\.{_JS_CONFIG}",
-        json_entries,
-        r"(?:.*\.)?rules|",
-        r"(?!files$|import$|parser$|plugins$).+",
-    ),
-    _Tool("ESLint", r"\.eslintrc\.ya?ml", yaml_entries, r"(?:.*\.)?rules"),
-    _Tool("Prettier", rf"\.prettierrc(?:\.{_JS_CONFIG})?|prettier\.config\.{_JS_CONFIG}", json_entries),
-    _Tool("Prettier", r"\.prettierrc(?:\.ya?ml)?", yaml_entries),
-    _Tool(
-        "Biome", r"biome\.jsonc?", json_entries, r"(?:formatter|linter|javascript|organizeImports|assist|css|json)\b.*"
+        "Biome", r"biome\.jsonc?", yaml_entries, r"(?:formatter|linter|javascript|organizeImports|assist|css|json)\b.*"
     ),
     _Tool(
         "TypeScript",
         r"tsconfig(?:\.base)?\.json",
-        json_entries,
+        yaml_entries,
         r"compilerOptions",
         r"strict.*|no[A-Z].*|exactOptional.*|isolated.*|verbatim.*",
     ),
     _Tool("golangci-lint", r"\.golangci\.ya?ml", yaml_entries, r"(?:linters|linters-settings|formatters|issues)\b.*"),
-    _Tool("rustfmt", r"\.?rustfmt\.toml", ini_entries),
-    _Tool("Clippy", r"\.?clippy\.toml", ini_entries),
-    _Tool("Cargo lints", r"Cargo\.toml", ini_entries, r"(?:workspace\.)?lints\..*"),
+    _Tool("rustfmt", r"\.?rustfmt\.toml", toml_entries),
+    _Tool("Clippy", r"\.?clippy\.toml", toml_entries),
+    _Tool("Cargo lints", r"Cargo\.toml", toml_entries, r"(?:workspace\.)?lints\..*"),
     _Tool("Checkstyle", r"checkstyle.*\.xml|.*_checks\.xml", xml_entries),
     _Tool("ClangFormat", r"\.clang-format", yaml_entries),
     _Tool("RuboCop", r"\.rubocop\.yml", yaml_entries),
-    _Tool("PHP-CS-Fixer", r"\.php-cs-fixer(?:\.dist)?\.php", json_entries),
+    _Tool("Pint", r"pint\.json", yaml_entries),
+    _Tool("PHP-CS-Fixer", r"\.php-cs-fixer(?:\.dist)?\.php", script_entries),
 )
 _TOOL_FILES = re.compile("|".join(f"(?:{tool.files})" for tool in _TOOLS))
 _DOCUMENT = re.compile(
@@ -190,19 +302,34 @@ def is_style_file(path: str) -> bool:
 def style_report(texts: Mapping[str, str], query: str = "") -> StyleReport:
     """The rules in some files by path, shallow ones first; those with words of the query where there is one."""
     rules: list[StyleRule] = []
+    notes: list[str] = []
     for path in sorted(texts, key=lambda path: (path.count("/"), path)):
         name = path.rpartition("/")[2]
         if _DOCUMENT.fullmatch(name):
             rules += document_rules(path, texts[path])
         for tool in _TOOLS:
-            if re.fullmatch(tool.files, name):
-                rules += _tool_rules(tool, path, texts[path])
+            if re.fullmatch(tool.files, name) and is_shipped_folder(path.rpartition("/")[0]):
+                try:
+                    rules += list(_tool_rules(tool, path, texts[path]))
+                except _UNREADABLE:
+                    notes.append(f"{path} could not be read as a configuration of {tool.name}")
+    rules = _merged(rules)
     wanted = set(terms(query))
     if wanted:
         rules = [rule for rule in rules if wanted & set(terms(f"{rule.rule} {rule.origin}"))]
     more = len(rules) - MOST_RULES
-    notes = (f"{more} more rules were left out: name what they should be about",) if more > 0 else ()
-    return StyleReport(tuple(rules[:MOST_RULES]), notes)
+    notes += [f"{more} more rules were left out: name what they should be about"] if more > 0 else []
+    return StyleReport(tuple(rules[:MOST_RULES]), tuple(dict.fromkeys(notes)))
+
+
+def _merged(rules: Sequence[StyleRule]) -> list[StyleRule]:
+    """Each rule once: packages of one repository often repeat those of the others."""
+    merged: dict[tuple[str, str], StyleRule] = {}
+    for rule in rules:
+        key = rule.rule, rule.origin
+        known = merged.get(key)
+        merged[key] = replace(known, also=(*known.also, rule.source)) if known else rule
+    return list(merged.values())
 
 
 def _tool_rules(tool: _Tool, path: str, text: str) -> Iterator[StyleRule]:
@@ -212,7 +339,8 @@ def _tool_rules(tool: _Tool, path: str, text: str) -> Iterator[StyleRule]:
         if tool.keys and not re.fullmatch(tool.keys, entry.key):
             continue
         scope = f"[{entry.section}] " if entry.section else ""
-        yield StyleRule(f"{scope}{entry.key} = {entry.value}"[:_MAX_RULE], f"{path}:{entry.line}", tool.name)
+        value = entry.value if len(entry.value) <= MAX_VALUE else f"{entry.value[: MAX_VALUE - 1]}…"
+        yield StyleRule(f"{scope}{entry.key} = {value}", f"{path}:{entry.line}", tool.name, entry.key, value)
 
 
 def document_rules(path: str, text: str) -> Iterator[StyleRule]:

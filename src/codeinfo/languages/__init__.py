@@ -122,3 +122,8 @@ def is_product(path: str, kind: FileKind) -> bool:
     """Whether a file is code that the project ships: no test, example, script, build or tool configuration."""
     folder, _, name = path.rpartition("/")
     return kind is FileKind.CODE and not _is_around(folder) and not re.fullmatch(_AROUND_NAME, name)
+
+
+def is_shipped_folder(folder: str) -> bool:
+    """Whether code in a folder is that of the product: not so below tests, examples and their like."""
+    return not _in_tests(folder) and not (folder and _is_around(folder))

@@ -230,6 +230,9 @@ class StyleRule(Struct, frozen=True):
     rule: str
     source: str  # "path:line"
     origin: str  # the tool that enforces it, or the document's heading
+    name: str = ""  # of a tool's rule…
+    value: str = ""  # …and what it is set to
+    also: tuple[str, ...] = ()  # other places that say the same
 
 
 class StyleReport(Struct, frozen=True):

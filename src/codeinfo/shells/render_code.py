@@ -367,7 +367,16 @@ def _metadata(report: knowledge.MetadataReport, out: Output) -> None:
 def _style(report: knowledge.StyleReport, out: Output) -> None:
     for origin, rules in groupby(report.rules, key=lambda rule: (rule.source.rpartition(":")[0], rule.origin)):
         out.line((origin[1], "bold"), ("  " + origin[0], "dim"))
-        out.table([((rule.source.rpartition(":")[2], "dim"), rule.rule) for rule in rules])
+        out.table(
+            [
+                (
+                    (rule.source.rpartition(":")[2], "dim"),
+                    rule.rule,
+                    (f"and {len(rule.also)} more" if rule.also else "", "dim"),
+                )
+                for rule in rules
+            ]
+        )
     if not report.rules:
         out.line("No style rules found.")
     out.notes(report.notes)
