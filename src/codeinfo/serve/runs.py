@@ -24,6 +24,7 @@ from codeinfo.answers.conversation import title_of
 from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError
 from codeinfo.operations.answers import AgentRunRequest, Answer, AskRequest
 from codeinfo.operations.clients import IngestRun
+from codeinfo.operations.documents import DocsAskRequest
 from codeinfo.operations.search import ClearReport, ClearRequest
 from codeinfo.serve.dispatch import Call, Dispatcher, Projects
 from codeinfo.sources.walk import check_root
@@ -124,9 +125,11 @@ class Runs:
         for run in going:
             run.ended.wait(_CLOSE_S)
 
-    def start(self, request: AskRequest | AgentRunRequest) -> AnswerRun:
+    def start(self, request: AskRequest | DocsAskRequest | AgentRunRequest) -> AnswerRun:
         if isinstance(request, AskRequest):
             question, agent, paths = request.question, "", request.paths
+        elif isinstance(request, DocsAskRequest):
+            question, agent, paths = request.question, "", ()
         else:
             question, agent, paths = request.instruction or request.command, request.agent, (request.working_folder,)
         run = AnswerRun(secrets.token_hex(8), question, request.conversation, agent)
@@ -156,7 +159,7 @@ class Runs:
         going = (run for run in reversed(self._runs.values()) if not run.finished and run.conversation == identity)
         return next(going, None) if identity else None
 
-    def _perform(self, run: AnswerRun, request: AskRequest | AgentRunRequest) -> None:
+    def _perform(self, run: AnswerRun, request: AskRequest | DocsAskRequest | AgentRunRequest) -> None:
         try:
             run.answers += self._answered(run, request)
         except KeyboardInterrupt:
@@ -184,7 +187,7 @@ class Runs:
         run.error = error
         run.tell("error", code=error.code, message=error.what, next=error.next_step)
 
-    def _answered(self, run: AnswerRun, request: AskRequest | AgentRunRequest) -> tuple[Answer, ...]:
+    def _answered(self, run: AnswerRun, request: AskRequest | DocsAskRequest | AgentRunRequest) -> tuple[Answer, ...]:
         def emit(text: str) -> None:
             run.call.check()
             run.tell("token", text=text)
@@ -197,7 +200,7 @@ class Runs:
             "progress": run.call.progress, "emit": emit, "steps": step, "source": "REST", "wrap": run.call.stoppable
         }  # fmt: skip
         answers = self._engine.answers
-        if isinstance(request, AskRequest):
+        if not isinstance(request, AgentRunRequest):
             return (answers.ask(request, **options),)
         return answers.run_agent(request, **options).answers
 

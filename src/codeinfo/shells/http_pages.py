@@ -18,6 +18,7 @@ from codeinfo.operations.knowledge import MemoryListRequest, PatternsRequest, Pa
 from codeinfo.operations.search import DoctorRequest, StatusRequest
 from codeinfo.serve.dispatch import check, check_length
 from codeinfo.serve.runs import AnswerRun, State
+from codeinfo.shells import http_document_pages as document_pages
 from codeinfo.shells import http_search_pages as code_pages
 from codeinfo.shells.http_api import AGENT_INPUTS, CHAT_INPUTS, LEVELS, agent_request, api_routes, ask_request
 from codeinfo.shells.http_routes import json_body, json_response, openapi_document, state_of
@@ -207,6 +208,7 @@ def _conversation_values(visit: Visit, agent: str) -> dict[str, Any]:
         "turns": turns,
         "run": run,
         "projects": state.projects.known(),
+        "collections": () if agent else document_pages.collections_of(state),
         "project": visit.given.get("project", "") or _first_path(conversation) or state.projects.root_shown(""),
         "link": citation_link,
         **_listed(state, "active", agent),
@@ -263,7 +265,11 @@ async def _start(request: Request) -> Response:
 def _start_run(state: State, agent: str, given: dict[str, Any]) -> AnswerRun:
     if agent:
         return state.runs.start(agent_request(state, agent, check(AGENT_INPUTS, given)))
-    return state.runs.start(ask_request(state, check(CHAT_INPUTS, given)))
+    values = check(CHAT_INPUTS, given)
+    scope = next(iter(values.get("projects", ())), "")
+    if scope.startswith(document_pages.DOCUMENTS):
+        return state.runs.start(document_pages.ask_request(state, scope, values))
+    return state.runs.start(ask_request(state, values))
 
 
 def _turn(visit: Visit) -> str:
@@ -295,6 +301,11 @@ def page_routes() -> list[Route]:
         page("GET", "/ui/file", code_pages.file_lines, code_pages.file_frame),
         page("GET", "/ui/progress", code_pages.progress),
         page("POST", "/ui/progress", code_pages.index_again),
+        page("GET", "/ui/documents", document_pages.content, document_pages.frame),
+        page("GET", "/ui/document", document_pages.document),
+        page("POST", "/ui/documents/add", document_pages.add),
+        page("POST", "/ui/documents/sync", document_pages.sync),
+        page("POST", "/ui/documents/remove", document_pages.remove),
         page("GET", "/docs", _docs),
         page("GET", "/ui/projects", _projects, _projects_frame),
         page("GET", "/ui/projects/queue", _queue),

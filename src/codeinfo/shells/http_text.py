@@ -92,6 +92,14 @@ def sentence_html(text: str) -> Markup:
     return Markup(_TICKED.sub(r"<code>\1</code>", escape(told)))
 
 
+_ANCHOR = re.compile(r"\s*\{\s*#[\w.-]+\s*\}[ \t]*$", re.MULTILINE)
+
+
+def without_anchors(text: str) -> str:
+    """Headings as people read them: `Tasks { #tasks }` names its anchor for the generator of a site."""
+    return _ANCHOR.sub("", text)
+
+
 # --- Markdown ------------------------------------------------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from codeinfo.errors import UsageError
 from codeinfo.knowledge.memory import HALF_LIFE_DAYS, STALE_BELOW
-from codeinfo.model import Hit
+from codeinfo.model import CRUMB, Hit
 from codeinfo.operations.answers import Citation, GradedItem, Turn
 from codeinfo.operations.code import CodeMap, MapArea
 from codeinfo.operations.knowledge import PatternHistory
@@ -137,6 +137,10 @@ class TurnView(Struct, frozen=True):
     took_ms: float | None = None
     error: str = ""
     notes: tuple[str, ...] = ()
+
+    @property
+    def is_of_documents(self) -> bool:
+        return any(one.collection for one in self.citations)
 
 
 def turn_view(turn: Turn, root: str = "") -> TurnView:
@@ -500,7 +504,13 @@ def lines_address(root: str, path: str, start: int, end: int, symbol: str = "") 
 
 
 def citation_link(citations: Sequence[Citation]) -> Callable[[int], str]:
-    known = {
-        one.number: lines_address(one.root, one.path, one.start_line, one.end_line, one.symbol) for one in citations
-    }
+    known = {one.number: citation_address(one) for one in citations}
     return lambda number: known.get(number, "")
+
+
+def citation_address(one: Citation) -> str:
+    """Where a citation opens beside the page: lines of a file, or the section of a document."""
+    if not one.collection:
+        return lines_address(one.root, one.path, one.start_line, one.end_line, one.symbol)
+    section = one.section.rpartition(CRUMB)[2]
+    return f"/ui/document?{urlencode({'collection': one.collection, 'document': one.path, 'section': section})}"

@@ -20,9 +20,10 @@ from codeinfo.errors import CodeInfoError, NotFound
 from codeinfo.serve.dispatch import Call
 from codeinfo.serve.runs import State
 from codeinfo.shells.http_routes import no_route, state_of, status_of
-from codeinfo.shells.http_text import code_lines, markdown_html, marked, sentence_html
+from codeinfo.shells.http_text import code_lines, markdown_html, marked, sentence_html, without_anchors
 from codeinfo.shells.http_views import (
     area_name,
+    citation_address,
     decay_chart,
     editor_address,
     editor_template,
@@ -37,6 +38,7 @@ PAGES = (  # address, name, further addresses that belong to it
     ("/", "Search", ("/ui/file",)),
     ("/ui/chat", "Chat", ()),
     ("/ui/agents", "Agents", ()),
+    ("/ui/documents", "Documents", ()),
     ("/ui/map", "Map", ("/ui/patterns", "/ui/memories")),
     ("/ui/projects", "Projects", ()),
     ("/ui/health", "Health", ()),
@@ -55,12 +57,12 @@ def _environment() -> jinja2.Environment:
     )
     environment.filters |= {
         "ago": _ago, "size": _size, "distance": _distance, "query": urlencode, "sentence": sentence_html,
-        "quantity": quantity, "area_name": area_name, "marked": marked,
+        "quantity": quantity, "area_name": area_name, "marked": marked, "heading": without_anchors,
     }  # fmt: skip
     environment.globals |= {
         "code_lines": code_lines, "lines_address": lines_address, "markdown": markdown_html,
-        "search_address": search_address, "decay_chart": decay_chart, "trend_chart": trend_chart,
-        "version": __version__, "pages": PAGES,
+        "search_address": search_address, "citation_address": citation_address, "decay_chart": decay_chart,
+        "trend_chart": trend_chart, "version": __version__, "pages": PAGES,
     }  # fmt: skip
     return environment
 

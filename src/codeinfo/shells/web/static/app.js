@@ -147,10 +147,10 @@ function copyLines(button) {
 function expand(hit) {
   const button = hit.querySelector("[data-expand]");
   if (!button) return;
-  const clipped = hit.querySelector(".code").classList.toggle("clipped");
+  const clipped = hit.querySelector(".code, .passage").classList.toggle("clipped");
   button.setAttribute("aria-expanded", String(!clipped));
   button.dataset.more ||= button.textContent;
-  button.textContent = clipped ? button.dataset.more : "fewer lines";
+  button.textContent = clipped ? button.dataset.more : "less";
 }
 
 // --- recent searches: known to this browser only ------------------------------------------------------------------
@@ -268,7 +268,7 @@ function isTyping(element) {
 
 const HIT_KEYS = {
   Enter: (hit) => hit.querySelector(".place").click(),
-  f: (hit) => hit.querySelector("[data-file]").click(),
+  f: (hit) => hit.querySelector("[data-file]")?.click(),
   e: (hit) => hit.querySelector("[data-editor]")?.click(),
   a: (hit) => hit.querySelector("[data-ask]").click(),
   c: (hit) => hit.querySelector("[data-copy]").click(),
