@@ -119,6 +119,7 @@ class Import(Struct, frozen=True):
     names: tuple[str, ...] = ()  # what is taken from it ("*" for all); empty when the module itself is bound
     alias: str = ""
     reexport: bool = False
+    timing: str = ""  # "types": for a type checker only; "lazy": when a function runs; "": when the file is loaded
 
 
 class Reference(Struct, frozen=True):
@@ -126,8 +127,9 @@ class Reference(Struct, frozen=True):
 
     name: str
     line: int
-    role: str = "use"  # "call", "type", "use"
+    role: str = "use"  # "call", "use"
     within: str = ""  # qualified name of the enclosing definition
+    receiver: str = ""  # what stands before it and its dot, calls without their arguments: `self.pool`, `open()`
 
 
 class ParsedFile(Struct, frozen=True):

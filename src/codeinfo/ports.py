@@ -375,18 +375,6 @@ class FileLines(Mapping[int, str]):
             parts.append(text)
         return "\n".join(parts)
 
-    def having(self, word: str, first: int, last: int) -> Iterator[tuple[int, str]]:
-        """The lines from `first` to `last` that have a word, with their numbers."""
-        for at in range(max(0, bisect_right(self._starts, first) - 1), bisect_right(self._starts, last)):
-            start, text = self._pieces[at]
-            if word not in text:
-                continue
-            lines = self._lines_of(at)
-            end = min(last + 1, start + len(lines), *self._starts[at + 1 : at + 2])
-            for number in range(max(first, start), end):
-                if word in lines[number - start]:
-                    yield number, lines[number - start]
-
     def mention(self, word: str) -> bool:
         return any(word in text for _, text in self._pieces)
 

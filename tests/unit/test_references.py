@@ -10,7 +10,7 @@ import pytest
 from codeinfo import Config, Engine
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.graph.uses import UsedNames, references_to, unpack
-from codeinfo.index.symbols import pack_code
+from codeinfo.index.packing import pack_code
 from codeinfo.model import Reference
 from codeinfo.operations.code import CallsRequest, DefsRequest, RefsRequest, SymbolsRequest, UnusedRequest
 
@@ -310,7 +310,7 @@ def test_a_chain_of_re_exports_in_a_circle_ends(tmp_path: Path) -> None:
 
 def test_packed_references_are_read_in_part() -> None:
     code = "\n\nget get_all()\nforget" + "\n" * 116 + "get()"
-    text = unpack(pack_code(code, "python", [-1, -1, 0, *[-1] * 117], ["A.run"]))
+    text, _ = unpack(pack_code(code, "python", [-1, -1, 0, *[-1] * 117], ["A.run"]))
     assert references_to(text, "get") == [Reference("get", 3, "use", "A.run"), Reference("get", 120, "call")]
     assert references_to(text, "A.run") == []
     assert references_to("", "get") == []

@@ -8,8 +8,8 @@ import pytest
 
 from codeinfo.graph.uses import all_references, unpack
 from codeinfo.index.chunk import ChunkSettings
+from codeinfo.index.packing import pack_code
 from codeinfo.index.parse import parse_file
-from codeinfo.index.symbols import pack_code
 from codeinfo.languages import GRAMMARS
 from codeinfo.model import Definition, FileKind, ParsedFile, Reference
 
@@ -273,6 +273,6 @@ def test_packed_references_come_back_as_they_were() -> None:
         Reference("last", 4, "call", "B"),
     )
     packed = pack_code(code, "python", [0, -1, -1, 1], ["A.f", "B"])
-    assert tuple(all_references(unpack(packed))) == references
+    assert tuple(all_references(unpack(packed)[0])) == references
     assert pack_code("1 + 2\n", "python", [-1, -1], []) == b""
-    assert not list(all_references(unpack(b"")))
+    assert not list(all_references(unpack(b"")[0]))

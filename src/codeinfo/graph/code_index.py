@@ -16,6 +16,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from codeinfo.cache import Cache
+from codeinfo.graph.bindings import Bindings
 from codeinfo.graph.model import Edge, FileImports, Graph, Links, Loose, Unit
 from codeinfo.graph.uses import UsedNames, dotted_names, unpack
 from codeinfo.languages.model import FileFacts, ImportRules, LanguageResolver, Outcome, family, last_name, named
@@ -300,7 +301,7 @@ def used_names(file: FileImports, packed: bytes) -> Mapping[str, int]:
     """The names that tell which files are needed: those of modules where these are written in full."""
     rules = file.facts.rules.imports
     if rules.whole_names:
-        return dotted_names(unpack(packed))
+        return dotted_names(unpack(packed)[0])
     packages = {rules.qualifier(written) for written in file.imports} if rules.qualifier else ()
     return UsedNames(packed, {written.line for written in file.imports}, packages)
 
@@ -325,7 +326,7 @@ class FileCache:
     def __init__(self) -> None:
         self.units: Cache[int, Unit] = Cache(_MOST_UNITS, lambda unit: 1)
         self.lines: Cache[int, FileLines] = Cache(_MOST_CHARACTERS, lambda lines: lines.characters)
-        self.uses: Cache[int, str] = Cache(_MOST_CHARACTERS, len)
+        self.uses: Cache[int, tuple[str, Bindings]] = Cache(_MOST_CHARACTERS, lambda read: len(read[0]))
 
 
 class CodeIndex:
@@ -388,17 +389,28 @@ class CodeIndex:
 
     def uses(self, file_id: int) -> str:
         """The unpacked references of a file."""
+        return self._read_uses(file_id)[0]
+
+    def bindings(self, file_id: int) -> Bindings:
+        """What the names of a file are bound to."""
+        return self._read_uses(file_id)[1]
+
+    def _read_uses(self, file_id: int) -> tuple[str, Bindings]:
         known = self._files.uses.get(file_id)
         if known is None:
             packed = dict(self.facts.references([file_id]))
-            known = self._files.uses.add(file_id, unpack(packed.get(file_id, b"")))
+            known = self._add_uses(file_id, packed.get(file_id, b""))
         return known
+
+    def _add_uses(self, file_id: int, packed: bytes) -> tuple[str, Bindings]:
+        uses, bound = unpack(packed)
+        return self._files.uses.add(file_id, (uses, Bindings(bound, uses.partition("\n")[0])))
 
     def read_uses(self, file_ids: Sequence[int]) -> None:
         """Read the uses of many files at once, which is quicker than one after another."""
         missing = [file_id for file_id in file_ids if self._files.uses.get(file_id) is None]
         for file_id, packed in self.facts.references(missing):
-            self._files.uses.add(file_id, unpack(packed))
+            self._add_uses(file_id, packed)
 
 
 def _size(answer: object) -> int:

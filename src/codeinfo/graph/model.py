@@ -96,6 +96,11 @@ class Unit(Struct, frozen=True, dict=True):
         return known
 
     @cached_property
+    def renamed(self) -> frozenset[str]:
+        """Names that imports give another one."""
+        return frozenset(name for written in self.imports if written.alias for name in written.names)
+
+    @cached_property
     def by_shown(self) -> dict[str, list[Import]]:
         """Imports by the names that are written in them, also as a part of the module."""
         known: dict[str, list[Import]] = {}

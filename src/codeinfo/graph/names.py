@@ -1,29 +1,25 @@
-"""Which definition one use of a name means, as far as the text around it and the imports tell.
+"""Which definition one use of a name means, as far as its receiver, the scopes around it and the imports tell.
 
-A receiver is followed through modules, classes, `self`, and variables whose type is written or plainly assigned in the
-same function or class. What cannot be followed is neither claimed nor denied: it stays a syntactic match.
+A receiver is followed through modules, classes, `self`, and values whose type is written, assigned or returned. What
+cannot be followed is neither claimed nor denied: it stays a syntactic match.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from msgspec import Struct
 
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Unit
-from codeinfo.graph.receivers import Locals, Meaning, Receivers, links_of
+from codeinfo.graph.receivers import Many, Meaning, Receivers
 from codeinfo.graph.scopes import Binder, Foreign, ModuleId, ModuleNames, SymbolId
 from codeinfo.languages.model import NameRules
 from codeinfo.model import Definition, Reference
-from codeinfo.ports import FileLines
 
-# What stands before a name, read backwards from it: searching for an end takes a try at every character of the line.
-_RECEIVER = re.compile(r"\s*((?:(?:\.|::|>-|\\)[?!]?(?:\)[^()]*\(|\][^\[\]]*\[)?[\w$]+)+)")
 _ALSO_IN_WORDS = ("_", "$")
-_RECEIVER_ENDS = (".", ":", ">", "\\")
-_OPEN_RECEIVER = re.compile(r"\s*(?:(?:\.|::|>-)[\w)\]}\"'?!]|(?:\.\??|>-|::)\s*\Z)")
+_LITERAL = '""'
+_MOST_MEANT = 3  # definitions: a value of more types than that has no certain one
 
 
 class Resolution(Struct, frozen=True):
@@ -44,15 +40,14 @@ class NameResolver:
         self._binder = Binder(index)
         self._foreign = Foreign(index)
         self._modules = ModuleNames(index)
-        self._locals = Locals()
-        self._receivers = Receivers(self._binder, self._locals)
+        self._receivers = Receivers(self._binder)
         self._bare: dict[tuple[str, str, str], Resolution] = {}
         self._received: dict[tuple[str, str, str, str, int], Resolution] = {}
 
     @property
     def is_full(self) -> bool:
         """Whether so much is cached that another resolver should take over."""
-        return len(self._bare) + len(self._received) + self._locals.remembered > _MOST_CACHED
+        return len(self._bare) + len(self._received) + self._receivers.remembered > _MOST_CACHED
 
     def definition(self, symbol: SymbolId) -> Definition | None:
         return self._binder.definition(symbol)
@@ -61,40 +56,37 @@ class NameResolver:
         return self._binder.bases(symbol)
 
     def resolve(self, unit: Unit, use: Reference) -> Resolution:
-        """The first occurrence on the line that can be followed decides."""
-        lines = self._binder.lines(unit)
-        text = lines.get(use.line, "")
-        best = _UNKNOWN if not text else _OTHER
-        for start, end in _words(text, use.name):
-            found = self._occurrence(unit, use, text[:start], text[end:], lines)
-            if found.symbols:
-                return found
-            if found.possible:
-                best = found
-        return best
-
-    def _occurrence(self, unit: Unit, use: Reference, before: str, after: str, lines: FileLines) -> Resolution:
         if unit.facts.rules.names.whole_modules:
-            meant = self._modules.meaning(unit, use, before, after)
-            return _UNKNOWN if meant is None or (not meant and self._foreign.only(use.name)) else Resolution(meant)
-        if before.rstrip()[-1:] in _RECEIVER_ENDS:  # spares most names two expressions
-            backwards = before[::-1]
-            chain = _RECEIVER.match(backwards)
-            if chain:
-                return self._with_receiver(unit, use, chain.group(1)[::-1], lines)
-            if _OPEN_RECEIVER.match(backwards):
-                return _UNKNOWN
-        if self._locals.hides(unit, use, before, after, lines):
+            return self._in_module(unit, use)
+        if use.receiver:
+            return self._with_receiver(unit, use)
+        if self._binder.local_rows(unit, use.name, use):
             return _OTHER
+        if use.name in unit.renamed and (found := self._binder.renamed(unit, use.name, use.line)):
+            return Resolution(tuple(one for one in found if isinstance(one, SymbolId)))
         key = (unit.facts.path, use.name, use.within)
         known = self._bare.get(key)
         if known is None:
             known = self._bare[key] = self._without_receiver(unit, use)
         return known
 
+    def _in_module(self, unit: Unit, use: Reference) -> Resolution:
+        """The first occurrence on the line that can be followed decides."""
+        text = self.index.lines(unit.facts.file_id).get(use.line, "")
+        best = _OTHER
+        for start, end in _words(text, use.name):
+            meant = self._modules.meaning(unit, use, text[:start], text[end:])
+            if meant:
+                return Resolution(meant)
+            if meant is None or self._foreign.only(use.name):
+                best = _UNKNOWN
+        return best
+
     def _without_receiver(self, unit: Unit, use: Reference) -> Resolution:
         found = self._binder.bare(unit, use.name, use.within)
         symbols = tuple(one for one in found if isinstance(one, SymbolId))
+        if len(symbols) > _MOST_MEANT:
+            return _UNKNOWN
         if symbols or (symbols := self._linked(unit, use)):
             return Resolution(symbols)
         rules = unit.facts.rules.names
@@ -116,32 +108,44 @@ class NameResolver:
             return ()
         return (SymbolId(found[0][0], use.name),)
 
-    def _with_receiver(self, unit: Unit, use: Reference, chain: str, lines: FileLines) -> Resolution:
-        """The same receiver in the same function means the same until its first name is given another type."""
-        links = links_of(chain)
-        typed_at = self._locals.type_of(unit, links[0][0], use, lines)[1]
-        key = (unit.facts.path, use.name, use.within, chain, typed_at)
+    def _with_receiver(self, unit: Unit, use: Reference) -> Resolution:
+        """The same receiver in the same function means the same until its first name is bound again."""
+        if use.receiver.startswith(_LITERAL):
+            return _OTHER
+        first = use.receiver.partition(".")[0].partition("(")[0].partition("[")[0].partition("{")[0]
+        rows = self._binder.local_rows(unit, first, use, before=True)
+        bound_at = max((row.line for row in rows if row.line <= use.line), default=0)
+        key = (unit.facts.path, use.name, use.within, use.receiver, bound_at)
         known = self._received.get(key)
         if known is None:
-            owners = self._receivers.evaluate(unit, links, use)
-            is_ours = owners or typed_at or not self._is_foreign(unit, links[0][0], use, lines)
-            known = self._received[key] = self._received_by(owners, use.name) if is_ours else _OTHER
+            owners = self._receivers.evaluate(unit, use.receiver, use)
+            if use.receiver.endswith("{}"):  # a key that a constructor takes is its parameter
+                owners = [one for one in owners if isinstance(one, SymbolId) and not self._has_constructor(one)]
+            is_ours = owners or rows or not self._is_foreign(unit, first, use)
+            known = self._received_by(owners, use.name) if is_ours else _OTHER
+            if use.receiver.endswith("{}") and not known.symbols:
+                known = _OTHER  # the name of an argument
+            self._received[key] = known
         return known
 
-    def _is_foreign(self, unit: Unit, first: str, use: Reference, lines: FileLines) -> bool:
+    def _has_constructor(self, owner: SymbolId) -> bool:
+        return bool(self._binder.member(owner, "__init__"))
+
+    def _is_foreign(self, unit: Unit, first: str, use: Reference) -> bool:
         """Whether the receiver lies outside. Who asks for a name from there wants its uses."""
-        if self._foreign.only(use.name) or not self._foreign.has(unit, first):
-            return False
-        return not self._locals.hides(unit, Reference(first, use.line, "use", use.within), "", ".", lines)
+        return not self._foreign.only(use.name) and self._foreign.has(unit, first)
 
     def _received_by(self, owners: Meaning, name: str) -> Resolution:
-        if not owners:
-            return _UNKNOWN
-        found = [one for owner in owners for one in self._binder.attribute(owner, name)]
-        symbols = tuple(one for one in found if isinstance(one, SymbolId))
+        known_owners = [one for one in owners if not isinstance(one, Many)]
+        if not known_owners:
+            return _OTHER if owners else _UNKNOWN
+        found = [one for owner in known_owners for one in self._binder.attribute(owner, name)]
+        symbols = tuple(dict.fromkeys(one for one in found if isinstance(one, SymbolId)))
         if symbols:
-            return Resolution(symbols)
-        known = any(self._is_whole(owner) if isinstance(owner, ModuleId) else self._closed(owner) for owner in owners)
+            return Resolution(symbols) if len(symbols) <= _MOST_MEANT else _UNKNOWN
+        known = any(
+            self._is_whole(owner) if isinstance(owner, ModuleId) else self._closed(owner) for owner in known_owners
+        )
         return _OTHER if known else _UNKNOWN
 
     def _is_whole(self, module: ModuleId) -> bool:

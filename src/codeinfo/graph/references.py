@@ -229,6 +229,8 @@ def _find_uses(names: NameResolver, lookup: Lookup) -> FoundUses:
                 resolved.append(Use(file, reference, symbol))
             elif resolution.possible and not resolution.symbols:
                 possible.append(Use(file, reference, None))
+    resolved = _one_a_line(resolved, {})
+    possible = _one_a_line(possible, {(use.file.file_id, use.reference.line): use for use in resolved})
     if lookup.found and all(_is_local(names, symbol) for symbol in lookup.found):
         possible = []
     return FoundUses(
@@ -246,12 +248,19 @@ def resolved_uses(names: NameResolver, file: FileFacts, name: str) -> Iterator[t
     if unit is None:
         return
     aliases = {written.alias for written in unit.taking(name) if written.alias and name in written.names} - {name}
-    seen: set[int] = set()
     for written_name in (*aliases, name):
         for reference in references_to(text, written_name):
-            if reference.line not in seen:  # `import a as b` has both names
-                seen.add(reference.line)
-                yield reference, names.resolve(unit, reference)
+            yield reference, names.resolve(unit, reference)
+
+
+def _one_a_line(uses: Sequence[Use], taken: Mapping[tuple[int, int], Use]) -> list[Use]:
+    """A line that has a name twice is one use of it, a call where one of them is; `import a as b` has both names."""
+    found: dict[tuple[int, int], Use] = {}
+    for use in uses:
+        key = (use.file.file_id, use.reference.line)
+        if key not in taken and (key not in found or found[key].reference.role != "call" == use.reference.role):
+            found[key] = use
+    return list(found.values())
 
 
 def _cannot_be_read(index: CodeIndex, file: FileFacts, name: str) -> bool:

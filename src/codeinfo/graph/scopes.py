@@ -8,12 +8,15 @@ from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
+from codeinfo.graph.bindings import EMBEDS, Bindings, Row, written_types
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Unit
 from codeinfo.model import Definition, Import, Reference
-from codeinfo.ports import FileLines
 
 _MAX_BASES = 12
+_MOST_IMPORT_LINES = 60  # of one statement
 
 
 class SymbolId(NamedTuple):
@@ -49,6 +52,7 @@ class Binder:
         self._offered: dict[tuple[str, str], list[SymbolId | ModuleId]] = {}
         self._members: dict[tuple[SymbolId, str], list[SymbolId]] = {}
         self._bases: dict[SymbolId, list[SymbolId]] = {}
+        self._functions: dict[tuple[str, str], tuple[str, ...]] = {}
         self._unfinished = 0  # answers found inside of a circle may lack something and are not cached
 
     @contextmanager
@@ -62,8 +66,39 @@ class Binder:
     def unit(self, path: str) -> Unit | None:
         return self._index.unit(path)
 
-    def lines(self, unit: Unit) -> FileLines:
-        return self._index.lines(unit.facts.file_id)
+    def bindings(self, unit: Unit) -> Bindings:
+        return self._index.bindings(unit.facts.file_id)
+
+    def local_rows(self, unit: Unit, name: str, use: Reference, *, before: bool = False) -> list[Row]:
+        """What binds a name inside of the functions and blocks around a use, the innermost one. Nothing where that is a
+        definition of its own, or where a function says that it means an outer name."""
+        bindings = self.bindings(unit)
+        if not bindings.of(name):
+            return []
+        key = (unit.facts.path, use.within)
+        if key not in self._functions:
+            self._functions[key] = self._functions_around(unit, use.within)
+        around = self._functions[key]
+        rows = (bindings.visible(name, use.line, around, before=True) if before else []) or bindings.visible(
+            name, use.line, around
+        )
+        if not rows or any(row.mark == "!" for row in rows):
+            return []
+        # A parameter may be called like its method.
+        defined = {one.start_line for one in unit.by_name.get(name, ()) if one.kind != "method"}
+        is_defined = defined.intersection(row.line for row in rows) or (
+            defined and any(unit.without_namespace(f"{row.scope}.{name}") in unit.by_qualified for row in rows)
+        )
+        return [] if is_defined else rows
+
+    def _functions_around(self, unit: Unit, within: str) -> tuple[str, ...]:
+        found = []
+        while within:
+            definition = unit.by_qualified.get(unit.without_namespace(within))
+            if definition is None or not definition.is_type:
+                found.append(within)
+            within = within.rpartition(".")[0]
+        return tuple(found)
 
     def definition(self, symbol: SymbolId) -> Definition | None:
         unit = self._index.unit(symbol.path)
@@ -82,7 +117,7 @@ class Binder:
     def _look_up(self, unit: Unit, name: str, within: str) -> list[SymbolId | ModuleId]:
         scope = unit.without_namespace(within)
         while scope:
-            if found := self._in_scope(unit, scope, name):
+            if found := self._in_scope(unit, scope, name) or self._imported_in(unit, scope, name):
                 return found
             scope = scope.rpartition(".")[0]
         bound = self.bound(unit, name)
@@ -125,7 +160,25 @@ class Binder:
             return [SymbolId(unit.facts.path, inner)]
         return []
 
+    def _imported_in(self, unit: Unit, scope: str, name: str) -> list[SymbolId | ModuleId]:
+        """What an import inside of a function brings, before what the file defines."""
+        owner = unit.by_qualified.get(scope) if name in unit.by_qualified and name in unit.by_shown else None
+        lines = range(owner.start_line, owner.end_line + 1) if owner is not None and owner.is_function else ()
+        inside = [one for one in unit.by_shown.get(name, ()) if one.line in lines]
+        pairs = (pair for written in inside for pair in self._sources(unit, written))
+        return [
+            one for brought, found in pairs if brought == name for one in (found() if callable(found) else (found,))
+        ]
+
     # --- imports ---
+
+    def renamed(self, unit: Unit, name: str, line: int) -> list[SymbolId | ModuleId]:
+        """What a name means in the import that gives it another one."""
+        giving = [one for one in unit.by_shown.get(name, ()) if one.alias and name in one.names]
+        on_line = [one for one in giving if one.line == line]
+        above = [one for one in giving if one.line < line <= one.line + _MOST_IMPORT_LINES]
+        targets = [target for one in on_line or above[-1:] for target in self._index.outcome(unit.facts, one).targets]
+        return [one for target in targets for one in self.top_level(target.path, name)]
 
     def bound(self, unit: Unit, name: str) -> list[SymbolId | ModuleId]:
         """What imports bind a name to in a file. Only this name is followed: no file is read for the others."""
@@ -158,13 +211,17 @@ class Binder:
     def _sources(self, unit: Unit, written: Import) -> Iterator[tuple[str, Source]]:
         outcome = self._index.outcome(unit.facts, written)
         if outcome.package:
-            name = written.alias or written.module.replace("\\", "/").rpartition("/")[2]
+            (name,) = unit.facts.rules.imports.bound(replace(written, names=()))
             yield name, ModuleId(tuple(target.path for target in outcome.targets), written.module)
             return
         for target in outcome.targets:
             if not target.names:
                 name = written.alias or self._module_name(unit, written, target.path)
                 yield name, ModuleId((target.path,), written.module)
+                if not written.alias and not written.names and "." in name and unit.facts.rules.names.dotted_modules:
+                    first = name.partition(".")[0]  # `import a.b` binds a
+                    top = self._index.outcome(unit.facts, Import(first, written.line)).targets
+                    yield from ((first, ModuleId((one.path,), first)) for one in top if not one.names)
             for name in target.names:
                 if written.names and name not in written.names:  # Java's static import: a member of the class
                     for member in written.names:
@@ -281,8 +338,23 @@ class Binder:
         definition, unit = self.definition(owner), self._index.unit(owner.path)
         if definition is None or unit is None:
             return []
-        found = [self.dotted(unit, base, "") for base in definition.bases]
-        return [one for symbols in found for one in symbols if isinstance(one, SymbolId) and one != owner]
+        written = list(definition.bases)
+        for row in self.bindings(unit).inside(EMBEDS, definition.qualified):
+            written += [one.name for one in written_types(row.text) if one.name]
+        around = owner.qualified.rpartition(".")[0]
+        found = [self.dotted(unit, base, around) for base in written]
+        return list(dict.fromkeys(one for some in found for one in some if isinstance(one, SymbolId) and one != owner))
+
+    def all_bases(self, owner: SymbolId) -> list[SymbolId]:
+        """The bases of a type and theirs, near ones first."""
+        found: dict[SymbolId, None] = {}
+        waiting = list(self.bases(owner))
+        while waiting and len(found) < _MAX_BASES:
+            current = waiting.pop(0)
+            if current not in found and current != owner:
+                found[current] = None
+                waiting += self.bases(current)
+        return list(found)
 
     def dotted(self, unit: Unit, written: str, within: str) -> list[SymbolId | ModuleId]:
         """A path of names: `module.Class`, `pkg.sub.func`, `Outer.Inner`."""

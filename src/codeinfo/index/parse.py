@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from codeinfo.graph.uses import all_references, unpack
 from codeinfo.index.chunk import ChunkSettings, Layers, Span, syntax_spans, text_spans, weighted_terms
-from codeinfo.index.symbols import Symbol, imports_of, pack_code, symbols_of
+from codeinfo.index.packing import bound_rows, key_uses, pack_code
+from codeinfo.index.symbols import Symbol, imports_of, symbols_of, timed_imports, type_blocks
 from codeinfo.index.syntax import Source, parser, scan
 from codeinfo.languages import GRAMMARS, named
 from codeinfo.model import Chunk, FileKind, ParsedFile, symbol_kind
@@ -25,7 +26,7 @@ def parse_file(
 ) -> ParsedFile:
     """Everything a file has; without `syntax` it is cut as plain text."""
     parsed, references = parse_packed(path, text, language, kind, settings, syntax=syntax)
-    return replace(parsed, references=tuple(all_references(unpack(references))))
+    return replace(parsed, references=tuple(all_references(unpack(references)[0])))
 
 
 def parse_packed(
@@ -57,7 +58,8 @@ def _code_parse(source: Source, language: str, settings: ChunkSettings) -> tuple
     tree = parser(language).parse(source.data, encoding=source.encoding)
     found = scan(tree.root_node, language, source)
     symbols = symbols_of(found, source, language)
-    layers = Layers(source, found, (span for symbol in symbols for span in symbol.name_spans))
+    names = (span for symbol in symbols for span in symbol.name_spans)
+    layers = Layers(source, found, (*names, *((start, end) for start, end, _ in found.keys)))
     within = _enclosing(symbols, len(source.lines))
     spans = syntax_spans(tree.root_node, source, settings)
     order = sorted(range(len(symbols)), key=lambda position: symbols[position].definition.start_line)
@@ -70,16 +72,20 @@ def _code_parse(source: Source, language: str, settings: ChunkSettings) -> tuple
         inside = [symbols[position] for position in there]
         chunks.append(_chunk(span, source, inside, symbols, within[span.first - 1]))
         terms.append(_terms(span, layers, inside, chunks[-1].text))
-    packed = pack_code(layers.names, language, within, [symbol.definition.qualified for symbol in symbols])
-    return (
-        ParsedFile(
-            chunks=tuple(chunks),
-            definitions=tuple(symbols[position].definition for position in order),
-            imports=imports_of(found, source, layers.code, language),
-            terms=tuple(terms),
-        ),
-        packed,
+    scopes = [symbols[at].definition if at >= 0 else None for at in within]
+    types_only = type_blocks(tree.root_node, source, named(language).imports.types_block)
+    imports = timed_imports(imports_of(found, source, layers.code, language), scopes, types_only)
+    packed = pack_code(
+        layers.names,
+        language,
+        within,
+        [symbol.definition.qualified for symbol in symbols],
+        key_uses(found, source),
+        bound_rows(found, source, within),
+        imports,
     )
+    definitions = tuple(symbols[position].definition for position in order)
+    return ParsedFile(tuple(chunks), definitions, imports, terms=tuple(terms)), packed
 
 
 def _notes(source: Source, settings: ChunkSettings) -> tuple[str, ...]:

@@ -6,12 +6,11 @@ Headers of definitions are short, so signature, bases and visibility are read fr
 from __future__ import annotations
 
 import re
-import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from codeinfo.index.syntax import Candidate, Scan, Source
 from codeinfo.languages import GRAMMARS, named
@@ -367,6 +366,7 @@ def _without_brackets(text: str) -> str:
 # --- imports -------------------------------------------------------------------------------------------------------
 
 
+_DYNAMIC = re.compile(r"\bimport\(")
 _MAX_STATEMENT = 20_000  # characters; a longer "import" is data
 
 
@@ -391,6 +391,34 @@ def imports_of(found: Scan, source: Source, code: Sequence[str], language: str) 
     return tuple(imports)
 
 
+def timed_imports(
+    imports: Sequence[Import], scopes: Sequence[Definition | None], types_only: Collection[range]
+) -> tuple[Import, ...]:
+    """Imports with the time when they take effect. `scopes` has the definition around each line."""
+    timed = []
+    for one in imports:
+        scope = scopes[one.line - 1]
+        if any(one.line in lines for lines in types_only):
+            timed.append(replace(one, timing="types"))
+        elif not one.timing and scope is not None and symbol_kind(scope.kind).is_callable:
+            timed.append(replace(one, timing="lazy"))
+        else:
+            timed.append(one)
+    return tuple(timed)
+
+
+def type_blocks(root: Node, source: Source, condition: str) -> list[range]:
+    """The lines of blocks that only a type checker reads."""
+    if not condition or condition not in source.text:
+        return []
+    found = []
+    for node in root.named_children:
+        tested, block = node.child_by_field_name("condition"), node.child_by_field_name("consequence")
+        if tested is not None and block is not None and source.node_text(tested).rpartition(".")[2] == condition:
+            found.append(range(source.line_of_byte(block.start_byte), source.line_of_byte(block.end_byte) + 1))
+    return found
+
+
 def _called(search: str, code: str) -> Iterator[Import]:
     line, position = 1, 0
     for match in re.finditer(search, code, re.MULTILINE):
@@ -399,51 +427,10 @@ def _called(search: str, code: str) -> Iterator[Import]:
         line += code.count("\n", position, start)
         position = start
         module = ("./" if groups.get("relative") else "") + match["module"]
+        timing = "lazy" if _DYNAMIC.search(match.group()) else ""
         if groups.get("names"):
             parts = (item.partition(":") for item in groups["names"].split(",") if item.strip())
-            yield from grouped(module, line, [(name.strip(), alias.strip()) for name, _, alias in parts])
+            taken = [(name.strip(), alias.strip()) for name, _, alias in parts]
+            yield from grouped(module, line, taken, timing=timing)
         else:
-            yield Import(module, line, (), groups.get("alias") or "")
-
-
-# --- references -----------------------------------------------------------------------------------------------------
-#
-# Uses of names outnumber everything else in a file, so they travel and rest packed: one line of text for each line of
-# code (its number, position of the enclosing definition, the names; a name with `(` behind it is called), under a first
-# line with the qualified names of the enclosing definitions, compressed. A row says everything by itself, so that one
-# name can be looked up without reading the rows before it.
-
-_SPACE_BEFORE_PAREN = re.compile(r"(?<=[\w'?!])[ \t]+\(")
-_FASTEST = 1
-_NAMES_PER_LINE = 2000  # a minified line does not need more
-
-
-@lru_cache(maxsize=64)
-def _word(language: str) -> re.Pattern[str]:
-    return re.compile(GRAMMARS[language].word + r"\(?")
-
-
-@lru_cache(maxsize=64)
-def _ignored(language: str) -> frozenset[str]:
-    keywords = GRAMMARS[language].keywords
-    return keywords | {f"{keyword}(" for keyword in keywords}
-
-
-def _header(qualified: Iterable[str]) -> str:
-    """Names in a row. One written over two lines, as C++ operators are, must not look like a row of its own."""
-    return "\t".join(" ".join(name.split()) for name in qualified)
-
-
-def pack_code(masked: str, language: str, within: Sequence[int], qualified: Sequence[str]) -> bytes:
-    """The packed references of a file, whose comments, strings and names of definitions are masked.
-    `within[line - 1]` is a position in `qualified`, -1 outside of any."""
-    find, ignored = _word(language).findall, _ignored(language)
-    rows = [_header(qualified)]
-    for number, line in enumerate(_SPACE_BEFORE_PAREN.sub("(", masked).split("\n"), 1):
-        found = find(line)
-        if not found:
-            continue
-        names = [name for name in dict.fromkeys(found) if name not in ignored]
-        if names:
-            rows.append(f"{number}\t{within[number - 1]}\t{' '.join(names[:_NAMES_PER_LINE])}")
-    return zlib.compress("\n".join(rows).encode("utf-8", "replace"), _FASTEST) if len(rows) > 1 else b""
+            yield Import(module, line, (), groups.get("alias") or "", False, timing)

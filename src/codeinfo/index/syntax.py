@@ -127,12 +127,26 @@ class Candidate(NamedTuple):
     captures: dict[str, list[Node]]
 
 
+class Bound(NamedTuple):
+    """A name that code gives a meaning to: a variable, a field, what a function returns. `mark` says what `text` is,
+    see `graph/bindings.py`; `offset` is where the name stands, `end` where its block ends, -1 for that of its scope."""
+
+    offset: int
+    end: int
+    name: str
+    mark: str
+    text: str
+
+
 class Scan(Struct):
     comments: Spans = field(default_factory=list)
     docs: Spans = field(default_factory=list)  # documentation written as a string
     strings: Spans = field(default_factory=list)
     imports: Spans = field(default_factory=list)
     exports: Spans = field(default_factory=list)
+    keys: list[tuple[int, int, str]] = field(default_factory=list)  # names of arguments and fields, with their type
+    quoted: set[int] = field(default_factory=set)  # where strings begin that are types
+    bound: list[Bound] = field(default_factory=list)
     candidates: list[Candidate] = field(default_factory=list)
     has_errors: bool = False  # the grammar could not read all of it
 
@@ -151,6 +165,9 @@ def scan(root: Node, language: str, source: Source) -> Scan:
         "exports": found.exports,
     }
     for pattern, captures in QueryCursor(query(language)).matches(root):
+        if "bind" in captures:
+            _add_bound(found, source, captures)
+            continue
         kind = ""
         if "keyword" in captures:
             kind = definers.get(source.node_text(captures["keyword"][0]), "")
@@ -161,6 +178,8 @@ def scan(root: Node, language: str, source: Source) -> Scan:
                 spans = plain.get(role)
                 if spans is not None:
                     spans.extend((node.start_byte // unit, node.end_byte // unit) for node in nodes)
+                elif role in _SPECIAL:
+                    _add_special(found, source, role, captures)
             continue
         for role, nodes in captures.items():
             if role not in _PARTS:
@@ -168,4 +187,94 @@ def scan(root: Node, language: str, source: Source) -> Scan:
                 start, end = node.start_byte // unit, node.end_byte // unit
                 found.candidates.append(Candidate(start, -end, pattern, kind or role, node, captures))
     found.candidates.sort(key=lambda candidate: candidate[:3])
+    if found.quoted:
+        found.strings = [span for span in found.strings if span[0] not in found.quoted]
     return found
+
+
+# --- what names are bound to ----------------------------------------------------------------------------------------
+
+_BOUND_ROLES = {
+    "bind.type": ":",
+    "bind.value": "=",
+    "bind.each": "@",
+    "bind.part": "=",
+    "bind.with": "^",
+    "bind.call": "~",
+}
+# Roles that stand for themselves → (name, mark) of the row that they make.
+_SPECIAL = {
+    "returns": ("()", ":"),
+    "returned": ("()", "="),
+    "embeds": ("*", ":"),
+    "underlying": ("=", ":"),
+    "decorator": ("@", "="),
+    "global": ("", "!"),
+    "bind.field": ("", ":"),
+    "key": ("", ""),
+    "quoted": ("", ""),
+}
+_OWNERS = ("self.", "this.", "$this->")
+_OWNER = re.compile(r"^\$?\w+(?:\.|->)")
+_MAX_TEXT = 160  # characters of a type or a value: further on there are arguments
+_PLAIN = re.compile(r"[^\W\d]|[&*$@(\[<]")  # how a type or a value begins that may lead to a definition
+_INFERRED = ("var", "auto", "let")
+_QUOTES = ("'", '"')
+
+
+def _add_bound(found: Scan, source: Source, captures: dict[str, list[Node]]) -> None:
+    node, end, mark, text, role = captures["bind"][0], -1, "", "", ""
+    unit = source.unit_bytes
+    start = node.start_byte // unit
+    name = source.text[start : node.end_byte // unit]
+    if "." in name and not name.startswith(_OWNERS):
+        return
+    for captured, nodes in captures.items():
+        if captured in _BOUND_ROLES:
+            role, mark, text = captured, _BOUND_ROLES[captured], _short_text(source, nodes[0])
+        elif captured == "bind.in":
+            end = nodes[0].end_byte // unit
+    if mark == ":":
+        if text in _INFERRED:
+            return
+    elif text[:1] in _QUOTES:
+        text = ""
+    elif role == "bind.part" and text:
+        key = captures.get("bind.key")
+        text = f"{text}.{source.node_text(key[0]) if key else name}"
+    if name.startswith(_OWNERS):
+        name = f"this.{_OWNER.sub('', name)}"
+    found.bound.append(Bound(start, end, name, mark if text else "", text))
+
+
+def _add_special(found: Scan, source: Source, role: str, captures: dict[str, list[Node]]) -> None:
+    unit = source.unit_bytes
+    node = captures[role][0]
+    start = node.start_byte // unit
+    if role == "quoted":  # a type that is written as a string
+        found.quoted.add(start)
+        return
+    if role == "key":
+        owner = captures.get("key.of")
+        found.keys.append((start, node.end_byte // unit, _short_text(source, owner[0]) if owner else ""))
+        return
+    name, mark = _SPECIAL[role]
+    text = _short_text(source, node)
+    if role == "global":
+        name, text = text, ""
+    elif role == "bind.field":  # a parameter that is a field at the same time
+        written = _short_text(source, captures["bind.type"][0])
+        found.bound.append(Bound(start, -1, text, mark, written))
+        name, text = f"this.{text.lstrip('$')}", written
+    elif role == "decorator" and "decorated" in captures:
+        start = captures["decorated"][0].start_byte // unit
+    if name and (text or mark == "!") and (mark != "=" or text[:1] not in _QUOTES):
+        found.bound.append(Bound(start, -1, name, mark, text))
+
+
+def _short_text(source: Source, node: Node) -> str:
+    start, end = node.start_byte // source.unit_bytes, node.end_byte // source.unit_bytes
+    text = source.text[start : min(end, start + _MAX_TEXT)]
+    if "\n" in text or "\t" in text:
+        text = " ".join(text.split())
+    return text if _PLAIN.match(text) or text[:1] in _QUOTES else ""

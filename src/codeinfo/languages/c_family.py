@@ -24,7 +24,6 @@ from codeinfo.languages.model import (
     Syntax,
     Target,
     bases_behind_colon,
-    type_first,
     word_set,
     words,
 )
@@ -133,6 +132,7 @@ def _from_include_folder(found: tuple[str, ...], name: str) -> str | None:
 
 _C_SYNTAX = Syntax(
     grammar="c",
+    members=(".", "->", "::"),
     keywords=word_set(
         "auto break case char const continue default do double else enum extern float for goto if inline int long "
         "register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while "
@@ -148,7 +148,7 @@ C = Language(
     family="c",
     syntax=_C_SYNTAX,
     imports=_IMPORTS,
-    names=NameRules(linked=True, typing=type_first),
+    names=NameRules(linked=True),
 )
 CPP = Language(
     name="cpp",
@@ -168,6 +168,6 @@ CPP = Language(
         bases=bases_behind_colon,
     ),
     imports=_IMPORTS,
-    names=NameRules(implicit_self=True, open_types=True, typing=type_first),
+    names=NameRules(implicit_self=True, open_types=True),
 )
 LANGUAGES = (C, CPP)

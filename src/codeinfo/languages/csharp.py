@@ -16,7 +16,6 @@ from codeinfo.languages.model import (
     Syntax,
     bases_behind_colon,
     dotted_import,
-    type_first,
     word_set,
     words,
 )
@@ -56,6 +55,7 @@ LANGUAGES = (
         extensions=words(".cs .csx"),
         syntax=Syntax(
             grammar="csharp",
+            members=(".", "::"),
             package="tree_sitter_c_sharp",
             keywords=word_set(
                 "abstract as async await base bool break byte case catch char checked class const continue decimal "
@@ -75,7 +75,6 @@ LANGUAGES = (
             imports_show=True,
             imports_open=True,
             inherited=frozenset({"base"}),
-            typing=type_first,
             attribute_classes=True,
         ),
     ),

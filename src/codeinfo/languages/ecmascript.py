@@ -13,7 +13,6 @@ from codeinfo.languages.model import (
     EXTERNAL,
     QUOTED,
     UNRESOLVED,
-    WORD_EDGE,
     Declared,
     FileFacts,
     ImportRules,
@@ -32,6 +31,10 @@ from codeinfo.languages.tree import Resolver, Tree, ancestors, joined, nearest
 from codeinfo.model import Import
 
 _FRAME = re.compile(r"\bfrom\b[^}]*$|^(?:import|export)\b(?:\s+type\b(?!\s*from))?")
+# `import type …`, and braces in which every name is marked as a type.
+_TYPES = re.compile(
+    r"(?:import|export)\s+type\b(?!\s*(?:from|,))|(?:import|export)\s*\{(?:\s*type\s+[\w$]+(?:\s+as\s+[\w$]+)?\s*,?)+\s*\}"
+)
 _FROM = re.compile(r"""\bfrom\s*["'`]([^"'`\n]+)["'`]""")
 _EXTENSIONS = (".ts", ".tsx", ".d.ts", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs", ".json", ".vue", ".svelte")
 # TypeScript is imported by the name of what it compiles to.
@@ -47,6 +50,7 @@ def read_import(statement: str, line: int) -> Iterator[Import]:
         return
     module, reexport = written.group(1), text.startswith("export")
     bound = QUOTED.sub("", _FRAME.sub("", text)).strip("; ")
+    timing = "types" if _TYPES.match(text) else ""
     required = re.fullmatch(r"(\w+)\s*=\s*require\(.*", bound)
     if required:
         yield Import(module, line, (), required.group(1))
@@ -56,12 +60,12 @@ def read_import(statement: str, line: int) -> Iterator[Import]:
     for item in filter(None, (part.strip() for part in outside.split(","))):
         if item.startswith("*"):
             alias = item.partition(" as ")[2].strip()
-            yield Import(module, line, () if alias else ("*",), alias, reexport)
+            yield Import(module, line, () if alias else ("*",), alias, reexport, timing)
         else:
             taken.append(("default", item))
     if brace:
         taken += [(name.removeprefix("type "), alias) for name, alias in items(listed.partition("}")[0])]
-    yield from grouped(module, line, taken, reexport=reexport)
+    yield from grouped(module, line, taken, reexport=reexport, timing=timing)
     if not bound:
         yield Import(module, line)
 
@@ -326,7 +330,6 @@ _NAMES = NameRules(
     explicit=True,
     imports_show=True,
     outside="all",
-    bindings=((re.compile(r"\b(?:const|let|var)\s+\Z"), WORD_EDGE), (None, re.compile(r"\s*=>"))),
 )
 FAMILY = "ecmascript"
 LANGUAGES = (

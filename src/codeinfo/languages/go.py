@@ -9,7 +9,6 @@ from codeinfo.languages.model import (
     EXTERNAL,
     QUOTED,
     UNRESOLVED,
-    WORD_EDGE,
     Declared,
     FileFacts,
     ImportRules,
@@ -24,7 +23,6 @@ from codeinfo.languages.model import (
 from codeinfo.languages.tree import Resolver, Tree
 from codeinfo.model import Import
 
-_PARAMETER = re.compile(r"\s+\*?([A-Za-z_][\w.]*)\s*[,)]")
 MANIFEST = "go.mod"
 _VERSION, _NOT_IN_NAMES = re.compile(r"v\d+"), re.compile(r"^go[-.]|[-.]go$|\.v\d+$")
 _MODULE = re.compile(r'^module\s+"?([^\s"]+)', re.MULTILINE)
@@ -55,12 +53,6 @@ def read_import(statement: str, line: int) -> Iterator[Import]:
 
 def is_exported(declared: Declared) -> bool:
     return declared.name[:1].isupper()
-
-
-def type_of_parameter(line: str, start: int, end: int) -> tuple[int, str] | None:
-    before = line[start - 1 : start]
-    match = None if before.isalnum() or before == "_" else _PARAMETER.match(line, end)
-    return (start, match.group(1)) if match else None
 
 
 class GoImports(Resolver):
@@ -120,8 +112,6 @@ LANGUAGES = (
             open_types=True,
             imports_show=True,
             outside="all",
-            bindings=((None, re.compile(r"\s*(?:,\s*\w+\s*)*:=")), (re.compile(r"\bvar\s+\Z"), WORD_EDGE)),
-            typing=type_of_parameter,
         ),
     ),
 )

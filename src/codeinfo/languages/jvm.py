@@ -20,7 +20,6 @@ from codeinfo.languages.model import (
     family,
     is_package,
     not_private,
-    type_first,
     word_set,
     words,
 )
@@ -138,6 +137,7 @@ LANGUAGES = (
         family=FAMILY,
         syntax=Syntax(
             grammar="java",
+            members=(".", "::"),
             keywords=word_set(
                 "abstract assert boolean break byte case catch char class const continue default do double else enum "
                 "extends false final finally float for goto if implements import instanceof int interface long native "
@@ -148,7 +148,7 @@ LANGUAGES = (
             bases=bases_behind_words,
         ),
         imports=ImportRules(read=dotted_import, resolver=JvmImports, by_use=True, binds_last=True),
-        names=NameRules(explicit=True, implicit_self=True, imports_show=True, outside="types", typing=type_first),
+        names=NameRules(explicit=True, implicit_self=True, imports_show=True, outside="types"),
     ),
     Language(
         name="kotlin",
@@ -156,6 +156,7 @@ LANGUAGES = (
         family=FAMILY,
         syntax=Syntax(
             grammar="kotlin",
+            members=(".", "::"),
             hide=hide_kotlin_news,
             keywords=word_set(
                 "abstract actual annotation as break by catch class companion const constructor continue crossinline "

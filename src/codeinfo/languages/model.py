@@ -12,7 +12,6 @@ from msgspec import Struct, field
 from codeinfo.model import Definition, FileKind, Import
 
 WORD = r"[^\W\d]\w+"  # names of one letter are not worth a reference
-WORD_EDGE = re.compile(r"\b")
 
 # --- parsing -------------------------------------------------------------------------------------------------------
 
@@ -42,6 +41,7 @@ class Syntax(Struct, frozen=True, kw_only=True):
     queries: tuple[str, ...] = ()  # the grammar's own unless named
     keywords: frozenset[str]  # never references
     word: str = WORD
+    members: tuple[str, ...] = (".",)  # what stands between a thing and its member
     exported: Callable[[Declared], bool] = lambda declared: True
     export_list: bool = False  # only listed names are exported, and all of them where there is no list
     more_exports: str = ""  # expression for exports that are written as plain code
@@ -129,6 +129,7 @@ class ImportRules(Struct, frozen=True, kw_only=True):
 
     read: Callable[[str, int], Iterator[Import]] | None = None  # (statement, its line)
     calls: str = ""
+    types_block: str = ""  # the condition of a block that only a type checker reads
     resolver: Callable[..., LanguageResolver] | None = None  # takes a Tree
     bound: Callable[[Import], tuple[str, ...]] = last_name
     by_use: bool = False  # an import names a package, or none is needed: which files are meant, only used names tell
@@ -144,11 +145,6 @@ class ImportRules(Struct, frozen=True, kw_only=True):
 
 
 # --- names ---------------------------------------------------------------------------------------------------------
-
-# How a statement makes a local variable: what ends before its name, and what begins behind it. None: anything that is
-# no part of the name. The expressions know no name, so that none has to be compiled for each.
-Binding = tuple[re.Pattern[str] | None, re.Pattern[str]]
-Typing = Callable[[str, int, int], tuple[int, str] | None]  # (line, span of a name) → place of the statement, and type
 
 
 def is_package(definition: Definition) -> bool:
@@ -173,9 +169,6 @@ class NameRules(Struct, frozen=True, kw_only=True):
     open_traits: bool = False  # a trait uses what the classes have that take it
     inherited: frozenset[str] = frozenset()  # words for what is inherited; variables elsewhere
     decorators: bool = False  # a decorator may make a function into something else
-    keyword_arguments: bool = False  # `name=value` in a call is no use of the name
-    bindings: tuple[Binding, ...] = ()
-    typing: Typing | None = None  # a way to write the type of a variable beyond `name: Type` and `name = Type(…)`
     package: Callable[[Definition], bool] = is_package  # whether a definition names a package
     inline_modules: bool = False  # modules may be written inside of a file
     private_to_file: bool = False  # `private` hides a name from other files; elsewhere it means the package
@@ -231,21 +224,20 @@ _DOTTED_START = re.compile(
 _NESTED = re.compile(r"<[^<>]*>|\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}")
 _HERITAGE_WORD = re.compile(r"\b(?:extends|implements|with|permits|derives)\b")
 _MODIFIERS = re.compile(r"\b(?:public|private|protected|internal|virtual|override|final|typename|class|unchecked)\b")
-_TYPE_FIRST = re.compile(r"\b([A-Z]\w*)(?:<[^<>]*>)?[&*\s]\s*\$?\Z")
-_DECLARED = re.compile(r"\s*[=;,):]")
-FAR = 400  # characters before a name: looking further would take for ever in a giant line
 
 # --- import statements ---------------------------------------------------------------------------------------------
 
 
-def grouped(module: str, line: int, taken: Sequence[tuple[str, str]], *, reexport: bool = False) -> Iterator[Import]:
+def grouped(
+    module: str, line: int, taken: Sequence[tuple[str, str]], *, reexport: bool = False, timing: str = ""
+) -> Iterator[Import]:
     """One import for all names that keep their name, one more for each that gets another."""
     unchanged = tuple(name for name, alias in taken if not alias)
     if unchanged:
-        yield Import(module, line, unchanged, reexport=reexport)
+        yield Import(module, line, unchanged, "", reexport, timing)
     for name, alias in taken:
         if alias:
-            yield Import(module, line, (name,), alias, reexport)
+            yield Import(module, line, (name,), alias, reexport, timing)
 
 
 def items(listed: str) -> list[tuple[str, str]]:
@@ -335,12 +327,3 @@ def not_private(declared: Declared) -> bool:
 
 
 # --- variables -----------------------------------------------------------------------------------------------------
-
-
-def type_first(line: str, start: int, end: int) -> tuple[int, str] | None:
-    """`Type name = …`, `Type& name,`."""
-    before = line[start - 1 : start]
-    if before.isalnum() or before == "_" or not _DECLARED.match(line, end):
-        return None
-    match = _TYPE_FIRST.search(line, max(0, start - FAR), start)
-    return (match.start(), match.group(1)) if match else None

@@ -21,7 +21,6 @@ from codeinfo.languages.model import (
     items,
     not_private,
     plain,
-    type_first,
     word_set,
     words,
 )
@@ -109,6 +108,7 @@ LANGUAGES = (
                 "require_once return self static string switch this throw trait true try unset use var void while xor "
                 "yield php"
             ),
+            members=("->", "::", "\\"),
             word=r"(?<![\w$])[^\W\d]\w+",  # `$name` is a local variable: never a use of something defined elsewhere
             exported=not_private,
             bases=bases_behind_words,
@@ -128,7 +128,6 @@ LANGUAGES = (
             outside="types",
             open_traits=True,
             inherited=frozenset({"parent"}),
-            typing=type_first,
         ),
     ),
 )

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from codeinfo.languages.model import (
     DOTTED_NAME,
     EXTERNAL,
-    FAR,
     UNRESOLVED,
     FileFacts,
     ImportRules,
@@ -29,7 +28,6 @@ from codeinfo.languages.tree import Resolver, Tree, ancestors, joined
 from codeinfo.model import Import
 
 _HASH_COMMENT = re.compile(r"#[^\n]*")
-_WITH = re.compile(r"\bwith\s+([A-Z_a-z][\w.]*)\(.*\)\s+as\s+\Z")
 _USUAL_ROOTS = ("", "src", "lib", "python")
 
 
@@ -56,15 +54,6 @@ def bases(rest: str, keywords: frozenset[str]) -> tuple[str, ...]:
     inside = without_brackets(rest.strip().removeprefix("(").rstrip(": \n").removesuffix(")"))
     names = (DOTTED_NAME.match(part.strip()) for part in inside.split(",") if "=" not in part)
     return tuple(match.group() for match in names if match)
-
-
-def type_by_with(line: str, start: int, end: int) -> tuple[int, str] | None:
-    """`with Type(…) as name`."""
-    after = line[end : end + 1]
-    if not line[start - 1 : start].isspace() or after.isalnum() or after == "_":
-        return None
-    match = _WITH.search(line, max(0, start - FAR), start)
-    return (match.start(), match.group(1)) if match else None
 
 
 class PythonImports(Resolver):
@@ -174,21 +163,13 @@ PYTHON = Language(
         exported=without_underscore,
         bases=bases,
     ),
-    imports=ImportRules(read=read_import, resolver=PythonImports, bound=bound_names),
+    imports=ImportRules(read=read_import, types_block="TYPE_CHECKING", resolver=PythonImports, bound=bound_names),
     names=NameRules(
         explicit=True,
         imports_show=True,
         outside="all",
         dotted_modules=True,
         decorators=True,
-        keyword_arguments=True,
-        bindings=(
-            (re.compile(r"^\s*\Z"), re.compile(r"\s*(?::[^=]+)?=(?!=)")),
-            (re.compile(r"\bfor\s+(?:\w+\s*,\s*)*\Z"), re.compile(r"\b.*\bin\b")),
-            (re.compile(r"\bas\s+\Z"), re.compile(r"\s*[:,)]")),
-            (None, re.compile(r"\s*:=")),
-        ),
-        typing=type_by_with,
     ),
 )
 LANGUAGES = (PYTHON,)

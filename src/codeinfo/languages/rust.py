@@ -9,7 +9,6 @@ from codeinfo.languages.model import (
     AS,
     EXTERNAL,
     UNRESOLVED,
-    WORD_EDGE,
     FileFacts,
     ImportRules,
     Language,
@@ -200,6 +199,7 @@ LANGUAGES = (
         extensions=words(".rs"),
         syntax=Syntax(
             grammar="rust",
+            members=(".", "::"),
             keywords=word_set(
                 "Self as async await bool break const continue crate dyn else enum extern f32 f64 false fn for i16 i32 "
                 "i64 i8 if impl in isize let loop match mod move mut pub ref return self static str struct super trait "
@@ -215,7 +215,6 @@ LANGUAGES = (
             imports_show=True,
             outside="all",
             inline_modules=True,
-            bindings=((re.compile(r"\blet\s+(?:mut\s+)?\Z"), WORD_EDGE),),
         ),
     ),
 )

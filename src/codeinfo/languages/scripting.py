@@ -7,7 +7,6 @@ import re
 from codeinfo.languages.model import (
     EXTERNAL,
     UNRESOLVED,
-    WORD_EDGE,
     Declared,
     FileFacts,
     ImportRules,
@@ -115,6 +114,7 @@ RUBY = Language(
     shebangs=words("ruby jruby rake"),
     syntax=Syntax(
         grammar="ruby",
+        members=(".", "::", "&."),
         keywords=word_set(
             "alias and begin break case class def defined do else elsif end ensure false for if in module next nil not "
             "or redo rescue retry return self super then true undef unless until when while yield"
@@ -146,6 +146,7 @@ LUA = Language(
     shebangs=words("lua luajit"),
     syntax=Syntax(
         grammar="lua",
+        members=(".", ":"),
         keywords=word_set(
             "and break do else elseif end false for function goto if in local nil not or repeat return self then true "
             "until while"
@@ -159,7 +160,7 @@ LUA = Language(
         ),
         resolver=LuaImports,
     ),
-    names=NameRules(tables=True, bindings=((re.compile(r"\b(?:local|for)\s+(?:\w+\s*,\s*)*\Z"), WORD_EDGE),)),
+    names=NameRules(tables=True),
 )
 ZIG = Language(
     name="zig",

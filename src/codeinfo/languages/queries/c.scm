@@ -14,3 +14,13 @@
 (preproc_function_def name: (identifier) @name) @macro
 
 (preproc_include) @import
+
+(parameter_declaration type: (type_identifier) @bind.type declarator: (identifier) @bind)
+(parameter_declaration type: (type_identifier) @bind.type declarator: (pointer_declarator declarator: (identifier) @bind))
+(declaration type: (type_identifier) @bind.type declarator: (identifier) @bind)
+(declaration type: (type_identifier) @bind.type declarator: (pointer_declarator declarator: (identifier) @bind))
+(declaration type: (type_identifier) @bind.type declarator: (init_declarator declarator: (identifier) @bind))
+(declaration type: (type_identifier) @bind.type
+  declarator: (init_declarator declarator: (pointer_declarator declarator: (identifier) @bind)))
+(field_declaration type: (type_identifier) @bind.type declarator: (field_identifier) @bind)
+(field_declaration type: (type_identifier) @bind.type declarator: (pointer_declarator declarator: (field_identifier) @bind))

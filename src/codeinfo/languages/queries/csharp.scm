@@ -26,3 +26,11 @@
 (field_declaration (variable_declaration (variable_declarator name: (identifier) @name))) @field
 
 (using_directive) @import
+
+(parameter type: (_) @bind.type name: (identifier) @bind)
+(variable_declaration type: (_) @bind.type (variable_declarator name: (identifier) @bind))
+(variable_declaration type: (implicit_type) @bind.auto (variable_declarator name: (identifier) @bind (_) @bind.value))
+(property_declaration type: (_) @bind.type name: (identifier) @bind)
+(foreach_statement type: (_) @bind.type left: (identifier) @bind) @bind.in
+(lambda_expression parameters: (implicit_parameter) @bind) @bind.in
+(method_declaration returns: (_) @returns)

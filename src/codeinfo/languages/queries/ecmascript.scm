@@ -23,3 +23,17 @@
 (export_statement source: (_)) @import
 (export_statement (export_clause) @exports)
 (export_statement value: (identifier) @exports)
+
+(arrow_function parameter: (identifier) @bind) @bind.in
+(variable_declarator name: (object_pattern (shorthand_property_identifier_pattern) @bind) value: (_) @bind.part)
+(variable_declarator name: (object_pattern (pair_pattern key: (property_identifier) @bind.key value: (identifier) @bind))
+  value: (_) @bind.part)
+(object_pattern (object_assignment_pattern left: (shorthand_property_identifier_pattern) @bind))
+(array_pattern (identifier) @bind)
+(for_in_statement left: (identifier) @bind right: (_) @bind.each) @bind.in
+(catch_clause parameter: (identifier) @bind) @bind.in
+(assignment_expression left: (member_expression object: (this)) @bind right: (_) @bind.value)
+(pair key: (property_identifier) @key)
+(call_expression function: (member_expression) @bind.call
+  arguments: (arguments (arrow_function parameter: (identifier) @bind) @bind.in))
+(pair_pattern key: (property_identifier) @key)

@@ -19,3 +19,14 @@
 (constant_declaration declarator: (variable_declarator name: (identifier) @name)) @constant
 
 (import_declaration) @import
+
+(formal_parameter type: (_) @bind.type name: (identifier) @bind)
+(local_variable_declaration type: (_) @bind.type declarator: (variable_declarator name: (identifier) @bind))
+(local_variable_declaration type: (type_identifier) @bind.auto
+  declarator: (variable_declarator name: (identifier) @bind value: (_) @bind.value))
+(field_declaration type: (_) @bind.type declarator: (variable_declarator name: (identifier) @bind))
+(enhanced_for_statement type: (_) @bind.type name: (identifier) @bind) @bind.in
+(resource type: (_) @bind.type name: (identifier) @bind)
+(lambda_expression parameters: (identifier) @bind) @bind.in
+(lambda_expression parameters: (inferred_parameters (identifier) @bind)) @bind.in
+(method_declaration type: (_) @returns)

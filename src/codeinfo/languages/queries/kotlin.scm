@@ -17,3 +17,11 @@
 (class_parameter ["val" "var"] (identifier) @name) @property
 
 (import) @import
+
+(parameter (identifier) @bind (user_type) @bind.type)
+(class_parameter (identifier) @bind (user_type) @bind.type)
+(property_declaration (variable_declaration (identifier) @bind (user_type) @bind.type))
+(property_declaration (variable_declaration . (identifier) @bind .) . (_) @bind.value)
+(for_statement (variable_declaration (identifier) @bind)) @bind.in
+(lambda_literal (lambda_parameters (variable_declaration (identifier) @bind))) @bind.in
+(function_declaration (function_value_parameters) . (user_type) @returns)

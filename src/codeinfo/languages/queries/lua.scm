@@ -5,3 +5,8 @@
 (assignment_statement (variable_list . name: (_) @name) (expression_list . value: (function_definition))) @function
 (field name: (identifier) @name value: (function_definition)) @function
 (assignment_statement (variable_list . name: (_) @name)) @variable
+
+(parameters name: (identifier) @bind)
+(variable_declaration (assignment_statement (variable_list . name: (identifier) @bind) (expression_list . value: (_) @bind.value)))
+(for_generic_clause (variable_list name: (identifier) @bind))
+(for_numeric_clause name: (identifier) @bind)

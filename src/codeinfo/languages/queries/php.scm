@@ -16,3 +16,13 @@
 (program (expression_statement (assignment_expression left: (variable_name (name) @name)) @variable))
 
 (namespace_use_declaration) @import
+
+(simple_parameter type: (_) @bind.type name: (variable_name) @bind)
+(simple_parameter !type name: (variable_name) @bind)
+(property_promotion_parameter type: (_) @bind.type name: (variable_name) @bind.field)
+(property_declaration type: (_) @bind.type (property_element name: (variable_name (name) @bind)))
+(assignment_expression left: (variable_name) @bind right: (_) @bind.value)
+(assignment_expression left: (member_access_expression object: (variable_name)) @bind right: (_) @bind.value)
+(catch_clause type: (_) @bind.type name: (variable_name) @bind)
+(method_declaration return_type: (_) @returns)
+(function_definition return_type: (_) @returns)

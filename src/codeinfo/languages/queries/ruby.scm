@@ -10,3 +10,10 @@
 (alias name: (_) @name) @method
 (assignment left: (left_assignment_list (constant) @name)) @constant
 (call method: (identifier) @keyword arguments: (argument_list (simple_symbol) @name)) @property
+
+(method_parameters (identifier) @bind)
+(method_parameters (optional_parameter name: (identifier) @bind))
+(method_parameters (keyword_parameter name: (identifier) @bind))
+(block (block_parameters (identifier) @bind)) @bind.in
+(do_block (block_parameters (identifier) @bind)) @bind.in
+(assignment left: [(identifier) (instance_variable)] @bind right: (_) @bind.value)

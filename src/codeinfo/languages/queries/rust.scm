@@ -23,3 +23,17 @@
 (use_declaration) @import
 (extern_crate_declaration) @import
 (mod_item !body) @import
+
+(parameter pattern: (identifier) @bind type: (_) @bind.type)
+(parameter pattern: (mut_pattern (identifier) @bind) type: (_) @bind.type)
+(closure_expression parameters: (closure_parameters (identifier) @bind)) @bind.in
+(block (let_declaration pattern: (identifier) @bind type: (_) @bind.type)) @bind.in
+(block (let_declaration pattern: (identifier) @bind !type value: (_) @bind.value)) @bind.in
+(let_declaration pattern: (tuple_pattern (identifier) @bind))
+(for_expression pattern: (identifier) @bind value: (_) @bind.each) @bind.in
+(if_expression condition: (let_condition pattern: (tuple_struct_pattern (identifier) @bind) value: (_) @bind.value)) @bind.in
+(match_arm pattern: (match_pattern (tuple_struct_pattern type: (_) (identifier) @bind))) @bind.in
+(field_declaration name: (field_identifier) @bind type: (_) @bind.type)
+(function_item return_type: (_) @returns)
+(function_signature_item return_type: (_) @returns)
+(struct_expression name: (_) @key.of body: (field_initializer_list (field_initializer field: (field_identifier) @key)))

@@ -23,3 +23,11 @@
 
 (import_declaration) @import
 (export_declaration) @import
+
+(parameter name: (identifier) @bind type: (_) @bind.type)
+(class_parameter name: (identifier) @bind type: (_) @bind.type)
+(val_definition pattern: (identifier) @bind type: (_) @bind.type)
+(val_definition pattern: (identifier) @bind !type value: (_) @bind.value)
+(enumerator . (identifier) @bind)
+(lambda_expression parameters: (identifier) @bind) @bind.in
+(function_definition return_type: (_) @returns)

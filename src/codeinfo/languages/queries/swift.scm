@@ -23,3 +23,11 @@
 (protocol_property_declaration name: (pattern bound_identifier: (simple_identifier) @name)) @property
 
 (import_declaration) @import
+
+(parameter name: (simple_identifier) @bind (user_type) @bind.type)
+(property_declaration name: (pattern bound_identifier: (simple_identifier) @bind)
+  (type_annotation (user_type) @bind.type))
+(property_declaration name: (pattern bound_identifier: (simple_identifier) @bind) value: (_) @bind.value)
+(for_statement item: (pattern bound_identifier: (simple_identifier) @bind)) @bind.in
+(if_statement bound_identifier: (simple_identifier) @bind) @bind.in
+(function_declaration (user_type) @returns)

@@ -1,0 +1,326 @@
+"""Call edges and references against compilers: every use of a name in real projects, not a sample.
+
+    python benchmarks/references.py TREES                                   # a folder with the projects
+    python benchmarks/references.py TREES --only click --tools some/folder --misses 20
+
+The oracles are scip-python (pyright), scip-typescript (the TypeScript compiler) and go/types (`go_uses.go`, which needs
+`go`). They are installed into the tools' folder by npm, and what they found stays there.
+
+A place is a line and a name on it. An edge leads from a place to a definition that CodeInfo lists, so local variables
+are none. Precision: of the edges found here those that the oracle has, where it knows the name at all. Recall: of the
+oracle's edges those found here. `calls` are the edges whose place has a parenthesis behind the name. An edge is
+`syntactic` where only the name leads to the one definition that has it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from codeinfo.config import Config
+from codeinfo.engine import Engine
+from codeinfo.graph.names import NameResolver
+from codeinfo.graph.scip import ScipIndex
+from codeinfo.graph.scopes import SymbolId
+from codeinfo.graph.uses import all_references
+from codeinfo.languages.model import family, named
+
+PACKAGES = ("@sourcegraph/scip-python", "@sourcegraph/scip-typescript", "typescript")
+# Project → (oracle, folder that it is run in, further arguments). Only what lies below the folder is compared.
+PROJECTS = {
+    "click": ("python", ".", ()),
+    "requests": ("python", ".", ()),
+    "starlette": ("python", ".", ()),
+    "aiohttp": ("python", ".", ()),
+    "angular-spotify": ("typescript", ".", ("tsconfig.base.json",)),
+    "codebase-context-mcp": ("typescript", ".", ()),
+    "trpc": ("typescript", "packages/server", ()),
+    "vitest": ("typescript", "packages/vitest", ()),
+    "chi": ("go", ".", ()),
+    "cobra": ("go", ".", ()),
+    "gin": ("go", ".", ()),
+}
+FAMILIES = {"python": "python", "typescript": "ecmascript", "go": "go"}
+_CALLED = re.compile(r"\s*(?:\?\.)?\s*(?:<[\w\s,.<>\[\]|]*>)?\(")
+_NAME = re.compile(r"[\w$]+")
+_NO_DEFINITIONS = frozenset({"package", "namespace", "heading"})
+
+
+class Place(NamedTuple):
+    path: str
+    line: int
+    name: str
+
+
+# What a place means: where that is defined, and by what name; nothing where that is outside of the project.
+Truth = Mapping[Place, frozenset[Place]]
+
+
+# --- oracles -------------------------------------------------------------------------------------------------------
+
+
+def oracle(project: str, root: Path, tools: Path) -> Truth:
+    kind, folder, arguments = PROJECTS[project]
+    home = root / folder
+    if kind == "go":
+        output = tools / f"{project}.uses"
+        if not output.exists():
+            program = Path(__file__).with_name("go_uses.go")
+            command = ["go", "run", str(program), str(home)]
+            done = subprocess.run(command, env={**os.environ, "GO111MODULE": "off"}, capture_output=True, check=True)
+            output.write_bytes(done.stdout)
+        return _go_truth(output)
+    output = tools / f"{project}.scip"
+    if not output.exists():
+        _run_indexer(kind, project, home, output, arguments, tools)
+    return _scip_truth(ScipIndex(output), home, "" if folder == "." else f"{folder}/")
+
+
+def _run_indexer(kind: str, project: str, home: Path, output: Path, arguments: tuple[str, ...], tools: Path) -> None:
+    programs = tools / "node_modules" / ".bin"
+    if not (programs / "scip-python").exists():
+        (tools / "package.json").write_text("{}")
+        subprocess.run(["npm", "install", "--silent", *PACKAGES], cwd=tools, check=True)
+    command = [str(programs / f"scip-{kind}"), "index", *arguments, "--output", str(output)]
+    command += ["--project-name", project] if kind == "python" else []
+    subprocess.run(command, cwd=home, check=True, stdout=subprocess.DEVNULL)
+
+
+def _go_truth(output: Path) -> Truth:
+    found: dict[Place, set[Place]] = defaultdict(set)
+    for row in output.read_text("utf-8").splitlines():
+        path, line, _, name, *defined = row.split("\t")
+        places = found[Place(path, int(line), name)]
+        if defined:
+            places.add(Place(defined[0], int(defined[1]), name))
+    return {place: frozenset(defined) for place, defined in found.items()}
+
+
+def _scip_truth(index: ScipIndex, home: Path, prefix: str) -> Truth:
+    """A local symbol without a definition is one that the oracle could not find out."""
+    defined: dict[str, set[Place]] = defaultdict(set)
+    used: list[tuple[Place, str]] = []
+    for path in index.paths:
+        if not (home / path).is_file():
+            continue
+        lines = (home / path).read_text("utf-8", "replace").split("\n")
+        for one in index.occurrences(path):
+            text = lines[one.line - 1] if one.line <= len(lines) else ""
+            place = Place(prefix + path, one.line, text[one.start : one.end])
+            if one.defines:
+                defined[_known_as(one.symbol, path)].add(place)
+            elif _NAME.fullmatch(place.name):
+                used.append((place, _known_as(one.symbol, path)))
+    found: dict[Place, set[Place]] = defaultdict(set)
+    for place, symbol in used:
+        if symbol in defined or not symbol.startswith("local "):
+            found[place] |= defined.get(symbol, set())
+    return {place: frozenset(where) for place, where in found.items()}
+
+
+def _known_as(symbol: str, path: str) -> str:
+    """Without version, and without the source folder that scip-python takes for a package in some places."""
+    if symbol.startswith("local "):
+        return f"{symbol} {path}"
+    scheme, manager, package, _, rest = (*symbol.split(" ", 4), "", "", "", "")[:5]
+    return " ".join((scheme, manager, package, rest.removeprefix("`").removeprefix("src.").replace("`", "", 1)))
+
+
+# --- comparison ----------------------------------------------------------------------------------------------------
+
+
+class Figures:
+    """Edges found here by proof level and whether they are calls, and those of the oracle."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[tuple[str, str, str]] = Counter()
+        self.wrong: list[str] = []
+        self.missed: list[str] = []
+
+    def add(self, level: str, is_call: bool, outcome: str) -> None:
+        for what in ("references", *(("calls",) if is_call else ())):
+            self.counts[level, what, outcome] += 1
+
+    def __iadd__(self, other: Figures) -> Figures:
+        self.counts += other.counts
+        return self
+
+    def row(self, what: str) -> str:
+        count = self.counts
+        truth = count["oracle", what, "edges"]
+        right, wrong = count["resolved", what, "right"], count["resolved", what, "wrong"]
+        guessed, amiss = count["syntactic", what, "right"], count["syntactic", what, "wrong"]
+        return (
+            f"{what:<11}{truth:>7} edges  resolved P {_share(right, right + wrong)} R {_share(right, truth)}"
+            f"  syntactic P {_share(guessed, guessed + amiss)} R {_share(guessed, truth)}"
+            f"  both R {_share(right + guessed, truth)}  unjudged {count['resolved', what, 'unjudged']}"
+        )
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.4f}" if whole else "   -  "
+
+
+def compare(names: NameResolver, truth: Truth, spoken: str) -> Figures:
+    index, figures = names.index, Figures()
+    symbols = _symbols_by_place(names, spoken)
+    covered = {place.path for place in truth}
+    by_path: dict[str, list[Place]] = defaultdict(list)
+    for place in truth:
+        by_path[place.path].append(place)
+    for path, places in by_path.items():
+        unit = index.unit(path)
+        if unit is None or family(unit.facts.language) != spoken:
+            continue
+        lines = index.lines(unit.facts.file_id)
+        skipped = named(unit.facts.language).syntax.keywords
+        found, possible = _found(names, path)
+        defining = {(d.start_line, d.name) for d in unit.definitions}
+        for place in {*places, *found}:
+            if place.name in skipped or len(place.name) < 2 or (place.line, place.name) in defining:
+                continue
+            line = lines.get(place.line, "")
+            is_call = any(
+                _CALLED.match(line, match.end()) for match in re.finditer(rf"\b{re.escape(place.name)}\b", line)
+            )
+            known = truth.get(place)
+            theirs = {symbol for at in known or () if (symbol := _at(symbols, at, place.name))}
+            ours = found.get(place, set())
+            if ours and not ours & theirs and _is_shorthand(line, place):
+                known, theirs = None, set()
+            for symbol in ours:
+                judged = known is not None and (symbol.path in covered or spoken == "go")
+                outcome = ("right" if symbol in theirs else "wrong") if judged else "unjudged"
+                figures.add("resolved", is_call, outcome)
+                if outcome == "wrong":
+                    figures.wrong.append(_shown(place, f"{symbol}; {sorted(map(str, theirs))}", line))
+            missing = theirs - ours
+            guess = possible.get(place) if not ours else None
+            if guess is not None and known is not None:
+                figures.add("syntactic", is_call, "right" if guess in theirs else "wrong")
+            for _ in theirs:
+                figures.add("oracle", is_call, "edges")
+            if missing and not ours:
+                figures.missed.append(_shown(place, str(min(missing)), line))
+    return figures
+
+
+def _shown(place: Place, meant: str, line: str) -> str:
+    return f"{place.path}:{place.line} {place.name} -> {meant} | {line.strip()[:110]}"
+
+
+def _found(names: NameResolver, path: str) -> tuple[dict[Place, set[SymbolId]], dict[Place, SymbolId]]:
+    """What is resolved at each place, and what the name alone means there where one definition has it."""
+    index = names.index
+    unit = index.unit(path)
+    assert unit is not None
+    found: dict[Place, set[SymbolId]] = defaultdict(set)
+    possible: dict[Place, SymbolId] = {}
+    for use in all_references(index.uses(unit.facts.file_id)):
+        place = Place(path, use.line, use.name)
+        resolution = names.resolve(unit, use)
+        found[place].update(_variant(symbol, family(unit.facts.language)) for symbol in resolution.symbols)
+        if resolution.possible and not resolution.symbols:
+            defining = [index.unit(one) for one in index.defining(use.name)]
+            having = {
+                _variant(SymbolId(one.facts.path, one.without_namespace(d.qualified)), family(unit.facts.language))
+                for one in defining
+                if one is not None and family(one.facts.language) == family(unit.facts.language)
+                for d in one.by_name.get(use.name, ())
+            }
+            if len(having) == 1:
+                possible[place] = having.pop()
+    return {place: symbols for place, symbols in found.items() if symbols}, possible
+
+
+Symbols = dict[tuple[str, int], dict[str, SymbolId]]
+_CONSTRUCTORS = ("constructor", "__init__")
+
+
+def _is_shorthand(line: str, place: Place) -> bool:
+    """`{ name }` means a variable and a field; scip-typescript has only one of both."""
+    return place.path.endswith((".ts", ".tsx")) and any(
+        re.search(r"(?:^|[{,])\s*\Z", line[: match.start()]) and re.match(r"\s*(?:[,}]|$)", line[match.end() :])
+        for match in re.finditer(rf"\b{re.escape(place.name)}\b", line)
+    )
+
+
+def _variant(symbol: SymbolId, spoken: str) -> SymbolId:
+    """In Go several files of a package may define a name, each for another platform: that is one definition."""
+    return SymbolId(symbol.path.rpartition("/")[0], symbol.qualified) if spoken == "go" else symbol
+
+
+def _at(symbols: Symbols, place: Place, written: str) -> SymbolId | None:
+    """The definition at a place; its constructor stands for a class."""
+    found = symbols.get((place.path, place.line), {}).get(place.name)
+    if found is not None and place.name in _CONSTRUCTORS and written != place.name:
+        return SymbolId(found.path, found.qualified.rpartition(".")[0])
+    return found
+
+
+def _symbols_by_place(names: NameResolver, spoken: str) -> Symbols:
+    known: Symbols = defaultdict(dict)
+    for path in names.index.graph.files:
+        unit = names.index.unit(path)
+        for one in unit.definitions if unit else ():
+            if unit and one.kind not in _NO_DEFINITIONS:
+                symbol = SymbolId(path, unit.without_namespace(one.qualified))
+                known[path, one.start_line][one.name] = _variant(symbol, spoken)
+    return known
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("trees", type=Path, help="a folder with the projects")
+    arguments.add_argument("--only", choices=PROJECTS, action="append", help="one project; may be given several times")
+    arguments.add_argument("--tools", type=Path, help="a folder to keep the tools, their output and the indexes in")
+    arguments.add_argument(
+        "--misses", type=int, default=0, help="show this many wrong and missing edges of each project"
+    )
+    options = arguments.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        tools = (options.tools or Path(scratch)).resolve()
+        tools.mkdir(parents=True, exist_ok=True)
+        measure(options.trees.resolve(), tools, options.only or list(PROJECTS), options.misses)
+    return 0
+
+
+def measure(trees: Path, tools: Path, projects: list[str], misses: int) -> None:
+    config = Config.load({"paths.cache_dir": str(tools / "cache"), "embedding.provider": "none"}, trees)
+    totals: dict[str, Figures] = defaultdict(Figures)
+    for project in projects:
+        kind, root = PROJECTS[project][0], (trees / project).resolve()
+        truth = oracle(project, root, tools)
+        with Engine(config) as engine:
+            manager = engine.indexes.of(root)
+            manager.refresh()
+            store = manager.live_store()
+            assert store is not None
+            with engine.code.open(root, store) as names:
+                figures = compare(names, truth, FAMILIES[kind])
+        totals[kind] += figures
+        _print(f"{project} ({kind})", figures)
+        for listed, mark in ((figures.wrong, "wrong"), (figures.missed, "missed")):
+            for row in random.Random(11).sample(listed, min(misses, len(listed))):
+                print(f"    {mark} {row}")
+    for kind, figures in totals.items():
+        _print(f"all {kind}", figures)
+
+
+def _print(title: str, figures: Figures) -> None:
+    print(title)
+    for what in ("calls", "references"):
+        print(f"  {figures.row(what)}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

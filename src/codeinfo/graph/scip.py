@@ -1,0 +1,145 @@
+"""Reads `index.scip`, what the indexer of a compiler found out about a project (https://github.com/sourcegraph/scip).
+
+Of its protocol buffers only documents, occurrences and roles are read. A file may have hundreds of megabytes, and a
+question needs few documents of it: those are found by the bytes of a symbol and read when they are needed.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+
+from msgspec import Struct
+
+FILE_NAME = "index.scip"
+_DEFINITION = 1  # the bit of a role
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+
+class ScipError(ValueError):
+    """The bytes are no SCIP index."""
+
+
+class Occurrence(Struct, frozen=True):
+    """Where a symbol is written. Lines start at 1, columns at 0."""
+
+    line: int
+    start: int
+    end: int
+    symbol: str
+    defines: bool
+
+
+class ScipIndex:
+    def __init__(self, path: Path) -> None:
+        """Raises OSError, or ScipError for a file that is something else."""
+        with path.open("rb") as file:
+            stat = path.stat()
+            self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if stat.st_size else b""
+        self.written_ns = stat.st_mtime_ns
+        self.tool = ""
+        self._spans: dict[str, tuple[int, int]] = {}
+        self._documents: dict[str, tuple[Occurrence, ...]] = {}
+        for number, start, end in _fields(self._data, 0, len(self._data)):
+            if number == 1:
+                self.tool = self._tool(start, end)
+            elif number == 2:
+                name = next(((a, b) for field, a, b in _fields(self._data, start, end) if field == 1), None)
+                if name is not None:
+                    self._spans[_text(self._data, *name)] = (start, end)
+        if not self._spans and not self.tool:
+            raise ScipError("it has neither documents nor the name of the tool that wrote it")
+
+    def _tool(self, start: int, end: int) -> str:
+        parts = {}
+        for number, a, b in _fields(self._data, start, end):
+            if number == 2:
+                parts = {field: _text(self._data, x, y) for field, x, y in _fields(self._data, a, b) if field < 3}
+        return " ".join(filter(None, (parts.get(1, ""), parts.get(2, ""))))
+
+    @cached_property
+    def paths(self) -> frozenset[str]:
+        return frozenset(self._spans)
+
+    def occurrences(self, path: str) -> tuple[Occurrence, ...]:
+        known = self._documents.get(path)
+        if known is None:
+            span = self._spans.get(path)
+            known = self._documents[path] = tuple(self._read(*span)) if span else ()
+        return known
+
+    def mentioning(self, symbol: str) -> Iterator[str]:
+        """The documents that have a symbol, or a longer one that begins with it."""
+        wanted = symbol.encode()
+        for path, (start, end) in self._spans.items():
+            if self._data.find(wanted, start, end) >= 0:
+                yield path
+
+    def _read(self, start: int, end: int) -> Iterator[Occurrence]:
+        data = self._data
+        for number, a, b in _fields(data, start, end):
+            if number != 2:
+                continue
+            place: list[int] = []
+            symbol, roles = "", 0
+            for field, x, y in _fields(data, a, b):
+                if field == 1 and y < 0:  # not packed: one number each
+                    place.append(x)
+                elif field == 1:
+                    place = list(_numbers(data, x, y))
+                elif field == 2:
+                    symbol = _text(data, x, y)
+                elif field == 3:
+                    roles = x
+            if symbol and len(place) in (3, 4):
+                last = place[2] if len(place) == 3 else place[3] if place[0] == place[2] else place[1]
+                yield Occurrence(place[0] + 1, place[1], last, symbol, bool(roles & _DEFINITION))
+
+
+def _text(data: mmap.mmap | bytes, start: int, end: int) -> str:
+    return data[start:end].decode("utf-8", "replace")
+
+
+def _fields(data: mmap.mmap | bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """The fields of a message: number, and the span of its bytes or, for a plain number, the value and -1."""
+    at = start
+    while at < end:
+        tag, at = _number(data, at)
+        kind = tag & 7
+        if kind == _BYTES:
+            size, at = _number(data, at)
+            if at + size > end:
+                raise ScipError(f"a field reaches beyond its message at byte {at}")
+            yield tag >> 3, at, at + size
+            at += size
+        elif kind == _VARINT:
+            value, at = _number(data, at)
+            yield tag >> 3, value, -1
+        elif kind in (_FIXED64, _FIXED32):
+            at += 8 if kind == _FIXED64 else 4
+        else:
+            raise ScipError(f"an unknown type of field at byte {at}")
+
+
+def _numbers(data: mmap.mmap | bytes, start: int, end: int) -> Iterator[int]:
+    while start < end:
+        value, start = _number(data, start)
+        yield value
+
+
+def _number(data: mmap.mmap | bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    try:
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 127) << shift
+            if byte < 128:
+                return value, at
+            shift += 7
+            if shift > 63:
+                raise ScipError(f"a number is too long at byte {at}")
+    except IndexError:
+        raise ScipError("it ends in the middle of a field") from None
