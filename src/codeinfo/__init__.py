@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from codeinfo.model import SearchResult as SearchResult
     from codeinfo.operations.search import ClearRequest as ClearRequest
     from codeinfo.operations.search import DoctorRequest as DoctorRequest
+    from codeinfo.operations.search import GrepRequest as GrepRequest
+    from codeinfo.operations.search import GrepResult as GrepResult
     from codeinfo.operations.search import IndexRequest as IndexRequest
     from codeinfo.operations.search import SearchRequest as SearchRequest
     from codeinfo.operations.search import StatusRequest as StatusRequest
@@ -35,6 +37,8 @@ _HOMES = {
     "CodeInfoError": "errors",
     "ClearRequest": "operations.search",
     "DoctorRequest": "operations.search",
+    "GrepRequest": "operations.search",
+    "GrepResult": "operations.search",
     "IndexRequest": "operations.search",
     "SearchRequest": "operations.search",
     "StatusRequest": "operations.search",

@@ -178,7 +178,19 @@ class Posting(NamedTuple):
         return Posting(rows[chosen], tenths[chosen], types[chosen], names[chosen], path[chosen])
 
 
-class Snapshot(Protocol):
+class FileList(Protocol):
+    """Columns of files."""
+
+    paths: Sequence[str]
+    languages: Sequence[str]
+    kinds: Sequence[str]
+
+    def derived(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """What `make` computes from these files alone: computed once, kept as long as they are."""
+        ...
+
+
+class Snapshot(FileList, Protocol):
     """A consistent, read-only view of one generation of an index, made of arrays that ranking can scan.
 
     Rows are the live chunks, those of one file next to each other; `row_file[row]` is a position in the file columns.
@@ -186,17 +198,10 @@ class Snapshot(Protocol):
 
     generation: int
     complete: bool  # False while a first build is still under way
-    paths: Sequence[str]
-    languages: Sequence[str]
-    kinds: Sequence[str]
     row_file: NDArray[np.int32]
     file_first: NDArray[np.int32]  # a file's rows are file_first[file] … + file_rows[file]
     file_rows: NDArray[np.int32]
     row_length: NDArray[np.float32]  # sum of term weights, for length normalisation
-
-    def derived(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """What `make` computes from this generation alone: computed once, kept as long as the generation is."""
-        ...
 
     def postings(self, terms: Sequence[str]) -> Mapping[str, Posting]:
         """Of the terms that occur."""
@@ -314,6 +319,15 @@ class CodeFile(Struct, frozen=True):
     notes: str
 
 
+class Scope(NamedTuple):
+    """The lines of a definition, from 1."""
+
+    qualified: str
+    kind: str
+    start_line: int
+    end_line: int
+
+
 class FileLines(Mapping[int, str]):
     """The lines of one file by their number, from its pieces (first line and text, ascending). A piece is split when a
     line of it is first asked for: a question about one name needs few of them."""
@@ -391,6 +405,10 @@ class CodeFacts(Protocol):
         ...
 
     def definitions(self, file_id: int) -> list[Definition]: ...
+
+    def scopes(self, file_id: int, first: int, last: int) -> list[Scope]:
+        """Definitions that have lines from `first` to `last`."""
+        ...
 
     def definitions_named(self, name: str) -> list[tuple[int, Definition]]: ...
 

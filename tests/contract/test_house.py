@@ -67,6 +67,7 @@ HOMES = {
     "pygments": "shells",
     "openai": "models",
     "Stemmer": "tokens",
+    "re2": "search",
     "mammoth": "sources",
     "openpyxl": "sources",
     "pptx": "sources",
@@ -178,6 +179,8 @@ def test_public_names() -> None:
         "Config",
         "DoctorRequest",
         "Engine",
+        "GrepRequest",
+        "GrepResult",
         "Hit",
         "IndexRequest",
         "SearchRequest",
@@ -254,7 +257,7 @@ def test_every_dependency_is_used() -> None:
     used = {module.split(".")[0].lower() for path in MODULES for module in imports(path)}
     used |= {syntax.package or f"tree_sitter_{syntax.grammar}" for syntax in GRAMMARS.values()}
     names = {re.split(r"[<>=!~ \[]", item)[0].lower().replace("-", "_") for item in project["dependencies"]}
-    modules = {"pystemmer": "stemmer", "pyyaml": "yaml"}  # where the module has another name
+    modules = {"pystemmer": "stemmer", "pyyaml": "yaml", "google_re2": "re2"}  # where the module has another name
     names = {modules.get(item, item) for item in names}
     assert not names - used
 

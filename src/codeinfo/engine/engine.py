@@ -18,6 +18,8 @@ from codeinfo.operations.search import (
     ClearRequest,
     DoctorReport,
     DoctorRequest,
+    GrepRequest,
+    GrepResult,
     IndexRequest,
     IndexResponse,
     SearchRequest,
@@ -150,6 +152,11 @@ class Engine:
     def search(self, request: SearchRequest, progress: ProgressSink | None = None) -> SearchResult:
         found = self.searches.search(request, progress)
         return self.knowledge.around(request, found) if request.context or request.purpose else found
+
+    def grep(self, request: GrepRequest, progress: ProgressSink | None = None) -> GrepResult:
+        from codeinfo.engine.grep import GrepOperations
+
+        return self._area(GrepOperations, lambda: GrepOperations(self.indexes)).grep(request, progress)
 
     def embedder(self) -> Embedder | None:
         return self.indexes.models.embedder()

@@ -109,6 +109,7 @@ class IndexManager:
         self._store: SqliteStore | None = None
         self._lock = threading.RLock()  # guards which store is the open one
         self._commits: tuple[tuple[int, int] | None, CommitIndex | None] | None = None  # and the file it was read from
+        self.seen: Seen | None = None  # by the last refresh of this process
 
     @property
     def root(self) -> Path:
@@ -347,6 +348,7 @@ class IndexManager:
         rebuilt: bool = False,
     ) -> Fresh:
         """`outcome` is that of the build, None where nothing was to be done."""
+        self.seen = seen
         done, counts = outcome or Outcome(), store.counts()
         standing = self.standing_notes()
         report = IndexReport(

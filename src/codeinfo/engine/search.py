@@ -28,8 +28,8 @@ from codeinfo.operations.clients import (
     VectorSearchRequest,
     VectorSearchResult,
 )
-from codeinfo.operations.search import SearchRequest, SimilarRequest
-from codeinfo.ports import Embedder, Reranker, Snapshot
+from codeinfo.operations.search import GrepRequest, SearchRequest, SimilarRequest
+from codeinfo.ports import Embedder, FileList, Reranker, Snapshot
 from codeinfo.search.channels import squared_l2
 from codeinfo.search.joined import Joined, Part, joined
 from codeinfo.search.line import EXPLAINED_DROPS, SMALLEST_EXCERPT, SearchOptions, search
@@ -223,7 +223,7 @@ def similar_to(request: SimilarRequest, opened: Opened, below: str = "") -> Sear
 
 
 def allowed_files(
-    request: SearchRequest, view: Snapshot, index: IndexManager, folders: Sequence[str] = ()
+    request: SearchRequest | GrepRequest, view: FileList, index: IndexManager, folders: Sequence[str] = ()
 ) -> NDArray[np.bool_] | None:
     """Which files the filters let through, or None when there is no filter. `folders` to look in; none: all."""
     tests: list[NDArray[np.bool_]] = []

@@ -42,6 +42,13 @@ class IndexResponse(Struct, frozen=True):
 # --- search ----------------------------------------------------------------------------------------------------------
 
 
+Languages = Annotated[tuple[str, ...], Opt("Only files of this language; may be given several times.", short="l")]
+Globs = Annotated[tuple[str, ...], Opt("Only paths that match; a leading ! excludes them.", short="g")]
+Kinds = Annotated[tuple[str, ...], Opt("Only files of this kind.", short="k", choices=tuple(k.value for k in FileKind))]
+ChangedSince = Annotated[str, Opt("Only files that differ from this git revision.", metavar="REV")]
+Refresh = Annotated[bool, Opt("Look for changed files before searching.")]
+
+
 class SearchRequest(Struct, frozen=True):
     query: Annotated[str, Arg("What to look for: a name, a path, or a question in plain words.")]
     paths: Folders = ()
@@ -57,15 +64,11 @@ class SearchRequest(Struct, frozen=True):
             choices=("edit", "refactor", "migrate"),
         ),
     ] = ""
-    languages: Annotated[
-        tuple[str, ...], Opt("Only files of this language; may be given several times.", short="l")
-    ] = ()
-    globs: Annotated[tuple[str, ...], Opt("Only paths that match; a leading ! excludes them.", short="g")] = ()
-    kinds: Annotated[
-        tuple[str, ...], Opt("Only files of this kind.", short="k", choices=tuple(k.value for k in FileKind))
-    ] = ()
+    languages: Languages = ()
+    globs: Globs = ()
+    kinds: Kinds = ()
     symbol_kinds: Annotated[tuple[str, ...], Opt("Only definitions of this kind: function, class, method…")] = ()
-    changed_since: Annotated[str, Opt("Only files that differ from this git revision.", metavar="REV")] = ""
+    changed_since: ChangedSince = ""
     max_tokens: Annotated[int, Opt("Pack the best results into about this many tokens; 0 for no limit.", minimum=0)] = 0
     explain: Annotated[
         bool, Opt("Show why each result is ranked where it is, and which rule left out what.", short="e")
@@ -75,7 +78,46 @@ class SearchRequest(Struct, frozen=True):
         bool, Opt("Add who calls each result, its tests, the team's patterns and memories.", short="c")
     ] = False
     full_text: Annotated[bool, Opt("Show whole chunks instead of the lines that answer.")] = False
-    refresh: Annotated[bool, Opt("Look for changed files before searching.")] = True
+    refresh: Refresh = True
+
+
+class GrepRequest(Struct, frozen=True):
+    pattern: Annotated[str, Arg("The text to look for; with --regex a regular expression.")]
+    paths: Folders = (".",)
+    regex: Annotated[bool, Opt("Take it as a regular expression.", short="E")] = False
+    word: Annotated[bool, Opt("Only whole words.", short="w")] = False
+    ignore_case: Annotated[bool, Opt("Take upper and lower case as the same.", short="i")] = False
+    limit: Annotated[
+        int, Opt("Show at most this many lines; all are counted.", short="n", minimum=1, maximum=10_000)
+    ] = 100
+    languages: Languages = ()
+    globs: Globs = ()
+    kinds: Kinds = ()
+    symbol_kinds: Annotated[tuple[str, ...], Opt("Only lines within definitions of this kind.")] = ()
+    changed_since: ChangedSince = ""
+    refresh: Refresh = True
+
+
+class Match(Struct, frozen=True):
+    """A line that matches, and where in it the first match begins, in characters from 1. A long line is cut around
+    its match, and secrets in it are masked."""
+
+    path: str
+    line: int
+    column: int
+    length: int  # of the match, in characters
+    text: str
+    symbol: str  # the innermost definition around it, "" where there is none or the file is not indexed
+    root: str
+
+
+class GrepResult(Struct, frozen=True):
+    pattern: str
+    matches: tuple[Match, ...]  # by path and line, at most as many as were asked for
+    total: int  # lines that match, those not shown included
+    files: int  # that have such lines
+    notes: tuple[str, ...] = ()
+    took_ms: float = 0.0
 
 
 class SimilarRequest(Struct, frozen=True):
@@ -183,7 +225,18 @@ OPERATIONS = (
         SearchResult,
         "search",
         "Find the code and documents that answer a query.",
-        help="The first search in a folder indexes it; later ones only look at what changed.",
+        help="The first search in a folder indexes it; later ones only look at what changed. A query in quotes of its "
+        "own, '\"like this\"', or between slashes, '/like \\w+/', or with -E, -w or -i, finds every line that has it.",
+        section="Search and ask",
+    ),
+    Operation(
+        "grep",
+        GrepRequest,
+        GrepResult,
+        "grep",
+        "Find every line that has a text or matches a regular expression.",
+        help="All text files of the project, generated and changed ones included; secrets are masked. Expressions are "
+        "those of RE2, within one line.",
         section="Search and ask",
     ),
     Operation(

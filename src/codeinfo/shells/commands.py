@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 from msgspec.structs import asdict
 
 from codeinfo.config import Config, colour_refused
 from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.jsonable import dumps
-from codeinfo.operations import Operation, Parameter, parameters
+from codeinfo.operations import OPERATIONS, Operation, Parameter, parameters
 from codeinfo.operations.answers import AgentRunRequest, AskRequest, ChatRequest
 from codeinfo.operations.documents import DocsAskRequest
+from codeinfo.operations.search import GrepRequest, SearchRequest
 from codeinfo.shells.render_answers import write_sources
 from codeinfo.shells.terminal import Output, ProgressLine, clean, is_unicode, show_progress
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from codeinfo.engine import Engine
 
 
+EXACTLY = ("regex", "word", "ignore_case")  # options of `grep` that make a search exact
+QUOTES = {'"': False, "/": True}  # around a query that is to be found as it is, and whether it is an expression
 PROMPT = "? "
 PLACES = ("paths", "path")  # the fields that name folders of projects
 ROOT_HELP = "Work on exactly this folder, not on the repository around it; paths count from there."
@@ -141,6 +145,8 @@ def command(operation: Operation) -> click.Command:
     params = [_parameter(item) for item in fields.values()]
     if "root" not in fields and any(name in fields and not fields[name].required for name in PLACES):
         params.append(click.Option(["--root", "exact"], metavar="DIR", help=ROOT_HELP))
+    if operation.request is SearchRequest:
+        params += [_parameter(item) for item in parameters(GrepRequest) if item.name in EXACTLY]
     if operation.confirm:
         params.append(click.Option(["--yes", "-y"], is_flag=True, help="Do not ask."))
     return click.Command(
@@ -209,6 +215,8 @@ def _perform(operation: Operation, /, settings: tuple[str, ...], as_json: bool, 
     agreed, root = values.pop("yes", True), values.pop("exact", None)
     given = {name: value for name, value in values.items() if value not in ((), None)}
     given = _with_words_joined(operation, given, root or "")
+    if operation.request is SearchRequest and (exact := exact_search(given)):
+        operation, given = OPERATIONS["grep"], exact
     request = operation.request(**(_placed_below(root, operation, given) if root else given))
     config = Config.load(parse_settings(settings), _project_folder(request))
     from codeinfo.engine import Engine
@@ -237,6 +245,24 @@ def _perform(operation: Operation, /, settings: tuple[str, ...], as_json: bool, 
     return operation.exit_code(result) if operation.exit_code else 0
 
 
+def exact_search(values: dict[str, Any]) -> dict[str, Any] | None:
+    """The values of a search that are for `grep` where its query is `"quoted"`, `/an expression/`, or comes with an
+    option that only `grep` has; None, without these options, where it is to be ranked."""
+    query, options = values["query"], {name: values.pop(name) for name in EXACTLY}
+    mark = query[0] if len(query) > 2 and query[0] == query[-1] and query[0] in QUOTES else ""
+    if not mark and not any(options.values()):
+        return None
+    if mark and not options["regex"]:
+        query, options["regex"] = query[1:-1], QUOTES[mark]
+    context = click.get_current_context()
+    given = {name for name in values if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
+    known = {item.name for item in parameters(GrepRequest)}
+    if wrong := sorted(given - known - {"query"}):
+        flag = wrong[0].replace("_", "-")
+        raise UsageError(f"--{flag} is for ranked search", next_step="Leave it out, or the quotes around the query")
+    return {"pattern": query, **options, **{name: values[name] for name in given & known}}
+
+
 def _confirmation(operation: Operation, request: Any, engine: Engine) -> str:
     """What to ask before something is done; `clear` names the projects that it deletes the indexes of."""
     values = asdict(request)
@@ -251,7 +277,7 @@ def _with_words_joined(operation: Operation, given: dict[str, Any], root: str) -
 
     Says so where it may have been meant as a word; a path that does not exist is no word.
     """
-    field = next((name for name in ("query", "question") if name in given and "paths" in given), "")
+    field = next((name for name in ("query", "question", "pattern") if name in given and "paths" in given), "")
     if not field:
         return given
     words, paths = [given[field]], list(given["paths"])

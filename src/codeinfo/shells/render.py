@@ -59,6 +59,33 @@ def _search(result: SearchResult, out: Output) -> None:
         out.wrap(("reranker: ", "bold"), result.quality.reranker_status, hang=2)
 
 
+@render.register
+def _grep(result: search.GrepResult, out: Output) -> None:
+    path = symbol = ""
+    for match in result.matches:
+        place = near_path(os.path.join(match.root, match.path))
+        if place != path:
+            path, symbol = place, ""
+            out.line((path, "bold cyan"))
+        if match.symbol != symbol:
+            symbol = match.symbol
+            out.line("    ", (symbol or "(outside any definition)", "magenta"))
+        gutter = f"{match.line:>7}:{match.column:<4} │ "
+        out.line((gutter, "dim"), *_marked(match, out, len(gutter)))
+    found = f"{quantity(result.total, 'line')} in {quantity(result.files, 'file')}"
+    out.line((found if result.total else "No line has it.", "bold"))
+    out.notes(result.notes)
+
+
+def _marked(match: search.Match, out: Output, used: int) -> list[Span]:
+    """The line with its match highlighted, cut to the width."""
+    end = match.column - 1 + match.length
+    if match.text.startswith("…") or end > len(out.cut(match.text, used)):  # where in the text it is, is not known
+        return [out.cut(match.text, used)]
+    line = out.cut(match.text[end:], used + end)
+    return [match.text[: match.column - 1], (match.text[match.column - 1 : end], "bold yellow"), line]
+
+
 def query_words(query: str) -> set[str]:
     """The words of a query that are highlighted in a text: those that carry meaning."""
     from codeinfo.search.query import STOP_WORDS

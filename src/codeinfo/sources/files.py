@@ -23,32 +23,70 @@ class TooLarge(OSError):
 def read_regular(root: str, path: str, limit: int) -> bytes:
     """The bytes of `root`/`path`. Every folder on the way is opened without following links, so that a link swapped
     in after the walk leads nowhere; opening a FIFO does not block."""
-    try:
-        descriptor = _open_beneath(root, path) if _RELATIVE else os.open(os.path.join(root, path), _FILE_FLAGS)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENXIO, errno.ENOTDIR, errno.EISDIR):
-            raise NotRegular(error.errno, "a link or a special file") from error
-        raise
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
-        os.close(descriptor)
-        raise NotRegular(errno.EINVAL, "not a regular file")
-    with open(descriptor, "rb", buffering=0) as file:
-        if status.st_size > limit:
-            raise TooLarge(errno.EFBIG, f"{status.st_size:,} bytes")
-        return file.read() if status.st_size else b""  # size 0: empty, or a kernel file without end
+    with Reader(root) as reader:
+        return reader.read(path, limit)
 
 
-def _open_beneath(root: str, path: str) -> int:
-    *folders, name = path.split("/")
-    if ".." in folders:
-        raise NotRegular(errno.EINVAL, "leaves the root")
-    at = os.open(root, _FOLDER_FLAGS & ~getattr(os, "O_NOFOLLOW", 0))
-    try:
-        for folder in folders:
-            below = os.open(folder, _FOLDER_FLAGS, dir_fd=at)
-            os.close(at)
-            at = below
-        return os.open(name, _FILE_FLAGS, dir_fd=at)
-    finally:
-        os.close(at)
+class Reader:
+    """Reads files as `read_regular` does; the folders of one stay open for the next, which is often beside it."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._names: list[str] = []  # of the folders that are open, from the root down
+        self._handles: list[int] = []  # of the root and these folders
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close_below(-1)
+
+    def read(self, path: str, limit: int) -> bytes:
+        try:
+            descriptor = self._open(path) if _RELATIVE else os.open(os.path.join(self._root, path), _FILE_FLAGS)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENXIO, errno.ENOTDIR, errno.EISDIR):
+                raise NotRegular(error.errno, "a link or a special file") from error
+            raise
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise NotRegular(errno.EINVAL, "not a regular file")
+            if status.st_size > limit:
+                raise TooLarge(errno.EFBIG, f"{status.st_size:,} bytes")
+            # Size 0: empty, or a kernel file without end.
+            return _read_all(descriptor, status.st_size) if status.st_size else b""
+        finally:
+            os.close(descriptor)
+
+    def _open(self, path: str) -> int:
+        *folders, name = path.split("/")
+        if ".." in folders:
+            raise NotRegular(errno.EINVAL, "leaves the root")
+        if not self._handles:
+            self._handles.append(os.open(self._root, _FOLDER_FLAGS & ~getattr(os, "O_NOFOLLOW", 0)))
+        if folders != self._names:
+            same = next(
+                (at for at, (one, other) in enumerate(zip(folders, self._names, strict=False)) if one != other), -1
+            )
+            self._close_below(same if same >= 0 else min(len(folders), len(self._names)))
+            for folder in folders[len(self._names) :]:
+                self._handles.append(os.open(folder, _FOLDER_FLAGS, dir_fd=self._handles[-1]))
+                self._names.append(folder)
+        return os.open(name, _FILE_FLAGS, dir_fd=self._handles[-1])
+
+    def _close_below(self, depth: int) -> None:
+        """Close the folders below the first `depth` ones; -1: the root as well."""
+        for handle in self._handles[depth + 1 :]:
+            os.close(handle)
+        del self._handles[depth + 1 :], self._names[max(depth, 0) :]
+
+
+def _read_all(descriptor: int, size: int) -> bytes:
+    data = os.read(descriptor, size + 1)
+    if len(data) == size:
+        return data
+    pieces = [data]  # it has grown or shrunk meanwhile
+    while pieces[-1]:
+        pieces.append(os.read(descriptor, size))
+    return b"".join(pieces)

@@ -256,7 +256,7 @@ def _is_base64(value: bytes) -> bool:
 def mask(text: str) -> tuple[str, int]:
     """The text with each secret replaced by `[masked:kind]`, and how many there were."""
     data = text.encode("utf-8", "surrogatepass")  # bytes search as fast as ASCII text whatever else the text holds
-    spans = _joined(sorted([*_find(data), *find_in_json(data, _find)]))
+    spans = find_secrets(data)
     if not spans:
         return text, 0
     pieces: list[bytes] = []
@@ -266,6 +266,25 @@ def mask(text: str) -> tuple[str, int]:
         at = end
     pieces.append(data[at:])
     return b"".join(pieces).decode("utf-8", "surrogatepass"), len(spans)
+
+
+def find_secrets(data: bytes) -> list[Span]:
+    """Where the secrets of a text are, in order, none overlapping another."""
+    return _joined(sorted([*_find(data), *find_in_json(data, _find)]))
+
+
+_ALL_BUT_LINE_ENDS = bytes(code if code == ord("\n") else 0 for code in range(256))
+
+
+def blanked(data: bytes) -> bytes:
+    """The text with each secret overwritten by NULs: whatever else is in it keeps its place. Lines end with `\\n`."""
+    spans = find_secrets(data.replace(b"\r", b"\n"))
+    if not spans:
+        return data
+    hidden = bytearray(data)
+    for start, end, _ in spans:
+        hidden[start:end] = hidden[start:end].translate(_ALL_BUT_LINE_ENDS)
+    return bytes(hidden)
 
 
 def _find(data: bytes) -> Iterator[Span]:

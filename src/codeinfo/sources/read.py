@@ -108,6 +108,18 @@ def decode(data: bytes, *, mask: bool = True) -> Text | None:
     return Text(content, encoding, tuple(notes))
 
 
+def searchable(data: bytes) -> bytes | None:
+    """The content as UTF-8 with `\\n` at the end of lines, secrets included; None for binary. Unlike `decode` it leaves
+    a carriage return within a line alone, so that lines have the numbers that other tools give them."""
+    decoded = _decode(data)
+    if decoded is None:
+        return None
+    content, encoding = decoded
+    is_plain = encoding == "utf-8" and "\ufffd" not in content and not data.startswith(codecs.BOM_UTF8)
+    plain = data if is_plain else content.encode("utf-8", "surrogatepass")
+    return plain.replace(b"\r\n", b"\n") if b"\r\n" in plain else plain
+
+
 def _decode(data: bytes) -> tuple[str, str] | None:
     for mark, encoding in _MARKS:
         if data.startswith(mark):

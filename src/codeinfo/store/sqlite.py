@@ -16,6 +16,7 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from msgspec import Struct
 
 from codeinfo.languages import LANGUAGES
 from codeinfo.model import Definition, FileKind, Import, IndexedFile, ManifestRow, Skip, SourceFile
-from codeinfo.ports import NOTHING_KEPT, CodeFile, FileLines, FileSymbols, Retention, StoredFile
+from codeinfo.ports import NOTHING_KEPT, CodeFile, FileLines, FileSymbols, Retention, Scope, StoredFile
 from codeinfo.private_files import private_folder, try_lock, write_private
 from codeinfo.store.database import (
     OF_BUILD,
@@ -464,6 +465,11 @@ class SqliteCodeFacts:
         query = f"SELECT {_DEFINITION} FROM definitions WHERE file_id = ? ORDER BY ordinal"
         return [definition_from_row(*row) for row in self._db.execute(query, (file_id,))]
 
+    def scopes(self, file_id: int, first: int, last: int) -> list[Scope]:
+        query = "SELECT qualified, kind, start_line, end_line FROM definitions WHERE file_id = ?"
+        rows = self._db.execute(f"{query} AND start_line <= ? AND end_line >= ?", (file_id, last, first))
+        return [Scope(*row) for row in rows]
+
     def definitions_named(self, name: str) -> list[tuple[int, Definition]]:
         query = f"SELECT file_id, {_DEFINITION} FROM definitions WHERE name_key = ? AND name = ?"
         rows = self._of_tree(self._db.execute(query, (name.lower(), name)))
@@ -526,6 +532,15 @@ def read_beside(store: SqliteStore, name: str) -> bytes | None:
         return None
     digest, data = stored[:_DIGEST_BYTES], stored[_DIGEST_BYTES:]
     return data if hashlib.sha256(data).digest() == digest else None
+
+
+def map_beside(store: SqliteStore, name: str) -> memoryview | None:
+    """As `read_beside`, without reading more than what is looked at: it is for the caller to notice damage."""
+    try:
+        with open(store.derived / name, "rb") as file:
+            return memoryview(mmap(file.fileno(), 0, access=ACCESS_READ))[_DIGEST_BYTES:]
+    except (OSError, ValueError):  # an empty file cannot be mapped
+        return None
 
 
 def version_beside(store: SqliteStore, name: str) -> tuple[str, int, int] | None:

@@ -1,0 +1,387 @@
+"""Exact search of folders: every text file is searched; signatures choose those that can match.
+
+Texts are read from the work tree. What the index knows of a file (its content's hash, that it holds no secret, its
+definitions) counts where the file still has that content; any other file is searched whole, its secrets masked.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import threading
+import time
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codeinfo.engine.index_manager import Indexes, IndexManager, ProgressSink, healed, is_complete
+from codeinfo.engine.search import allowed_files
+from codeinfo.errors import UsageError
+from codeinfo.languages import kind_of, language_of
+from codeinfo.model import INDEXING, Walk
+from codeinfo.operations.base import Progress
+from codeinfo.operations.search import GrepRequest, GrepResult, Match
+from codeinfo.ports import CodeFacts, Scope
+from codeinfo.search.literal import (
+    Line,
+    Needs,
+    Page,
+    Pattern,
+    Signatures,
+    decode_signatures,
+    matching_lines,
+    signatures_of,
+)
+from codeinfo.sources.files import Reader
+from codeinfo.sources.masking import blanked
+from codeinfo.sources.read import searchable
+from codeinfo.store.sqlite import SqliteStore, code_facts, map_beside, version_beside, write_beside
+
+SIGNATURES_FILE = "trigrams"  # beside the index; made by the first exact search
+MAX_BYTES = 16_000_000  # of a file: larger ones are data
+MAX_LINE_CHARS = 500  # shown of a line
+BEFORE_MATCH = 100  # of them, before the match
+FEW = 32  # files without a signature that are rather searched each time than signed
+MOST_CLEAN = 50_000  # contents without secrets that are remembered, some 100 bytes each
+REPORT_EVERY = 256  # files
+MASKED = "[masked]"
+_BLANK = re.compile("\0+")
+
+# Rules that keep files out of ranking, for being long or made by tools: their text is as exact as any other.
+SEARCHED_RULES = frozenset(
+    ("generated", "generated-documentation", "minified", "lock-file", "too-large", "unknown-type", "refused")
+)
+LEFT_OUT = {
+    "binary": "binary files",
+    "secret": "files of secrets",
+    "vendor-folder": "folders of installed packages",
+    "build-folder": "build folders",
+    "cache-folder": "cache folders",
+    "codeinfoignore": "files that .codeinfoignore names",
+    "unreadable": "files that cannot be read",
+    "odd-name": "files whose names are not UTF-8",
+    "nested-repository": "repositories within this one",
+    "nested-worktree": "work trees within this one",
+    "submodule": "submodules",
+}
+
+Made = TypeVar("Made")
+
+
+class File(NamedTuple):
+    path: str
+    key: str  # of its signature: the hash of its content, else where and when it was found; "" while it is changing
+    sha256: str = ""  # of the content that the index knows
+    file_id: int = 0  # in the index; 0 where it is not
+    clean: bool = False  # that content holds no secret
+
+
+class Corpus:
+    """The text files of a root, by path."""
+
+    def __init__(self, files: Sequence[File], languages: Sequence[str], kinds: Sequence[str], notes: list[str]) -> None:
+        self.files = files
+        self.paths: Sequence[str] = [file.path for file in files]
+        self.languages = languages
+        self.kinds = kinds
+        self.notes = notes
+        self.signatures = signatures_of(())
+        self._derived: dict[Hashable, object] = {}
+
+    def derived(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        if key not in self._derived:
+            self._derived[key] = make()
+        return cast(Made, self._derived[key])
+
+    def sign(self, signatures: Signatures) -> None:
+        self.signatures = signatures
+        owners, places, unsigned = list[int](), list[int](), list[int]()
+        for at, file in enumerate(self.files):
+            signed = signatures.files.get(file.key)
+            if signed is None:
+                unsigned.append(at)
+            else:
+                first = signatures.first[file.key]
+                owners += [at] * len(signed.pages)
+                places += range(first, first + len(signed.pages))
+        self._owners, self._places = np.array(owners, np.intp), np.array(places, np.intp)
+        self._unsigned = np.array(unsigned, np.intp)
+
+    def candidates(self, needs: Needs, allowed: NDArray[np.bool_] | None) -> list[tuple[File, list[Page] | None]]:
+        """The files that may match, each with the pages that may; None: all of it."""
+        chosen = self.signatures.choose(needs)
+        if chosen is None:
+            return [(file, None) for at, file in enumerate(self.files) if allowed is None or allowed[at]]
+        hits = chosen[self._places]
+        if allowed is not None:
+            hits &= allowed[self._owners]
+        pages: dict[int, list[Page] | None] = {
+            at: None for at in self._unsigned.tolist() if allowed is None or allowed[at]
+        }
+        for at, place in zip(self._owners[hits].tolist(), self._places[hits].tolist(), strict=True):
+            key = self.files[at].key
+            page = self.signatures.files[key].pages[place - self.signatures.first[key]]
+            pages.setdefault(at, []).append(page)  # type: ignore[union-attr]  # an unsigned file has no pages
+        return [(self.files[at], pages[at]) for at in sorted(pages)]
+
+
+class Found:
+    """What has been found so far, in all roots."""
+
+    def __init__(self, request: GrepRequest) -> None:
+        self.matches: list[Match] = []
+        self.total = self.files = 0
+        self._limit = request.limit
+        self._kinds = frozenset(request.symbol_kinds)
+
+    @property
+    def has_room(self) -> bool:
+        return len(self.matches) < self._limit
+
+    def add(self, root: str, file: File, data: bytes, lines: list[Line], facts: CodeFacts) -> None:
+        room = self._limit - len(self.matches)
+        if not room and not self._kinds:
+            symbols = {}
+        else:
+            numbers = [line.number for line in (lines if self._kinds else lines[:room])]
+            scopes = facts.scopes(file.file_id, numbers[0] + 1, numbers[-1] + 1) if file.file_id else ()
+            symbols = enclosing(scopes, numbers)
+        if self._kinds:
+            lines = [line for line in lines if line.number in symbols and symbols[line.number].kind in self._kinds]
+        self.total += len(lines)
+        self.files += bool(lines)
+        for line in lines[:room]:
+            symbol = symbols[line.number].qualified if line.number in symbols else ""
+            self.matches.append(Match(file.path, line.number + 1, *shown_line(data, line), symbol, root))
+
+
+class GrepOperations:
+    def __init__(self, indexes: Indexes) -> None:
+        self._indexes = indexes
+        self._lock = threading.Lock()  # guards the corpora: one is made at a time
+        self._clean: set[bytes] = set()
+        self._corpora: dict[Path, tuple[tuple[str, Walk, object], Corpus]] = {}  # by build, each with its state
+
+    def grep(self, request: GrepRequest, progress: ProgressSink | None = None) -> GrepResult:
+        started = time.perf_counter()
+        pattern = Pattern(request.pattern, regex=request.regex, word=request.word, ignore_case=request.ignore_case)
+        indexes = list(dict.fromkeys(map(self._indexes.of, request.paths)))  # a folder may be named twice
+        if not indexes:
+            raise UsageError("no folder to search", next_step="Name one")
+        found, notes = healed(lambda again: self._search(request, pattern, indexes, again, progress))
+        if found.total > len(found.matches):
+            shown, all_lines = len(found.matches), found.total
+            notes.insert(0, f"the first {shown:,} of {all_lines:,} lines are shown: -n shows more, a filter finds less")
+        took_ms = round(1000 * (time.perf_counter() - started), 2)
+        matches = tuple(found.matches)
+        return GrepResult(request.pattern, matches, found.total, found.files, tuple(dict.fromkeys(notes)), took_ms)
+
+    def _search(
+        self,
+        request: GrepRequest,
+        pattern: Pattern,
+        indexes: Sequence[IndexManager],
+        again: bool,
+        progress: ProgressSink | None,
+    ) -> tuple[Found, list[str]]:
+        found, notes = Found(request), list[str]()
+        for index in indexes:
+            store, said = self._indexes.open(index, refresh=again or request.refresh, progress=progress)
+            corpus = self._corpus(index, store, any(getattr(note, "code", "") == INDEXING for note in said), progress)
+            notes += (*index.config.notes, *corpus.notes)
+            candidates = corpus.candidates(pattern.needs, allowed_files(request, corpus, index))
+            with Reader(str(index.root)) as reader, code_facts(store) as facts:
+                scan = Scan(reader, corpus.signatures, pattern, self._clean)
+                for done, (file, pages) in enumerate(candidates):
+                    if progress is not None and done % REPORT_EVERY == 0:
+                        progress(Progress("search", done, len(candidates)))
+                    data, lines = scan.lines(file, pages, shown=found.has_room)
+                    if lines:
+                        found.add(str(index.root), file, data, lines, facts)
+        return found, notes
+
+    def _corpus(
+        self, index: IndexManager, store: SqliteStore, is_indexing: bool, progress: ProgressSink | None
+    ) -> Corpus:
+        """The files as they are: those of the last refresh, or of a walk where that could not come to its end."""
+        walked = None if is_indexing or index.seen is None else index.seen.walk
+        with self._lock:
+            walked = walked or index.source.walk(store, by_content=False)[1]
+            state = store.meta()["generation"], walked, version_beside(store, SIGNATURES_FILE)
+            known = self._corpora.get(store.folder)
+            if known is not None and known[0][0] == state[0] and known[0][1] is walked and known[0][2] == state[2]:
+                return known[1]
+            corpus = list_files(index.root, store, walked)
+            corpus.sign(self._signatures(index.root, store, corpus, progress))
+            self._corpora[store.folder] = (state[0], walked, version_beside(store, SIGNATURES_FILE)), corpus
+            return corpus
+
+    def _signatures(self, root: Path, store: SqliteStore, corpus: Corpus, progress: ProgressSink | None) -> Signatures:
+        """Those of the last time, with what has come since where that is much."""
+        signatures = load_signatures(store)
+        missing = [file for file in corpus.files if file.key and file.key not in signatures.files]
+        if len(missing) <= max(FEW, len(corpus.files) // 50) or not is_complete(store):
+            return signatures
+        added = signatures_of(contents(root, missing, progress))
+        merged = signatures.merged(added, {file.key for file in corpus.files} - added.files.keys())
+        write_beside(store, SIGNATURES_FILE, merged.encode())
+        return merged
+
+
+def load_signatures(store: SqliteStore) -> Signatures:
+    data = map_beside(store, SIGNATURES_FILE)
+    try:
+        return decode_signatures(memoryview(data)) if data is not None else signatures_of(())
+    except ValueError:  # damaged, or of another version: made again
+        return signatures_of(())
+
+
+def contents(root: Path, files: Sequence[File], progress: ProgressSink | None) -> Iterator[tuple[str, bytes, bool]]:
+    """The text of each file under the key of what it is now, and whether that is its bytes as they are."""
+    with Reader(str(root)) as reader:
+        for done, file in enumerate(files):
+            if progress is not None and done % REPORT_EVERY == 0:
+                progress(Progress("sign", done, len(files)))
+            try:
+                raw = reader.read(file.path, MAX_BYTES)
+            except OSError:
+                continue
+            if not file.sha256 or sha256(raw).hexdigest() == file.sha256:
+                data = searchable(raw)
+                yield file.key, data or b"", data is None or data is raw
+
+
+def list_files(root: Path, store: SqliteStore, walked: Walk) -> Corpus:
+    manifest = store.manifest()
+    with code_facts(store) as facts:
+        indexed = {file.file_id: file for file in facts.files()}
+    left_out = {skip.path: skip.rule for skip in store.counts().skipped}
+    files: list[tuple[File, str, str]] = []
+    unindexed = 0
+    rules = Counter[str]()
+    for source in walked.files:
+        row = manifest.get(source.path)
+        rule = left_out.get(source.path, "")
+        if row is None or row.size != source.size or row.mtime_ns not in (source.mtime_ns, 0):
+            unindexed += 1
+            files.append(_unindexed(File(source.path, "")))
+        elif rule and rule not in SEARCHED_RULES:
+            rules[rule] += 1
+        elif rule:
+            files.append(_unindexed(File(source.path, row.sha256, row.sha256)))
+        else:
+            clean = "secrets masked" not in indexed[row.file_id].notes if row.file_id in indexed else False
+            key = row.sha256 if row.mtime_ns else ""  # 0: written as it was read
+            files.append((File(row.path, key, row.sha256, row.file_id, clean), row.language, row.kind))
+    for skip in walked.skipped:
+        if skip.rule in SEARCHED_RULES and (file := _skipped_file(root, skip.path)):
+            files.append(_unindexed(file))
+        else:
+            rules["too-large" if skip.rule in SEARCHED_RULES else skip.rule] += 1
+    files.sort(key=lambda one: one[0].path)
+    notes = []
+    if unindexed:
+        notes.append(f"{unindexed:,} files are not indexed as they are now: they were searched, without symbols")
+    if said := _describe(rules):
+        notes.append(f"not searched: {said}; `codeinfo why PATH` says why")
+    return Corpus([one[0] for one in files], [one[1] for one in files], [one[2] for one in files], notes)
+
+
+def _unindexed(file: File) -> tuple[File, str, str]:
+    language = language_of(file.path)
+    return file, language.name if language else "text", kind_of(file.path, language).value
+
+
+def _skipped_file(root: Path, path: str) -> File | None:
+    try:
+        status = os.lstat(root / path)
+    except OSError:
+        return None
+    if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
+        return None
+    return File(path, f"{path}:{status.st_size}:{status.st_mtime_ns}")
+
+
+def _describe(rules: Counter[str]) -> str:
+    named = {**LEFT_OUT, "too-large": f"files over {MAX_BYTES // 1_000_000} MB"}
+    return ", ".join(f"{rules[rule]:,} {text}" for rule, text in named.items() if rules[rule])
+
+
+class Scan:
+    """The files of one root, read and searched for one pattern."""
+
+    def __init__(self, reader: Reader, signatures: Signatures, pattern: Pattern, clean: set[bytes]) -> None:
+        """`clean` are hashes of contents that were found to hold no secret; others are added."""
+        self._reader = reader
+        self._signatures = signatures
+        self._pattern = pattern
+        self._clean = clean
+
+    def lines(self, file: File, pages: list[Page] | None, *, shown: bool) -> tuple[bytes, list[Line]]:
+        """The lines of a file that match, with the text that they are lines of: its secrets are blank. Whether it is
+        still what the index knows is checked where lines are `shown`."""
+        try:
+            raw = self._reader.read(file.path, MAX_BYTES)
+        except OSError:
+            return b"", []  # gone since it was listed
+        signed = self._signatures.files.get(file.key)
+        data = raw if signed and signed.plain else searchable(raw)
+        if data is None:
+            return b"", []
+        fits = signed is not None and signed.pages and len(data) == signed.pages[-1].end
+        lines = _lines(self._pattern, data, pages if fits else None)
+        if not lines or (file.clean and not shown):
+            return data, lines
+        digest = sha256(raw)
+        if digest.digest() in self._clean or (file.clean and digest.hexdigest() == file.sha256):
+            return data, lines
+        return self._without_secrets(raw, digest.digest())
+
+    def _without_secrets(self, raw: bytes, digest: bytes) -> tuple[bytes, list[Line]]:
+        data = searchable(raw)
+        if data is None:
+            return b"", []
+        hidden = blanked(data)
+        if hidden is data and len(self._clean) < MOST_CLEAN:
+            self._clean.add(digest)
+        return hidden, list(matching_lines(self._pattern, hidden))
+
+
+def _lines(pattern: Pattern, data: bytes, pages: list[Page] | None) -> list[Line]:
+    if pages is None or (len(pages) == 1 and pages[0].end - pages[0].start == len(data)):
+        return list(matching_lines(pattern, data))
+    return [
+        Line(line.number + page.line, *(place + page.start for place in line[1:]))
+        for page in pages
+        for line in matching_lines(pattern, data[page.start : page.end])
+    ]
+
+
+def enclosing(scopes: Sequence[Scope], lines: Sequence[int]) -> dict[int, Scope]:
+    """The innermost definition around each of these lines, which are numbers from 0 in order."""
+    found: dict[int, Scope] = {}
+    for scope in sorted(scopes, key=lambda one: (one.start_line, -one.end_line)):  # outer ones first
+        first = bisect_left(lines, scope.start_line - 1)
+        for line in lines[first : bisect_right(lines, scope.end_line - 1)]:
+            found[line] = scope
+    return found
+
+
+def shown_line(data: bytes, line: Line) -> tuple[int, int, str]:
+    """The column and length of the match, and the line, cut around it where it is long."""
+    end = data.find(b"\n", line.found)
+    text = data[line.start : end if end >= 0 else len(data)].decode("utf-8", "replace")
+    column = len(data[line.start : line.found].decode("utf-8", "replace"))
+    length = len(data[line.found : line.found_end].decode("utf-8", "replace"))
+    if len(text) > MAX_LINE_CHARS:
+        first = max(0, min(column - BEFORE_MATCH, len(text) - MAX_LINE_CHARS))
+        last = first + MAX_LINE_CHARS
+        text = "…" * (first > 0) + text[first:last] + "…" * (last < len(text))
+    return column + 1, length, _BLANK.sub(MASKED, text)
