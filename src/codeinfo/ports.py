@@ -319,7 +319,7 @@ class CodeFile(Struct, frozen=True):
     notes: str
 
 
-class Scope(NamedTuple):
+class Extent(NamedTuple):
     """The lines of a definition, from 1."""
 
     qualified: str
@@ -406,7 +406,7 @@ class CodeFacts(Protocol):
 
     def definitions(self, file_id: int) -> list[Definition]: ...
 
-    def scopes(self, file_id: int, first: int, last: int) -> list[Scope]:
+    def extents(self, file_id: int, first: int, last: int) -> list[Extent]:
         """Definitions that have lines from `first` to `last`."""
         ...
 

@@ -298,3 +298,18 @@ def test_agents_are_told_the_tool_beside_the_command(tmp_path: Path) -> None:
 def test_a_single_tool_can_be_chosen_whichever_it_is() -> None:
     names = [tool.name for tool in chosen_tools(["all"]) if tool.name not in SETS]
     assert [tool.name for tool in chosen_tools(names)] == names
+
+
+def test_exact_search_lists_every_line_and_counts_them(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("def first():\n    return 'needle 1'\n")
+    (tmp_path / "b.md").write_text("needle 22\nneedle x\n")
+    with lines(tmp_path) as session:
+        counted = reply_of(session.call("search_codebase", query=r"needle \d", mode="regex", limit=1))
+        found = reply_of(session.call("search_codebase", query="needle x", mode="literal", filters={"globs": ["*.md"]}))
+        wrong = session.call("search_codebase", query="needle(", mode="regex")
+        mixed = session.call("search_codebase", query="needle", mode="literal", intent="edit")
+    assert (counted["total"], len(counted["matches"])) == (2, 1)
+    assert counted["matches"][0]["symbol"] == "first"
+    assert found["matches"] == [{"path": "b.md", "line": 2, "column": 1, "text": "needle x", "symbol": ""}]
+    assert "at character 7" in wrong["content"][0]["text"]
+    assert "intent edit needs mode ranked" in mixed["content"][0]["text"]

@@ -22,13 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codeinfo.engine.index_manager import Indexes, IndexManager, ProgressSink, healed, is_complete
-from codeinfo.engine.search import allowed_files
-from codeinfo.errors import UsageError
+from codeinfo.engine.search import Scope, allowed_files
 from codeinfo.languages import kind_of, language_of
 from codeinfo.model import INDEXING, Walk
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import GrepRequest, GrepResult, Match
-from codeinfo.ports import CodeFacts, Scope
+from codeinfo.ports import CodeFacts, Extent
 from codeinfo.search.literal import (
     Line,
     Needs,
@@ -151,8 +150,8 @@ class Found:
             symbols = {}
         else:
             numbers = [line.number for line in (lines if self._kinds else lines[:room])]
-            scopes = facts.scopes(file.file_id, numbers[0] + 1, numbers[-1] + 1) if file.file_id else ()
-            symbols = enclosing(scopes, numbers)
+            extents = facts.extents(file.file_id, numbers[0] + 1, numbers[-1] + 1) if file.file_id else ()
+            symbols = enclosing(extents, numbers)
         if self._kinds:
             lines = [line for line in lines if line.number in symbols and symbols[line.number].kind in self._kinds]
         self.total += len(lines)
@@ -167,15 +166,15 @@ class GrepOperations:
         self._indexes = indexes
         self._lock = threading.Lock()  # guards the corpora: one is made at a time
         self._clean: set[bytes] = set()
-        self._corpora: dict[Path, tuple[tuple[str, Walk, object], Corpus]] = {}  # by build, each with its state
+        self._corpora: dict[
+            Path, tuple[tuple[str, Walk, object], Corpus]
+        ] = {}  # by the tree's folder, each with its state
 
     def grep(self, request: GrepRequest, progress: ProgressSink | None = None) -> GrepResult:
         started = time.perf_counter()
         pattern = Pattern(request.pattern, regex=request.regex, word=request.word, ignore_case=request.ignore_case)
-        indexes = list(dict.fromkeys(map(self._indexes.of, request.paths)))  # a folder may be named twice
-        if not indexes:
-            raise UsageError("no folder to search", next_step="Name one")
-        found, notes = healed(lambda again: self._search(request, pattern, indexes, again, progress))
+        scope = Scope.of(map(self._indexes.find, request.paths or ("",)))
+        found, notes = healed(lambda again: self._search(request, pattern, scope, again, progress))
         if found.total > len(found.matches):
             shown, all_lines = len(found.matches), found.total
             notes.insert(0, f"the first {shown:,} of {all_lines:,} lines are shown: -n shows more, a filter finds less")
@@ -187,16 +186,16 @@ class GrepOperations:
         self,
         request: GrepRequest,
         pattern: Pattern,
-        indexes: Sequence[IndexManager],
+        scope: Scope,
         again: bool,
         progress: ProgressSink | None,
     ) -> tuple[Found, list[str]]:
         found, notes = Found(request), list[str]()
-        for index in indexes:
+        for index, folders in scope.folders.items():
             store, said = self._indexes.open(index, refresh=again or request.refresh, progress=progress)
             corpus = self._corpus(index, store, any(getattr(note, "code", "") == INDEXING for note in said), progress)
             notes += (*index.config.notes, *corpus.notes)
-            candidates = corpus.candidates(pattern.needs, allowed_files(request, corpus, index))
+            candidates = corpus.candidates(pattern.needs, allowed_files(request, corpus, index, folders))
             with Reader(str(index.root)) as reader, code_facts(store) as facts:
                 scan = Scan(reader, corpus.signatures, pattern, self._clean)
                 for done, (file, pages) in enumerate(candidates):
@@ -215,12 +214,12 @@ class GrepOperations:
         with self._lock:
             walked = walked or index.source.walk(store, by_content=False)[1]
             state = store.meta()["generation"], walked, version_beside(store, SIGNATURES_FILE)
-            known = self._corpora.get(store.folder)
+            known = self._corpora.get(store.derived)
             if known is not None and known[0][0] == state[0] and known[0][1] is walked and known[0][2] == state[2]:
                 return known[1]
             corpus = list_files(index.root, store, walked)
             corpus.sign(self._signatures(index.root, store, corpus, progress))
-            self._corpora[store.folder] = (state[0], walked, version_beside(store, SIGNATURES_FILE)), corpus
+            self._corpora[store.derived] = (state[0], walked, version_beside(store, SIGNATURES_FILE)), corpus
             return corpus
 
     def _signatures(self, root: Path, store: SqliteStore, corpus: Corpus, progress: ProgressSink | None) -> Signatures:
@@ -238,7 +237,7 @@ class GrepOperations:
 def load_signatures(store: SqliteStore) -> Signatures:
     data = map_beside(store, SIGNATURES_FILE)
     try:
-        return decode_signatures(memoryview(data)) if data is not None else signatures_of(())
+        return decode_signatures(data) if data is not None else signatures_of(())
     except ValueError:  # damaged, or of another version: made again
         return signatures_of(())
 
@@ -364,13 +363,13 @@ def _lines(pattern: Pattern, data: bytes, pages: list[Page] | None) -> list[Line
     ]
 
 
-def enclosing(scopes: Sequence[Scope], lines: Sequence[int]) -> dict[int, Scope]:
+def enclosing(extents: Sequence[Extent], lines: Sequence[int]) -> dict[int, Extent]:
     """The innermost definition around each of these lines, which are numbers from 0 in order."""
-    found: dict[int, Scope] = {}
-    for scope in sorted(scopes, key=lambda one: (one.start_line, -one.end_line)):  # outer ones first
-        first = bisect_left(lines, scope.start_line - 1)
-        for line in lines[first : bisect_right(lines, scope.end_line - 1)]:
-            found[line] = scope
+    found: dict[int, Extent] = {}
+    for extent in sorted(extents, key=lambda one: (one.start_line, -one.end_line)):  # outer ones first
+        first = bisect_left(lines, extent.start_line - 1)
+        for line in lines[first : bisect_right(lines, extent.end_line - 1)]:
+            found[line] = extent
     return found
 
 

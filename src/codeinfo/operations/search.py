@@ -83,7 +83,7 @@ class SearchRequest(Struct, frozen=True):
 
 class GrepRequest(Struct, frozen=True):
     pattern: Annotated[str, Arg("The text to look for; with --regex a regular expression.")]
-    paths: Folders = (".",)
+    paths: Folders = ()
     regex: Annotated[bool, Opt("Take it as a regular expression.", short="E")] = False
     word: Annotated[bool, Opt("Only whole words.", short="w")] = False
     ignore_case: Annotated[bool, Opt("Take upper and lower case as the same.", short="i")] = False

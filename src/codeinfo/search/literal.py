@@ -4,7 +4,7 @@ A pattern says which texts every matching line must have. The runs of three and 
 of files, by their signatures: one bit for each bucket of such runs. What is left is searched with `bytes.find` or RE2.
 
 Signatures ignore the case of ASCII letters, so that `-i` needs no others. Matching follows ripgrep: a match stays
-within a line; `\w`, `\d` and `\s` know Unicode; only `\b` knows ASCII alone, as RE2 has it.
+within a line; `\w`, `\d`, `\s` and a `\b` at either end know Unicode. Elsewhere `\b` knows ASCII alone, as RE2 has it.
 """
 
 from __future__ import annotations
@@ -48,34 +48,44 @@ class Pattern:
     def __init__(self, text: str, *, regex: bool = False, word: bool = False, ignore_case: bool = False) -> None:
         _check(text, regex)
         self._literal = b"" if regex or word or ignore_case else text.encode("utf-8", "surrogatepass")
-        self._word = word
         self._flags = "im" if ignore_case else "m"
         if regex:
-            self._source, self._unicode_source, self.needs = _read(text, ignore_case)
+            expression = _read(text, ignore_case)
+            self.needs = expression.needs
         else:
-            self._source = self._unicode_source = re.escape(text)
             self.needs = Needs(_runs(text, ignore_case))
+            expression = Expression(re.escape(text), self.needs)
+        self._source = f"(?:{text})" if regex else expression.source
+        self._expression = expression
+        self._word = word
 
     def first(self, data: bytes, at: int, is_ascii: bool) -> tuple[int, int]:
         """Where the first match at or behind `at`, the start of a line, begins and ends; -1 where there is none."""
         if self._literal:
             start = data.find(self._literal, at)
             return start, start + len(self._literal)
-        found = (self._ascii if is_ascii else self._any).search(data, at)
-        return (-1, -1) if found is None else found.span(1 if self._word else 0)
+        expression = self._ascii if is_ascii else self._any
+        found = expression.search(data, at)
+        return (-1, -1) if found is None else found.span(min(1, expression.groups))
 
     @cached_property
     def _ascii(self) -> Any:
-        return self._compile(self._source, r"\W")
+        return self._compile(self._source, r"\W", starts=self._word, ends=self._word)
 
     @cached_property
     def _any(self) -> Any:
-        return self._compile(self._unicode_source, rf"[^{_WORD}]")
+        found = self._expression
+        return self._compile(
+            found.source, rf"[^{_WORD}]", starts=self._word or found.starts_word, ends=self._word or found.ends_word
+        )
 
-    def _compile(self, source: str, beside: str) -> Any:
-        if self._word:
-            return _compile(f"(?{self._flags})(?:^|{beside})({source})(?:{beside}|$)", captures=True)
-        return _compile(f"(?{self._flags}){source}")
+    def _compile(self, source: str, beside: str, *, starts: bool, ends: bool) -> Any:
+        """With a word that starts or ends where the match does, which is its first group then."""
+        before, after = f"(?:^|{beside})" if starts else "", f"(?:{beside}|$)" if ends else ""
+        captures = starts or ends
+        return _compile(
+            f"(?{self._flags}){before}({source}){after}" if captures else f"(?{self._flags}){source}", captures
+        )
 
 
 class Line(NamedTuple):
@@ -117,7 +127,7 @@ def _check(text: str, regex: bool) -> None:
             raise _refused(text, error) from None
 
 
-def _compile(source: str, *, captures: bool = False) -> Any:
+def _compile(source: str, captures: bool = False) -> Any:
     import re2
 
     options = re2.Options()
@@ -156,7 +166,7 @@ def _refused(text: str, error: Exception) -> UsageError:
     shown = f": {part[:40]}" if part and part != text else ""
     return UsageError(
         f"the regular expression is not valid {where}: {reason}{shown}",
-        next_step="Put a backslash before what is meant as it is, or search for the text without -E",
+        next_step="Put a backslash before what is meant as it is, or search for it as plain text",
     )
 
 
@@ -214,13 +224,35 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _IN_CLASS = re.compile(r"\\.")
+_WORD_TOKEN = re.compile(r"\w|\[(?:\w-\w|\w|\\[wd])+\]")
 
 
-def _read(text: str, ignore_case: bool) -> tuple[str, str, Needs]:
-    """A valid expression for ASCII text, for any text, and what it needs. Flags within it may ignore case anywhere."""
+class Expression(Struct, frozen=True):
+    """An expression with the classes of Unicode, and what it needs. `\\b` at its ends is left to who compiles it: there
+    a word starts or ends."""
+
+    source: str
+    needs: Needs
+    starts_word: bool = False
+    ends_word: bool = False
+
+
+def _read(text: str, ignore_case: bool) -> Expression:
+    """Of a valid expression. Flags within it may ignore case anywhere."""
     reader = _Reader(text, ignore_case or re.search(r"\(\?[a-zA-Z-]*i", text) is not None)
-    needs = reader.alternatives(0)
-    return f"(?:{text})", f"(?:{''.join(reader.written)})", needs
+    part = reader.alternatives(0)
+    starts = part.starts_word and reader.written[0] == r"\b"
+    ends = part.ends_word and reader.written[-1] == r"\b"
+    source = "".join(reader.written[starts : -1 if ends else None])
+    return Expression(f"(?:{source})", part.needs, starts, ends)
+
+
+class _Part(NamedTuple):
+    """What a part of an expression needs, and whether its first and its last character are sure to be of a word."""
+
+    needs: Needs
+    starts_word: bool = False
+    ends_word: bool = False
 
 
 class _Reader:
@@ -232,13 +264,18 @@ class _Reader:
         self._at = 0
         self._ignore_case = ignore_case
 
-    def alternatives(self, depth: int) -> Needs:
+    def alternatives(self, depth: int) -> _Part:
         if depth > MAX_DEPTH:
             raise UsageError(f"more than {MAX_DEPTH} groups lie within each other", next_step="Use fewer groups")
         branches = [self._sequence(depth)]
         while self._at < len(self._tokens) and self._take()[0] == "|":
             branches.append(self._sequence(depth))
-        return branches[0] if len(branches) == 1 else Needs(one_of=(tuple(branches),))
+        if len(branches) == 1:
+            return branches[0]
+        needs = Needs(one_of=(tuple(branch.needs for branch in branches),))
+        is_group = depth > 0  # without one around them, `\\b` belongs to one alternative
+        starts, ends = (all(one) and is_group for one in zip(*(branch[1:] for branch in branches), strict=True))
+        return _Part(needs, starts, ends)
 
     def _take(self) -> re.Match[str]:
         token = self._tokens[self._at]
@@ -246,29 +283,33 @@ class _Reader:
         self.written.append(_unicode(token))
         return token
 
-    def _sequence(self, depth: int) -> Needs:
+    def _sequence(self, depth: int) -> _Part:
         """Up to the `|` or `)` that ends it, which is left to the caller."""
         texts = [""]
         runs: list[bytes] = []
         one_of: list[tuple[Needs, ...]] = []
+        words: list[tuple[bool, bool]] = []  # of what takes room: whether it starts and ends as a word does
         while self._at < len(self._tokens) and self._tokens[self._at][0] not in ("|", ")"):
             token = self._take()
-            inside = Needs()
+            inside = _Part(Needs(), _is_word(token), _is_word(token))
             if token.lastgroup == "open" and not token[0].endswith(")"):
                 inside = self.alternatives(depth + 1)
             text = _literal(token)
             least = self._least()
+            if token[0] not in (r"\b", "^", "$"):
+                words.append((inside.starts_word and least != 0, inside.ends_word and least != 0))
             if least == 0 or not text:
                 texts.append("")  # what stands before and behind it need not touch
                 if least != 0:
-                    runs += inside.runs
-                    one_of += inside.one_of
+                    runs += inside.needs.runs
+                    one_of += inside.needs.one_of
             else:
                 texts[-1] += text
                 if least is not None:
                     texts.append(text)
         runs += (run for text in texts for run in _runs(text, self._ignore_case))
-        return Needs(tuple(runs), tuple(one_of))
+        starts, ends = (words[0][0], words[-1][1]) if words else (False, False)
+        return _Part(Needs(tuple(runs), tuple(one_of)), starts, ends)
 
     def _least(self) -> int | None:
         """How often the last token occurs at the least; None where that is once, as it stands."""
@@ -287,11 +328,18 @@ def _literal(token: re.Match[str]) -> str:
     return token["plain"] or token["escaped"] or ""
 
 
+def _is_word(token: re.Match[str]) -> bool:
+    """Whether it stands for a character of a word, whichever."""
+    return token[0] in (r"\w", r"\d") or _WORD_TOKEN.fullmatch(token[0]) is not None
+
+
 def _unicode(token: re.Match[str]) -> str:
     """A token with the classes of Unicode in place of RE2's."""
     text = token[0]
     if text == r"\n":
         raise UsageError(r"the pattern has \n, and a match is within one line", next_step="Search for one line")
+    if text in (r"\A", r"\z") or (token.lastgroup == "open" and "m" in text.partition("-")[2]):
+        raise UsageError(f"the pattern has {text}, and lines are matched one by one", next_step="Use ^ and $")
     if token.lastgroup == "class":
         return _IN_CLASS.sub(lambda escape: _CLASSES[escape[0]]() if escape[0] in _CLASSES else escape[0], text)
     if text in _CLASSES:

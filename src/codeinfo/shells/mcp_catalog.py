@@ -44,11 +44,22 @@ _FILTERS = Input(
         if item.name in ("languages", "globs", "kinds", "symbol_kinds", "changed_since")
     ),
 )
+_MODES = ("ranked", "literal", "regex")
 _PURPOSES = ("explore", "edit", "refactor", "migrate")
 
 
-def _search_request(values: Values, project: str) -> search.SearchRequest:
-    purpose = values.get("intent", "explore")
+def _search_request(values: Values, project: str) -> search.SearchRequest | search.GrepRequest:
+    mode, purpose = values.get("mode", "ranked"), values.get("intent", "explore")
+    if mode != "ranked":
+        if purpose != "explore":
+            raise UsageError(f"intent {purpose} needs mode ranked", next_step="Leave out one of the two")
+        return search.GrepRequest(
+            values["query"],
+            regex=mode == "regex",
+            limit=values.get("limit", 100),
+            **values.get("filters", {}),
+            **placed(search.GrepRequest, "paths", project),
+        )
     return search.SearchRequest(
         values["query"],
         limit=values.get("limit", 10),
@@ -57,6 +68,11 @@ def _search_request(values: Values, project: str) -> search.SearchRequest:
         **values.get("filters", {}),
         **placed(search.SearchRequest, "paths", project),
     )
+
+
+def _find(engine: Engine, request: search.SearchRequest | search.GrepRequest, call: Call) -> Any:
+    exact = isinstance(request, search.GrepRequest)
+    return OPERATIONS["grep" if exact else "search"].run(engine, request, call.progress)
 
 
 def _status_and_progress(engine: Engine, request: search.StatusRequest, call: Call) -> Any:
@@ -69,19 +85,22 @@ SEARCH_TOOLS: tuple[Tool, ...] = (
         operation="search",
         sets=("search",),
         description=(
-            "Find the code that answers a question or has a name, best first. Use it before grep or reading files. "
-            "Before a change pass intent edit: `preflight` says whether enough has been seen."
+            "Find the code that answers a question or has a name, best first; in mode literal or regex every matching "
+            "line, and how many. Use it before grep or reading files. Before a change pass intent edit: `preflight` "
+            "says whether enough has been seen."
         ),
         inputs=(
             Input("query", "A question in plain words, a name or a path.", required=True),
+            Input("mode", "", choices=_MODES),
             Input("intent", "", choices=_PURPOSES),
-            Input("limit", "", "int", 10, minimum=1, maximum=100),
+            Input("limit", "10, or 100 lines.", "int", minimum=1, maximum=100),
             _FILTERS,
             Input("includeSnippets", "Text of all results, or of none; by default of the best.", "bool"),
         ),
         request=_search_request,
         result=shapes.CodebaseSearch,
         shape=lambda result, values: shapes.search_codebase(result, values, with_tool),
+        perform=_find,
         files=shapes.hit_files,
         computes=True,
         text_only=True,

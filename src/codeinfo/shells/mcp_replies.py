@@ -18,8 +18,9 @@ from msgspec.structs import replace
 
 from codeinfo.errors import UsageError
 from codeinfo.jsonable import PLAIN, dumps_plain, jsonable
-from codeinfo.model import INDEXING, NO_TRENDS, HitContext
+from codeinfo.model import INDEXING, NO_TRENDS, CardImpact, CardPatterns, HitContext
 from codeinfo.operations.documents import DocsSearchResponse, DocumentHit
+from codeinfo.operations.search import GrepResult, IndexResponse, StatusReport
 from codeinfo.tokens import CHARS_PER_TOKEN, estimate_tokens
 
 if TYPE_CHECKING:
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
     from codeinfo.operations.answers import AgentList, AgentRun, Answer
     from codeinfo.operations.code import Exploration, ReferenceReport
     from codeinfo.operations.knowledge import MemoryList
-    from codeinfo.operations.search import IndexResponse, StatusReport
 
 
 Reply = dict[str, Any]
+Phrase = Callable[[str], str]
 
 
 def without_none(value: Any) -> Any:
@@ -87,23 +88,13 @@ class CodeResult(Struct, frozen=True):
     snippet: str | None = None
 
 
-class Patterns(Struct, frozen=True):
-    do: tuple[str, ...]
-    avoid: tuple[str, ...]
-
-
-class Impact(Struct, frozen=True):
-    coverage: str
-    files: tuple[str, ...]
-
-
 class Preflight(Struct, frozen=True):
     ready: bool
     nextAction: str | None = None
     warnings: tuple[str, ...] | None = None
-    patterns: Patterns | None = None
+    patterns: CardPatterns | None = None
     bestExample: str | None = None
-    impact: Impact | None = None
+    impact: CardImpact | None = None
     whatWouldHelp: tuple[str, ...] | None = None
 
 
@@ -121,6 +112,14 @@ class Memory(Struct, frozen=True):
     scope: str | None = None
 
 
+class MatchedLine(Struct, frozen=True):
+    path: str
+    line: int
+    column: int
+    text: str
+    symbol: str  # the innermost definition around it
+
+
 class CodebaseSearch(Struct, frozen=True):
     """`status` is success, or indexing while the results come from a part of the project."""
 
@@ -131,6 +130,8 @@ class CodebaseSearch(Struct, frozen=True):
     relatedMemories: tuple[Memory, ...] | None = None
     suggestions: tuple[str, ...] | None = None  # spellings that occur here, for a query whose words do not
     notes: tuple[str, ...] | None = None
+    matches: tuple[MatchedLine, ...] | None = None  # of mode literal or regex, by path and line
+    total: int | None = None  # lines that match, those not shown included
 
 
 SHOWN_WHOLE = 3  # results that have hints and, unless asked otherwise, their text: a model rarely reads more
@@ -140,9 +141,13 @@ CALLERS = 2
 RESULTS_TOKENS = 800  # for ten results, with what stands around them
 
 
-def search_codebase(result: SearchResult, values: dict[str, Any], phrase: Callable[[str], str] = str) -> Reply:
+def search_codebase(result: SearchResult | GrepResult, values: dict[str, Any], phrase: Phrase = str) -> Reply:
     """`phrase` turns commands in texts into what the reader can do. With `includeSnippets` all results are shown with
     all that is known; without it the first ones, and of the others where they are and what."""
+    if isinstance(result, GrepResult):
+        lines = tuple(MatchedLine(one.path, one.line, one.column, one.text, one.symbol) for one in result.matches)
+        said, sure = tuple(map(phrase, result.notes)) or None, SearchQuality("ok", 1.0, 0)
+        return shaped(CodebaseSearch("success", sure, (), notes=said, matches=lines, total=result.total))
     wanted: bool | None = values.get("includeSnippets")
     partial = any(getattr(note, "code", "") == INDEXING for note in result.notes)
     quality = result.quality
@@ -211,14 +216,14 @@ def _snippet(hit: Hit, most: int) -> str:
     return f"// {hit.symbol}\n{cut}" if name and name not in cut.partition("\n")[0] else cut
 
 
-def _preflight(card: Card, phrase: Callable[[str], str]) -> Preflight:
+def _preflight(card: Card, phrase: Phrase) -> Preflight:
     return Preflight(
         ready=card.ready,
         nextAction=phrase(card.next_action) or None,
         warnings=tuple(map(phrase, card.warnings)) or None,
-        patterns=Patterns(card.patterns.do, card.patterns.avoid) if card.patterns else None,
+        patterns=card.patterns,
         bestExample=card.best_example or None,
-        impact=Impact(card.impact.coverage, card.impact.files) if card.impact else None,
+        impact=card.impact,
         whatWouldHelp=tuple(map(phrase, card.what_would_help)) or None,
     )
 
@@ -263,8 +268,9 @@ def explored_files(found: Exploration, root: str) -> Iterable[str]:
     return [f"{root or '.'}/{found.place.partition(':')[0]}"]
 
 
-def hit_files(result: SearchResult, root: str) -> Iterable[str]:
-    return (f"{hit.root}/{hit.path}" for hit in result.hits)
+def hit_files(result: SearchResult | GrepResult, root: str) -> Iterable[str]:
+    found = result.matches if isinstance(result, GrepResult) else result.hits
+    return (f"{one.root}/{one.path}" for one in found)
 
 
 # --- references, memory, status ------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from codeinfo.languages import LANGUAGES
 from codeinfo.model import Definition, FileKind, Import, IndexedFile, ManifestRow, Skip, SourceFile
-from codeinfo.ports import NOTHING_KEPT, CodeFile, FileLines, FileSymbols, Retention, Scope, StoredFile
+from codeinfo.ports import NOTHING_KEPT, CodeFile, Extent, FileLines, FileSymbols, Retention, StoredFile
 from codeinfo.private_files import private_folder, try_lock, write_private
 from codeinfo.store.database import (
     OF_BUILD,
@@ -465,10 +465,10 @@ class SqliteCodeFacts:
         query = f"SELECT {_DEFINITION} FROM definitions WHERE file_id = ? ORDER BY ordinal"
         return [definition_from_row(*row) for row in self._db.execute(query, (file_id,))]
 
-    def scopes(self, file_id: int, first: int, last: int) -> list[Scope]:
+    def extents(self, file_id: int, first: int, last: int) -> list[Extent]:
         query = "SELECT qualified, kind, start_line, end_line FROM definitions WHERE file_id = ?"
         rows = self._db.execute(f"{query} AND start_line <= ? AND end_line >= ?", (file_id, last, first))
-        return [Scope(*row) for row in rows]
+        return [Extent(*row) for row in rows]
 
     def definitions_named(self, name: str) -> list[tuple[int, Definition]]:
         query = f"SELECT file_id, {_DEFINITION} FROM definitions WHERE name_key = ? AND name = ?"
