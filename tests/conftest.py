@@ -27,6 +27,7 @@ def own_world(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     for name in list(os.environ):
         if name.startswith(("CODEINFO_", "XDG_", "GIT_", "_CODEINFO")) or name in ("NO_COLOR", "OPENAI_API_KEY"):
             monkeypatch.delenv(name)
+    monkeypatch.setenv("CODEINFO_MCP_SHARED", "false")  # the tests of the shared server say otherwise
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
     monkeypatch.setenv("XDG_DATA_HOME", str(home / "data"))

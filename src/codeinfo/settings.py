@@ -246,6 +246,12 @@ class McpSettings(Struct, frozen=True):
     idle_s: Annotated[
         float, Setting("Models and indexes are let go of after this many seconds without a call.", minimum=1)
     ] = 600.0
+    shared: Annotated[
+        bool, Setting("Whether all agents of a user share one background server, which ends with the last of them.")
+    ] = True
+    memory_mb: Annotated[
+        int, Setting("A shared server that is larger lets go of models and indexes between calls.", minimum=100)
+    ] = 1024
 
 
 class WebSettings(Struct, frozen=True):

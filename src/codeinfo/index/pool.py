@@ -96,7 +96,7 @@ class Spares:
 
     def keep(self, settings: ChunkSettings, process: subprocess.Popen[bytes]) -> None:
         # Asked here and not of the worker: one that ends by itself might be taken before it does.
-        if _has_grown(process.pid):
+        if resident_bytes(process.pid) > _RESTING_BYTES:
             end(process)
             return
         with self._lock:
@@ -114,12 +114,13 @@ class Spares:
             end(spare.process)
 
 
-def _has_grown(pid: int) -> bool:
+def resident_bytes(pid: int) -> int:
+    """The memory of a process; 0 where the system does not tell."""
     try:
         with open(f"/proc/{pid}/statm", "rb") as status:
-            return int(status.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") > _RESTING_BYTES
+            return int(status.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
-        return False  # not every system tells; it ends after a while in any case
+        return 0
 
 
 def end(process: subprocess.Popen[bytes]) -> int:

@@ -18,6 +18,7 @@ import anyio
 import anyio.to_thread
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError, environment_error
 from codeinfo.model import Reflects
@@ -190,6 +191,7 @@ PROJECTS_S = 2.0  # the list of projects is read again after this long
 
 log = logging.getLogger(__name__)
 Done = TypeVar("Done")
+Asked = TypeVar("Asked", bound=Struct)
 Report = Callable[[float, float | None, str], Awaitable[None]]  # done, total, phase
 
 
@@ -273,10 +275,11 @@ class EngineLease:
                 self._users -= 1
                 self._last_use = time.monotonic()
 
-    def release_if_idle(self) -> bool:
-        """Free models and indexes; the next call loads them again."""
+    def release_if_idle(self, idle_s: float | None = None) -> bool:
+        """Free models and indexes; the next call loads them again. `idle_s` may ask for it earlier than usual."""
         with self._lock:
-            idle = self._idle_s is not None and not self._users and time.monotonic() - self._last_use > self._idle_s
+            limit = self._idle_s if idle_s is None or self._idle_s is None else idle_s
+            idle = limit is not None and not self._users and time.monotonic() - self._last_use > limit
             engine, self._engine = (self._engine, None) if idle else (None, self._engine)
         if engine is None:
             return False
@@ -296,9 +299,11 @@ class Projects:
     """Which folder a project's name means. A client that started this process (`here` is None) may name any folder; one
     that came over the network only `here` and what is indexed already."""
 
-    def __init__(self, lease: EngineLease, here: Path | None = None) -> None:
+    def __init__(self, lease: EngineLease, here: Path | None = None, folder: str = "") -> None:
+        """`folder` is the client's working folder, where that is not the one of this process."""
         self._lease = lease
         self.here = here
+        self.folder = folder
         self._known: tuple[Project, ...] = ()
         self._read = 0.0
 
@@ -317,8 +322,8 @@ class Projects:
         only project there is."""
         if self.here is None:
             if not name:
-                return ""
-            folder = os.path.expanduser(name)
+                return self.folder
+            folder = os.path.join(self.folder, os.path.expanduser(name))
             if os.path.exists(folder):
                 return os.path.abspath(folder)
         elif not name or name in (".", str(self.here)):
@@ -337,6 +342,22 @@ class Projects:
         what = f"{len(found)} projects are called {name}" if found else f"no project {name} is indexed"
         start = "Name a folder, or one of" if self.here is None else "Add it on the Projects page. Known"
         raise NotFound(what, next_step=f"{start}: {names}", code="REPO_NOT_FOUND")
+
+    def anchored(self, request: Asked) -> Asked:
+        """The request with every path that a client wrote seen from its own working folder."""
+        fields = request.__struct_fields__ if self.folder else ()
+        placed: Values = {}
+        for name in ("root",) if "root" in fields else ("path", "paths", "working_folder"):
+            if name in fields:
+                value = getattr(request, name)
+                if isinstance(value, str):
+                    placed[name] = self._from_folder(value)
+                else:
+                    placed[name] = tuple(self._from_folder(path) for path in value or ("",))
+        return replace(request, **placed) if placed else request
+
+    def _from_folder(self, path: str) -> str:
+        return path if "://" in path else os.path.join(self.folder, path).rstrip("/") or "/"
 
     def root_shown(self, name: str) -> str:
         """What a page shows at first where nothing is chosen: `here` if it is indexed, else a project that is, so that

@@ -231,9 +231,18 @@ def mcp(project: str, tools: str, log_level: str, settings: tuple[str, ...]) -> 
         raise UsageError(f"{project} is not a folder", next_step="Name the folder of a project.")
     os.chdir(project)
     logging.basicConfig(stream=sys.stderr, level=log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
+    flags = parse_settings(settings)
+    config = Config.load(flags)
+    if config.mcp.shared and log_level == "warning":  # a log is of one client only
+        from codeinfo.shells.mcp_relay import Unavailable, relay
+
+        try:
+            relay(flags, tools)
+        except Unavailable as reason:
+            logging.getLogger(__name__).warning("no server is shared with other agents: %s", reason)
     from codeinfo.shells.mcp import serve_stdio
 
-    serve_stdio(Config.load(parse_settings(settings)), tools.split(","))
+    serve_stdio(config, tools.split(","))
 
 
 @cli.command(

@@ -1,0 +1,135 @@
+"""One background server for all agents of a user."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from mcp_help import INITIALIZE, Lines, command, lines, reply_of
+
+from codeinfo.private_files import try_lock
+from codeinfo.shells.mcp_relay import LOST
+
+
+@pytest.fixture
+def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where the server has its socket, whose path must be short."""
+    with TemporaryDirectory(prefix="ci-") as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        monkeypatch.delenv("CODEINFO_MCP_SHARED")
+        yield Path(folder)
+        assert not eventually(lambda: not servers(folder), 10), "a server outlived its clients"
+
+
+def servers(folder: str | Path) -> list[int]:
+    """The processes that hold a lock in the folder."""
+    found = []
+    for lock in Path(folder, "codeinfo").glob("*.lock"):
+        with lock.open("rb+") as file:
+            if not try_lock(file.fileno(), lock):
+                found.append(int(file.read() or 0))
+    return found
+
+
+def eventually(check: Callable[[], Any], seconds: float) -> Any:
+    """Falsy once the check holds, else what it last said."""
+    until = time.monotonic() + seconds
+    while not check() and time.monotonic() < until:
+        time.sleep(0.05)
+    return not check()
+
+
+def project(folder: Path, name: str) -> Path:
+    folder.mkdir()
+    (folder / f"{name}.py").write_text(f"def {name}_payment(order):\n    return order.total\n")
+    return folder
+
+
+def first_file(session: Lines, query: str, **arguments: str) -> str:
+    found = reply_of(session.call("search_codebase", query=query, **arguments))
+    return str(found["results"][0]["file"]).partition(":")[0]
+
+
+def test_clients_in_different_folders_share_one_process(runtime: Path, tmp_path: Path) -> None:
+    one, other = project(tmp_path / "one", "refund"), project(tmp_path / "other", "settle")
+    with lines(one) as first, lines(other) as second:
+        assert first_file(first, "payment") == "refund.py"
+        assert first_file(second, "payment") == "settle.py"
+        assert len(servers(runtime)) == 1
+        assert first_file(second, "payment", project="../one") == "refund.py", "seen from the client's own folder"
+    assert not eventually(lambda: not servers(runtime), 5)
+
+
+def test_a_killed_server_is_replaced_and_open_requests_are_answered(runtime: Path, tmp_path: Path) -> None:
+    folder = project(tmp_path / "one", "refund")
+    with lines(folder) as session:
+        assert first_file(session, "payment") == "refund.py"
+        (server,) = servers(runtime)
+        os.kill(server, signal.SIGSTOP)
+        session.send(
+            {"id": 77, "method": "tools/call", "params": {"name": "search_codebase", "arguments": {"query": "x"}}}
+        )
+        time.sleep(0.2)
+        os.kill(server, signal.SIGKILL)
+        lost = session.read()
+        assert lost["id"] == 77
+        assert lost["error"]["code"] == LOST
+        assert first_file(session, "payment") == "refund.py"
+        assert servers(runtime) != [server]
+
+
+def test_a_killed_client_leaves_the_others_alone(runtime: Path, tmp_path: Path) -> None:
+    folder = project(tmp_path / "one", "refund")
+    with lines(folder) as session:
+        session.call("search_codebase", query="payment")
+        doomed = subprocess.Popen(command(), cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        other = Lines(doomed)
+        other.request("initialize", INITIALIZE)
+        other.send(
+            {"id": 1, "method": "tools/call", "params": {"name": "search_codebase", "arguments": {"query": "x"}}}
+        )
+        doomed.kill()
+        doomed.communicate()
+        assert first_file(session, "payment") == "refund.py"
+        assert len(servers(runtime)) == 1
+
+
+def test_other_settings_have_a_server_of_their_own(
+    runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = project(tmp_path / "one", "refund")
+    with lines(folder) as first, lines(folder, "--set", "mcp.reply_tokens=700") as second:
+        assert first_file(first, "payment") == first_file(second, "payment") == "refund.py"
+        assert len(servers(runtime)) == 2
+
+
+def test_mistakes_are_reported_as_by_a_server_of_ones_own(runtime: Path, tmp_path: Path) -> None:
+    folder = project(tmp_path / "one", "refund")
+    done = subprocess.run(
+        command("--tools", "nosuch"), cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "no set of tools is called nosuch" in done.stderr
+
+
+@pytest.mark.parametrize("obstacle", ["file", "link"])
+def test_without_a_private_folder_a_client_is_served_by_its_own_process(
+    obstacle: str, runtime: Path, tmp_path: Path
+) -> None:
+    if obstacle == "file":
+        (runtime / "codeinfo").write_text("")
+    else:
+        (tmp_path / "elsewhere").mkdir()
+        (runtime / "codeinfo").symlink_to(tmp_path / "elsewhere")
+    log = tmp_path / "log"
+    with log.open("wb") as stderr, lines(project(tmp_path / "one", "refund"), stderr=stderr) as session:
+        assert first_file(session, "payment") == "refund.py"
+        assert not servers(runtime)
+    assert "no server is shared with other agents" in log.read_text()
