@@ -52,12 +52,24 @@ class Bench:
     def __init__(self, clone: Path, work: Path) -> None:
         self.repo, self.second = work / "repo", work / "second"
         self.cache, self.fresh = work / "cache", work / "fresh"
-        work.mkdir(parents=True, exist_ok=True)
+        work.mkdir(parents=True)
         subprocess.run(["git", "clone", "--quiet", "--shared", "--no-checkout", clone, self.repo], check=True)
 
-    def git(self, *arguments: str, at: Path | None = None) -> str:
+    def git(self, *arguments: str, at: Path | None = None, stdin: str = "") -> str:
         command = ["git", "-C", str(at or self.repo), *arguments]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+        return subprocess.run(command, check=True, capture_output=True, text=True, input=stdin).stdout.strip()
+
+    def check_out(self, revision: str, at: Path) -> None:
+        """Without the files whose content the clone lacks, as one that was cut down does."""
+        if not at.exists():
+            self.git("worktree", "add", "--quiet", "--no-checkout", "--detach", str(at), revision)
+        listed = [line.split() for line in self.git("ls-tree", "-r", "--full-tree", revision).splitlines()]
+        blobs = {entry[2]: entry[3] for entry in listed if entry[1] == "blob"}
+        checked = self.git("cat-file", "--batch-check", stdin="\n".join(blobs)).splitlines()
+        lacking = [blobs[line.split()[0]] for line in checked if line.endswith("missing")]
+        rules = ["/*", *(f"!/{path}" for path in lacking)]
+        self.git("sparse-checkout", "set", "--no-cone", "--stdin", at=at, stdin="\n".join(rules))
+        self.git("checkout", "--quiet", "--detach", revision, at=at)
 
     def index(self, root: Path) -> Cost:
         before, size = _child_seconds(), disk_use(self.cache)
@@ -149,28 +161,34 @@ def main() -> int:
     parser.add_argument("--at", type=int, default=0, help="revisions to search without checking them out")
     parser.add_argument("--most", type=float, default=0.05)
     options = parser.parse_args()
-    bench = Bench(options.clone.resolve(), options.work)
-    first, second = (bench.git("rev-parse", f"{rev}^{{commit}}") for rev in (options.first, options.second))
-    bench.git("checkout", "--quiet", "--detach", first)
-    bench.git("worktree", "add", "--quiet", "--detach", str(bench.second.resolve()), second)
+    os.environ["GIT_NO_LAZY_FETCH"] = "1"
+    bench = Bench(options.clone.resolve(), options.work.resolve())
+    revisions = (f"{revision}^{{commit}}" for revision in (options.first, options.second))
+    first, second = (bench.git("rev-parse", revision, at=options.clone) for revision in revisions)
+    bench.check_out(first, bench.repo)
+    bench.check_out(second, bench.second)
     questions = read_questions(bench, options.queries, options.name, options.subjects)
     failed = 0
 
     start = bench.index(bench.repo)
     print(f"first index   {start.beside(start)}", flush=True)
+    alone = bench.answers(bench.repo, questions)
     added = bench.index(bench.second)
     print(f"second tree   {added.beside(start)}", flush=True)
     costs = [added]
     for at in range(options.switches):
-        bench.git("checkout", "--quiet", "--detach", second if at % 2 == 0 else first)
+        bench.check_out(second if at % 2 == 0 else first, bench.repo)
         costs.append(bench.index(bench.repo))
         print(f"switch {at + 1:2}     {costs[-1].beside(start)}", flush=True)
     total = disk_use(bench.cache) / start.megabytes
     print(f"the store after all switches: {total:.1%} of the first index", flush=True)
     failed += any(cost.seconds > options.most * start.seconds for cost in costs)
     failed += total > 1 + 2 * options.most
-    for root, title in ((bench.second, "second tree"), (bench.repo, "after the switches")):
-        failed += compare(title, bench.answers(root, questions), bench.fresh_answers(root, questions))
+    if options.switches % 2:
+        bench.check_out(first, bench.repo)
+    failed += compare("after the switches", bench.answers(bench.repo, questions), alone)
+    beside = bench.answers(bench.second, questions)
+    failed += compare("second tree", beside, bench.fresh_answers(bench.second, questions))
     if options.at:
         failed += compare_revisions(bench, first, questions, options.at)
     return FAILED if failed else 0
@@ -181,7 +199,7 @@ def compare_revisions(bench: Bench, newest: str, questions: list[str], count: in
     listed = bench.git("rev-list", "--first-parent", f"--max-count={count * 10}", newest).splitlines()
     wrong = 0
     for revision in listed[:: max(1, len(listed) // count)][:count]:
-        bench.git("checkout", "--quiet", "--detach", revision, at=bench.second)
+        bench.check_out(revision, bench.second)
         past = bench.answers(bench.repo, questions, at=revision)
         wrong += compare(f"at {revision[:12]}", past, bench.fresh_answers(bench.second, questions))
     return wrong
