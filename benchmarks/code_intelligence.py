@@ -37,6 +37,7 @@ from codeinfo.graph.model import Graph
 from codeinfo.graph.reach import components
 from codeinfo.model import Definition
 from codeinfo.operations.code import RefsRequest
+from codeinfo.sources.read import FolderFiles
 from codeinfo.store.sqlite import code_facts
 
 # Language of ctags → (project, kinds that count: what other code can name).
@@ -110,7 +111,7 @@ class Bench:
         store = engine.indexes.of(root).live_store()
         assert store is not None
         with code_facts(store) as facts:
-            return refresh_graph(None, facts, root)
+            return refresh_graph(None, facts, root, FolderFiles(root))
 
     def python_tool(self) -> str:
         """An environment with grimp and jedi."""

@@ -36,9 +36,11 @@ from codeinfo.operations import code as requests
 from codeinfo.operations.base import Progress
 from codeinfo.ports import CodeFacts
 from codeinfo.search.quality import near_names
+from codeinfo.sources.read import Files, FolderFiles
 from codeinfo.store.sqlite import SqliteStore, code_facts, read_beside, write_beside
 
 GRAPH_FILE = "graph.json"  # beside the index: the next process does not have to build the graph
+MOST_CACHED = 16  # trees of whose code something stays in memory; each revision is one
 ProgressSink = Callable[[Progress], None]
 
 
@@ -68,25 +70,29 @@ class CodeOperations:
         self._resolvers: dict[Path, NameResolver] = {}  # by the folder of the tree in its build, each with its index
 
     @contextmanager
-    def open(self, root: Path, store: SqliteStore) -> Iterator[NameResolver]:
-        """The current generation of an index."""
+    def open(self, root: Path, store: SqliteStore, contents: Files | None = None) -> Iterator[NameResolver]:
+        """The current generation of an index; `contents` are those of the work tree unless given."""
         with self._lock, code_facts(store) as facts:
             known = self._resolvers.get(store.derived)
             index = known.index if known else None
             if index is None or index.graph.generation != facts.generation:
-                index = _next_index(index, facts, root, store)
+                index = _next_index(index, facts, root, store, contents or FolderFiles(root))
             if known is None or known.index is not index or known.is_full:
                 known = self._resolvers[store.derived] = NameResolver(index)
+                if len(self._resolvers) > MOST_CACHED:
+                    del self._resolvers[next(iter(self._resolvers))]
             index.facts = facts
             yield known
 
     @contextmanager
-    def _open(self, request: CodeRequest, progress: ProgressSink | None) -> Iterator[tuple[NameResolver, str]]:
+    def _open(
+        self, request: CodeRequest, progress: ProgressSink | None, at: str = ""
+    ) -> Iterator[tuple[NameResolver, str]]:
         """The names of a project, and the part of it that is asked about."""
-        place = self._indexes.find(request.path, getattr(request, "root", ""))
+        place = self._indexes.find(request.path, getattr(request, "root", ""), at)
         store, _ = self._indexes.open(place.index, refresh=request.refresh, progress=progress)
         try:
-            with self.open(place.index.root, store) as names:
+            with self.open(place.index.root, store, place.index.source.contents) as names:
                 yield names, place.below
         except UnknownName as error:
             with store.snapshot() as view:
@@ -142,17 +148,17 @@ class CodeOperations:
     def definitions(
         self, request: requests.DefsRequest, progress: ProgressSink | None = None
     ) -> requests.DefinitionList:
-        with self._open(request, progress) as (names, below):
+        with self._open(request, progress, request.at) as (names, below):
             return find_definitions(names.index, request, below)
 
     def references(
         self, request: requests.RefsRequest, progress: ProgressSink | None = None
     ) -> requests.ReferenceReport:
-        with self._open(request, progress) as (names, below):
+        with self._open(request, progress, request.at) as (names, below):
             return find_references(names, request, below)
 
     def calls(self, request: requests.CallsRequest, progress: ProgressSink | None = None) -> requests.CallGraph:
-        with self._open(request, progress) as (names, below):
+        with self._open(request, progress, request.at) as (names, below):
             return call_graph(names, request, below)
 
     def unused(self, request: requests.UnusedRequest, progress: ProgressSink | None = None) -> requests.UnusedReport:
@@ -216,13 +222,15 @@ class CodeOperations:
         return derive(store, root, f"{key} {place.below}".rstrip(), kind, compute)
 
 
-def _next_index(before: CodeIndex | None, facts: CodeFacts, root: Path, store: SqliteStore) -> CodeIndex:
+def _next_index(
+    before: CodeIndex | None, facts: CodeFacts, root: Path, store: SqliteStore, contents: Files
+) -> CodeIndex:
     """The index of the generation that `facts` shows, with what still holds of the one before."""
     graph = before.graph if before else loads(read_beside(store, GRAPH_FILE) or b"")
     if graph is None or graph.generation != facts.generation:
-        graph = refresh_graph(graph, facts, root)
+        graph = refresh_graph(graph, facts, root, contents)
         write_beside(store, GRAPH_FILE, dumps(graph))
-    return CodeIndex(facts, graph, root, before)
+    return CodeIndex(facts, graph, root, contents, before)
 
 
 def _file_context(index: CodeIndex, path: str) -> FileContext:

@@ -166,12 +166,17 @@ class CollectionSource(Struct, frozen=True):
     home: Path  # where it lies if it was fetched
     documents: bool = True
     versions: tuple[int, ...] = (CONVERTERS_VERSION,)
+    fixed: bool = False
 
     @property
     def root(self) -> Path:
         if not self.collection.fetched:
             return Path(self.collection.url).resolve()
         return fetched_tree(self.home) or Path(self.collection.url)
+
+    @property
+    def contents(self) -> FolderFiles:
+        return FolderFiles(self.root)
 
     def index_folder(self, cache: Path) -> IndexFolder:
         return IndexFolder(cache / "documents", Path(self.collection.slug))

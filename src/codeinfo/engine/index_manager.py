@@ -6,7 +6,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct
 
 from codeinfo.config import Config
-from codeinfo.engine.index_sources import CodeSource, Source
+from codeinfo.engine.index_sources import CodeSource, RevisionSource, Source, refresh_commits
 from codeinfo.engine.models import Models
 from codeinfo.errors import Busy, CodeInfoError, IndexDamaged, NotFound, OutOfSpace, UsageError, environment_error
 from codeinfo.globs import lies_below
@@ -26,11 +26,12 @@ from codeinfo.operations.base import Progress
 from codeinfo.operations.search import IndexReport
 from codeinfo.ports import NOTHING_KEPT, Embedder, Retention
 from codeinfo.settings import IndexSettings
-from codeinfo.sources.git import is_repository, work_tree_of
+from codeinfo.sources.git import commit_of, is_repository, work_tree_of
 from codeinfo.sources.read import Files, FolderFiles
+from codeinfo.sources.revision import LACKING, RevisionFiles
 from codeinfo.sources.walk import WalkSettings, refusal, resolved_root
-from codeinfo.store.database import BuildDamaged, Replaced, translate_errors
-from codeinfo.store.layout import IndexFolder
+from codeinfo.store.database import BuildDamaged, Replaced
+from codeinfo.store.layout import IndexFolder, Tree
 from codeinfo.store.sqlite import SqliteStore, TreeGone
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ KEYWORD_ONLY = (
     "no embedding model is set up, so this is keyword search only: set embedding.provider to use meaning as well"
 )
 OTHER_MODEL = "the index was made with another embedding model, so this is keyword search only until it is built anew"
+MOST_REVISIONS = 20  # whose trees are kept
+OPEN_REVISIONS = 4  # whose stores stay open
 MAX_ALIASES = 1000  # paths by which callers name folders, cached
 PATIENCE_S = 5.0  # a sibling's refresh is soon over; longer, and a search answers from the index as it is
 FIRST_PATIENCE_S = 900.0  # without an index there is nothing to answer from, and the sibling does most of the work
@@ -160,8 +163,14 @@ class IndexManager:
     def standing_notes(self) -> tuple[str, ...]:
         """What every answer from this index must say."""
         if self._embedder is None:
-            return (KEYWORD_ONLY, *self.config.notes)
-        return self.config.notes if self.embedder else (OTHER_MODEL, *self.config.notes)
+            return (KEYWORD_ONLY, *self._lacking_note(), *self.config.notes)
+        return (*(() if self.embedder else (OTHER_MODEL,)), *self._lacking_note(), *self.config.notes)
+
+    def _lacking_note(self) -> tuple[str, ...]:
+        if not self.source.fixed or self._store is None or (count := self._store.meta().get("lacking", "0")) == "0":
+            return ()
+        files = "file" if count == "1" else "files"
+        return (f"this clone lacks the content of {count} {files} of that revision, which the search leaves out",)
 
     def commits(self) -> CommitIndex | None:
         """What the repository's commits said, as of the last time something was indexed."""
@@ -236,6 +245,9 @@ class IndexManager:
         if aside := self.folder.take_damage_note():
             run.notes.append(f"the index that {self.root} shared was damaged; it was set aside as {aside} and rebuilt")
         before = _state(self.live_store())  # before the walk, which must not be older than what it is compared with
+        if self.source.fixed and self._store is not None and self._is_settled(self._store) and not run.full:
+            self._store.check_vector_files()
+            return self._fresh(run, self._store, Seen(Walk((), ()), before), Changes((), (), (), 0), None)
         with ExitStack() as stack:
             pool = None
             if run.expected or run.full or before is None:
@@ -256,10 +268,13 @@ class IndexManager:
                 changes = None
             if changes is None or store is not self._store:
                 changes = _compare(files, store, walked, run.by_content)
-            outcome = self._build(files, store, changes, pool or stack.enter_context(self._parsers()), run)
+            pool = pool or stack.enter_context(self._parsers())
+            outcome = self._build(files, walked, store, changes, pool, run)
             return self._fresh(run, store, Seen(walked, _state(store)), changes, outcome, rebuilt=rebuilt)
 
-    def _build(self, files: Files, store: SqliteStore, changes: Changes, pool: ParsePool, run: _Run) -> Outcome:
+    def _build(
+        self, files: Files, walked: Walk, store: SqliteStore, changes: Changes, pool: ParsePool, run: _Run
+    ) -> Outcome:
         if self._store is None:
             self.folder.promote(store.folder)  # a first search may then already read what is there
         if changes.added or changes.suspects:
@@ -268,11 +283,12 @@ class IndexManager:
             outcome = update(
                 files, store, changes, pool, self._embedder, documents=self.source.documents, progress=run.progress
             )
-        for tree in self.folder.trees():
-            if tree.is_gone and tree.name != self.folder.tree:
-                self.folder.remove_tree(tree.name)
-        store.finish(self._meta(), self._retention(), [tree.name for tree in self.folder.trees()])
-        if problem := refresh_commits(self.root, self.folder.tree_path):
+        for tree in self._stale_trees(store):
+            self.folder.remove_tree(tree.name)
+        lacking = sum(skip.rule == LACKING for skip in (*walked.skipped, *outcome.skipped))
+        store.finish(self._meta(lacking), self._retention(), [tree.name for tree in self.folder.trees()])
+        commit = self.source.contents.commit if isinstance(self.source, RevisionSource) else "HEAD"
+        if problem := refresh_commits(self.root, self.folder.tree_path, commit):
             run.notes.append(problem)
         if store is not self._store:
             self.folder.promote(store.folder)
@@ -284,6 +300,18 @@ class IndexManager:
     def _parsers(self) -> ParsePool:
         workers = self.config.index.workers or available_processors()
         return ParsePool(chunk_settings(self.config.index), workers, self._spares)
+
+    def _stale_trees(self, store: SqliteStore) -> Iterator[Tree]:
+        """Other trees to drop: those whose folder is gone, and revisions that nobody asked for lately, are too many, or
+        hold too much that no work tree has."""
+        keep, others = self._retention(), [tree for tree in self.folder.trees() if tree.name != self.folder.tree]
+        yield from (tree for tree in others if tree.is_gone)
+        revisions = sorted((tree for tree in others if tree.root is None), key=lambda tree: -tree.used_at)
+        oldest = time.time() - keep.days * 86_400
+        for place, tree in enumerate(revisions):
+            names = [revision.name for revision in revisions[: place + 1]]
+            if place >= MOST_REVISIONS or tree.used_at < oldest or store.held_by(names) > keep.share:
+                yield tree
 
     def _retention(self) -> Retention:
         """Only git brings earlier versions back: elsewhere what is gone is gone."""
@@ -328,8 +356,9 @@ class IndexManager:
             aside = self.folder.set_aside(damage.folder)
         return f"{damage.what}; it was set aside as {aside.name} and built anew"
 
-    def _meta(self) -> dict[str, str]:
+    def _meta(self, lacking: int) -> dict[str, str]:
         return {
+            "lacking": str(lacking),
             "indexed_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "root": str(self.root),
             "model_id": self._embedder.model_id if self._embedder else "",
@@ -385,6 +414,7 @@ class Indexes:
         self._spares = Spares()
         self._lock = threading.RLock()
         self._managers: dict[str, IndexManager] = {}
+        self._revisions: dict[tuple[str, str], IndexManager] = {}  # by root and commit, the last used at the end
         self._aliases: dict[str | Path, tuple[tuple[int, int] | None, IndexManager]] = {}  # as callers name folders
 
     def stop(self) -> None:
@@ -392,21 +422,39 @@ class Indexes:
 
     def close(self) -> None:
         with self._lock:
-            for manager in self._managers.values():
+            for manager in (*self._managers.values(), *self._revisions.values()):
                 manager.close()
             self._managers.clear()
+            self._revisions.clear()
             self._aliases.clear()
         self.models.close()
         self._spares.close()
 
-    def find(self, path: str | Path, root: str = "") -> Place:
+    def find(self, path: str | Path, root: str = "", at: str = "") -> Place:
         """A folder or file as a part of its project, or of the one at `root`, from where it is then counted; "" is all
-        of the project around the current folder."""
+        of the project around the current folder. With `at` the project is as that revision has it."""
         target = _existing(os.path.join(root, path))
         index = self.of(root or self.locate(target))
         if not lies_below(target, str(index.root)):
             raise NotFound(f"{path} does not lie in {index.root}", next_step="Name a file of the project")
-        return Place(index, target[len(str(index.root)) + 1 :] if path else "")
+        below = target[len(str(index.root)) + 1 :] if path else ""
+        return Place(self._revision(index, at) if at else index, below)
+
+    def _revision(self, index: IndexManager, at: str) -> IndexManager:
+        """The index of a commit, open for as long as it is among the last few that were asked for."""
+        if work_tree_of(str(index.root)) is None:
+            raise UsageError(f"{index.root} is not in a git repository", next_step="Search it without a revision")
+        key = (str(index.root), commit_of(index.root, at))
+        with self._lock:
+            found = self._revisions.pop(key, None)
+            if found is None:
+                source = RevisionSource(RevisionFiles(index.root, key[1]), walk_settings(index.config.index))
+                found = IndexManager(source, index.config, self.models.embedder(), self._spares)
+            self._revisions[key] = found
+            while len(self._revisions) > OPEN_REVISIONS:
+                self._revisions.pop(next(iter(self._revisions))).close()
+        found.folder.mark_used()
+        return found
 
     def locate(self, path: str | Path) -> str:
         """The root of the project that a path belongs to: the nearest folder from there upwards that `of` was asked
@@ -473,7 +521,8 @@ class Indexes:
         store = None if refresh else index.live_store()
         if store is None:
             try:
-                fresh = self.refresh_for_search(index, progress)
+                fixed = index.source.fixed  # nothing to watch there
+                fresh = index.refresh(progress=progress) if fixed else self.refresh_for_search(index, progress)
                 if fresh is not None:
                     return fresh.store, fresh.announcements
             except (Busy, OutOfSpace, UsageError) as error:
@@ -496,38 +545,6 @@ def healed(ask: Callable[[bool], Answer]) -> Answer:
         return ask(False)
     except IndexDamaged:
         return ask(True)
-
-
-def refresh_commits(root: Path, folder: Path) -> str:
-    """Read what was committed since the last time; everything after a rebase, or where nothing was read yet.
-
-    Returns what went wrong, for the report; "" where nothing did.
-    """
-    # A search that finds nothing changed does not need these.
-    from codeinfo.knowledge.history import MOST_INDEXED, History
-    from codeinfo.search.channels import Commit, index_commits
-    from codeinfo.sources.git import GitFailed
-    from codeinfo.store.commits import load_commits, save_commits
-
-    history = History(root)
-    if not history.known:
-        return ""
-    try:
-        head = history.head()
-    except GitFailed:
-        return ""  # no commits yet
-    try:
-        before = load_commits(folder)
-        if before is not None and before.head == head:
-            return ""
-        if before is not None and (len(before.lengths) > 2 * MOST_INDEXED or not history.has_ancestor(before.head)):
-            before = None
-        index = index_commits(head, (Commit(*one) for one in history.commits(before.head if before else "")), before)
-    except GitFailed as error:
-        return f"git could not read the history, so search does without the newest commits: {error.what}"
-    with translate_errors(folder):
-        save_commits(folder, index)
-    return ""
 
 
 def _compare(files: Files, store: SqliteStore, walked: Walk, by_content: bool) -> Changes:

@@ -1,7 +1,8 @@
-"""What indexes are made of: a source lists files and says where their contents come from."""
+"""What indexes are made of: a source lists files and says where their contents come from; commits say why."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
@@ -11,7 +12,9 @@ from msgspec import Struct
 from codeinfo.model import Skip, Walk
 from codeinfo.sources.git import family_of
 from codeinfo.sources.read import Files, FolderFiles
+from codeinfo.sources.revision import RevisionFiles
 from codeinfo.sources.walk import WalkSettings, walk, walked_again
+from codeinfo.store.database import translate_errors
 from codeinfo.store.layout import IndexFolder
 from codeinfo.store.sqlite import SqliteStore
 
@@ -34,6 +37,16 @@ class Source(Protocol):
         """The folder that its paths are relative to."""
         ...
 
+    @property
+    def fixed(self) -> bool:
+        """Whether it never changes."""
+        ...
+
+    @property
+    def contents(self) -> Files:
+        """Where its files are read from, outside of an update."""
+        ...
+
     def index_folder(self, cache: Path) -> IndexFolder: ...
 
     def walk(self, store: SqliteStore | None, *, by_content: bool) -> tuple[Files, Walk]:
@@ -51,20 +64,52 @@ class CodeSource(Struct, frozen=True):
     settings: WalkSettings
     documents: bool = False
     versions: tuple[int, ...] = ()
+    fixed: bool = False
+
+    @property
+    def contents(self) -> FolderFiles:
+        return FolderFiles(self.root)
 
     def index_folder(self, cache: Path) -> IndexFolder:
         return IndexFolder(cache, self.root, family_of(self.root))
 
     def walk(self, store: SqliteStore | None, *, by_content: bool) -> tuple[Files, Walk]:
-        found, files = walk(self.root, self.settings), FolderFiles(self.root)
-        if _is_unicode("".join(file.path for file in found.files)):
-            return files, found
-        odd = tuple(file for file in found.files if not _is_unicode(file.path))
-        skips = (Skip(file.path, "odd-name", "its name is not UTF-8, which JSON needs", matters=True) for file in odd)
-        return files, Walk(tuple(file for file in found.files if file not in odd), (*found.skipped, *skips))
+        return self.contents, _without_odd_names(walk(self.root, self.settings))
 
     def walk_changed(self, before: Walk, changed: Mapping[str, bool]) -> Walk | None:
         return walked_again(self.root, before, changed, self.settings)
+
+
+class RevisionSource(Struct, frozen=True):
+    """A commit of a repository, whatever is checked out."""
+
+    contents: RevisionFiles
+    settings: WalkSettings
+    documents: bool = False
+    versions: tuple[int, ...] = ()
+    fixed: bool = True
+
+    @property
+    def root(self) -> Path:
+        return self.contents.root
+
+    def index_folder(self, cache: Path) -> IndexFolder:
+        settings = hashlib.sha256(repr(self.settings).encode()).hexdigest()[:6]  # they may differ between work trees
+        return IndexFolder(cache, self.root, family_of(self.root), f"{self.contents.commit[:20]}-{settings}")
+
+    def walk(self, store: SqliteStore | None, *, by_content: bool) -> tuple[Files, Walk]:
+        return self.contents, _without_odd_names(self.contents.walk(self.settings))
+
+    def walk_changed(self, before: Walk, changed: Mapping[str, bool]) -> Walk | None:
+        return before
+
+
+def _without_odd_names(found: Walk) -> Walk:
+    if _is_unicode("".join(file.path for file in found.files)):
+        return found
+    odd = tuple(file for file in found.files if not _is_unicode(file.path))
+    skips = (Skip(file.path, "odd-name", "its name is not UTF-8, which JSON needs", matters=True) for file in odd)
+    return Walk(tuple(file for file in found.files if file not in odd), (*found.skipped, *skips))
 
 
 def _is_unicode(path: str) -> bool:
@@ -73,3 +118,35 @@ def _is_unicode(path: str) -> bool:
     except UnicodeEncodeError:  # undecodable bytes of a name are kept as surrogates
         return False
     return True
+
+
+def refresh_commits(root: Path, folder: Path, revision: str = "HEAD") -> str:
+    """Read what was committed since the last time; everything after a rebase, or where nothing was read yet.
+
+    Returns what went wrong, for the report; "" where nothing did.
+    """
+    # A search that finds nothing changed does not need these.
+    from codeinfo.knowledge.history import MOST_INDEXED, History
+    from codeinfo.search.channels import Commit, index_commits
+    from codeinfo.sources.git import GitFailed
+    from codeinfo.store.commits import load_commits, save_commits
+
+    history = History(root, revision)
+    if not history.known:
+        return ""
+    try:
+        head = history.head()
+    except GitFailed:
+        return ""  # no commits yet
+    try:
+        before = load_commits(folder)
+        if before is not None and before.head == head:
+            return ""
+        if before is not None and (len(before.lengths) > 2 * MOST_INDEXED or not history.has_ancestor(before.head)):
+            before = None
+        index = index_commits(head, (Commit(*one) for one in history.commits(before.head if before else "")), before)
+    except GitFailed as error:
+        return f"git could not read the history, so search does without the newest commits: {error.what}"
+    with translate_errors(folder):
+        save_commits(folder, index)
+    return ""

@@ -80,7 +80,12 @@ class SearchOperations:
         self._ranking = threading.Lock()
 
     def search(self, request: SearchRequest, progress: ProgressSink | None = None) -> SearchResult:
-        scope = Scope.of(map(self._indexes.find, request.paths or ("",)))
+        if request.at and (request.changed_since or request.context or request.purpose):
+            raise UsageError(
+                "what changed since, context and cards are about the work tree, not about a revision",
+                next_step="Leave out --at, or what asks for them",
+            )
+        scope = Scope.of(self._indexes.find(path, at=request.at) for path in request.paths or ("",))
         return healed(lambda again: self._found(request, scope, self._open(scope, again or request.refresh, progress)))
 
     def _found(self, request: SearchRequest, scope: Scope, opened: list[Opened]) -> SearchResult:

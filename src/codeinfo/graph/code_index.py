@@ -8,7 +8,7 @@ before, so are those of its language.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,10 @@ from codeinfo.graph.model import Edge, FileImports, Graph, Links, Loose, Unit
 from codeinfo.graph.uses import UsedNames, dotted_names, unpack
 from codeinfo.languages.model import FileFacts, ImportRules, LanguageResolver, Outcome, family, last_name, named
 from codeinfo.languages.tree import MOST_ABOVE, Tree, is_config, nearest_all
-from codeinfo.model import Definition, Import
+from codeinfo.model import Definition, Import, Skip, SourceFile
 from codeinfo.ports import CodeFacts, CodeFile, FileLines
 from codeinfo.sources.ignore import excluded_folder
+from codeinfo.sources.read import Files
 
 _MAX_CONFIG_BYTES = 1_000_000  # a package.json beyond this is data
 _PACKAGE_KINDS = frozenset({"package", "namespace"})
@@ -152,8 +153,8 @@ def _add(edges: dict[str, Edge], edge: Edge) -> None:
 # --- building ------------------------------------------------------------------------------------------------------
 
 
-def refresh_graph(known: Graph | None, facts: CodeFacts, root: Path) -> Graph:
-    """The graph of this generation, from the last one where it still holds."""
+def refresh_graph(known: Graph | None, facts: CodeFacts, root: Path, contents: Files) -> Graph:
+    """The graph of this generation, from the last one where it still holds. Configurations are read from `contents`."""
     listed = facts.files()
     old = {one.file_id: one for one in known.files.values()} if known else {}
     changed = [file for file in listed if file.file_id not in old]
@@ -162,7 +163,7 @@ def refresh_graph(known: Graph | None, facts: CodeFacts, root: Path) -> Graph:
     stale = _stale(known, files, changed)
     if not stale and known is not None:
         return replace(known, generation=facts.generation, files=files)
-    tree = project_tree(files, root)
+    tree = project_tree(files, root, contents)
     links = {path: links for path, links in known.links.items() if path in files} if known else {}
     links = {path: one for path, one in links.items() if path not in stale}
     links.update(_links([files[path] for path in stale], tree, facts))
@@ -179,8 +180,8 @@ def have_same_exports(before: Mapping[str, FileFacts], now: Mapping[str, FileFac
     )
 
 
-def project_tree(files: Mapping[str, FileFacts], root: Path) -> Tree:
-    configs = {path: _config(root, path) for path in files if is_config(path)}
+def project_tree(files: Mapping[str, FileFacts], root: Path, contents: Files) -> Tree:
+    configs = _configs(contents, [path for path in files if is_config(path)])
     languages = [named(name).imports for name in {file.language for file in files.values()}]
     for rules in languages:
         if rules.manifest and rules.manifest not in configs:
@@ -306,6 +307,15 @@ def used_names(file: FileImports, packed: bytes) -> Mapping[str, int]:
     return UsedNames(packed, {written.line for written in file.imports}, packages)
 
 
+def _configs(contents: Files, paths: Iterable[str]) -> dict[str, str]:
+    """One that cannot be read says nothing, as below."""
+    loaded = {file.path: found for file, found in contents.load(SourceFile(path, 0, 0) for path in paths)}
+    return {
+        path: "" if isinstance(found, Skip) else found.data.decode("utf-8", "replace")[:_MAX_CONFIG_BYTES]
+        for path, found in loaded.items()
+    }
+
+
 def _config(root: Path, path: str) -> str:
     """A configuration that cannot be read says nothing: its imports then count as unresolved."""
     try:
@@ -332,10 +342,13 @@ class FileCache:
 class CodeIndex:
     """The owner of all that is cached for one generation. `facts` is the transaction of the question at hand."""
 
-    def __init__(self, facts: CodeFacts, graph: Graph, root: Path, before: CodeIndex | None = None) -> None:
+    def __init__(
+        self, facts: CodeFacts, graph: Graph, root: Path, contents: Files, before: CodeIndex | None = None
+    ) -> None:
         self.facts = facts
         self.graph = graph
         self.root = root
+        self._contents = contents
         self.by_id = {file.file_id: file for file in graph.files.values()}
         self.answers: Cache[Hashable, Any] = Cache(_MOST_ANSWERS, _size)
         self.files_read = 0
@@ -348,7 +361,7 @@ class CodeIndex:
 
     @cached_property
     def imports(self) -> ImportResolver:
-        return ImportResolver(project_tree(self.graph.files, self.root))
+        return ImportResolver(project_tree(self.graph.files, self.root, self._contents))
 
     def outcome(self, source: FileFacts, written: Import) -> Outcome:
         key = (source.path, written.module, written.line, written.names, written.alias)

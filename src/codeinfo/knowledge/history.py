@@ -24,8 +24,9 @@ LINES_TIMEOUT_S = 2.0
 class History:
     """The history below one root; nothing is known where there is no repository, or only the tip of one."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, revision: str = "HEAD") -> None:
         self.root = root
+        self._revision = revision
         self._git_dir = _git_dir(root)
         self.shallow = self._git_dir is not None and (_common_dir(self._git_dir) / "shallow").exists()
 
@@ -59,11 +60,11 @@ class History:
         return last_changes(self._text((*arguments, "--format=%x01%at%x1f%H%x1f%ae", *_NAMES, "HEAD", "--", ".")))
 
     def head(self) -> str:
-        return self._text(("rev-parse", "--verify", "--quiet", "HEAD")).strip()
+        return self._text(("rev-parse", "--verify", "--quiet", self._revision)).strip()
 
     def commits(self, since: str = "") -> Iterator[tuple[str, tuple[str, ...]]]:
         """Message and paths of the newest commits below the root, of those after `since` where it is given."""
-        revisions = f"{since}..HEAD" if since else "HEAD"
+        revisions = f"{since}..{self._revision}" if since else self._revision
         shape = (f"--max-count={MOST_INDEXED}", "--no-merges", *_NAMES)
         log = self._masked(("log", *shape, f"--format={_COMMIT_START}%B{_MESSAGE_END}", revisions, "--", "."))
         for entry in log.split(_COMMIT_START)[1:]:
@@ -73,7 +74,7 @@ class History:
     def has_ancestor(self, commit: str) -> bool:
         """Whether HEAD has `commit` in its history: not after a rebase or on another branch."""
         try:
-            return self._text(("merge-base", commit, "HEAD")).strip() == commit
+            return self._text(("merge-base", commit, self._revision)).strip() == commit
         except git.GitFailed:
             return False
 

@@ -39,6 +39,7 @@ Limit = Annotated[int, Opt("At most this many results.", short="n", minimum=1, m
 # folder.
 Folders = Annotated[tuple[str, ...], Arg("Folders and files to look in; the whole project you are in by default.")]
 Indexed = Annotated[tuple[str, ...], Arg("The projects, by any folder of theirs; the one you are in by default.")]
+Revision = Annotated[str, Opt("Look in this git revision, without checking it out.", metavar="REV")]
 Project = Annotated[str, Opt("The project's folder; the current one by default.", metavar="DIR")]
 
 

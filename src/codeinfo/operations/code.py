@@ -12,7 +12,7 @@ from typing import Annotated
 from msgspec import Struct, field
 
 from codeinfo.model import RelatedMemory
-from codeinfo.operations.base import Arg, Limit, Operation, Opt
+from codeinfo.operations.base import Arg, Limit, Operation, Opt, Revision
 
 NAME_HELP = "A name, `Class.method`, or `path::Name` where several files define it."
 
@@ -60,6 +60,7 @@ class DefsRequest(Struct, frozen=True):
     path: Folder = ""
     limit: Limit = 20
     refresh: Refresh = True
+    at: Revision = ""
 
 
 class DefinitionList(Struct, frozen=True):
@@ -77,6 +78,7 @@ class RefsRequest(Struct, frozen=True):
     path: Folder = ""
     limit: Limit = 50
     refresh: Refresh = True
+    at: Revision = ""
 
 
 class Usage(Struct, frozen=True):
@@ -110,6 +112,7 @@ class CallsRequest(Struct, frozen=True):
     depth: Annotated[int, Opt("How many calls away to look, in both directions.", short="d", minimum=1, maximum=5)] = 1
     limit: Limit = 100
     refresh: Refresh = True
+    at: Revision = ""
 
 
 class CodeEdge(Struct, frozen=True):

@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Struct, field
 
 from codeinfo.model import FileKind, Intent, SearchResult, Skip
-from codeinfo.operations.base import Arg, Folders, Indexed, Limit, Operation, Opt, load
+from codeinfo.operations.base import Arg, Folders, Indexed, Limit, Operation, Opt, Revision, load
 
 # --- index -----------------------------------------------------------------------------------------------------------
 
@@ -79,6 +79,7 @@ class SearchRequest(Struct, frozen=True):
     ] = False
     full_text: Annotated[bool, Opt("Show whole chunks instead of the lines that answer.")] = False
     refresh: Refresh = True
+    at: Revision = ""
 
 
 class GrepRequest(Struct, frozen=True):

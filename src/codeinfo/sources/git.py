@@ -15,10 +15,11 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from codeinfo.errors import CodeInfoError, LocksUnsupported, NotFound, ProviderError, UsageError
 from codeinfo.private_files import try_lock
@@ -146,13 +147,7 @@ def changed_since(root: str | os.PathLike[str], reference: str) -> frozenset[str
 
     Edited files are told by size and mtime. Asking git to compare them would run the repository's filters.
     """
-    try:
-        verify = ("rev-parse", "--verify", "--quiet", "--end-of-options", reference + "^{commit}")
-        commit = run(root, verify).decode().strip()
-    except GitFailed as error:
-        raise NotFound(
-            f"{reference!r} is no commit of this repository", next_step="Name a branch, tag or commit"
-        ) from error
+    commit = commit_of(root, reference)
     committed = run(root, ("diff-index", "--cached", "--relative", "--name-only", "--no-renames", "-z", commit))
     new = run(root, ("ls-files", "-z", "--others", "--exclude-standard"), settings=(excludes_setting(),))
     paths = {*committed.split(b"\0"), *new.split(b"\0")} - {b""}
@@ -252,7 +247,7 @@ FETCH_TIMEOUT_S = 600.0
 _REMOTE_TRANSPORTS = "https:http:ssh"
 _REGULAR = ("100644", "100755")
 _FETCH = ("fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules")
-_BATCH = 200
+_BATCH = 500
 _CLONE_PREFIX = "codeinfo-git-"
 _JUST_MADE_S = 2.0
 
@@ -330,26 +325,74 @@ def _git(folder: Path, transports: str, settings: tuple[str, ...], *arguments: s
 
 
 def _blobs(folder: Path, commit: str, wanted: Callable[[str], bool], limit: int) -> Iterator[tuple[str, bytes]]:
-    listed = os.fsdecode(run(folder, ("ls-tree", "-r", "-l", "-z", "--full-tree", commit))).split("\0")[:-1]
-    chosen: list[tuple[str, str]] = []
+    listed = (blob for blob in list_commit(folder, commit) if blob.mode in _REGULAR and wanted(blob.path))
+    for blob, data in read_blobs(folder, [blob for blob in listed if blob.size is None or blob.size <= limit]):
+        if data is None:
+            raise GitFailed(f"{blob.path} could not be read from the repository")
+        yield blob.path, data
+
+
+# --- revisions -----------------------------------------------------------------------------------------------------
+
+_BATCH_BYTES = 32_000_000  # of contents that are read at once
+
+
+class Blob(NamedTuple):
+    """A file of a commit; `size` is None where the clone lacks its content."""
+
+    path: str
+    mode: str
+    id: str
+    size: int | None
+
+
+def commit_of(root: str | os.PathLike[str], revision: str) -> str:
+    """The commit that a revision names."""
+    verify = ("rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}")
+    try:
+        return run(root, verify).decode().strip()
+    except GitFailed as error:
+        raise NotFound(
+            f"{revision!r} is no commit of this repository", next_step="Name a branch, tag or commit"
+        ) from error
+
+
+def list_commit(root: str | os.PathLike[str], commit: str) -> list[Blob]:
+    """What a commit has below `root`, submodules included."""
+    listed = os.fsdecode(run(root, ("ls-tree", "-r", "-l", "-z", commit))).split("\0")[:-1]
+    blobs = []
     for entry in listed:
         description, _, path = entry.partition("\t")
         mode, _, blob, size = description.split()
-        if mode in _REGULAR and wanted(path) and int(size) <= limit:
-            chosen.append((path, blob))
-    for start in range(0, len(chosen), _BATCH):
-        yield from _contents(folder, chosen[start : start + _BATCH])
+        blobs.append(Blob(path, mode, blob, int(size) if size.isdigit() else None))
+    return blobs
 
 
-def _contents(folder: Path, chosen: list[tuple[str, str]]) -> Iterator[tuple[str, bytes]]:
-    asked = "".join(f"{blob}\n" for _, blob in chosen).encode()
-    output = run(folder, ("cat-file", "--batch"), stdin=asked, timeout=FETCH_TIMEOUT_S)
+def read_blobs(root: str | os.PathLike[str], blobs: Iterable[Blob]) -> Iterator[tuple[Blob, bytes | None]]:
+    """Each with its content, None where the clone lacks it; some at a time, without a work tree."""
+    batch, size = list[Blob](), 0
+    for blob in blobs:
+        if batch and (len(batch) >= _BATCH or size + (blob.size or 0) > _BATCH_BYTES):
+            yield from _contents(root, batch)
+            batch, size = [], 0
+        batch.append(blob)
+        size += blob.size or 0
+    yield from _contents(root, batch)
+
+
+def _contents(root: str | os.PathLike[str], blobs: list[Blob]) -> Iterator[tuple[Blob, bytes | None]]:
+    if not blobs:
+        return
+    asked = "".join(f"{blob.id}\n" for blob in blobs).encode()
+    output = run(root, ("cat-file", "--batch"), stdin=asked, timeout=FETCH_TIMEOUT_S)
     at = 0
-    for path, _ in chosen:
+    for blob in blobs:
         end = output.index(b"\n", at)
         header = output[at:end].split()
-        if len(header) != 3:
-            raise GitFailed(f"{path} could not be read from the repository")
+        at = end + 1
+        if len(header) != 3:  # "<id> missing"
+            yield blob, None
+            continue
         size = int(header[2])
-        yield path, output[end + 1 : end + 1 + size]
-        at = end + 1 + size + 1
+        yield blob, output[at : at + size]
+        at += size + 1

@@ -151,6 +151,10 @@ def load(root: str, folder: str, name: str) -> IgnoreFile | None:
         data = read_regular(root, folder + name, _MAX_BYTES)
     except OSError:
         return None
+    return parse_bytes(folder, name, data)
+
+
+def parse_bytes(folder: str, name: str, data: bytes) -> IgnoreFile:
     return parse(folder, name, data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape"))
 
 

@@ -53,7 +53,11 @@ DEFAULTS = WalkSettings()
 def walk(root: Path, settings: WalkSettings = DEFAULTS) -> Walk:
     base = str(check_root(root))
     listed = candidates(base, submodules=settings.submodules)
-    judge = _Judge(base, settings, listed.overrides)
+    return judged(listed, Judge(base, settings, listed.overrides))
+
+
+def judged(listed: Listing, judge: Judge) -> Walk:
+    """What is to be indexed of what was listed, and what was left out."""
     files: list[SourceFile] = []
     skipped = {skip.path: skip for skip in listed.skipped}
     for path in sorted(set(listed.paths)):
@@ -74,7 +78,7 @@ def walked_again(
 
     Each comes with whether it may have come or gone: a new file has to pass rules that only git knows.
     """
-    files, judge = list(before.files), _Judge(str(root), settings, None)
+    files, judge = list(before.files), Judge(str(root), settings, None)
     for path, is_new in changed.items():
         if path.rpartition("/")[2] in IGNORE_FILES:
             return None
@@ -92,7 +96,7 @@ def walked_again(
 _path_of = attrgetter("path")
 
 
-class _Judge:
+class Judge:
     """Decides about candidates one by one; remembers what it found out about their folders."""
 
     def __init__(self, root: str, settings: WalkSettings, overrides: Overrides | None) -> None:
@@ -129,13 +133,16 @@ class _Judge:
     def _judge_folder(self, folder: str) -> tuple[Skip | None, Skip | None]:
         """A link among the folders, and the topmost folder that a default rule leaves out."""
         link = None
-        if not is_real_folder(self._root, folder):
+        if not self.is_real_folder(folder):
             link = Skip(folder + "/", "symlink", "reached through a link, or gone")
         left_out = None
         if self._settings.default_rules and (found := ignore.excluded_folder(folder)):
             left_out = Skip(found[0] + "/", found[1].name, found[1].reason)
         self._folders[folder] = link, left_out
         return link, left_out
+
+    def is_real_folder(self, folder: str) -> bool:
+        return is_real_folder(self._root, folder)
 
     def judge_status(self, path: str) -> SourceFile | Skip:
         try:
@@ -146,10 +153,12 @@ class _Judge:
             return Skip(path, "unreadable", error.strerror or "", matters=True)
         if not stat.S_ISREG(status.st_mode):
             return self._not_a_file(path, status.st_mode)
-        settings = self._settings
-        if settings.documents:
+        if self._settings.documents:
             return self._judge_document(path, status)
-        size = status.st_size
+        return self.judge_size(path, status.st_size, status.st_mtime_ns)
+
+    def judge_size(self, path: str, size: int, mtime_ns: int) -> SourceFile | Skip:
+        settings = self._settings
         if size > settings.max_unknown_bytes or size > settings.max_file_bytes:
             language = language_of(path)
             if size > settings.max_file_bytes:
@@ -158,7 +167,7 @@ class _Judge:
                 return Skip(path, "unknown-type", f"{size:,} bytes of an unknown type")
         if settings.kinds and (kind := kind_of(path, language_of(path))) not in settings.kinds:
             return Skip(path, "kind", f"{kind.value}, not among the kinds asked for")
-        return SourceFile(path, size, status.st_mtime_ns)
+        return SourceFile(path, size, mtime_ns)
 
     def _judge_document(self, path: str, status: os.stat_result) -> SourceFile | Skip:
         from codeinfo.sources.documents.formats import document_language, missing_library
@@ -211,7 +220,7 @@ def why(root: Path, path: str, settings: WalkSettings = DEFAULTS) -> Decision:
     if relative == ".." or relative.startswith("../"):
         return Decision(False, "outside-root", f"not below {base}", _BUILT_IN)
     listed = candidates(base, submodules=settings.submodules)
-    judge = _Judge(base, settings, listed.overrides)
+    judge = Judge(base, settings, listed.overrides)
     if relative not in listed.paths:
         return _why_not_listed(base, relative, listed, judge)
     verdict = judge.judge(relative)
@@ -235,7 +244,7 @@ def _by_content(root: str, file: SourceFile, match: Match | None, by_git: bool) 
     return Decision(True, "included", detail, "git lists it" if by_git else "plain walk, no rule against it")
 
 
-def _why_not_listed(root: str, path: str, listed: Listing, judge: _Judge) -> Decision:
+def _why_not_listed(root: str, path: str, listed: Listing, judge: Judge) -> Decision:
     if path == "." or any(other.startswith(f"{path}/") and other != f"{path}/" for other in listed.paths):
         return _why_folder(path)
     if not os.path.lexists(f"{root}/{path}"):

@@ -361,6 +361,18 @@ class SqliteStore:
             pass
         self._remove_orphans()
 
+    def held_by(self, revisions: Sequence[str]) -> float:
+        """The chunks that only these trees have, as a share of those that work trees have."""
+        query = f"""WITH named AS (SELECT id FROM trees WHERE name IN (SELECT value FROM json_each(?))),
+                    theirs AS (SELECT file_id FROM entries WHERE tree IN named),
+                    used AS (SELECT file_id FROM entries WHERE tree IN
+                             (SELECT id FROM trees WHERE name NOT GLOB '{REVISION}*'))
+                    SELECT total(iif(id IN theirs AND id NOT IN used, chunk_count, 0)),
+                    total(iif(id IN used, chunk_count, 0)) FROM files"""
+        with self._connections.reading() as db:
+            held, used = one(db, query, (json.dumps(revisions),))
+        return float(held / max(used, 1))
+
     def compact(self) -> None:
         """Give the space of what was deleted back to the disk, which takes as long as writing the rest."""
         self._connections.vacuum()

@@ -1,0 +1,88 @@
+"""The files of a commit, read from git's objects: nothing is checked out, and the rules are those of `walk`.
+
+Ignore files of git have no say, since what they leave out is not committed; a `.codeinfoignore` is that of the commit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+
+from codeinfo.model import Skip, SourceFile, Walk
+from codeinfo.sources import git, ignore
+from codeinfo.sources.ignore import OVERRIDES_NAME, Overrides
+from codeinfo.sources.read import Loaded
+from codeinfo.sources.walk import Judge, Listing, WalkSettings, judged
+
+LACKING = "not-in-clone"  # the rule that leaves out what a shallow or partial clone does not have
+_LINK, _SUBMODULE = "120000", "160000"
+
+
+class RevisionFiles:
+    """Lists a commit once, and loads contents."""
+
+    def __init__(self, root: Path, commit: str) -> None:
+        self.root = root
+        self.commit = commit
+
+    @cached_property
+    def blobs(self) -> dict[str, git.Blob]:
+        try:
+            return {blob.path: blob for blob in git.list_commit(self.root, self.commit)}
+        except git.GitFailed as error:
+            raise git.GitFailed(
+                f"this clone cannot list {self.commit[:12]}: {error.what}",
+                next_step="Fetch what is missing: `git fetch --refetch`, or `--unshallow` for a shallow clone",
+            ) from error
+
+    @cached_property
+    def overrides(self) -> Overrides | None:
+        named = [blob for blob in self.blobs.values() if blob.path.rpartition("/")[2] == OVERRIDES_NAME]
+        files = [
+            ignore.parse_bytes(blob.path.removesuffix(OVERRIDES_NAME), OVERRIDES_NAME, data)
+            for blob, data in git.read_blobs(self.root, named)
+            if data is not None
+        ]
+        return Overrides(files) if files else None
+
+    def walk(self, settings: WalkSettings) -> Walk:
+        listing = Listing(list(self.blobs), overrides=self.overrides, by_git=True)
+        return judged(listing, _Judge(self, settings))
+
+    def load(self, files: Iterable[SourceFile]) -> Iterator[tuple[SourceFile, Loaded | Skip]]:
+        wanted = {file.path: file for file in files}
+        known = (self.blobs[path] for path in wanted if path in self.blobs)
+        for blob, data in git.read_blobs(self.root, known):
+            if data is None:
+                yield wanted[blob.path], _lacking(blob.path)
+            else:
+                yield wanted[blob.path], Loaded(data, hashlib.sha256(data).hexdigest())
+
+    def brings_back(self, path: str) -> bool:
+        match = self.overrides.decide(path) if self.overrides else None
+        return match is not None and match.negated
+
+
+class _Judge(Judge):
+    def __init__(self, files: RevisionFiles, settings: WalkSettings) -> None:
+        super().__init__(str(files.root), settings, files.overrides)
+        self._blobs = files.blobs
+
+    def is_real_folder(self, folder: str) -> bool:
+        return True  # what git stores below a link is impossible
+
+    def judge_status(self, path: str) -> SourceFile | Skip:
+        blob = self._blobs[path]
+        if blob.mode == _LINK:
+            return Skip(path, "symlink", "a link")
+        if blob.mode == _SUBMODULE:
+            return Skip(f"{path}/", "submodule", "a repository of its own, which is not checked out")
+        if blob.size is None:
+            return _lacking(path)
+        return self.judge_size(path, blob.size, int(blob.id[:15], 16))  # where a work tree has the time of a change
+
+
+def _lacking(path: str) -> Skip:
+    return Skip(path, LACKING, "this clone does not have its content", matters=True)
