@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from starlette.requests import Request
@@ -22,7 +22,7 @@ from codeinfo.shells import http_document_pages as document_pages
 from codeinfo.shells import http_search_pages as code_pages
 from codeinfo.shells.http_api import AGENT_INPUTS, CHAT_INPUTS, LEVELS, agent_request, api_routes, ask_request
 from codeinfo.shells.http_routes import json_body, json_response, openapi_document, state_of
-from codeinfo.shells.http_views import TurnView, citation_link, described_routes, picture_of, turn_view
+from codeinfo.shells.http_views import RouteView, TurnView, citation_link, described_routes, picture_of, turn_view
 from codeinfo.shells.http_visit import Visit, page
 
 SHOWN_CONVERSATIONS = 40
@@ -173,7 +173,12 @@ def _checks(visit: Visit) -> str:
 
 
 def _docs(visit: Visit) -> str:
-    return visit.render("docs.html", groups=described_routes(openapi_document(api_routes())))
+    return visit.render("docs.html", groups=_described_api())
+
+
+@lru_cache(maxsize=1)
+def _described_api() -> dict[str, list[RouteView]]:
+    return described_routes(openapi_document(api_routes()))
 
 
 # --- chat and agents -----------------------------------------------------------------------------------------------
