@@ -120,6 +120,46 @@ def test_three_to_five_results_fit_and_each_can_be_expanded(page: Page) -> None:
     assert hit.locator("mark").count()  # the words that were searched for
 
 
+# --- exactly ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_toggle_finds_every_line_that_has_a_text_or_matches(page: Page) -> None:
+    opened(page, "/?q=account.balance+%2B+3")
+    page.locator(".modes label", has_text="Exact").click()
+    expect(page.locator(".summary strong")).to_have_text(f"{DESKS} lines in {DESKS} files")
+    assert "".join(page.locator(".hit tr").first.locator("mark").all_inner_texts()) == "account.balance + 3"
+    expect(page.locator(".hit .around").first).to_have_text(re.compile(r"open_desk_\d+"))
+    assert asked(page)["mode"] == "exact"
+    check_accessible(page)
+    page.get_by_role("link", name="10 more files").click()
+    expect(page.locator(".hit")).to_have_count(20)
+    page.reload()
+    expect(page.locator(".hit")).to_have_count(20)
+    expect(page.get_by_role("radio", name="Exact")).to_be_checked()
+    page.get_by_role("searchbox").fill(r"step_1[01] =")
+    page.locator(".modes label", has_text="Regex").click()
+    expect(page.locator(".summary strong")).to_have_text(f"{2 * DESKS} lines in {DESKS} files")
+    page.get_by_role("searchbox").fill("STEP_10")
+    page.keyboard.press("Enter")
+    expect(page.locator(".list")).to_contain_text("No line matches STEP_10")
+    page.locator(".modes label", has_text="any case").click()
+    expect(page.locator(".summary strong")).to_have_text(f"{DESKS} lines in {DESKS} files")
+    page.locator(".modes label", has_text="whole words").click()
+    expect(page.locator(".summary strong")).to_have_text(f"{DESKS} lines in {DESKS} files")
+    page.get_by_role("searchbox").fill("step_1[")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_be_visible()  # what is wrong with the expression
+
+
+def test_a_query_in_quotes_is_found_as_it_is(page: Page) -> None:
+    opened(page, "/?q=%22account.balance+%2B+3%22")
+    expect(page.locator(".summary strong")).to_have_text(f"{DESKS} lines in {DESKS} files")
+    opened(page, "/?q=/step_1[01]+=/&folder=desks")
+    expect(page.locator(".summary strong")).to_have_text(f"{2 * DESKS} lines in {DESKS} files")
+    page.get_by_role("link", name="best match instead").click()
+    expect(page.locator(".summary")).to_contain_text("read as")
+
+
 # --- what can be done with a result -----------------------------------------------------------------------------------
 
 

@@ -13,11 +13,11 @@ from codeinfo.model import INDEXING, FileKind, Intent, RelatedMemory, SearchResu
 from codeinfo.operations import code as code_requests
 from codeinfo.operations.clients import IngestRun
 from codeinfo.operations.knowledge import MemoryListRequest
-from codeinfo.operations.search import SearchRequest
+from codeinfo.operations.search import GrepRequest, SearchRequest
 from codeinfo.serve.dispatch import check_length, file_within
 from codeinfo.serve.runs import State
 from codeinfo.shells.http_text import code_lines
-from codeinfo.shells.http_views import facets_of, result_view
+from codeinfo.shells.http_views import facets_of, match_facets, matched_files, result_view
 from codeinfo.shells.http_visit import Visit
 
 FOUND = 100  # results that one search brings, counted by the facets
@@ -27,6 +27,9 @@ LISTED = 8  # entries of each part of the side panel
 USES_LISTED = 40  # of a name that was clicked
 OUTLINED = 200  # definitions in the outline of a file
 RECENT_PROJECTS = 6
+MATCHED_LINES = 2000  # that are shown of those that match; all are counted
+MODES = ("exact", "regex")
+QUOTES = {'""': "exact", "//": "regex"}  # around a query that is to be found as it is
 PURPOSES = ("edit", "refactor", "migrate")
 
 
@@ -39,7 +42,8 @@ def search_frame(visit: Visit) -> str:
     query = check_length(asked.get("q", "").strip(), "the query")
     root = state.root_of(asked.get("project", "")) if query else asked.get("project", "")
     if query:
-        _search_request(asked, query, root)  # a filter that does not exist is refused here
+        _search_request(asked, query, root)  # a filter or mode that does not exist is refused here
+        _exact_request(asked, query, root)
     projects = state.projects.known()
     newest = sorted(projects, key=lambda one: one.indexedAt, reverse=True)
     return visit.render(
@@ -64,6 +68,11 @@ def search_results(visit: Visit) -> str:
     start, end = _number(asked, "from", 0), _number(asked, "n", SHOWN)
     run = indexing(state, root)
     values: dict[str, Any] = {"query": query, "asked": asked, "root": root, "run": run, "result": None}
+    exact = _exact_request(asked, query, root)
+    if run is None and exact is not None:
+        return visit.render(
+            "more_matches.html" if start else "matches.html", **values, **_matches(visit, exact, start, end)
+        )
     if run is None or state.engine.indexes.of(root).live_store() is not None:
         every = state.engine.search(replace(request, refresh=run is None), visit.call.progress)
         found = replace(every, hits=every.hits[start:end], notes=_notes(every, is_indexing=run is not None))
@@ -78,6 +87,45 @@ def search_results(visit: Visit) -> str:
             "step": SHOWN,
         }
     return visit.render("more_results.html" if start else "results.html", **values)
+
+
+def _matches(visit: Visit, request: GrepRequest, start: int, end: int) -> dict[str, Any]:
+    """Every line that matches, by file; so many files at a time."""
+    found = visit.state.engine.grep(request, visit.call.progress)
+    files = matched_files(found.matches)
+    return {
+        "found": found,
+        "files": files[start:end],
+        "facets": match_facets(found.matches, visit.given),
+        "total": len(files),
+        "end": end,
+        "step": SHOWN,
+    }
+
+
+def _exact_request(asked: Any, query: str, root: str) -> GrepRequest | None:
+    """What to look for as it is: as the toggle says, or with the query in quotes or between slashes. None: ranked."""
+    mode = asked.get("mode", "")
+    if mode not in ("", *MODES):
+        raise UsageError(f"there is no mode {mode}", next_step=f"One of: {', '.join(MODES)}")
+    marks = query[0] + query[-1] if len(query) > 2 else ""
+    if not mode and marks in QUOTES:
+        mode, query = QUOTES[marks], query[1:-1]
+    if not mode:
+        return None
+    ranked = _search_request(asked, query, root)
+    return GrepRequest(
+        query,
+        ranked.paths,
+        regex=mode == "regex",
+        word=asked.get("word") == "1",
+        ignore_case=asked.get("anycase") == "1",
+        limit=MATCHED_LINES,
+        languages=ranked.languages,
+        globs=ranked.globs,
+        kinds=ranked.kinds,
+        symbol_kinds=ranked.symbol_kinds,
+    )
 
 
 def _number(asked: Any, name: str, default: int) -> int:

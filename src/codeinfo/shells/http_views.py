@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -18,6 +19,7 @@ from codeinfo.model import CRUMB, Hit
 from codeinfo.operations.answers import Citation, GradedItem, Turn
 from codeinfo.operations.code import CodeMap, MapArea
 from codeinfo.operations.knowledge import PatternHistory
+from codeinfo.operations.search import Match
 from codeinfo.search.policy import PolicyItem, PolicySettings, apply_policy, numeric
 from codeinfo.search.query import read_query
 from codeinfo.shells.http_text import code_lines, marked
@@ -196,16 +198,24 @@ def search_address(asked: Mapping[str, str], **changes: object) -> str:
 
 def facets_of(hits: Sequence[Hit], asked: Mapping[str, str]) -> tuple[Facet, ...]:
     """How the results divide, each value with the search that it narrows to."""
-    below = asked.get("folder", "").strip("/")
-    columns: tuple[tuple[str, str, Callable[[Hit], str]], ...] = (
-        ("folder", "Folder", lambda hit: _folder_below(hit.path, below)),
-        ("kind", "Kind", lambda hit: hit.kind.value),
-        ("language", "Language", lambda hit: hit.language),
-        ("symbol", "Symbol", lambda hit: hit.symbol_kind if hit.symbol else ""),
-    )
+    columns = {
+        "folder": _folders([hit.path for hit in hits], asked),
+        "kind": [hit.kind.value for hit in hits],
+        "language": [hit.language for hit in hits],
+        "symbol": [hit.symbol_kind if hit.symbol else "" for hit in hits],
+    }
+    return _facets(columns, asked)
+
+
+def match_facets(matches: Sequence[Match], asked: Mapping[str, str]) -> tuple[Facet, ...]:
+    """How lines that match divide: of a line only the path is known."""
+    return _facets({"folder": _folders([match.path for match in matches], asked)}, asked)
+
+
+def _facets(columns: Mapping[str, Sequence[str]], asked: Mapping[str, str]) -> tuple[Facet, ...]:
     facets = []
-    for name, title, value_of in columns:
-        counts = Counter(filter(None, map(value_of, hits)))
+    for name, column in columns.items():
+        counts = Counter(filter(None, column))
         chosen = asked.get(name, "").strip("/")
         values = [
             FacetValue(value, count, value == chosen, search_address(asked, n="", **{name: value}))
@@ -215,10 +225,15 @@ def facets_of(hits: Sequence[Hit], asked: Mapping[str, str]) -> tuple[Facet, ...
         if chosen:
             outer = chosen.rpartition("/")[0] if name == "folder" else ""
             away = search_address(asked, n="", **{name: outer})
-            values.insert(0, FacetValue(chosen, len(hits), True, away))
+            values.insert(0, FacetValue(chosen, len(column), True, away))
         if len(values) > 1 or chosen or (values and name == "folder"):
-            facets.append(Facet(title, tuple(values)))
+            facets.append(Facet(name.capitalize(), tuple(values)))
     return tuple(facets)
+
+
+def _folders(paths: Sequence[str], asked: Mapping[str, str]) -> list[str]:
+    below = asked.get("folder", "").strip("/")
+    return [_folder_below(path, below) for path in paths]
 
 
 def _folder_below(path: str, below: str) -> str:
@@ -250,6 +265,36 @@ def result_view(hit: Hit, query: str) -> ResultView:
         for at, html in enumerate(code_lines(hit.text, hit.path) if plain else ())
     )
     return ResultView(hit, lines, len(plain) - len(shown))
+
+
+class MatchedFile(Struct, frozen=True):
+    """The lines of one file that match, the first few of them shown."""
+
+    root: str
+    path: str
+    lines: tuple[tuple[ResultLine, str], ...]  # each with the definition around it, where that is another than before
+    rest: int
+
+
+def matched_files(matches: Sequence[Match]) -> list[MatchedFile]:
+    """Lines that match by their file, coloured, what matches marked."""
+    return [
+        _matched_file(root, path, list(own))
+        for (root, path), own in groupby(matches, key=lambda match: (match.root, match.path))
+    ]
+
+
+def _matched_file(root: str, path: str, own: list[Match]) -> MatchedFile:
+    coloured = code_lines("\n".join(match.text for match in own), path)
+    lines, symbol = [], ""
+    for at, (match, html) in enumerate(zip(own, coloured, strict=True)):
+        start = match.column - 1
+        is_whole = not match.text.startswith("…") and start + match.length <= len(match.text)
+        spans = [(start, start + match.length)] if is_whole else []
+        around = match.symbol if match.symbol != symbol else ""
+        symbol = match.symbol
+        lines.append((ResultLine(match.line, marked(html, spans), at > CLIPPED_LINES), around))
+    return MatchedFile(root, path, tuple(lines), max(0, len(own) - CLIPPED_LINES - 1))
 
 
 def clipped(lines: Sequence[str], words: Collection[str]) -> range:
