@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 from team_tools import build_team, engine_of
 
 from codeinfo.errors import NotFound, UsageError
-from codeinfo.knowledge.change import changed_symbols, compare, reviewers
+from codeinfo.knowledge.change import Revision, Version, api_changes, changed_symbols, compare, reviewers, untested
 from codeinfo.knowledge.dates import BlameLine, LastChange, dates_after_edit, last_changes, read_blame
-from codeinfo.model import Definition
+from codeinfo.model import Definition, Import
 from codeinfo.operations.knowledge import RememberRequest, ReviewRequest
 
 
@@ -88,6 +89,176 @@ def test_the_teams_packet(tmp_path: Path) -> None:
         assert [(r.name, r.lines, r.files) for r in packet.reviewers] == [("Ben", 7, 2)]
         cut = engine.knowledge.review(ReviewRequest(path=str(root), limit=1))
         assert (len(cut.files), cut.totals["files"]) == (1, 2)
+
+
+# --- findings ------------------------------------------------------------------------------------------------------
+
+
+def git(folder: Path, *arguments: str) -> None:
+    settings = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", *settings, *arguments], cwd=folder, check=True, capture_output=True, timeout=60)
+
+
+def commit(folder: Path, subject: str, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", subject)
+
+
+ADAPTER = """class Adapter:
+    def send(self, request):
+        return self.connect(request.url)
+
+    def connect(self, url):
+        return open(url)
+"""
+START = {
+    "pkg/__init__.py": "",
+    "pkg/adapter.py": ADAPTER,
+    "pkg/web.py": "from pkg.adapter import Adapter\n\n\ndef fetch(request):\n    return Adapter().send(request)\n",
+    "tests/test_adapter.py": (
+        "from pkg.adapter import Adapter\n\n\ndef test_send():\n    assert Adapter().send(1) == 2\n"
+    ),
+    "pyproject.toml": '[project]\nname = "pkg"\ndependencies = ["click>=8"]\n',
+}
+
+
+def review(root: Path) -> list[tuple[str, str, str]]:
+    with engine_of(root) as engine:
+        found = engine.knowledge.review(ReviewRequest("HEAD", path=str(root))).findings
+    return [(one.kind, one.place, one.message) for one in found]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    git(tmp_path, "init", "-q", "-b", "main")
+    commit(tmp_path, "first", START)
+    return tmp_path
+
+
+def test_a_new_function_against_what_was_agreed(project: Path) -> None:
+    with engine_of(project) as engine:
+        know = engine.knowledge
+        know.remember(RememberRequest("we never import requests in pkg/", author="Ann", path=str(project)))
+        know.remember(RememberRequest("we never import requests in other/", path=str(project)))
+        know.remember(RememberRequest("Use pathlib instead of os.path.join", path=str(project)))
+    (project / "pkg" / "load.py").write_text(
+        "import os\n\nimport requests\n\n\ndef load(name):\n    return requests.get(os.path.join('a', name))\n"
+    )
+    found = review(project)
+    assert [(kind, place) for kind, place, _ in found] == [
+        ("contradiction", "pkg/load.py:3"),
+        ("contradiction", "pkg/load.py:7"),
+        ("dependency", "pkg/load.py:3"),
+        ("untested", "pkg/load.py:6"),
+    ]
+    assert "by Ann says: we never import requests in pkg/" in found[0][2]
+    assert "os.path.join is used here" in found[1][2]
+    assert found[2][2] == "requests is imported, and no manifest names it"
+    assert found[3][2] == "load is new, and no test names it"
+
+
+def test_a_new_line_of_a_manifest(project: Path) -> None:
+    text = '[project]\nname = "pkg"\ndependencies = ["click>=9", "httpx"]\n'
+    (project / "pyproject.toml").write_text(text)
+    assert [message for _, _, message in review(project)] == [
+        "click was >=8, is >=9",
+        "httpx is a new dependency",
+    ]
+
+
+def test_a_signature_and_who_calls_it(project: Path) -> None:
+    (project / "pkg" / "adapter.py").write_text(ADAPTER.replace("send(self, request)", "send(self, request, timeout)"))
+    (kind, place, message), *rest = review(project)
+    assert (kind, place) == ("api", "pkg/adapter.py:2")
+    assert message.startswith("Adapter.send was def send(self, request), is def send(self, request, timeout)")
+    assert "used outside the change in pkg/web.py" in message
+    assert [kind for kind, _, _ in rest] == ["untested"]
+
+
+def test_what_is_gone(project: Path) -> None:
+    (project / "pkg" / "adapter.py").write_text("def helper(x):\n    return x\n")
+    (project / "tests" / "test_adapter.py").write_text("def test_other():\n    pass\n")
+    found = review(project)
+    kinds = [kind for kind, _, _ in found]
+    assert kinds == ["api", "expectation", "untested"]  # of the class alone, not of each of its methods
+    assert found[0][2].startswith("Adapter (class) is gone")
+    assert "pkg/web.py" in found[0][2]
+    assert found[1][2] == "the test test_send is gone"
+
+
+def test_what_is_no_longer_expected(project: Path) -> None:
+    test = project / "tests" / "test_adapter.py"
+    test.write_text(test.read_text().replace("== 2", "== 3"))
+    assert review(project) == [
+        ("expectation", "tests/test_adapter.py:5", "no longer expected: assert Adapter().send(1) == 2")
+    ]
+    commit(project, "table", {"tests/test_table.py": 'CASES = [\n    ("a", "one"),\n    ("b", "two"),\n]\n'})
+    (project / "tests" / "test_table.py").write_text('CASES = [\n    ("a", "uno"),\n    ("b", "two"),\n]\n')
+    assert review(project) == [
+        ("expectation", "tests/test_table.py:2", 'test data changed: ("a", "one"), became ("a", "uno"),')
+    ]
+
+
+def test_a_hook_that_nobody_calls_any_more(project: Path) -> None:
+    changed = ADAPTER.replace("self.connect(request.url)", "self._connect(request)") + (
+        "\n    def _connect(self, request):\n        return request\n"
+    )
+    (project / "pkg" / "adapter.py").write_text(changed)
+    (project / "tests" / "test_more.py").write_text("def test_more():\n    assert True\n")
+    assert review(project) == [
+        (
+            "unused",
+            "pkg/adapter.py:5",
+            "Adapter.connect is called nowhere any more; pkg/adapter.py was the last to do so",
+        )
+    ]
+
+
+def test_files_that_needed_fixes_of_late(project: Path) -> None:
+    for number, subject in enumerate(("Fix case 0", "Fix case 1", "docs: fix a typo")):
+        commit(project, subject, {"pkg/web.py": f"{START['pkg/web.py']}\n\nCASE = {number}\n"})
+    (project / "pkg" / "web.py").write_text(START["pkg/web.py"])
+    (finding,) = [one for one in review(project) if one[0] == "risk"]
+    assert finding[1:] == ("pkg/web.py", "4 commits in 180 days, 2 of them fixes; the last: Fix case 1")
+
+
+def test_what_moved_is_not_gone_and_exports_are_kept_track_of() -> None:
+    gone = Definition("f", "f", "function", "def f(a)", "", 1, 2)
+    before, after = Version("x", (gone,)), Version("y")
+    moved = Revision(compare("b.py", None, "x"), Version(), Version("x", (gone,)), is_product=True)
+    left = Revision(compare("a.py", "x", "y"), before, after, is_product=True)
+    assert api_changes([left, moved]) == []
+    assert [finding.message for finding, _ in api_changes([left])] == ["f (function) is gone: def f(a)"]
+    number = [Definition("V", "V", "constant", f"V = {value}", "", 1, 1) for value in (1, 2)]
+    raised = Revision(
+        compare("a.py", "x", "y"), Version("x", (number[0],)), Version("y", (number[1],)), is_product=True
+    )
+    assert api_changes([raised]) == []  # another value is no other way to use it
+    hidden = Revision(compare("pkg/_a.py", "x", "y"), before, after, is_product=True)
+    assert api_changes([hidden]) == []
+    everything = Import("@a/client", 1, ("*",), reexport=True)
+    index = Revision(compare("index.ts", "x", "y"), Version("x", (), (everything,)), Version("y"), is_product=True)
+    assert [finding.message for finding, _ in api_changes([index])] == [
+        "* of @a/client is no longer exported from here"
+    ]
+
+
+def test_tests_beside_the_code_count_as_tests() -> None:
+    code = Definition("f", "f", "function", "fn f()", "", 1, 1)
+    inline = Definition("works", "tests.works", "function", "fn works()", "", 2, 2)
+    change = compare("a.rs", "fn f() { 1 }\nfn works() { 1 }", "fn f() { 2 }\nfn works() { 2 }")
+    revision = Revision(change, Version("", (code, inline)), Version("", (code, inline)), is_product=True)
+    assert untested([revision], lambda path, name: False) == []
+    alone = Revision(
+        compare("a.rs", "fn f() { 1 }", "fn f() { 2 }"), Version("", (code,)), Version("", (code,)), False, True
+    )
+    assert [finding.message for finding in untested([alone], lambda path, name: False)] == [
+        "f was changed, and no test was"
+    ]
 
 
 def test_a_branch_is_compared_with_where_it_left(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -20,7 +20,7 @@ from codeinfo.errors import Busy, CodeInfoError, IndexDamaged, NotFound, OutOfSp
 from codeinfo.globs import lies_below
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.line import Changes, Outcome, add_edited, compare, update
-from codeinfo.index.pool import ParsePool, Spares
+from codeinfo.index.pool import Parsed, ParsePool, ParseTask, Spares
 from codeinfo.model import INDEXING, Note, Walk
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import IndexReport
@@ -296,6 +296,11 @@ class IndexManager:
             self._store = store
         self.folder.remove_other_builds(store.folder)
         return outcome
+
+    def parse(self, tasks: Sequence[ParseTask]) -> list[Parsed]:
+        """Texts that are not in the index, by the same workers."""
+        with self._parsers() as pool:
+            return list(pool.run(tasks)) if tasks else []
 
     def _parsers(self) -> ParsePool:
         workers = self.config.index.workers or available_processors()

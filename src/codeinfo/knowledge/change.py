@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import difflib
+import re
+import sys
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
 from codeinfo.knowledge.dates import BlameLine
 from codeinfo.knowledge.detectors import Detector
-from codeinfo.model import Definition
-from codeinfo.operations.knowledge import ChangedFile, ChangedSymbol, PatternUse, Reviewer
+from codeinfo.knowledge.memory import Memory, is_in_scope
+from codeinfo.model import Definition, Import, Reference
+from codeinfo.operations.knowledge import ChangedFile, ChangedSymbol, Dependency, Finding, PatternUse, Reviewer
 
 MOST_COMPARED = 20_000  # lines of one file: beyond it, all of it counts as changed
 
@@ -100,3 +103,335 @@ def unusual_patterns(
                 state = "declining" if known.guidance == "avoid" else f"at {known.adoption} %"
                 found.append(f"{change.path}:{line}: {known.name} ({known.question}) is {state}{instead}")
     return found
+
+
+# --- findings ------------------------------------------------------------------------------------------------------
+
+KINDS = ("contradiction", "api", "expectation", "dependency", "untested", "unused", "callers", "risk")  # gravest first
+MOST_OF_A_KIND = 10
+WIDELY_USED = 5  # files outside the change
+SIGNATURE_CHARS = 120
+_DECLARATIONS = (".d.ts", ".d.cts", ".d.mts")  # what a package says to its users, though it ships no code
+_INTERNAL = re.compile(r"(?:\A|/)(?:_(?!_)|internal/)")  # modules that say by their name that they are nobody else's
+_API_KINDS = frozenset("class interface struct enum trait type function method constant".split())
+
+
+class Version(Struct, frozen=True):
+    """A file on one side of a change, as it was parsed; empty where it does not exist."""
+
+    text: str = ""
+    definitions: tuple[Definition, ...] = ()
+    imports: tuple[Import, ...] = ()
+    references: tuple[Reference, ...] = ()
+
+    @property
+    def lines(self) -> list[str]:
+        return self.text.splitlines()
+
+
+class Revision(Struct, frozen=True):
+    """One changed file with both of its sides."""
+
+    change: Difference
+    before: Version
+    after: Version
+    is_test: bool = False
+    is_product: bool = False
+
+    @property
+    def path(self) -> str:
+        return self.change.path
+
+    def at(self, line: int) -> str:
+        return f"{self.path}:{line}"
+
+    def added_lines(self) -> list[tuple[int, str]]:
+        lines = self.after.lines
+        return [(number, lines[number - 1]) for number in sorted(self.change.added) if number <= len(lines)]
+
+    def removed_lines(self) -> list[tuple[int, str]]:
+        lines = self.before.lines
+        return [(number, lines[number - 1]) for number in sorted(self.change.removed) if number <= len(lines)]
+
+
+def api_changes(revisions: Sequence[Revision]) -> list[tuple[Finding, str]]:
+    """Exported definitions that are gone or are called differently now, each with its qualified name, and exports that
+    are gone. What only moved to another changed file is not gone."""
+    anywhere = {one.qualified for revision in revisions for one in revision.after.definitions}
+    found: list[tuple[Finding, str]] = []
+    for revision in revisions:
+        if _INTERNAL.search(revision.path) or not (revision.is_product or revision.path.endswith(_DECLARATIONS)):
+            continue
+        now: dict[str, list[Definition]] = defaultdict(list)
+        for one in revision.after.definitions:
+            now[one.qualified].append(one)
+        once = Counter(one.qualified for one in revision.before.definitions)
+        for one in _public(revision.before.definitions):
+            same = now.get(one.qualified, [])
+            owner = one.qualified.rpartition(".")[0]
+            if owner in once and owner not in now:
+                continue  # gone with what holds it
+            if not same and one.qualified not in anywhere:
+                message = f"{one.qualified} ({one.kind}) is gone: {_short(one.signature)}"
+                found.append((Finding("api", revision.at(one.start_line), message), one.qualified))
+            elif (
+                one.kind != "constant"
+                and len(same) == 1 == once[one.qualified]
+                and _shape(same[0].signature) != _shape(one.signature)
+            ):
+                message = f"{one.qualified} was {_short(one.signature)}, is {_short(same[0].signature)}"
+                found.append((Finding("api", revision.at(same[0].start_line), message), one.qualified))
+        offered = {(written.module, written.names) for written in revision.after.imports if written.reexport}
+        for written in revision.before.imports:
+            if written.reexport and (written.module, written.names) not in offered:
+                names = ", ".join(written.names) or "everything"
+                message = f"{names} of {written.module} is no longer exported from here"
+                found.append((Finding("api", revision.at(written.line), message), ""))
+    return found
+
+
+def _public(definitions: Sequence[Definition]) -> list[Definition]:
+    """What others can name: exported, and in no function or hidden type."""
+    by_name = {one.qualified: one for one in definitions}
+    found = []
+    for one in definitions:
+        owner = by_name.get(one.qualified.rpartition(".")[0])
+        hidden = owner is not None and (owner.is_function or not owner.exported)
+        hidden = hidden or one.signature.startswith("pub(")  # Rust's word for: within this crate
+        if one.exported and one.kind in _API_KINDS and not hidden:
+            found.append(one)
+    return found
+
+
+def _is_used_differently(before: Definition, after: Definition) -> bool:
+    """Another value of a constant is no other way to use it."""
+    return before.kind != "constant" and _shape(before.signature) != _shape(after.signature)
+
+
+def _shape(signature: str) -> str:
+    """A signature without what makes no difference: blanks, trailing commas."""
+    return re.sub(r",(?=[)\]}])", "", re.sub(r"\s+", "", signature))
+
+
+def _short(signature: str) -> str:
+    text = " ".join(signature.split())
+    return text if len(text) <= SIGNATURE_CHARS else text[:SIGNATURE_CHARS] + "…"
+
+
+_EXPECTATION = re.compile(
+    r"\b(?:assert\w*|expect\w*|should\w*|require\.\w+|verify\w*|t\.(?:Error|Fatal)\w*|pytest\.raises|to(?:Be|Equal)\w*)\b"
+)
+
+
+_LITERAL = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\b\d+(?:\.\d+)?\b")
+
+
+def changed_expectations(revisions: Sequence[Revision]) -> list[Finding]:
+    """Tests that are gone, assertions and test data that were changed: behaviour on which somebody relied."""
+    kept = {_bare(line) for revision in revisions if revision.is_test for line in revision.after.lines}
+    names = {one.qualified for revision in revisions for one in revision.after.definitions}
+    found = []
+    for revision in revisions:
+        if not revision.is_test:
+            continue
+        before = {one.qualified: one for one in revision.before.definitions if one.is_function}
+        gone = [one for name, one in before.items() if name not in names and name.rpartition(".")[0] not in before]
+        found += [Finding("expectation", revision.at(d.start_line), f"the test {d.qualified} is gone") for d in gone]
+        removed = [
+            (number, line)
+            for number, line in revision.removed_lines()
+            if _bare(line) not in kept and not any(one.start_line <= number <= one.end_line for one in gone)
+        ]
+        for number, line in removed:
+            if _EXPECTATION.search(line):
+                found.append(Finding("expectation", revision.at(number), f"no longer expected: {line.strip()[:160]}"))
+        data = [pair for pair in removed if not _EXPECTATION.search(pair[1])]
+        found += _changed_data(revision, data)
+    return found
+
+
+def _changed_data(revision: Revision, removed: Sequence[tuple[int, str]]) -> list[Finding]:
+    """One finding for lines of a test that came back with other values, as those of a table of cases do."""
+    added = [line for _, line in revision.added_lines() if _LITERAL.search(line)]
+    for number, line in removed:
+        values = _LITERAL.findall(line)
+        for other in added if values else ():
+            same_frame = _bare(_LITERAL.sub("", line)) == _bare(_LITERAL.sub("", other))
+            if same_frame and values != _LITERAL.findall(other) and values[:1] == _LITERAL.findall(other)[:1]:
+                message = f"test data changed: {line.strip()[:80]} became {other.strip()[:80]}"
+                return [Finding("expectation", revision.at(number), message)]
+    return []
+
+
+def _bare(line: str) -> str:
+    return re.sub(r"\s+", "", line)
+
+
+def untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], bool]) -> list[Finding]:
+    """New functions that no test names, and changed ones where the change has no test. `in_tests` says whether a test
+    names a definition, given its path and qualified name."""
+    touched = {
+        revision.path: {symbol.name for symbol in changed_symbols(revision.change, revision.after.definitions)}
+        for revision in revisions
+        if revision.is_product
+    }
+    tested = any(revision.is_test and revision.change.added for revision in revisions) or any(
+        _is_inline_test(name) for names in touched.values() for name in names
+    )
+    found = []
+    for revision in revisions:
+        known = {one.qualified for one in revision.before.definitions}
+        for one in revision.after.definitions if revision.is_product else ():
+            if one.qualified not in touched[revision.path] or not one.is_function or _is_inline_test(one.qualified):
+                continue
+            place, new = revision.at(one.start_line), one.qualified not in known
+            if new and (one.exported or not tested) and not in_tests(revision.path, one.qualified):
+                found.append(Finding("untested", place, f"{one.qualified} is new, and no test names it"))
+            elif not new and not tested:
+                found.append(Finding("untested", place, f"{one.qualified} was changed, and no test was"))
+    return found
+
+
+def _is_inline_test(qualified: str) -> bool:
+    """Rust and others keep tests beside the code, in a module of that name."""
+    return not {"test", "tests"}.isdisjoint(qualified.split("."))
+
+
+def new_dependencies(
+    before: Iterable[Dependency],
+    after: Iterable[Dependency],
+    imported: Iterable[tuple[str, str]],
+    used_elsewhere: Collection[str],
+) -> list[Finding]:
+    """Packages that manifests did not name before, versions that changed, and outside modules that nothing imported
+    before: `imported` are the new ones with their places, `used_elsewhere` those of files that did not change."""
+    old, new = {one.name: one for one in before}, list(after)
+    found = []
+    for one in new:
+        if one.name not in old:
+            found.append(
+                Finding("dependency", one.source, f"{one.name} {one.version}".strip() + " is a new dependency")
+            )
+        elif one.version != old[one.name].version and one.group == old[one.name].group:
+            message = f"{one.name} was {old[one.name].version or 'any version'}, is {one.version or 'any version'}"
+            found.append(Finding("dependency", one.source, message))
+    declared = {package_of(one.name) for one in new}
+    for module, place in imported:
+        package = package_of(module)
+        if package and package not in used_elsewhere and not _is_standard(module):
+            what = "is imported for the first time" if package in declared else "is imported, and no manifest names it"
+            found.append(Finding("dependency", place, f"{module} {what}"))
+    return list({finding.message: finding for finding in reversed(found)}.values())[::-1]
+
+
+def package_of(module: str) -> str:
+    """The distribution a module may belong to: `requests.adapters` → requests, `@a/b/c` → @a/b."""
+    name = module.lower().replace("_", "-")
+    if name.startswith("@"):
+        return "/".join(name.split("/")[:2])
+    if "." in name.partition("/")[0] and "/" in name:
+        return "/".join(name.split("/")[:3])  # github.com/owner/name
+    return re.split(r"[./:\\]", name)[0]
+
+
+_STANDARD = frozenset(
+    """
+    std core alloc assert buffer child_process crypto dns events fs http http2 https net os path perf_hooks process
+    querystring readline stream string_decoder timers tls tty url util v8 vm worker_threads zlib java javax kotlin
+    system
+    """.split()
+)
+
+
+def _is_standard(module: str) -> bool:
+    first = re.split(r"[./:\\]", module)[0]
+    return module.startswith("node:") or first in sys.stdlib_module_names or first.lower() in _STANDARD
+
+
+_FORBIDDING = re.compile(
+    r"\b(?:never|do not|don't|must not|mustn't|should not|avoid|stop|no longer|not|forbid(?:den)?|ban(?:ned)?|without"
+    r"|instead of|rather than|over|away from|switch(?:ed)? from|migrated? from|drop(?:ped)?(?: support for)?"
+    r"|deprecated?|replaced?|removed?)\s+"
+    r"(?:(?:to|the|any|us(?:e|es|ing)|import(?:s|ing)?|call(?:s|ing)?|add(?:ing)?|rely on|depend on|with|from)\s+)*"
+    r"[`'\"]?(?P<name>[A-Za-z_@][\w.@/:-]*\w)",
+    re.IGNORECASE,
+)
+_PLACE = re.compile(
+    r"\b(?:in|under|inside|below|within)\s+[`'\"]?(?P<place>[\w.-]+(?:/[\w.-]*)+|[\w-]+\.\w{1,4})[`'\"]?"
+)
+
+
+def contradictions(revisions: Sequence[Revision], memories: Iterable[Memory]) -> list[Finding]:
+    """New lines that do what a memory says is not done: they import or call what it forbids, where it says so."""
+    found = []
+    for memory in memories:
+        forbidden = {match["name"].rstrip(".").lower() for match in _FORBIDDING.finditer(memory.memory)}
+        places = [match["place"].rstrip("/.") for match in _PLACE.finditer(memory.memory)]
+        for revision in revisions if forbidden else ():
+            if revision.is_test or (places and not any(_lies_in(revision.path, place) for place in places)):
+                continue
+            if (memory.scope and not is_in_scope(memory.scope, [revision.path], ())) or not revision.change.added:
+                continue
+            for line, name in _new_names(revision):
+                if name.lower() in forbidden:
+                    whose = f"by {memory.author} " if memory.author else ""
+                    message = f"{name} is used here; memory {memory.id} {whose}says: {memory.memory}"
+                    found.append(Finding("contradiction", revision.at(line), message))
+                    break
+    return found
+
+
+def _lies_in(path: str, place: str) -> bool:
+    return path == place or path.startswith(place + "/") or path.endswith("/" + place)
+
+
+def _new_names(revision: Revision) -> list[tuple[int, str]]:
+    """Modules that new lines import and names that they call, the latter also with what they are called on."""
+    lines = dict(revision.added_lines())
+    modules = [
+        (written.line, name)
+        for written in revision.after.imports
+        if written.line in lines
+        for name in (written.module, package_of(written.module), *(f"{written.module}.{one}" for one in written.names))
+    ]
+    calls = [(number, called) for number, line in lines.items() for called in re.findall(r"[\w.]+(?=\()", line)]
+    return [*modules, *calls, *((number, called.rpartition(".")[2]) for number, called in calls)]
+
+
+def dropped_calls(revisions: Sequence[Revision]) -> dict[str, str]:
+    """Names that removed lines called and the file does not any more, each with where the call was."""
+    found: dict[str, str] = {}
+    for revision in revisions:
+        if not revision.is_product:
+            continue
+        left = {use.name for use in revision.after.references if use.role == "call"}
+        for use in revision.before.references:
+            if use.role == "call" and use.line in revision.change.removed and use.name not in left:
+                found.setdefault(use.name, revision.path)
+    return found
+
+
+_FIXING = re.compile(r"\b(?:fix(?:e[sd])?|bug|regress\w*|revert\w*|hotfix|crash\w*|broken?)\b", re.IGNORECASE)
+_HARMLESS = re.compile(
+    r"\b(?:typos?|docs?|documentation|comments?|lint\w*|format\w*|spelling|ci|tests?)\b", re.IGNORECASE
+)
+RISKY_FIXES = 2
+
+
+def risks(subjects: Mapping[str, Sequence[str]], days: int) -> list[Finding]:
+    """Files that needed fixes of late, by the subjects of the commits that changed them, newest first."""
+    found = []
+    for path, said in subjects.items():
+        fixes = [subject for subject in said if _FIXING.search(subject) and not _HARMLESS.search(subject)]
+        if len(fixes) >= RISKY_FIXES:
+            message = f"{len(said)} commits in {days} days, {len(fixes)} of them fixes; the last: {fixes[0][:100]}"
+            found.append((len(fixes), Finding("risk", path, message)))
+    return [finding for _, finding in sorted(found, key=lambda pair: (-pair[0], pair[1].place))]
+
+
+def gravest_first(findings: Iterable[Finding]) -> list[Finding]:
+    """At most MOST_OF_A_KIND of each kind."""
+    by_kind: dict[str, list[Finding]] = {kind: [] for kind in KINDS}
+    for finding in findings:
+        by_kind[finding.kind].append(finding)
+    return [finding for kind in KINDS for finding in by_kind[kind][:MOST_OF_A_KIND]]

@@ -71,6 +71,27 @@ class History:
             message, _, names = entry.partition(_MESSAGE_END)
             yield message, tuple(name.lstrip("\n") for name in names.split("\0") if name.strip("\n"))
 
+    def subjects(self, paths: Sequence[str], revision: str, days: int) -> dict[str, list[str]]:
+        """The subjects of the commits that changed each of some files in the days before a revision, newest first."""
+        seconds = self._text(("log", "-1", "--format=%ct", revision)).strip()
+        if not paths or not seconds.isdigit():
+            return {}
+        since = f"--since=@{int(seconds) - days * _DAY}"
+        shape = (
+            since,
+            f"--max-count={MOST_COMMITS}",
+            "--no-merges",
+            *_NAMES,
+            f"--format={_COMMIT_START}%s{_MESSAGE_END}",
+        )
+        found: dict[str, list[str]] = {path: [] for path in paths}
+        for entry in self._masked(("log", *shape, revision, "--", *paths)).split(_COMMIT_START)[1:]:
+            subject, _, names = entry.partition(_MESSAGE_END)
+            for name in names.split("\0"):
+                if (path := name.lstrip("\n")) in found:
+                    found[path].append(subject)
+        return found
+
     def has_ancestor(self, commit: str) -> bool:
         """Whether HEAD has `commit` in its history: not after a rebase or on another branch."""
         try:

@@ -235,7 +235,7 @@ def score_relevance(
         score = (shared if shared >= WORDS_AT_LEAST else 0.0) + (close if close >= at_least else 0.0)
         # A busy file has dozens of commits: those that are about something else do not matter.
         concerns = memory.source != "git" or shared > 0 or close >= ASKED_AT_LEAST
-        scoped = concerns and _in_scope(memory.scope, paths, symbols)
+        scoped = concerns and is_in_scope(memory.scope, paths, symbols)
         result.append((memory, score + (_SCOPED if scoped else 0.0)))
     return result
 
@@ -251,7 +251,7 @@ def scope_parts(scope: str) -> list[str]:
     return re.split(r",\s*(?=(?:file|symbol):)", scope) if scope else []
 
 
-def _in_scope(scope: str, paths: Collection[str], symbols: Collection[str]) -> bool:
+def is_in_scope(scope: str, paths: Collection[str], symbols: Collection[str]) -> bool:
     for part in scope_parts(scope):
         kind, _, target = part.partition(":")
         if kind == "file" and any(path == target or path.startswith(target.rstrip("/") + "/") for path in paths):

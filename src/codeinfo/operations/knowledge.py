@@ -270,6 +270,14 @@ class Reviewer(Struct, frozen=True):
     files: int
 
 
+class Finding(Struct, frozen=True):
+    """Something about a change that a reviewer should look at."""
+
+    kind: str  # "api", "expectation", "contradiction", "dependency", "untested", "unused", "callers" or "risk"
+    place: str  # "path:line"
+    message: str
+
+
 class ReviewPacket(Struct, frozen=True):
     """What a reviewer needs; `totals` has the full counts where a part was cut."""
 
@@ -282,6 +290,7 @@ class ReviewPacket(Struct, frozen=True):
     reviewers: tuple[Reviewer, ...]
     totals: dict[str, int]
     notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()  # the gravest first
 
 
 _Operation = partial(Operation, group="knowledge", section="The team")

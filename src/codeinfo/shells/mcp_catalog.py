@@ -227,8 +227,8 @@ EDIT_TOOLS: tuple[Tool, ...] = (
         "get_review_packet",
         "review",
         ("edit",),
-        "What a reviewer of the current change wants at hand: changed symbols and their callers, missing tests, "
-        "patterns broken, memories, reviewers.",
+        "What a reviewer of the current change wants at hand: findings (memories contradicted, API and expectations "
+        "changed, new dependencies, untested functions), changed symbols and their callers, reviewers.",
         only=("base", "limit"),
     ),
 )

@@ -392,6 +392,7 @@ def _review(packet: knowledge.ReviewPacket, out: Output) -> None:
         return
     out.line(("against ", "bold"), packet.base[:12])
     out.table([(item.state, item.path, f"+{item.added} -{item.removed}") for item in packet.files])
+    section("To look at", [f"{one.kind}  {one.place}  {one.message}" for one in packet.findings], out)
     section(
         "Changed symbols", [f"{s.name}  {s.kind}  {s.place}  {quantity(s.lines, 'line')}" for s in packet.symbols], out
     )
