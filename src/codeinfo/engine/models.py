@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 CONFIGURED = "configured"
 NONE = "none"
-LOOK_S = 5.0  # for the list of an endpoint's models: one that is slower is asked without it
+LOOK_S = 2.0  # for the list of an endpoint's models: one that is slower is asked without it
 NOBODY = "no chat model is set up and none was found on this machine, so the best passages are quoted instead"
 
 
@@ -128,9 +128,11 @@ def choose_chat_model(config: Config, provider: str, model: str, seconds: float)
     if provider == NONE or (not provider and config.llm.provider == NONE):
         return ChatModel(NONE, None)
     if config.llm.base_url and provider in ("", CONFIGURED):
-        wanted = model or config.llm.model
-        _check_offered(config, wanted, asked_for=bool(model))
-        return ChatModel(CONFIGURED, _llm(config, config.llm.base_url, wanted, seconds, _key(config)))
+        if model:
+            _check_offered(config, model)
+        return ChatModel(
+            CONFIGURED, _llm(config, config.llm.base_url, model or config.llm.model, seconds, _key(config))
+        )
     servers = _found(config)
     for server in servers:
         if server.state == "ok" and provider in ("", server.name) and (wanted := _model_of(server, config, model)):
@@ -145,15 +147,13 @@ def choose_chat_model(config: Config, provider: str, model: str, seconds: float)
     return ChatModel(NONE, None, NOBODY)
 
 
-def _check_offered(config: Config, wanted: str, *, asked_for: bool) -> None:
-    """Refuse a model that the endpoint does not list, which it may take a minute to say itself. A server of one model
-    takes any name in the settings for it; one that lists nothing is asked."""
+def _check_offered(config: Config, wanted: str) -> None:
+    """Refuse a model that the endpoint does not list, which it may take a minute to say itself. One that lists nothing
+    is asked."""
     from codeinfo.models.chat import look
 
-    if not wanted:
-        return
     offered = look(CONFIGURED, config.llm.base_url, _key(config), _limits(config, LOOK_S)).models
-    if wanted not in offered and (len(offered) > 1 or (asked_for and offered)):
+    if offered and wanted not in offered:
         raise NotFound(
             f"{config.llm.base_url} offers no model {wanted!r}", next_step=f"Those it has: {', '.join(offered[:10])}"
         )

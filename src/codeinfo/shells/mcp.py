@@ -37,10 +37,9 @@ from codeinfo.config import Config
 from codeinfo.errors import CodeInfoError
 from codeinfo.index.pool import resident_bytes
 from codeinfo.jsonable import dumps_plain, jsonable
-from codeinfo.operations import OPERATIONS
 from codeinfo.private_files import open_private, try_lock
 from codeinfo.serve.dispatch import MOST_WAITING, Call, Dispatcher, EngineLease, Projects, check, end_by_deadline
-from codeinfo.shells.mcp_catalog import chosen_tools, with_tool
+from codeinfo.shells.mcp_catalog import chosen_tools, listed, with_tool
 from codeinfo.shells.mcp_replies import Reply, counted, fitted, most_chars
 from codeinfo.shells.mcp_tools import Tool
 from codeinfo.shells.terminal import report_error
@@ -341,19 +340,7 @@ def failed(tool: Tool, error: CodeInfoError) -> types.CallToolResult:
 
 
 def describe(tool: Tool) -> types.Tool:
-    one = OPERATIONS[tool.operation]
-    return types.Tool(
-        name=tool.name,
-        description=tool.description,
-        input_schema=tool.input_schema(),
-        output_schema=None if tool.text_only else tool.output_schema(),
-        annotations=types.ToolAnnotations(
-            read_only_hint=one.read_only,
-            destructive_hint=bool(one.confirm),
-            idempotent_hint=one.read_only or bool(one.confirm) or one.name in ("remember", "docs sync"),
-            open_world_hint=tool.open_world,
-        ),
-    )
+    return types.Tool.model_validate(listed(tool))
 
 
 def _prompt(row: PromptRow) -> types.Prompt:

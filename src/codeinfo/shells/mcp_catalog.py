@@ -532,6 +532,19 @@ DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
 TOOLS = (*SEARCH_TOOLS, *CODE_TOOLS, *EDIT_TOOLS, *ANSWER_TOOLS, *DOCUMENT_AND_COMPAT_TOOLS)
 
 
+def listed(tool: Tool) -> dict[str, Any]:
+    """A tool as `tools/list` shows it."""
+    one = OPERATIONS[tool.operation]
+    hints = {
+        "readOnlyHint": one.read_only,
+        "destructiveHint": bool(one.confirm),
+        "idempotentHint": one.read_only or bool(one.confirm) or one.name in ("remember", "docs sync"),
+        "openWorldHint": tool.open_world,
+    }
+    shown = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema()}
+    return {**shown, "annotations": hints} | ({} if tool.text_only else {"outputSchema": tool.output_schema()})
+
+
 # --- what texts say ------------------------------------------------------------------------------------------------
 
 _TOOL_OF = {tool.operation: tool.name for tool in reversed(TOOLS) if "compat" not in tool.sets}
