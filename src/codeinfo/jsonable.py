@@ -3,6 +3,7 @@ enums as their values, tuples as lists. NaN and infinity are refused, since JSON
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import Enum
 from os import PathLike, fspath
@@ -16,6 +17,7 @@ PLAIN = frozenset({str, int, float, bool, type(None)})  # what JSON has itself: 
 # separators, bidirectional controls. JSON itself escapes only those below 32.
 CONTROLS = (0x7F, *range(0x80, 0xA0), 0x061C, 0x200E, 0x200F, 0x2028, 0x2029, *range(0x202A, 0x202F))
 CONTROLS += tuple(range(0x2066, 0x206A))
+_WORD_START = re.compile(r"_([a-z])")
 _ESCAPED = {code: f"\\u{code:04x}" for code in CONTROLS}
 
 
@@ -36,6 +38,17 @@ def jsonable(value: object) -> Any:
     if isinstance(value, PathLike):
         return fspath(value)
     raise TypeError(f"no JSON form for {type(value).__name__}")
+
+
+def camel(name: str) -> str:
+    return _WORD_START.sub(lambda found: found[1].upper(), name)
+
+
+def camel_keys(value: Any) -> Any:
+    """JSON with the spelling of keys that clients of other servers know."""
+    if isinstance(value, dict):
+        return {camel(key): camel_keys(item) for key, item in value.items()}
+    return [camel_keys(item) for item in value] if isinstance(value, list) else value
 
 
 def dumps(value: object, *, indent: int | None = None, ascii_only: bool = False) -> str:

@@ -110,7 +110,19 @@ def test_ast_tools_name_things_as_the_contract_does(web: TestClient) -> None:
     assert [one["name"] for one in listed["symbols"]][:2] == ["Account", "transfer"]
     assert web.post("/tools/ast-call-graph", json={"symbol": "transfer"}).status_code == 200
     assert web.post("/tools/ast-module-imports", json={"file": "teller.py"}).json()["imports"][0]["module"] == "bank"
-    assert web.post("/tools/ast-find-references", json={"symbol": "Account"}).json()["usage_count"] >= 2
+    assert web.post("/tools/ast-find-references", json={"name": "Account"}).json()["usageCount"] >= 2
+
+
+def test_what_is_wrong_is_in_the_details(web: TestClient) -> None:
+    refused = web.post("/tools/vector-search", json={})
+    assert refused.status_code == 400
+    assert refused.json()["error"]["code"] == "VALIDATION_FAILED"
+    assert refused.json()["details"] == ["query is required"]
+
+
+def test_a_project_may_be_called_a_path(web: TestClient) -> None:
+    started = web.post("/ingest/reembed", json={"path": "bank"}, headers=token())
+    assert started.status_code == 200, started.text
 
 
 def test_the_server_tells_about_itself(web: TestClient) -> None:

@@ -427,9 +427,14 @@ def vector_search(indexes: Indexes, request: VectorSearchRequest) -> VectorSearc
             code="EMBEDDING_MODEL_MISSING",
         )
     limit = min(max(request.limit, 1), MAX_LIMIT)
-    items: list[PolicyItem] = []
-    for index in _chosen(indexes, request.repository):
-        items += _closest(index, request.query, embedder)
+    chosen = _chosen(indexes, request.repository)
+    ready = [index for index in chosen if (store := index.live_store()) is not None and is_complete(store)]
+    if not ready or (request.repository and len(ready) < len(chosen)):
+        building = ", ".join(str(index.root) for index in chosen if index not in ready)
+        raise UsageError(
+            f"{building} is still being indexed", next_step="Try again when it is done", code="NOT_INGESTED"
+        )
+    items = [item for index in ready for item in _closest(index, request.query, embedder)]
     items.sort(key=lambda item: item.distance if item.distance is not None else float("inf"))
     settled = apply_policy(items[:CANDIDATES], policy_settings(indexes.config.retrieval))
     import logging  # late: a plain search does without

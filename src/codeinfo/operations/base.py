@@ -70,15 +70,19 @@ class Operation(Struct, frozen=True):
     read_only: bool = True
     group: str = "search"  # the set of tools it belongs to; "local": for the command line only
     section: str = ""  # the heading under which `codeinfo --help` lists it
+    removes: bool = False  # something that a user wrote is deleted
     confirm: str = ""  # a question for people before it is done; programs answer with --yes
     exit_code: Callable[[Any], int] | None = None  # where a result can mean more than success
 
-    def run(self, engine: Any, request: Any, progress: ProgressSink | None = None) -> Any:
+    def run(self, engine: Any, request: Any, progress: ProgressSink | None = None, *, source: str = "CLI") -> Any:
+        """`source` is the kind of client, which conversations keep."""
         if not isinstance(self.method, str):
             return self.method(engine, request, progress)
         method = attrgetter(self.method)(engine)
-        # Quick methods report no progress.
-        return method(request, progress=progress) if "progress" in signature(method).parameters else method(request)
+        known = signature(method).parameters  # quick methods report no progress, and most ask for no source
+        return method(
+            request, **{name: value for name, value in (("progress", progress), ("source", source)) if name in known}
+        )
 
 
 class Parameter(Arg, frozen=True, kw_only=True):

@@ -321,6 +321,7 @@ OPERATIONS = (
         "knowledge.memory_remove",
         "Remove one memory from the project's file.",
         read_only=False,
+        removes=True,
     ),
     _Operation(
         "memory export",

@@ -53,6 +53,8 @@ class Input(Struct, frozen=True):
     minimum: float | None = None
     maximum: float | None = None
     fields: tuple[Input, ...] = ()  # of an object
+    aliases: tuple[str, ...] = ()  # what clients of other servers call it: taken, not shown
+    hidden: bool = False  # taken, not shown
 
 
 def inputs_of(request: type) -> tuple[Input, ...]:
@@ -66,7 +68,7 @@ def inputs_of(request: type) -> tuple[Input, ...]:
 
 
 def input_schema(inputs: Iterable[Input]) -> Schema:
-    inputs = tuple(inputs)
+    inputs = tuple(item for item in inputs if not item.hidden)
     schema: Schema = {"type": "object", "properties": {item.name: property_schema(item) for item in inputs}}
     if required := [item.name for item in inputs if item.required]:
         schema["required"] = required
@@ -123,12 +125,15 @@ def check(inputs: Iterable[Input], given: Mapping[str, Any], *, where: str = "",
     """The arguments as a request takes them; UsageError says which one is wrong and what it may be. `as_text` is for
     the parameters of an address, which are all texts."""
     known = {item.name: item for item in inputs}
+    names = {alias: item.name for item in known.values() for alias in (item.name, *item.aliases)}
     for name in given:
-        if name not in known:
-            raise UsageError(f"unknown argument {where}{name}", next_step=f"Known: {', '.join(known) or 'none'}")
+        if name not in names:
+            shown = ", ".join(item.name for item in known.values() if not item.hidden)
+            raise UsageError(f"unknown argument {where}{name}", next_step=f"Known: {shown or 'none'}")
+    named = {names[name]: value for name, value in given.items()}
     values: Values = {}
     for item in known.values():
-        value = given.get(item.name)
+        value = named.get(item.name)
         if value is not None:
             value = _from_text(item.kind, value) if as_text else value
             values[item.name] = _check_value(item, value, where + item.name)
@@ -147,6 +152,8 @@ def _check_value(item: Input, value: Any, name: str) -> Any:
             raise UsageError(f"{name} must be an object", next_step=item.help)
         return check(item.fields, value, where=f"{name}.")
     if item.kind.startswith("tuple"):
+        if isinstance(value, str) and item.aliases:  # other servers take one where this takes several
+            value = [value]
         if not isinstance(value, list):
             raise UsageError(f"{name} must be a list of texts", next_step=item.help)
         return tuple(_check_scalar(item, "str", element, name) for element in value)
@@ -422,7 +429,7 @@ class Dispatcher:
     def perform(self, operation: Operation, values: Mapping[str, Any], call: Call) -> Any:
         request = operation.request(**self.projects.place(operation.request, values))
         with self.lease.use() as engine:
-            result = operation.run(engine, request, call.progress)
+            result = operation.run(engine, request, call.progress, source="REST")
         if not operation.read_only:
             self.projects.forget()
         return result

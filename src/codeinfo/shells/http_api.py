@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import Any
@@ -15,7 +14,7 @@ from starlette.responses import Response
 
 from codeinfo import __version__
 from codeinfo.errors import NotFound, UsageError
-from codeinfo.jsonable import dumps, jsonable
+from codeinfo.jsonable import camel_keys, dumps, jsonable
 from codeinfo.operations import OPERATIONS, Operation, answers
 from codeinfo.operations.clients import IngestRun, IngestStatus, ProjectsRequest, ProjectsResult
 from codeinfo.operations.search import ClearReport, DoctorRequest
@@ -71,14 +70,16 @@ def _renamed_route(path: str, name: str, renamed: dict[str, str]) -> Api:
     every = inputs_of(one.request)
     folder = "root" if "root" in (item.name for item in every) else "path"
     own = (item for item in every if item.name not in (folder, "refresh"))
-    inputs = (*(replace(item, name=names.get(item.name, item.name)) for item in own), _REPOSITORY)
+    aliases = {"symbol": ("name", "symbolId"), "file": ("path",)}
+    called = ((names.get(item.name, item.name), item) for item in own)
+    inputs = (*(replace(item, name=name, aliases=aliases.get(name, ())) for name, item in called), _REPOSITORY)
 
     def perform(state: State, values: Values, call: Call) -> Any:
         fields = {renamed.get(key, key): value for key, value in values.items()}
         fields[folder] = fields.pop("repository", "")
-        return state.dispatcher.perform(one, fields, call)
+        return camel_keys(jsonable(state.dispatcher.perform(one, fields, call)))
 
-    return Api("POST", path, one.summary, inputs, perform, None, one.result, one.help, tag="contract")
+    return Api("POST", path, one.summary, inputs, perform, None, None, one.help, tag="contract")
 
 
 def _vector_search(state: State, values: Values, call: Call) -> Any:
@@ -141,7 +142,7 @@ CONTRACT = (
 # --- the queue of indexing runs ------------------------------------------------------------------------------------
 
 _FOLDER = Input("path", "The folder.", required=True)
-_ROOT = Input("root", "The project: its name or folder.", required=True)
+_ROOT = Input("root", "The project: its name or folder.", required=True, aliases=("path", "sourceId"))
 _FULL = Input("full", "Rebuild everything instead of only what changed.", "bool", False)
 
 
@@ -251,15 +252,6 @@ AGENT_INPUTS = (
 _IDS = (Input("conversationIds", "Which ones.", "tuple[str, ...]", required=True),)
 
 
-def camel_keys(value: Any) -> Any:
-    """The contract's spelling of keys."""
-    if isinstance(value, dict):
-        return {
-            re.sub(r"_([a-z])", lambda found: found[1].upper(), key): camel_keys(item) for key, item in value.items()
-        }
-    return [camel_keys(item) for item in value] if isinstance(value, list) else value
-
-
 def ask_request(state: State, values: Values) -> answers.AskRequest:
     if not values["message"].strip():
         raise UsageError("the question is empty", next_step="Ask something")
@@ -354,8 +346,11 @@ def _conversations(state: State, values: Values, call: Call) -> Any:
 
 
 def _conversation(state: State, values: Values, call: Call) -> Any:
-    request = answers.ConversationRequest(values["identity"])
-    return camel_keys(jsonable(state.engine.answers.conversation(request)))
+    found = camel_keys(jsonable(state.engine.answers.conversation(answers.ConversationRequest(values["identity"]))))
+    for turn in found["turns"]:
+        took = turn.pop("tookMs")
+        turn["timing"] = None if took is None else {"totalTimeSec": round(took / 1000, 3)}
+    return found
 
 
 def _change(method: str, state: State, values: Values, call: Call) -> Any:

@@ -145,7 +145,8 @@ def status_of(error: CodeInfoError) -> int:
 
 
 def error_body(error: CodeInfoError) -> dict[str, Any]:
-    return {"error": {"code": error.code, "message": error.what, "next": error.next_step}}
+    body: dict[str, Any] = {"error": {"code": error.code, "message": error.what, "next": error.next_step}}
+    return body | ({"details": [error.what]} if error.code == UsageError.code else {})
 
 
 async def known_error(request: Request, error: Exception) -> Response:
@@ -197,7 +198,12 @@ _ERROR_SCHEMA = {
                 "message": {"type": "string", "description": "What happened."},
                 "next": {"type": "string", "description": "What to do next."},
             },
-        }
+        },
+        "details": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Of VALIDATION_FAILED: what is wrong.",
+        },
     },
 }
 _DESCRIPTIONS = {

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from codeinfo.errors import UsageError
+from codeinfo.errors import Busy, NotFound, UsageError
 from codeinfo.operations import OPERATIONS, answers, clients, code, documents, search
 from codeinfo.serve.dispatch import Input, Values, inputs_of
 from codeinfo.shells import mcp_replies as shapes
-from codeinfo.shells.mcp_tools import Tool, direct, placed, plain_tool
+from codeinfo.shells.mcp_tools import Tool, camel_reply, direct, placed, plain_tool
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
@@ -39,7 +39,7 @@ _FILTERS = Input(
     "",
     "object",
     fields=tuple(
-        replace(item, help="")  # their names say it
+        replace(item, help="", aliases=("language",) if item.name == "languages" else ())  # their names say it
         for item in inputs_of(search.SearchRequest)
         if item.name in ("languages", "globs", "kinds", "symbol_kinds", "changed_since")
     ),
@@ -158,13 +158,21 @@ CODE_TOOLS: tuple[Tool, ...] = (
         shape=shapes.indexing_status,
         perform=_status_and_progress,
     ),
-    direct(
-        "refresh_index",
-        "index",
-        ("code",),
-        "Bring the index up to date and wait until it is. Searches do this by themselves; use it to index a project "
-        "to its end, or with full after something seems wrong.",
-        only=("full",),
+    Tool(
+        name="refresh_index",
+        operation="index",
+        sets=("code",),
+        description="Bring the index up to date and wait until it is. Searches do this by themselves; use it to index "
+        "a project to its end, or with full after something seems wrong.",
+        inputs=(
+            Input("full", "Rebuild everything instead of only what changed.", "bool", False),
+            Input("incrementalOnly", "The opposite of full.", "bool", hidden=True),
+        ),
+        request=lambda values, project: search.IndexRequest(
+            full=values.get("full", not values.get("incrementalOnly", True)),
+            **placed(search.IndexRequest, "paths", project),
+        ),
+        result=search.IndexResponse,
     ),
 )
 
@@ -245,7 +253,7 @@ _ANSWER_CODES = {
     "CODE_INFO_LLM_UNAVAILABLE": -32001,
     "": -32002,  # any other failure
 }
-_QUESTION = Input("question", "The question, in plain words.", required=True)
+_QUESTION = Input("question", "The question, in plain words.", required=True, aliases=("query",))
 _CONVERSATION = Input("conversationId", "Go on with this conversation.")
 _WHOM = (Input("provider", "Ask this server of those set up."), Input("model", "Ask this model."))
 
@@ -419,9 +427,24 @@ def _ast(name: str, operation: str, description: str, *only: str) -> Tool:
         description,
         only=only,
         renamed=renamed,
+        aliases={"symbol": ("name", "symbolId"), "file": ("path",)},
+        shape=camel_reply,
         project=_REPOSITORY,
         codes=_VECTOR_CODES,
     )
+
+
+def _reingest(engine: Engine, request: search.IndexRequest, call: Call) -> search.IndexResponse:
+    """Of a repository that is indexed, and not being indexed."""
+    (wanted,) = request.paths
+    known = engine.projects(clients.ProjectsRequest()).projects
+    root = next((one.root for one in known if wanted in (one.name, one.root)), "")
+    if not root:
+        names = ", ".join(one.name for one in known) or "none"
+        raise NotFound(f"no repository {wanted} is indexed", next_step=f"Known: {names}")
+    if engine.indexing(root) is not None:
+        raise Busy(f"{root} is being indexed", next_step="Try again when it is done")
+    return engine.index(search.IndexRequest((root,)), call.progress)
 
 
 DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
@@ -515,9 +538,10 @@ DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
         operation="index",
         sets=("compat",),
         description="Bring the index of a repository up to date.",
-        inputs=(),
-        project=Input("sourceId", "The repository: its name or folder.", required=True),
-        request=lambda values, project: search.IndexRequest((project,)),
+        inputs=(Input("sourceId", "An indexed repository: its name or folder.", required=True),),
+        project=None,
+        request=lambda values, project: search.IndexRequest((values["sourceId"],)),
+        perform=_reingest,
         result=shapes.Reingested,
         shape=shapes.reingested,
         codes=_VECTOR_CODES,
@@ -536,9 +560,9 @@ def listed(tool: Tool) -> dict[str, Any]:
     """A tool as `tools/list` shows it."""
     one = OPERATIONS[tool.operation]
     hints = {
-        "readOnlyHint": one.read_only,
-        "destructiveHint": bool(one.confirm),
-        "idempotentHint": one.read_only or bool(one.confirm) or one.name in ("remember", "docs sync"),
+        "readOnlyHint": one.read_only and one.name != "index",  # an index is derived data, and written all the same
+        "destructiveHint": one.removes or bool(one.confirm),
+        "idempotentHint": one.read_only or one.removes or bool(one.confirm) or one.name in ("remember", "docs sync"),
         "openWorldHint": tool.open_world,
     }
     shown = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema()}

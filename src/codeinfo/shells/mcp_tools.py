@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from codeinfo.jsonable import jsonable
+from codeinfo.jsonable import camel, camel_keys, jsonable
 from codeinfo.operations import OPERATIONS, Operation
 from codeinfo.serve.dispatch import Input, Schema, Values, input_schema, inputs_of, output_schema
 
@@ -29,6 +29,25 @@ def _no_files(result: Any, root: str) -> Iterable[str]:
 def _plain(result: Any, values: Values) -> dict[str, Any]:
     reply: dict[str, Any] = jsonable(result)
     return reply
+
+
+def camel_reply(result: Any, values: Values) -> dict[str, Any]:
+    """In the spelling that clients of other servers know."""
+    reply: dict[str, Any] = camel_keys(jsonable(result))
+    return reply
+
+
+def camel_schema(schema: Any) -> Any:
+    """The schema of such a reply."""
+    if isinstance(schema, list):
+        return [camel_schema(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    spelled = {key: camel_schema(value) for key, value in schema.items()}
+    if "properties" in spelled:
+        spelled["properties"] = {camel(name): value for name, value in spelled["properties"].items()}
+        spelled["required"] = [camel(name) for name in spelled.get("required", ())]
+    return spelled
 
 
 class Tool(Struct, frozen=True):
@@ -60,7 +79,8 @@ class Tool(Struct, frozen=True):
         return input_schema(self.arguments())
 
     def output_schema(self) -> Schema:
-        return output_schema(self.result, shows_project=self.shows_project and not self.codes)
+        schema = output_schema(self.result, shows_project=self.shows_project and not self.codes)
+        return camel_schema(schema) if self.shape is camel_reply else schema
 
     @property
     def shows_project(self) -> bool:
@@ -69,7 +89,7 @@ class Tool(Struct, frozen=True):
     def run(self, engine: Engine, request: Any, call: Call) -> Any:
         if self.perform is not None:
             return self.perform(engine, request, call)
-        return OPERATIONS[self.operation].run(engine, request, call.progress)
+        return OPERATIONS[self.operation].run(engine, request, call.progress, source="MCP")
 
 
 # --- making tools --------------------------------------------------------------------------------------------------
@@ -83,10 +103,11 @@ def direct(
     *,
     only: tuple[str, ...],
     renamed: Mapping[str, str] | None = None,
+    aliases: Mapping[str, tuple[str, ...]] | None = None,
     **more: Any,
 ) -> Tool:
     """A tool whose arguments are fields of the request. `only` are those that become arguments; `renamed` maps an
-    argument's name to its field."""
+    argument's name to its field; `aliases` are further names of an argument."""
     one, field_of = OPERATIONS[operation], renamed or {}
     folder = _folder_field(one.request)
     names = {field: argument for argument, field in field_of.items()}
@@ -96,7 +117,9 @@ def direct(
         sets=sets,
         description=description,
         inputs=tuple(
-            replace(item, name=names.get(item.name, item.name)) for item in inputs_of(one.request) if item.name in only
+            replace(item, name=name, aliases=(aliases or {}).get(name, ()))
+            for item in inputs_of(one.request)
+            if item.name in only and (name := names.get(item.name, item.name))
         ),
         request=lambda values, project: one.request(
             **{field_of.get(key, key): value for key, value in values.items()}, **placed(one.request, folder, project)

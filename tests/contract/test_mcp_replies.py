@@ -1,0 +1,258 @@
+"""Every reply of every tool against its own schema, and what clients of other servers rely on."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from codeinfo.config import Config
+from codeinfo.errors import CodeInfoError
+from codeinfo.operations import operation
+from codeinfo.operations.clients import ProjectsRequest
+from codeinfo.serve.dispatch import Call, check
+from codeinfo.shells.mcp import Service, failed, own_service
+from codeinfo.shells.mcp_catalog import chosen_tools, listed
+from codeinfo.shells.mcp_tools import Tool, plain_tool
+from codeinfo.store.layout import IndexFolder
+
+CODE = '''"""Headers."""
+
+
+def parse_header(line):
+    """Split a header line into name and value."""
+    return line.split(":", 1)
+
+
+class Reader:
+    def read_all(self, lines):
+        return [parse_header(line) for line in lines]
+'''
+# Arguments by tool; a tool that is not named needs none. What makes something comes before what needs it.
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "search_codebase": {"query": "split a header line", "intent": "edit", "includeSnippets": True},
+    "explore": {"target": "parse_header"},
+    "get_symbol_references": {"symbol": "parse_header"},
+    "remember": {"memory": "Headers are split once", "scope": "symbol:parse_header"},
+    "get_change_impact": {"file": "headers.py"},
+    "get_review_packet": {"base": "HEAD"},
+    "docs_add": {"sources": ["guide.md"], "name": "guide"},
+    "documents_list_documents": {"collection": "guide"},
+    "documents_search": {"query": "headers"},
+    "documents_search_batch": {"queries": ["headers", "nothing like it"]},
+    "documents_find_related": {"collection": "guide", "document": "guide.md"},
+    "documents_get_document": {"collection": "guide", "document": "guide.md"},
+    "documents_get_outline": {"collection": "guide", "document": "guide.md"},
+    "documents_get_section": {"collection": "guide", "document": "guide.md", "section": "Guide"},
+    "ask_documents": {"question": "What are headers?"},
+    "codebase_question": {"question": "How is a header split?"},
+    "run_agent_instruction": {"agentName": "explainer", "instruction": "Explain parse_header"},
+    "VectorSearch": {"query": "header"},
+    "reingest_repository": {"sourceId": "project"},
+    "AstListSymbols": {"file": "headers.py"},
+    "AstFindDefinition": {"symbol": "parse_header"},
+    "AstFindReferences": {"symbol": "parse_header"},
+    "AstCallGraph": {"symbol": "parse_header"},
+    "AstModuleImports": {"file": "client.py"},
+    "similar": {"place": "headers.py:4"},
+    "grep": {"pattern": "parse_header"},
+    "why": {"path": "headers.py"},
+    "symbols": {"path": "headers.py"},
+    "defs": {"name": "parse_header"},
+    "calls": {"name": "parse_header"},
+    "imports": {"path": "client.py"},
+    "memory_show": {"id": "MEMORY"},
+    "conversations_show": {"id": "CONVERSATION"},
+    "conversations_search": {"text": "header"},
+    "conversations_export": {"id": "CONVERSATION"},
+    "conversations_archive": {"ids": ["CONVERSATION"]},
+    "conversations_restore": {"ids": ["CONVERSATION"]},
+    "vector_search": {"query": "header"},
+}
+LAST: dict[str, dict[str, Any]] = {
+    "conversations_delete": {"ids": ["CONVERSATION"]},
+    "memory_remove": {"id": "MEMORY"},
+    "docs_remove": {"collections": ["guide"]},
+    "clear": {},
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "headers.py").write_text(CODE)
+    (folder / "client.py").write_text("from headers import parse_header\n\nFIRST = parse_header('a:b')\n")
+    (folder / "guide.md").write_text("# Guide\n\nHeaders have a name and a value.\n")
+    identity = ("-c", "user.name=Tester", "-c", "user.email=tester@example.org")
+    for arguments in (("init", "-q"), ("add", "-A"), (*identity, "commit", "-qm", "first")):
+        subprocess.run(["git", *arguments], cwd=folder, check=True)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def service(project: Path) -> Iterator[Service]:
+    service = own_service(Config.load({"llm.provider": "none", "llm.discover": False}), ())
+    yield service
+    service.lease.close()
+
+
+def call(service: Service, tool: str | Tool, **arguments: Any) -> dict[str, Any]:
+    (found,) = chosen_tools([tool]) if isinstance(tool, str) else (tool,)
+    return service.perform(found, arguments, Call()).content
+
+
+def test_every_reply_fits_its_schema(service: Service) -> None:
+    tools = {tool.name: tool for tool in chosen_tools(["all", "compat"])}
+    tools |= {name: plain_tool(operation(name)) for name in ("defs", "refs", "ask", "search", "index")}
+    ids: dict[str, str] = {}
+    order = [*ARGUMENTS, *(name for name in tools if name not in ARGUMENTS and name not in LAST), *LAST]
+    given = ARGUMENTS | LAST | {"refs": {"name": "parse_header"}, "ask": {"question": "How?"}, "search": {"query": "x"}}
+    for name in order:
+        arguments = {key: filled(value, ids) for key, value in given.get(name, {}).items()}
+        reply = call(service, tools[name], **arguments)
+        jsonschema.Draft202012Validator(tools[name].output_schema()).validate(reply)
+        ids["MEMORY"] = ids.get("MEMORY", "") or (reply["memory"]["id"] if name == "remember" else "")
+        ids["CONVERSATION"] = ids.get("CONVERSATION", "") or reply.get("conversationId", "")
+    assert set(order) >= {tool.name for tool in chosen_tools(["all", "compat"])}
+
+
+def filled(value: Any, ids: dict[str, str]) -> Any:
+    if isinstance(value, list):
+        return [filled(one, ids) for one in value]
+    return ids.get(value, value) if isinstance(value, str) else value
+
+
+def test_replies_without_anything_fit_too(service: Service, tmp_path: Path) -> None:
+    """Nothing found, nothing known, no vectors: what may be null is null."""
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    (empty / "notes.txt").write_text("nothing here\n")
+    for name, arguments in (
+        ("search_codebase", {"query": "zebra crossing"}),
+        ("search_codebase", {"query": "zebra", "mode": "literal"}),
+        ("search_codebase", {"query": "not.ing", "mode": "regex"}),
+        ("get_codebase_map", {}),
+        ("get_memory", {}),
+        ("get_team_patterns", {}),
+        ("get_codebase_metadata", {}),
+        ("get_indexing_status", {}),
+        ("refresh_index", {"full": True}),
+    ):
+        (tool,) = chosen_tools([name])
+        reply = call(service, tool, **arguments, project=str(empty))
+        jsonschema.Draft202012Validator(tool.output_schema()).validate(reply)
+    (tool,) = chosen_tools(["reingest_repository"])
+    reply = call(service, tool, sourceId="empty")
+    assert reply["errorCode"] is None
+    jsonschema.Draft202012Validator(tool.output_schema()).validate(reply)
+    (tool,) = chosen_tools(["VectorSearch"])
+    reply = call(service, tool, query="zebra", repository="empty")
+    jsonschema.Draft202012Validator(tool.output_schema()).validate(reply)
+    found: dict[str, Any] = {"results": [], "modelId": None, "files": []}
+    jsonschema.Draft202012Validator(tool.output_schema()).validate(found)
+
+
+def code_of(service: Service, name: str, **arguments: Any) -> tuple[int, str]:
+    (tool,) = chosen_tools([name])
+    with pytest.raises(CodeInfoError) as refused:
+        service.perform(tool, arguments, Call())
+    with pytest.raises(MCPError) as told:
+        failed(tool, refused.value)
+    return told.value.error.code, told.value.error.data["code"]
+
+
+def test_codes_of_other_servers(service: Service, project: Path, tmp_path: Path) -> None:
+    call(service, "refresh_index")
+    never = tmp_path / "never"
+    never.mkdir()
+    (never / "a.py").write_text("A = 1\n")
+    assert code_of(service, "reingest_repository", sourceId=str(never)) == (404, "NOT_FOUND")
+    assert code_of(service, "reingest_repository", sourceId="nobody") == (404, "NOT_FOUND")
+    assert code_of(service, "VectorSearch", query="x", repository="nobody") == (404, "REPO_NOT_FOUND")
+    assert code_of(service, "VectorSearch", query=" ") == (-32602, "VALIDATION_FAILED")
+    (project / "new.py").write_text("B = 1\n")
+    with IndexFolder(Config.load().paths.cache_dir, project).lock():
+        assert code_of(service, "reingest_repository", sourceId="project") == (429, "BUSY")
+
+
+def test_a_repository_that_is_being_built_is_not_searched(service: Service, tmp_path: Path) -> None:
+    large = tmp_path / "large"
+    large.mkdir()
+    for n in range(400):
+        (large / f"f{n}.py").write_text(f"def work_{n}(value):\n    return value + {n}\n\n\n" * 30)
+    with service.lease.use() as engine:
+        building = threading.Thread(target=call, args=(service, "refresh_index"), kwargs={"project": str(large)})
+        building.start()
+        while engine.indexing(large) is None or not engine.projects(ProjectsRequest()).projects:
+            assert building.is_alive()
+        assert code_of(service, "VectorSearch", query="work", repository="large")[0] in (404, 409)
+        assert code_of(service, "reingest_repository", sourceId="large")[0] in (404, 429)
+        building.join()
+    assert call(service, "VectorSearch", query="work", repository="large")["results"]
+
+
+def test_names_that_other_servers_give_arguments(service: Service) -> None:
+    """Taken where this server knows the thing, refused by their own name where it does not."""
+    only = call(service, "search_codebase", query="headers", filters={"language": "markdown"})
+    assert [one["file"] for one in only["results"]] == ["guide.md:1-3"]
+    assert call(service, "AstFindDefinition", name="parse_header")["total"] == 1
+    assert call(service, "AstFindReferences", symbolId="headers.py::parse_header")["usageCount"] == 3
+    assert not call(service, "refresh_index", incrementalOnly=True)["reports"][0]["rebuilt"]
+    assert call(service, "refresh_index", incrementalOnly=False)["reports"][0]["rebuilt"]
+    call(service, "docs_add", sources=["guide.md"], name="guide")
+    assert call(service, "ask_documents", query="What do headers have?")["answer"]
+    hits = call(service, "documents_search", query="headers", hybridSearch=False, rerank=False)
+    assert hits["results"]
+    with pytest.raises(CodeInfoError, match=r"unknown argument filters\.layer"):
+        call(service, "search_codebase", query="headers", filters={"layer": "api"})
+    shown = listed(chosen_tools(["AstFindDefinition"])[0])["inputSchema"]["properties"]
+    assert "symbol" in shown
+    assert "name" not in shown
+
+
+def test_the_ast_tools_answer_in_camel_case(service: Service) -> None:
+    reply = call(service, "AstFindReferences", symbol="parse_header")
+    assert {"usageCount", "isComplete", "resolvedCount"} <= set(reply)
+    assert "startLine" in reply["definitions"][0]
+
+
+def test_conversations_know_their_kind_of_client(service: Service) -> None:
+    for name in ("ask", "codebase_question"):
+        asked = call(service, name, question="How is a header split?")
+        identity = asked.get("conversation_id") or asked["conversationId"]
+        assert call(service, "conversations_show", id=identity)["conversation"]["source"] == "MCP"
+
+
+def test_hints_say_what_a_tool_does() -> None:
+    hints = {tool.name: listed(tool)["annotations"] for tool in chosen_tools(["all", "compat"])}
+    assert hints["memory_remove"]["destructiveHint"]
+    assert hints["clear"]["destructiveHint"]
+    assert not hints["refresh_index"]["readOnlyHint"]
+    assert not hints["reingest_repository"]["readOnlyHint"]
+    assert hints["search_codebase"]["readOnlyHint"]
+    assert not hints["remember"]["destructiveHint"]
+
+
+def test_a_snippet_names_its_scope_and_a_type_its_layer(service: Service, project: Path) -> None:
+    (project / "services").mkdir()
+    body = "".join(f"        self.step_{n} = {n}\n" for n in range(60))
+    (project / "services" / "wheel_service.py").write_text(
+        f"class WheelService:\n    def turn(self):\n{body}        return self.spin_quickly()\n"
+    )
+    reply = call(service, "search_codebase", query="spin_quickly")
+    best = next(one for one in reply["results"] if one["file"].startswith("services/"))
+    assert best["type"] == "service:application"
+    assert best["snippet"].startswith("// WheelService")
+
+
+def test_arguments_have_one_check() -> None:
+    (tool,) = chosen_tools(["ask_documents"])
+    assert check(tool.arguments(), {"query": "x"}) == check(tool.arguments(), {"question": "x"}) == {"question": "x"}
