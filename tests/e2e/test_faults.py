@@ -14,7 +14,7 @@ from pathlib import Path
 import apsw
 import durability_tools as tools
 import pytest
-from durability_tools import STEADY, cli, digest, index_folder, live_build, make_project, scene
+from durability_tools import STEADY, cli, digest, index_folder, live_build, make_project, open_store, scene
 
 from codeinfo.store.database import SCHEMA_VERSION
 from codeinfo.store.sqlite import SqliteStore
@@ -161,6 +161,15 @@ def test_a_pointer_to_nowhere_means_no_index_yet(indexed: Path, content: bytes) 
     (index_folder(indexed).tree_path / "current").write_bytes(content)
     assert cli("search", STEADY, indexed).code == 0
     assert digest(indexed) == clean
+
+
+@pytest.mark.parametrize("content", [b"v99-0123456789abcdef", b"\xff\xfe\x00garbage", b""])
+def test_a_familys_pointer_to_nowhere_is_mended_by_the_next_change(indexed: Path, content: bytes) -> None:
+    pointer = index_folder(indexed).path / "current"
+    pointer.write_bytes(content)
+    (indexed / "late.py").write_text("def late_comer():\n    return 1\n")
+    assert cli("search", "late_comer", indexed, "--json").json["hits"][0]["path"] == "late.py"
+    assert index_folder(indexed).build_path(open_store(indexed).recipe) == live_build(indexed)
 
 
 def test_an_index_of_a_newer_version_is_left_alone(indexed: Path) -> None:

@@ -19,6 +19,7 @@ DERIVED = {
     "index.db": "cache/indexes/*/v*/index.db",
     "vectors": "cache/indexes/*/v*/vectors-*",
     "pointer": "cache/indexes/*/current",
+    "tree's pointer": "cache/indexes/*/trees/*/current",
     "documents index.db": "cache/documents/indexes/*/v*/index.db",
     "documents vectors": "cache/documents/indexes/*/v*/vectors-*",
 }

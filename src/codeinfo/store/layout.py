@@ -101,7 +101,7 @@ class IndexFolder:
     def build_path(self, recipe: str) -> Path:
         """The family's build by `recipe`, or where one goes, so that an interrupted one is found again."""
         plain = self.path / f"v{SCHEMA_VERSION}-{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"
-        with suppress(OSError):
+        with suppress(OSError, IndexTooNew):  # a tree's own pointer has the say about that
             preferred = self._build(_text(self.path / "current"))
             if preferred is not None and preferred.name.startswith(plain.name) and preferred.is_dir():
                 return preferred
