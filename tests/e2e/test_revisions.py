@@ -10,7 +10,7 @@ import pytest
 from durability_tools import cli, digest, index_folder, open_store
 from repository_tools import Repository
 
-from codeinfo import Config, Engine, SearchRequest
+from codeinfo import Config, Engine, GrepRequest, SearchRequest
 from codeinfo.engine import index_manager
 from codeinfo.operations.code import RefsRequest
 
@@ -47,8 +47,10 @@ def answers(root: Path, at: str = "") -> list[Any]:
     with Engine(Config.load(cwd=root)) as engine:
         found = [engine.search(SearchRequest(query, (str(root),), at=at)) for query in ("greet people", "start app")]
         used = engine.code.references(RefsRequest("greet", str(root), at=at))
+        exact = [engine.grep(GrepRequest(text, (str(root),), at=at)) for text in ("greet", "return 1", "@lib")]
     hits = [[(h.path, h.start_line, h.end_line, h.score, h.text) for h in result.hits] for result in found]
-    return [hits, [result.quality for result in found], used]
+    lines = [[(m.path, m.line, m.column, m.text, m.symbol) for m in result.matches] for result in exact]
+    return [hits, [result.quality for result in found], used, lines]
 
 
 def revision_files(root: Path, at: str) -> set[str]:
@@ -71,6 +73,7 @@ def test_a_revision_answers_as_its_checkout_does(
     assert answers(repository.folder, "HEAD") != past
     (usage, *_) = past[2].usages
     assert usage.definition == "src/lib/greet.ts::greet"  # by the configuration of the commit
+    assert [[path for path, *_ in lines] for lines in past[3]][1] == ["kept.py", "made.py"]  # made by tools, yet exact
 
 
 def test_the_rules_are_those_of_a_work_tree(repository: Repository) -> None:
@@ -115,7 +118,7 @@ def test_old_revisions_are_collected(repository: Repository, monkeypatch: pytest
     assert [project["root"] for project in listed] == [str(repository.folder)]
 
 
-@pytest.mark.parametrize("command", ["search", "refs", "defs", "calls"])
+@pytest.mark.parametrize("command", ["search", "grep", "refs", "defs", "calls"])
 def test_an_unknown_revision_is_refused(repository: Repository, command: str) -> None:
     done = cli(command, "greet", repository.folder, "--at", "nowhere", "--json")
     assert done.code == 2, done
@@ -143,4 +146,7 @@ def test_content_that_the_clone_lacks_is_announced_each_time(repository: Reposit
         found = cli("search", "greet", repository.folder, "--at", "v1", "--json").json
         assert found["hits"][0]["path"] == "src/lib/greet.ts"
         assert any("lacks the content of 1 file" in note for note in found["notes"])
+        exact = cli("grep", "greet", repository.folder, "--at", "v1", "--json").json
+        assert {match["path"] for match in exact["matches"]} == {"src/app.ts", "src/lib/greet.ts"}
+        assert any("1 files whose content this clone lacks" in note for note in exact["notes"])
     assert cli("search", "greet", repository.folder, "--json").json["notes"] == []

@@ -1,14 +1,13 @@
 """Exact search of folders: every text file is searched; signatures choose those that can match.
 
-Texts are read from the work tree. What the index knows of a file (its content's hash, that it holds no secret, its
-definitions) counts where the file still has that content; any other file is searched whole, its secrets masked.
+Texts are read from the work tree, or from the commit that is asked for. What the index knows of a file (its content's
+hash, that it holds no secret, its definitions) counts where the file still has that content; any other file is searched
+whole, its secrets masked.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 import threading
 import time
 from bisect import bisect_left, bisect_right
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 
 from codeinfo.engine.index_manager import Indexes, IndexManager, ProgressSink, healed, is_complete
 from codeinfo.engine.search import Scope, allowed_files
+from codeinfo.errors import UsageError
 from codeinfo.languages import kind_of, language_of
 from codeinfo.model import INDEXING, Walk
 from codeinfo.operations.base import Progress
@@ -38,9 +38,9 @@ from codeinfo.search.literal import (
     matching_lines,
     signatures_of,
 )
-from codeinfo.sources.files import Reader
 from codeinfo.sources.masking import blanked
-from codeinfo.sources.read import searchable
+from codeinfo.sources.read import FileReader, Files, searchable
+from codeinfo.sources.revision import LACKING
 from codeinfo.store.sqlite import SqliteStore, code_facts, map_beside, version_beside, write_beside
 
 SIGNATURES_FILE = "trigrams"  # beside the index; made by the first exact search
@@ -69,6 +69,7 @@ LEFT_OUT = {
     "nested-repository": "repositories within this one",
     "nested-worktree": "work trees within this one",
     "submodule": "submodules",
+    LACKING: "files whose content this clone lacks",
 }
 
 Made = TypeVar("Made")
@@ -173,7 +174,11 @@ class GrepOperations:
     def grep(self, request: GrepRequest, progress: ProgressSink | None = None) -> GrepResult:
         started = time.perf_counter()
         pattern = Pattern(request.pattern, regex=request.regex, word=request.word, ignore_case=request.ignore_case)
-        scope = Scope.of(map(self._indexes.find, request.paths or ("",)))
+        if request.at and request.changed_since:
+            raise UsageError(
+                "what changed since is about the work tree, not about a revision", next_step="Leave out one"
+            )
+        scope = Scope.of(self._indexes.find(path, at=request.at) for path in request.paths or ("",))
         found, notes = healed(lambda again: self._search(request, pattern, scope, again, progress))
         if found.total > len(found.matches):
             shown, all_lines = len(found.matches), found.total
@@ -196,7 +201,8 @@ class GrepOperations:
             corpus = self._corpus(index, store, any(getattr(note, "code", "") == INDEXING for note in said), progress)
             notes += (*index.config.notes, *corpus.notes)
             candidates = corpus.candidates(pattern.needs, allowed_files(request, corpus, index, folders))
-            with Reader(str(index.root)) as reader, code_facts(store) as facts:
+            read = index.source.contents.open(file.path for file, _ in candidates)
+            with read as reader, code_facts(store) as facts:
                 scan = Scan(reader, corpus.signatures, pattern, self._clean)
                 for done, (file, pages) in enumerate(candidates):
                     if progress is not None and done % REPORT_EVERY == 0:
@@ -210,25 +216,28 @@ class GrepOperations:
         self, index: IndexManager, store: SqliteStore, is_indexing: bool, progress: ProgressSink | None
     ) -> Corpus:
         """The files as they are: those of the last refresh, or of a walk where that could not come to its end."""
-        walked = None if is_indexing or index.seen is None else index.seen.walk
+        seen = None if is_indexing or index.source.fixed else index.seen
+        walked = seen.walk if seen else None
         with self._lock:
             walked = walked or index.source.walk(store, by_content=False)[1]
             state = store.meta()["generation"], walked, version_beside(store, SIGNATURES_FILE)
             known = self._corpora.get(store.derived)
             if known is not None and known[0][0] == state[0] and known[0][1] is walked and known[0][2] == state[2]:
                 return known[1]
-            corpus = list_files(index.root, store, walked)
-            corpus.sign(self._signatures(index.root, store, corpus, progress))
+            corpus = list_files(index.source.contents, store, walked)
+            corpus.sign(self._signatures(index.source.contents, store, corpus, progress))
             self._corpora[store.derived] = (state[0], walked, version_beside(store, SIGNATURES_FILE)), corpus
             return corpus
 
-    def _signatures(self, root: Path, store: SqliteStore, corpus: Corpus, progress: ProgressSink | None) -> Signatures:
+    def _signatures(
+        self, source: Files, store: SqliteStore, corpus: Corpus, progress: ProgressSink | None
+    ) -> Signatures:
         """Those of the last time, with what has come since where that is much."""
         signatures = load_signatures(store)
         missing = [file for file in corpus.files if file.key and file.key not in signatures.files]
         if len(missing) <= max(FEW, len(corpus.files) // 50) or not is_complete(store):
             return signatures
-        added = signatures_of(contents(root, missing, progress))
+        added = signatures_of(contents(source, missing, progress))
         merged = signatures.merged(added, {file.key for file in corpus.files} - added.files.keys())
         write_beside(store, SIGNATURES_FILE, merged.encode())
         return merged
@@ -242,9 +251,9 @@ def load_signatures(store: SqliteStore) -> Signatures:
         return signatures_of(())
 
 
-def contents(root: Path, files: Sequence[File], progress: ProgressSink | None) -> Iterator[tuple[str, bytes, bool]]:
+def contents(source: Files, files: Sequence[File], progress: ProgressSink | None) -> Iterator[tuple[str, bytes, bool]]:
     """The text of each file under the key of what it is now, and whether that is its bytes as they are."""
-    with Reader(str(root)) as reader:
+    with source.open(file.path for file in files) as reader:
         for done, file in enumerate(files):
             if progress is not None and done % REPORT_EVERY == 0:
                 progress(Progress("sign", done, len(files)))
@@ -257,7 +266,7 @@ def contents(root: Path, files: Sequence[File], progress: ProgressSink | None) -
                 yield file.key, data or b"", data is None or data is raw
 
 
-def list_files(root: Path, store: SqliteStore, walked: Walk) -> Corpus:
+def list_files(contents: Files, store: SqliteStore, walked: Walk) -> Corpus:
     manifest = store.manifest()
     with code_facts(store) as facts:
         indexed = {file.file_id: file for file in facts.files()}
@@ -280,7 +289,7 @@ def list_files(root: Path, store: SqliteStore, walked: Walk) -> Corpus:
             key = row.sha256 if row.mtime_ns else ""  # 0: written as it was read
             files.append((File(row.path, key, row.sha256, row.file_id, clean), row.language, row.kind))
     for skip in walked.skipped:
-        if skip.rule in SEARCHED_RULES and (file := _skipped_file(root, skip.path)):
+        if skip.rule in SEARCHED_RULES and (file := _skipped_file(contents, skip.path)):
             files.append(_unindexed(file))
         else:
             rules["too-large" if skip.rule in SEARCHED_RULES else skip.rule] += 1
@@ -298,14 +307,9 @@ def _unindexed(file: File) -> tuple[File, str, str]:
     return file, language.name if language else "text", kind_of(file.path, language).value
 
 
-def _skipped_file(root: Path, path: str) -> File | None:
-    try:
-        status = os.lstat(root / path)
-    except OSError:
-        return None
-    if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
-        return None
-    return File(path, f"{path}:{status.st_size}:{status.st_mtime_ns}")
+def _skipped_file(contents: Files, path: str) -> File | None:
+    found = contents.find(path)
+    return File(path, f"{path}:{found.size}:{found.mtime_ns}") if found and found.size <= MAX_BYTES else None
 
 
 def _describe(rules: Counter[str]) -> str:
@@ -316,7 +320,7 @@ def _describe(rules: Counter[str]) -> str:
 class Scan:
     """The files of one root, read and searched for one pattern."""
 
-    def __init__(self, reader: Reader, signatures: Signatures, pattern: Pattern, clean: set[bytes]) -> None:
+    def __init__(self, reader: FileReader, signatures: Signatures, pattern: Pattern, clean: set[bytes]) -> None:
         """`clean` are hashes of contents that were found to hold no secret; others are added."""
         self._reader = reader
         self._signatures = signatures

@@ -97,6 +97,7 @@ class GrepRequest(Struct, frozen=True):
     symbol_kinds: Annotated[tuple[str, ...], Opt("Only lines within definitions of this kind.")] = ()
     changed_since: ChangedSince = ""
     refresh: Refresh = True
+    at: Revision = ""
 
 
 class Match(Struct, frozen=True):

@@ -245,7 +245,7 @@ def _execute(
 
 FETCH_TIMEOUT_S = 600.0
 _REMOTE_TRANSPORTS = "https:http:ssh"
-_REGULAR = ("100644", "100755")
+REGULAR = ("100644", "100755")
 _FETCH = ("fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules")
 _BATCH = 500
 _CLONE_PREFIX = "codeinfo-git-"
@@ -325,7 +325,7 @@ def _git(folder: Path, transports: str, settings: tuple[str, ...], *arguments: s
 
 
 def _blobs(folder: Path, commit: str, wanted: Callable[[str], bool], limit: int) -> Iterator[tuple[str, bytes]]:
-    listed = (blob for blob in list_commit(folder, commit) if blob.mode in _REGULAR and wanted(blob.path))
+    listed = (blob for blob in list_commit(folder, commit) if blob.mode in REGULAR and wanted(blob.path))
     for blob, data in read_blobs(folder, [blob for blob in listed if blob.size is None or blob.size <= limit]):
         if data is None:
             raise GitFailed(f"{blob.path} could not be read from the repository")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import codecs
 import hashlib
+import os
 import re
+import stat
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -14,7 +17,7 @@ from msgspec import Struct
 from codeinfo.languages import kind_of, language_of
 from codeinfo.model import FileKind, Skip, SourceFile, Text
 from codeinfo.sources import masking
-from codeinfo.sources.files import NotRegular, TooLarge, read_regular
+from codeinfo.sources.files import NotRegular, Reader, TooLarge, read_regular
 from codeinfo.sources.ignore import overrides_above
 
 MAX_READ_BYTES = 64_000_000  # a guard for files that grew after the walk, which has the real limit
@@ -44,8 +47,22 @@ class Files(Protocol):
 
     def load(self, files: Iterable[SourceFile]) -> Iterator[tuple[SourceFile, Loaded | Skip]]: ...
 
+    def open(self, paths: Iterable[str]) -> AbstractContextManager[FileReader]:
+        """Reads these files one by one, asked for in this order."""
+        ...
+
+    def find(self, path: str) -> SourceFile | None:
+        """A regular file, whatever the rules say of it."""
+        ...
+
     def brings_back(self, path: str) -> bool:
         """Whether a `.codeinfoignore` brings back a file that its content would leave out."""
+        ...
+
+
+class FileReader(Protocol):
+    def read(self, path: str, limit: int) -> bytes:
+        """Raises OSError where it cannot be read or is larger than `limit`."""
         ...
 
 
@@ -56,6 +73,16 @@ class FolderFiles(Struct, frozen=True):
 
     def load(self, files: Iterable[SourceFile]) -> Iterator[tuple[SourceFile, Loaded | Skip]]:
         return ((file, load(self.root, file)) for file in files)
+
+    def open(self, paths: Iterable[str]) -> Reader:
+        return Reader(str(self.root))
+
+    def find(self, path: str) -> SourceFile | None:
+        try:
+            status = os.lstat(self.root / path)
+        except OSError:
+            return None
+        return SourceFile(path, status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else None
 
     def brings_back(self, path: str) -> bool:
         match = overrides_above(str(self.root), path).decide(path)

@@ -5,8 +5,10 @@ Ignore files of git have no say, since what they leave out is not committed; a `
 
 from __future__ import annotations
 
+import errno
 import hashlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
@@ -26,6 +28,7 @@ class RevisionFiles:
     def __init__(self, root: Path, commit: str) -> None:
         self.root = root
         self.commit = commit
+        self._walked: tuple[WalkSettings, Walk] | None = None
 
     @cached_property
     def blobs(self) -> dict[str, git.Blob]:
@@ -48,8 +51,19 @@ class RevisionFiles:
         return Overrides(files) if files else None
 
     def walk(self, settings: WalkSettings) -> Walk:
-        listing = Listing(list(self.blobs), overrides=self.overrides, by_git=True)
-        return judged(listing, _Judge(self, settings))
+        """The same each time: a commit does not change."""
+        if self._walked is None or self._walked[0] != settings:
+            listing = Listing(list(self.blobs), overrides=self.overrides, by_git=True)
+            self._walked = settings, judged(listing, _Judge(self, settings))
+        return self._walked[1]
+
+    @contextmanager
+    def open(self, paths: Iterable[str]) -> Iterator[RevisionReader]:
+        yield RevisionReader(self.root, [self.blobs[path] for path in paths])
+
+    def find(self, path: str) -> SourceFile | None:
+        blob = self.blobs.get(path)
+        return _source(blob, blob.size) if blob and blob.mode in git.REGULAR and blob.size is not None else None
 
     def load(self, files: Iterable[SourceFile]) -> Iterator[tuple[SourceFile, Loaded | Skip]]:
         wanted = {file.path: file for file in files}
@@ -63,6 +77,19 @@ class RevisionFiles:
     def brings_back(self, path: str) -> bool:
         match = self.overrides.decide(path) if self.overrides else None
         return match is not None and match.negated
+
+
+class RevisionReader:
+    """Reads files in the order in which they were named, some at a time."""
+
+    def __init__(self, root: Path, blobs: list[git.Blob]) -> None:
+        self._stream = git.read_blobs(root, blobs)
+
+    def read(self, path: str, limit: int) -> bytes:
+        data = next((data for blob, data in self._stream if blob.path == path), None)
+        if data is None or len(data) > limit:
+            raise OSError(errno.ENOENT if data is None else errno.EFBIG, path)
+        return data
 
 
 class _Judge(Judge):
@@ -81,7 +108,11 @@ class _Judge(Judge):
             return Skip(f"{path}/", "submodule", "a repository of its own, which is not checked out")
         if blob.size is None:
             return _lacking(path)
-        return self.judge_size(path, blob.size, int(blob.id[:15], 16))  # where a work tree has the time of a change
+        return self.judge_size(*_source(blob, blob.size))
+
+
+def _source(blob: git.Blob, size: int) -> SourceFile:
+    return SourceFile(blob.path, size, int(blob.id[:15], 16))  # where a work tree has the time of a change
 
 
 def _lacking(path: str) -> Skip:
