@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -221,6 +222,63 @@ def test_links_and_modes_survive(own_world: Path) -> None:
     assert link.is_symlink()
     assert "codeinfo" in real.read_text()
     assert real.stat().st_mode & 0o777 == 0o640
+
+
+def everything_in(folder: Path) -> dict[str, bytes | None]:
+    """All but CodeInfo's own data, by path; None for folders."""
+    found = {str(path.relative_to(folder)): path for path in folder.rglob("*")}
+    own = {name: path for name, path in found.items() if not name.startswith("data")}
+    return {name: path.read_bytes() if path.is_file() else None for name, path in own.items()}
+
+
+def test_a_skill_a_plugin_and_eager_tools_come_and_go(own_world: Path, tmp_path: Path) -> None:
+    home = user_folders()[0]
+    (home / ".claude").mkdir()
+    (home / ".claude" / "settings.json").write_text("{}")
+    (home / ".copilot").mkdir()
+    before, plugin = everything_in(home), tmp_path / "made" / "plugin"
+    request = InstallRequest(skill=True, always_load=True, plugin=str(plugin))
+    report = install(Config.load(), request)
+    assert {change.client for change in report.changes} == {"claude-code", "copilot", "plugin"}  # without .claude.json
+    entry = json.loads((home / ".claude.json").read_text())["mcpServers"]["codeinfo"]
+    assert entry["alwaysLoad"] is True
+    assert (
+        json.loads((home / ".copilot" / "mcp-config.json").read_text())["mcpServers"]["codeinfo"]["deferTools"]
+        == "never"
+    )
+    skill = (home / ".claude" / "skills" / "codeinfo" / "SKILL.md").read_text()
+    assert skill.startswith("---\nname: codeinfo\ndescription: ")
+    assert (plugin / "skills" / "codeinfo" / "SKILL.md").read_text() == skill
+    assert json.loads((plugin / ".claude-plugin" / "plugin.json").read_text())["name"] == "codeinfo"
+    assert json.loads((plugin / ".mcp.json").read_text())["mcpServers"]["codeinfo"]["args"] == ["mcp"]
+    (hook,) = json.loads((plugin / "hooks" / "hooks.json").read_text())["hooks"]["SessionStart"]
+    said = hook["hooks"][0]["command"].replace("${CLAUDE_PLUGIN_ROOT}", str(plugin))
+    shown = subprocess.run(["bash", "-c", said], capture_output=True, text=True, check=True).stdout
+    assert "search_codebase" in json.loads(shown)["hookSpecificOutput"]["additionalContext"]
+    assert all(change.action == "unchanged" for change in install(Config.load(), request).changes)
+    uninstall(Config.load(), UninstallRequest())
+    assert everything_in(home) == before
+    assert not plugin.parent.exists()
+
+
+def test_a_skill_that_was_edited_is_kept(own_world: Path) -> None:
+    home = user_folders()[0]
+    (home / ".codex").mkdir()
+    install(Config.load(), InstallRequest(("codex",), skill=True))
+    skill = home / ".codex" / "skills" / "codeinfo" / "SKILL.md"
+    skill.write_text(skill.read_text() + "\nOurs.\n")
+    actions = {
+        change.path: change.action for change in install(Config.load(), InstallRequest(("codex",), skill=True)).changes
+    }
+    assert actions[str(skill)] == "kept"
+    uninstall(Config.load(), UninstallRequest())
+    assert skill.read_text().strip() == "Ours."
+
+
+def test_codex_may_take_its_time(own_world: Path) -> None:
+    install(Config.load(), InstallRequest(("codex",)))
+    entry = tomllib.loads((user_folders()[0] / ".codex" / "config.toml").read_text())["mcp_servers"]["codeinfo"]
+    assert entry["startup_timeout_sec"] == 30
 
 
 def test_instructions_come_and_go(own_world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -141,6 +141,15 @@ class InstallRequest(Struct, frozen=True):
         bool,
         Opt("Also tell agents when to use it, in this project's AGENTS.md (and CLAUDE.md, GEMINI.md if they exist)."),
     ] = False
+    skill: Annotated[bool, Opt("Also give the clients that know skills one (SKILL.md) that says when to use it.")] = (
+        False
+    )
+    always_load: Annotated[
+        bool, Opt("Have clients that put tools off until they are searched for show these from the start.")
+    ] = False
+    plugin: Annotated[
+        str, Opt("Also write a Claude Code plugin into this folder: skill, server and hook.", metavar="DIR")
+    ] = ""
     dry_run: Annotated[bool, Opt(_DRY_RUN)] = False
 
 
