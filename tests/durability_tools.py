@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from codeinfo.config import Config
-from codeinfo.engine.index_manager import IndexManager, walk_settings
-from codeinfo.engine.index_sources import CodeSource
+from codeinfo.engine.index_manager import IndexManager
+from codeinfo.engine.index_sources import CodeSource, walk_settings
 from codeinfo.models.scripted import ScriptedEmbedder
 from codeinfo.ports import Embedder
 from codeinfo.shells.cli import run

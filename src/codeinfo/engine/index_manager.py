@@ -14,22 +14,27 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct
 
 from codeinfo.config import Config
-from codeinfo.engine.index_sources import CodeSource, RevisionSource, Source, refresh_commits
+from codeinfo.engine.index_sources import (
+    CodeSource,
+    RevisionSource,
+    Source,
+    chunk_settings,
+    refresh_commits,
+    walk_settings,
+)
 from codeinfo.engine.models import Models
 from codeinfo.errors import Busy, CodeInfoError, IndexDamaged, NotFound, OutOfSpace, UsageError, environment_error
 from codeinfo.globs import lies_below
-from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.line import Changes, Outcome, add_edited, compare, update
 from codeinfo.index.pool import Parsed, ParsePool, ParseTask, Spares
 from codeinfo.model import INDEXING, Note, Walk
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import IndexReport
 from codeinfo.ports import NOTHING_KEPT, Embedder, Retention
-from codeinfo.settings import IndexSettings
 from codeinfo.sources.git import commit_of, is_repository, work_tree_of
 from codeinfo.sources.read import Files, FolderFiles
 from codeinfo.sources.revision import LACKING, RevisionFiles
-from codeinfo.sources.walk import WalkSettings, refusal, resolved_root
+from codeinfo.sources.walk import refusal, resolved_root
 from codeinfo.store.database import BuildDamaged, Replaced
 from codeinfo.store.layout import IndexFolder, Tree
 from codeinfo.store.sqlite import SqliteStore, TreeGone
@@ -589,16 +594,3 @@ def is_complete(store: SqliteStore) -> bool:
 
 def available_processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def walk_settings(index: IndexSettings) -> WalkSettings:
-    return WalkSettings(max_file_bytes=index.max_file_bytes, submodules=index.submodules)
-
-
-def chunk_settings(index: IndexSettings) -> ChunkSettings:
-    return ChunkSettings(
-        code_chars=index.chunk_chars,
-        doc_chars=index.section_chars,
-        doc_overlap=index.section_overlap,
-        fallback_lines=index.fallback_lines,
-    )

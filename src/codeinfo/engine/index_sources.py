@@ -9,7 +9,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from codeinfo.index.chunk import ChunkSettings
 from codeinfo.model import Skip, Walk
+from codeinfo.settings import IndexSettings
 from codeinfo.sources.git import family_of
 from codeinfo.sources.read import Files, FolderFiles
 from codeinfo.sources.revision import RevisionFiles
@@ -150,3 +152,16 @@ def refresh_commits(root: Path, folder: Path, revision: str = "HEAD") -> str:
     with translate_errors(folder):
         save_commits(folder, index)
     return ""
+
+
+def walk_settings(index: IndexSettings) -> WalkSettings:
+    return WalkSettings(max_file_bytes=index.max_file_bytes, submodules=index.submodules)
+
+
+def chunk_settings(index: IndexSettings) -> ChunkSettings:
+    return ChunkSettings(
+        code_chars=index.chunk_chars,
+        doc_chars=index.section_chars,
+        doc_overlap=index.section_overlap,
+        fallback_lines=index.fallback_lines,
+    )

@@ -23,8 +23,8 @@ from codeinfo.engine.index_manager import (
     IndexManager,
     bytes_under,
     is_complete,
-    walk_settings,
 )
+from codeinfo.engine.index_sources import walk_settings
 from codeinfo.engine.models import Models
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound
 from codeinfo.globs import lies_below
