@@ -71,11 +71,14 @@ def test_every_language_speaks_of_every_category() -> None:
         ("python", "text = 'call os.environ here'\n"),
         ("javascript", "// console.log(1)\n"),
         ("javascript", "/* \n console.log(1)\n*/"),
+        ("python", 'a: Optional["Later"] = None\n'),  # what is not defined yet can be written in no other way
+        ("javascript", "  async fetch(\n    url: string,\n"),  # a method of that name
+        ("javascript", "  fetch(url: string) {\n"),
         ("go", '// fmt.Println("a")\n'),
         ("rust", '/* println!("a") */'),
     ],
 )
-def test_comments_and_strings_are_no_uses(language: str, text: str) -> None:
+def test_what_only_looks_like_a_use_is_none(language: str, text: str) -> None:
     assert Matcher(BUILT_IN).uses(text, language, "a", PRODUCT) == []
 
 

@@ -233,7 +233,8 @@ def _place(language: str) -> str:
 
 
 def _is_within(detector: Detector, text: str) -> bool:
-    return not detector.within or any(word in text for word in detector.within)
+    has_words = not detector.within or any(word in text for word in detector.within)
+    return has_words and not any(word in text for word in detector.without)
 
 
 def _matches(expression: re.Pattern[str], detector: Detector, code: CodeText) -> Iterator[re.Match[str]]:

@@ -280,8 +280,8 @@ def _successor(
     detector: Detector, one: PatternUse, answers: Sequence[tuple[Detector, PatternUse]], people: int
 ) -> PatternUse | None:
     """What takes the place of a way that nobody wrote in the half year before the newest use of the other. Being
-    written less is not enough, since both may be fine: the other must be the way its language or framework went,
-    or the one must be poor. Of a project's own patterns, the dates decide alone."""
+    written less is not enough, since both may be fine: the other must be the way its language or framework went. Of
+    a project's own patterns, the dates decide alone."""
     if detector.modern or not one.trend:
         return None
     found = [
@@ -290,7 +290,7 @@ def _successor(
         if other is not one
         and other.trend == RISING
         and _is_backed(rival, other, people)
-        and (rival.modern or detector.poor or detector.from_project)
+        and (rival.modern or detector.from_project)
         and _days(other.newest) - _days(one.newest) >= DECLINING_DAYS
     ]
     return max(found, key=lambda other: (other.files, other.name), default=None)

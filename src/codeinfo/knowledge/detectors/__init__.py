@@ -61,6 +61,7 @@ class Detector(Struct, frozen=True):
     example: str = ""
     in_text: bool = False  # templates stand in strings
     within: tuple[str, ...] = ()  # the file holds one of these as well: a framework's words are others' words too
+    without: tuple[str, ...] = ()  # the file holds none of these: the pattern is that something is left out
     packages: tuple[str, ...] = ()  # an area must declare or import one of them
     poor: bool = False  # never advised, however common
     modern: bool = False  # what its language or framework offers instead of the other answers
@@ -89,6 +90,7 @@ class _Answer(Struct, forbid_unknown_fields=True):
     packages: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     within: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
     poor: bool = False
     modern: bool = False
 
@@ -132,6 +134,7 @@ def _detector(file: _File, question: _Question, answer: _Answer) -> Detector:
         example=answer.example,
         in_text=question.in_text,
         within=answer.within or (() if question.in_text else file.within),
+        without=answer.without,
         packages=answer.packages or question.packages or file.packages,
         poor=answer.poor,
         modern=answer.modern,
