@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from codeinfo.cache import Cache
 from codeinfo.graph.bindings import Bindings
 from codeinfo.graph.model import Edge, FileImports, Graph, Links, Loose, Unit
-from codeinfo.graph.uses import UsedNames, dotted_names, unpack
+from codeinfo.graph.uses import UsedNames, dotted_names, import_timing, unpack
 from codeinfo.languages.model import FileFacts, ImportRules, LanguageResolver, Outcome, family, last_name, named
 from codeinfo.languages.tree import MOST_ABOVE, Tree, is_config, nearest_all
 from codeinfo.model import Definition, Import, Skip, SourceFile
@@ -79,7 +79,10 @@ class ImportResolver:
         return Links(tuple(edges.values()), tuple(loose.values()))
 
     def _edges(self, source: FileFacts, written: Import, outcome: Outcome, names: _OpenNames) -> list[Edge]:
-        edges = [Edge(source.path, target.path, written.line, target.names) for target in outcome.targets]
+        edges = [
+            Edge(source.path, target.path, written.line, target.names, timing=written.timing)
+            for target in outcome.targets
+        ]
         if not outcome.package:
             return edges
         qualifier = source.rules.imports.qualifier
@@ -146,7 +149,8 @@ def _add(edges: dict[str, Edge], edge: Edge) -> None:
     """One edge for each pair of files: the first line, all the names."""
     known = edges.get(edge.target)
     if known is not None:
-        edge = replace(known, names=tuple(dict.fromkeys((*known.names, *edge.names))))
+        timing = min(known.timing, edge.timing)  # "" before "lazy" before "types"
+        edge = replace(known, names=tuple(dict.fromkeys((*known.names, *edge.names))), timing=timing)
     edges[edge.target] = edge
 
 
@@ -285,12 +289,15 @@ def _links(files: Sequence[FileFacts], tree: Tree, facts: CodeFacts) -> dict[str
     everything = len(files) == len(tree.files)
     for file_id, written in facts.imports(None if everything else [file.file_id for file in files]):
         imports.setdefault(file_id, []).append(written)
-    by_name = [file.file_id for file in files if file.rules.imports.by_use]
-    packed = dict(facts.references(by_name))
+    read = [file.file_id for file in files if file.rules.imports.by_use or file.rules.imports.timed]
+    packed = dict(facts.references(read))
     resolver = ImportResolver(tree)
     links = {}
     for file in files:
         one = FileImports(file, tuple(imports.get(file.file_id, ())))
+        if file.rules.imports.timed and (timing := import_timing(packed.get(file.file_id, b""))):
+            timed = (replace(written, timing=timing.get(written.line, "")) for written in one.imports)
+            one = FileImports(file, tuple(timed))
         used = used_names(one, packed.get(file.file_id, b"")) if file.rules.imports.by_use else {}
         found = resolver.links(one, used)
         if found.edges or found.loose:

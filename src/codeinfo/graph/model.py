@@ -22,17 +22,24 @@ _PARTS = re.compile(r"[./\\:]+")
 _DAMPING = 0.85
 _ROUNDS = 40  # the values settle to three digits well before
 
-FORMAT = 4  # raise when the form on disk or what the facts mean changes
+FORMAT = 5  # raise when the form on disk or what the facts mean changes
 
 
 class Edge(Struct, frozen=True):
-    """`source` needs `target`. Implicit: without an import, since both belong to one package."""
+    """`source` needs `target`. Implicit: without an import, since both belong to one package. `timing` as that of an
+    import; of several imports the earliest counts."""
 
     source: str
     target: str
     line: int
     names: tuple[str, ...] = ()
     implicit: bool = False
+    timing: str = ""
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the target has to be loaded before the source is."""
+        return not self.implicit and not self.timing
 
 
 class Loose(Struct, frozen=True):
@@ -266,9 +273,9 @@ class Area(Struct, frozen=True):
     hub: str  # its most central file
 
 
-# The form on disk: facts, edges (target, line, names, implicit) and loose imports of each file.
+# The form on disk: facts, edges (target, line, names, implicit, timing) and loose imports of each file.
 _StoredFacts = tuple[int, str, str, str, tuple[str, ...], tuple[str, ...], tuple[tuple[int, int], ...], tuple[str, ...]]
-_StoredFile = tuple[_StoredFacts, list[tuple[int, int, tuple[str, ...], bool]], list[tuple[str, int, bool]]]
+_StoredFile = tuple[_StoredFacts, list[tuple[int, int, tuple[str, ...], bool, str]], list[tuple[str, int, bool]]]
 
 
 def dumps(graph: Graph) -> bytes:
@@ -277,7 +284,9 @@ def dumps(graph: Graph) -> bytes:
     rows = []
     for path, facts in graph.files.items():
         links = graph.links.get(path, Links())
-        edges = [(position[e.target], e.line, e.names, e.implicit) for e in links.edges if e.target in position]
+        edges = [
+            (position[e.target], e.line, e.names, e.implicit, e.timing) for e in links.edges if e.target in position
+        ]
         rows.append((astuple(facts), edges, [astuple(loose) for loose in links.loose]))
     return json.dumps([FORMAT, graph.generation, rows], separators=(",", ":")).encode("utf-8", "surrogatepass")
 
@@ -293,7 +302,7 @@ def loads(data: bytes) -> Graph | None:
         files = {facts[1]: FileFacts(*facts) for facts, _, _ in rows}
         links = {
             path: Links(
-                tuple(Edge(path, paths[to], line, names, implicit) for to, line, names, implicit in edges),
+                tuple(Edge(path, paths[to], line, *rest) for to, line, *rest in edges),
                 tuple(Loose(*item) for item in loose),
             )
             for path, (_, edges, loose) in zip(paths, rows, strict=True)

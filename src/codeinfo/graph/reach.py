@@ -88,9 +88,14 @@ def module_imports(index: CodeIndex, path: str, request: ImportsRequest) -> Modu
 
 def cycle_report(graph: Graph, request: CyclesRequest, below: str = "") -> CycleReport:
     edges = [edge for edge in graph.edges if not edge.implicit]
-    found = [cycle for cycle in cycles(edges) if _touches(cycle.files, below)]
+    loaded = [edge for edge in edges if edge.is_loaded]
+    runtime = [cycle for cycle in cycles(loaded) if _touches(cycle.files, below)]
+    known = {frozenset(cycle.files) for cycle in runtime}
+    others = [cycle for cycle in cycles(edges) if cycle.timing and frozenset(cycle.files) not in known]
+    others = [cycle for cycle in others if _touches(cycle.files, below)]
+    found = [*runtime, *others] if request.deferred else runtime
     following: dict[str, list[str]] = {}
-    for edge in edges:
+    for edge in edges if request.deferred else loaded:
         following.setdefault(edge.source, []).append(edge.target)
     groups = sorted(
         (tuple(sorted(group)) for group in components(following) if _touches(group, below)),
@@ -100,7 +105,7 @@ def cycle_report(graph: Graph, request: CyclesRequest, below: str = "") -> Cycle
     return CycleReport(
         total=len(found),
         cycles=tuple(
-            CycleInfo(cycle.severity, cycle.files, tuple(edge.line for edge in cycle.edges))
+            CycleInfo(cycle.severity, cycle.files, tuple(edge.line for edge in cycle.edges), cycle.timing)
             for cycle in found[: request.limit]
         ),
         groups=tuple(groups),
@@ -109,6 +114,8 @@ def cycle_report(graph: Graph, request: CyclesRequest, below: str = "") -> Cycle
         external=external,
         unresolved=unresolved,
         is_complete=len(found) <= request.limit,
+        lazy=sum(cycle.timing == "lazy" for cycle in others),
+        types=sum(cycle.timing == "types" for cycle in others),
     )
 
 
@@ -126,8 +133,13 @@ class Cycle(Struct, frozen=True):
         return tuple(edge.source for edge in self.edges)
 
     @property
+    def timing(self) -> str:
+        """When the last of its imports takes effect: nothing breaks before that."""
+        return max(edge.timing for edge in self.edges)
+
+    @property
     def severity(self) -> str:
-        return _SEVERITY.get(len(self.edges), "low")
+        return "low" if self.timing else _SEVERITY.get(len(self.edges), "low")
 
 
 def components(following: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:

@@ -321,6 +321,7 @@ _COMPONENT_IMPORTS = ImportRules(
 _IMPORTS = replace(
     _COMPONENT_IMPORTS,
     read=read_import,
+    timed=True,
     calls=(
         r"(?:\b(?:const|let|var)\s+(?:(?P<alias>[\w$]+)|\{(?P<names>[^}]{0,2000})\})\s*=\s*(?:await\s+)?)?"
         r"\b(?:require|import)\(\s*[\"'`](?P<module>[^\"'`\n$]+)[\"'`]\s*\)"

@@ -163,7 +163,7 @@ PYTHON = Language(
         exported=without_underscore,
         bases=bases,
     ),
-    imports=ImportRules(read=read_import, types_block="TYPE_CHECKING", resolver=PythonImports, bound=bound_names),
+    imports=ImportRules(read=read_import, timed=True, types_block="TYPE_CHECKING", resolver=PythonImports, bound=bound_names),
     names=NameRules(
         explicit=True,
         imports_show=True,

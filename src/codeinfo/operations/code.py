@@ -198,15 +198,18 @@ class ModuleImports(Struct, frozen=True):
 
 
 class CyclesRequest(Struct, frozen=True):
+    """Only imports that take effect when a file is loaded count, unless others are asked for."""
+
     path: Folder = ""
     limit: Limit = 50
     refresh: Refresh = True
 
 
 class CycleInfo(Struct, frozen=True):
-    severity: str  # two files high, three medium, more low
+    severity: str  # two files high, three medium, more low, and so is one that is not closed while files are loaded
     files: tuple[str, ...]
     lines: tuple[int, ...]  # where each file imports the next
+    timing: str = ""  # lazy: an import inside of a function closes it; types: one that only a type checker reads
 
 
 class CycleReport(Struct, frozen=True):
