@@ -15,7 +15,7 @@ from codeinfo import Config, Engine
 from codeinfo.engine import code
 from codeinfo.graph import code_index
 from codeinfo.graph.model import Edge, Graph, Links, centrality, dumps, loads
-from codeinfo.graph.reach import components, cycles, hotspots, impact
+from codeinfo.graph.reach import components, cycles, hotspots
 from codeinfo.graph.survey import code_map
 from codeinfo.languages.model import FileFacts
 from codeinfo.operations.code import CyclesRequest, HotspotsRequest, ImpactRequest, ImportsRequest, MapRequest
@@ -68,12 +68,78 @@ def test_implicit_edges_make_no_cycle() -> None:
     assert not cycles([Edge("a", "b", 1), Edge("b", "a", 1, implicit=True)])
 
 
-def test_impact_is_two_hops_near_and_important_first() -> None:
-    into: dict[str, list[Edge]] = {}
-    for edge in edges("ba", "ca", "db", "ed"):
-        into.setdefault(edge.target, []).append(edge)
-    reached = impact(["a"], into, {"c": 0.5})
-    assert [(one.path, one.via, one.hops) for one in reached] == [("c", "a", 1), ("b", "a", 1), ("d", "b", 2)]
+def test_impact_is_two_hops_near_and_important_first(tmp_path: Path) -> None:
+    sources = {f"{name}.py": f"import {needed}\n{needed}.x\n" for name, needed in ("ba", "ca", "db", "ed", "fc", "gc")}
+    root = written(tmp_path, {"a.py": "x = 1\n"} | sources)
+    with opened(root) as engine:
+        reached = engine.code.impact(ImpactRequest("a.py", root=str(root))).files
+    assert [(one.path, one.via, one.hops) for one in reached] == [
+        ("c.py", "a.py", 1),
+        ("b.py", "a.py", 1),
+        ("d.py", "b.py", 2),
+        ("f.py", "c.py", 2),
+        ("g.py", "c.py", 2),
+    ]
+
+
+def test_impact_follows_names_through_files_that_pass_them_on(tmp_path: Path) -> None:
+    sources = {
+        "lib/api.ts": "export class Api {}\nexport class Extra {}\n",
+        "lib/other.ts": "export class Other {}\n",
+        "lib/index.ts": "export * from './api';\nexport { Other } from './other';\n",
+        "index.ts": "export { Api as Client } from './lib';\nexport { Other } from './lib';\n",
+        "direct.ts": "import { Api } from './lib';\nnew Api();\n",
+        "renamed.ts": "import type { Client } from './index';\nlet client: Client;\n",
+        "whole.ts": "import * as lib from './lib';\nlib.Extra;\n",
+        "elsewhere.ts": "import { Other } from './lib';\nnew Other();\n",
+        "user.ts": "import './direct';\n",
+        "pkg/__init__.py": "from .core import (\n    Core,\n)\nfrom .side import Side\n",
+        "pkg/core.py": "class Core: ...\n",
+        "pkg/side.py": "class Side: ...\n",
+        "app.py": "from pkg import Core\n\nCore()\n",
+        "far.py": "from pkg import Side\n\nSide()\n",
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        typed = engine.code.impact(ImpactRequest("lib/api.ts", root=str(root))).files
+        plain = engine.code.impact(ImpactRequest("pkg/core.py", root=str(root))).files
+    assert {(one.path, one.via, one.hops, one.timing) for one in typed} == {
+        ("direct.ts", "lib/index.ts", 1, ""),
+        ("renamed.ts", "index.ts", 1, "types"),
+        ("whole.ts", "lib/index.ts", 1, ""),
+        ("user.ts", "direct.ts", 2, ""),
+    }
+    assert {(one.path, one.via, one.hops) for one in plain} == {("app.py", "pkg/__init__.py", 1)}
+
+
+def test_cycles_that_nothing_runs_into_are_counted_only(tmp_path: Path) -> None:
+    sources = {
+        "a.py": "import b\n",
+        "b.py": "import a\n",
+        "lazy.py": "import eager\n",
+        "eager.py": "def f():\n    import lazy\n",
+        "typed.py": "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    import user\nelse:\n    import a\n",
+        "user.py": "import typed\n",
+        "one.ts": "import type { B } from './two';\nexport type A = B;\n",
+        "two.ts": "import { type A } from './one';\nexport type B = A;\n",
+        "three.ts": "import { X, type Y } from './four';\n",
+        "four.ts": "const later = import('./three');\n",
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        report = engine.code.cycles(CyclesRequest(str(root)))
+        every = engine.code.cycles(CyclesRequest(str(root), deferred=True))
+    assert [cycle.files for cycle in report.cycles] == [("a.py", "b.py")]
+    assert (report.total, report.lazy, report.types) == (1, 2, 2)
+    assert {(cycle.files, cycle.timing, cycle.severity) for cycle in every.cycles} == {
+        (("a.py", "b.py"), "", "high"),
+        (("eager.py", "lazy.py"), "lazy", "low"),
+        (("four.ts", "three.ts"), "lazy", "low"),
+        (("typed.py", "user.py"), "types", "low"),
+        (("one.ts", "two.ts"), "types", "low"),
+    }
+    assert ("a.py", "b.py") in every.groups
+    assert report.groups == (("a.py", "b.py"),)
 
 
 def test_centrality_is_between_nought_and_one() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from codeinfo.graph.uses import UsedNames, references_to, unpack
 from codeinfo.index.packing import pack_code
 from codeinfo.model import Reference
 from codeinfo.operations.code import CallsRequest, DefsRequest, RefsRequest, SymbolsRequest, UnusedRequest
+from codeinfo.operations.search import IndexRequest, StatusRequest
 
 SOURCES = {
     "shop/__init__.py": "from .cart import Cart as Cart\nfrom .cart import total\n",
@@ -329,3 +332,89 @@ def test_a_heading_of_the_same_name_takes_no_uses_away(tmp_path: Path) -> None:
     with Engine(config) as engine:
         report = engine.code.references(RefsRequest("Assertions", str(tmp_path)))
     assert [(use.file, use.line) for use in report.usages] == [("Check.java", 3)]
+
+
+def written_in(folder: Path, sources: dict[str, str]) -> Config:
+    for path, text in sources.items():
+        (folder / path).write_text(text)
+    return Config.load({"embedding.provider": "none", "index.workers": "1"}, folder)
+
+
+def test_overloads_belong_to_what_implements_them(tmp_path: Path) -> None:
+    config = written_in(
+        tmp_path,
+        {
+            "a.py": "import typing as t\n\n\n@t.overload\ndef ask(x: int) -> int: ...\n@t.overload\n"
+            "def ask(x: str) -> str: ...\ndef ask(x):\n    return help(x)\n\n\ndef help(x):\n    return x\n",
+            "b.ts": "export function make(a: string): void;\nexport function make(a: number): void;\n"
+            "export function make(a: any): void {\n  build(a);\n}\nfunction build(a: any) {}\n",
+        },
+    )
+    with Engine(config) as engine:
+        asked = engine.code.calls(CallsRequest("ask", str(tmp_path)))
+        made = engine.code.calls(CallsRequest("make", str(tmp_path)))
+        defined = engine.code.definitions(DefsRequest("ask", str(tmp_path))).definitions
+    assert [edge.target for edge in asked.callees] == ["a.py::help"]
+    assert [edge.target for edge in made.callees] == ["b.ts::build"]
+    assert [(one.start_line, one.signature) for one in defined] == [(8, "def ask(x)")]
+
+
+def test_calls_that_cannot_be_attributed_are_counted(tmp_path: Path) -> None:
+    config = written_in(
+        tmp_path,
+        {
+            "a.py": "class A:\n    def run(self): ...\n\n\nclass B:\n    def run(self): ...\n",
+            "b.py": "from a import A\n\n\ndef f(x, y):\n    A().run()\n    x.run()\n    y.run\n    len(x)\n",
+        },
+    )
+    with Engine(config) as engine:
+        run = engine.code.calls(CallsRequest("A.run", str(tmp_path)))
+        caller = engine.code.calls(CallsRequest("b.py::f", str(tmp_path)))
+    assert ([edge.line for edge in run.callers], run.unattributed) == ([5], 1)
+    assert ({edge.target for edge in caller.callees}, caller.unattributed_callees) == ({"a.py::A.run"}, 1)
+
+
+SCIP = Path(__file__).parents[1] / "fixtures" / "scip"
+
+
+@pytest.mark.parametrize(
+    ("project", "name", "lines"),
+    [
+        ("py", "Cart.total", {("app.py", 11, "compiler")}),
+        ("py", "Order.total", {("app.py", 11, "compiler")}),
+        ("ts", "Store.load", {("app.ts", 4, "compiler"), ("app.ts", 6, "compiler")}),
+        ("ts", "Other.load", {("app.ts", 5, "compiler")}),
+        ("ts", "Store", {("app.ts", 1, "compiler"), ("app.ts", 6, "compiler"), ("store.ts", 14, "compiler")}),
+    ],
+)
+def test_an_index_of_the_compiler_is_believed(
+    project: str, name: str, lines: set[tuple[str, int, str]], tmp_path: Path
+) -> None:
+    root = tmp_path / project
+    shutil.copytree(SCIP / project, root)
+    (root / "index.scip").touch()
+    with Engine(Config.load({"embedding.provider": "none", "index.workers": "1"}, root)) as engine:
+        assert uses(engine, root, name) == lines
+
+
+def test_a_file_that_is_newer_than_the_compilers_index_is_resolved_without_it(tmp_path: Path) -> None:
+    root = tmp_path / "ts"
+    shutil.copytree(SCIP / "ts", root)
+    with Engine(Config.load({"embedding.provider": "none", "index.workers": "1"}, root)) as engine:
+
+        def proofs() -> set[str]:
+            return {proof for _, _, proof in uses(engine, root, "Store")}
+
+        def note() -> str:
+            return engine.index(IndexRequest((str(root),))).reports[0].notes[-1]
+
+        os.utime(root / "index.scip", (1, 1))
+        assert proofs() == {"resolved"}
+        assert "covers 2 files, 2 of which were changed since" in note()
+        (root / "index.scip").touch()
+        assert proofs() == {"compiler"}
+        assert note().endswith("covers 2 files")
+        assert engine.status(StatusRequest((str(root),))).indexes[0].notes[-1] == note()
+        (root / "index.scip").write_bytes(b"no protocol buffer")
+        assert proofs() == {"resolved"}
+        assert "index.scip is not used" in note()

@@ -29,6 +29,7 @@ from codeinfo.graph.references import (
     look_up,
     near_callers,
 )
+from codeinfo.graph.scip import scip_written
 from codeinfo.graph.survey import area_files, code_map
 from codeinfo.knowledge.context import MOST_LISTED, FileContext, file_context
 from codeinfo.model import FileKind, Hit
@@ -75,7 +76,7 @@ class CodeOperations:
         with self._lock, code_facts(store) as facts:
             known = self._resolvers.get(store.derived)
             index = known.index if known else None
-            if index is None or index.graph.generation != facts.generation:
+            if index is None or (index.graph.generation, index.scip_written) != (facts.generation, scip_written(root)):
                 index = _next_index(index, facts, root, store, contents or FolderFiles(root))
             if known is None or known.index is not index or known.is_full:
                 known = self._resolvers[store.derived] = NameResolver(index)
@@ -179,7 +180,7 @@ class CodeOperations:
     def impact(self, request: requests.ImpactRequest, progress: ProgressSink | None = None) -> requests.ImpactReport:
         with self._open(request, progress) as (names, path):
             _check_indexed(names.index, path)
-            return impact_report(names.index.graph, path, request)
+            return impact_report(names.index, path, request)
 
     def hotspots(
         self, request: requests.HotspotsRequest, progress: ProgressSink | None = None

@@ -8,9 +8,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from msgspec.structs import replace
+
 from codeinfo.config import Config
 from codeinfo.engine.index_manager import Indexes, IndexManager, ProgressSink
 from codeinfo.globs import lies_below
+from codeinfo.graph.scip import compiler_notes
 from codeinfo.model import Reflects, SearchResult
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import (
@@ -147,7 +150,11 @@ class Engine:
     def index(self, request: IndexRequest, progress: ProgressSink | None = None) -> IndexResponse:
         indexes = self._indexes_of(request.paths)
         done = [self.indexes.refresh(index, full=request.full, progress=progress) for index in indexes]
-        return IndexResponse(tuple(fresh.report for fresh in done))
+        reports = (
+            replace(fresh.report, notes=(*fresh.report.notes, *compiler_notes(index.root)))
+            for index, fresh in zip(indexes, done, strict=True)
+        )
+        return IndexResponse(tuple(reports))
 
     def search(self, request: SearchRequest, progress: ProgressSink | None = None) -> SearchResult:
         found = self.searches.search(request, progress)

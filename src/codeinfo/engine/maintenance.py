@@ -28,6 +28,7 @@ from codeinfo.engine.index_sources import walk_settings
 from codeinfo.engine.models import Models
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound
 from codeinfo.globs import lies_below
+from codeinfo.graph.scip import compiler_notes
 from codeinfo.index.line import edited
 from codeinfo.knowledge.history import History
 from codeinfo.model import ManifestRow, Reflects, SourceFile
@@ -75,7 +76,7 @@ def status(index: IndexManager) -> IndexStatus:
         changed=len(changes.suspects) if changes else 0,
         removed=len(changes.removed) if changes else 0,
         languages=counts.languages,
-        notes=index.standing_notes(),
+        notes=(*index.standing_notes(), *compiler_notes(index.root)),
     )
 
 

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from codeinfo.cache import Cache
 from codeinfo.graph.bindings import Bindings
 from codeinfo.graph.model import Edge, FileImports, Graph, Links, Loose, Unit
+from codeinfo.graph.scip import Compiler, ScipError, open_compiler, scip_written
 from codeinfo.graph.uses import UsedNames, dotted_names, import_timing, unpack
 from codeinfo.languages.model import FileFacts, ImportRules, LanguageResolver, Outcome, family, last_name, named
 from codeinfo.languages.tree import MOST_ABOVE, Tree, is_config, nearest_all
@@ -359,6 +360,7 @@ class CodeIndex:
         self.by_id = {file.file_id: file for file in graph.files.values()}
         self.answers: Cache[Hashable, Any] = Cache(_MOST_ANSWERS, _size)
         self.files_read = 0
+        self.scip_written = scip_written(root)
         self._files: FileCache = before._files if before else FileCache()
         self._outcomes: dict[Hashable, Outcome] = {}
         self._visible: dict[str, tuple[str, ...]] = {}
@@ -369,6 +371,14 @@ class CodeIndex:
     @cached_property
     def imports(self) -> ImportResolver:
         return ImportResolver(project_tree(self.graph.files, self.root, self._contents))
+
+    @cached_property
+    def compiler(self) -> Compiler | None:
+        """What the project's `index.scip` says; `index` and `status` say why one is not used."""
+        try:
+            return open_compiler(self.root)
+        except ScipError:
+            return None
 
     def outcome(self, source: FileFacts, written: Import) -> Outcome:
         key = (source.path, written.module, written.line, written.names, written.alias)

@@ -76,7 +76,8 @@ class Unit(Struct, frozen=True, dict=True):
         known: dict[str, Definition] = {}
         for definition in self.definitions:
             if definition.kind not in {"package", "namespace"}:
-                known.setdefault(self.without_namespace(definition.qualified), definition)
+                name = self.without_namespace(definition.qualified)
+                known[name] = implementation(self.facts, known.get(name), definition)
         return known
 
     @cached_property
@@ -136,6 +137,22 @@ class Unit(Struct, frozen=True, dict=True):
         found = self.by_name.get(name, ()) if self.facts.rules.names.tables else ()
         held = {definition.qualified for definition in found if definition.qualified.count(".") == 1}
         return held.pop() if len(held) == 1 else ""
+
+
+OVERLOAD = "@overload "  # before the signature of a declaration that has no body
+_ACCESSOR = re.compile(r"\b[gs]et\s")
+
+
+def implementation(file: FileFacts, known: Definition | None, definition: Definition) -> Definition:
+    """Of two definitions of one name the first, unless that only declares what the other one does."""
+    way = file.rules.names.overloads
+    if known is None or not way or not (known.is_function and definition.is_function):
+        return known or definition
+    if way == "marked":
+        return definition if known.signature.startswith(OVERLOAD) else known
+    is_accessor = _ACCESSOR.search(known.signature.partition(known.name)[0])
+    longer = definition.end_line - definition.start_line > known.end_line - known.start_line
+    return definition if longer and not is_accessor else known
 
 
 class Graph(Struct, frozen=True, dict=True):
@@ -302,7 +319,9 @@ def loads(data: bytes) -> Graph | None:
         files = {facts[1]: FileFacts(*facts) for facts, _, _ in rows}
         links = {
             path: Links(
-                tuple(Edge(path, paths[to], line, *rest) for to, line, *rest in edges),
+                tuple(
+                    Edge(path, paths[to], line, names, implicit, timing) for to, line, names, implicit, timing in edges
+                ),
                 tuple(Loose(*item) for item in loose),
             )
             for path, (_, edges, loose) in zip(paths, rows, strict=True)

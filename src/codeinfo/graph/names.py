@@ -13,6 +13,7 @@ from msgspec import Struct
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Unit
 from codeinfo.graph.receivers import Many, Meaning, Receivers
+from codeinfo.graph.scip import Compiler, defined_name
 from codeinfo.graph.scopes import Binder, Foreign, ModuleId, ModuleNames, SymbolId
 from codeinfo.languages.model import NameRules
 from codeinfo.model import Definition, Reference
@@ -27,6 +28,7 @@ class Resolution(Struct, frozen=True):
 
     symbols: tuple[SymbolId, ...] = ()
     possible: bool = False
+    proof: str = "resolved"
 
 
 _OTHER = Resolution()
@@ -56,6 +58,11 @@ class NameResolver:
         return self._binder.bases(symbol)
 
     def resolve(self, unit: Unit, use: Reference) -> Resolution:
+        compiler = self.index.compiler
+        if compiler is not None and compiler.covers(unit.facts.path):
+            proven = self._by_compiler(compiler, unit, use)
+            if proven is not None:
+                return proven
         if unit.facts.rules.names.whole_modules:
             return self._in_module(unit, use)
         if use.receiver:
@@ -69,6 +76,32 @@ class NameResolver:
         if known is None:
             known = self._bare[key] = self._without_receiver(unit, use)
         return known
+
+    def _by_compiler(self, compiler: Compiler, unit: Unit, use: Reference) -> Resolution | None:
+        """What the project's own compiler says; None where it does not know, or where its target has changed since."""
+        text = self.index.lines(unit.facts.file_id).get(use.line, "")
+        found: list[SymbolId] = []
+        symbols = compiler.symbols_at(unit.facts.path, use.line, use.name, text)
+        for symbol in symbols:
+            name, is_constructor = defined_name(symbol)
+            defining = self.index.defining(name)
+            if not all(compiler.covers(path) for path in defining):
+                return None
+            for other in filter(None, map(self.index.unit, defining)):
+                found += [
+                    SymbolId(other.facts.path, other.without_namespace(one.qualified))
+                    for one in other.by_name.get(name, ())
+                    if self._is_meant(compiler, other, one, symbol, is_constructor)
+                ]
+        return Resolution(tuple(dict.fromkeys(found)), proof="compiler") if symbols else None
+
+    @staticmethod
+    def _is_meant(compiler: Compiler, unit: Unit, one: Definition, symbol: str, is_constructor: bool) -> bool:
+        path = unit.facts.path
+        if not is_constructor:
+            return compiler.defines(path, one.start_line, symbol)
+        inside = [d for d in unit.definitions if d.qualified.rpartition(".")[0] == one.qualified]
+        return any(compiler.defines(path, line, symbol) for line in (one.start_line, *(d.start_line for d in inside)))
 
     def _in_module(self, unit: Unit, use: Reference) -> Resolution:
         """The first occurrence on the line that can be followed decides."""

@@ -13,8 +13,8 @@ from msgspec import Struct, field
 from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Edge, Graph, relations
-from codeinfo.graph.references import symbol_info
-from codeinfo.graph.uses import UsedNames
+from codeinfo.graph.references import importing, symbol_info
+from codeinfo.graph.uses import UsedNames, references_to
 from codeinfo.languages import GRAMMARS
 from codeinfo.languages.model import FileFacts
 from codeinfo.model import Definition
@@ -233,10 +233,13 @@ def _shortest(start: str, out: Mapping[str, Mapping[str, Edge]], inside: set[str
 # --- impact --------------------------------------------------------------------------------------------------------
 
 
-def impact_report(graph: Graph, path: str, request: ImpactRequest) -> ImpactReport:
-    reached = impact([path], graph.importers, graph.centrality, request.hops)
-    files = [Affected(one.path, one.line, one.via, one.hops, graph.files[one.path].is_test) for one in reached]
-    files.sort(key=lambda one: (one.hops, one.is_test))
+def impact_report(index: CodeIndex, path: str, request: ImpactRequest) -> ImpactReport:
+    graph = index.graph
+    reached = impact(index, path, request.hops)
+    files = [
+        Affected(one.path, one.line, one.via, one.hops, graph.files[one.path].is_test, one.timing) for one in reached
+    ]
+    files.sort(key=lambda one: (one.hops, one.is_test, one.timing))
     return ImpactReport(
         path=path,
         total=len(files),
@@ -253,28 +256,87 @@ class Reached(Struct, frozen=True):
     line: int
     via: str
     hops: int
+    timing: str = ""
 
 
-def impact(
-    changed: Sequence[str],
-    importers: Mapping[str, Sequence[Edge]],
-    weight: Mapping[str, float],
-    hops: int = IMPACT_HOPS,
-) -> list[Reached]:
-    """Who needs the changed files, directly or through others; near ones first, then important ones."""
-    seen = set(changed)
+Border = dict[str, frozenset[str]]  # a file, and which of its names a change has reached
+
+
+def impact(index: CodeIndex, changed: str, hops: int = IMPACT_HOPS) -> list[Reached]:
+    """Who uses what a changed file offers, directly or through others; near ones first, then important ones.
+
+    A file that only passes names on is no hop: who takes other names from it is not affected.
+    """
+    seen = {changed}
     reached: list[Reached] = []
-    border = list(changed)
+    origins = [changed]
     for hop in range(1, hops + 1):
         found: dict[str, Reached] = {}
-        for path in border:
-            for edge in importers.get(path, ()):
-                if edge.source not in seen:
-                    found.setdefault(edge.source, Reached(edge.source, edge.line, path, hop))
+        passed: Border = {}
+        border: Border = {path: frozenset((*index.graph.files[path].exports, "default")) for path in origins}
+        while border:
+            beyond: Border = {}
+            for path, names in border.items():
+                for edge in index.graph.edges_to(path):
+                    if edge.source in seen or edge.source in found:
+                        continue
+                    taken = _taken(index, edge, names, is_origin=path in origins)
+                    if taken is None:
+                        continue
+                    given = _passed_on(index, edge, taken)
+                    if given - passed.get(edge.source, frozenset()):
+                        beyond[edge.source] = passed[edge.source] = given | passed.get(edge.source, frozenset())
+                    if not given or _uses_itself(index, edge, taken):
+                        found[edge.source] = Reached(edge.source, edge.line, path, hop, edge.timing)
+            border = beyond
         seen.update(found)
-        border = list(found)
+        origins = list(found)
+        weight = index.graph.centrality
         reached += sorted(found.values(), key=lambda one: (-weight.get(one.path, 0.0), one.path))
     return reached
+
+
+def _taken(index: CodeIndex, edge: Edge, names: frozenset[str], *, is_origin: bool) -> frozenset[str] | None:
+    """Which of some names an import takes; None where it takes none of them. One that names nothing takes all of a
+    changed file, and of one that passes names on those that are used."""
+    listed = frozenset(edge.names)
+    is_whole = "*" in listed or not listed or edge.implicit
+    if is_origin:
+        return names if is_whole else listed
+    if not is_whole:
+        return listed & names or None
+    text = index.uses(index.graph.files[edge.source].file_id)
+    used = frozenset(name for name in names if references_to(text, name))
+    return used | _passed_on(index, edge, names) or None
+
+
+def _passed_on(index: CodeIndex, edge: Edge, names: frozenset[str]) -> frozenset[str]:
+    """The names by which a file offers others what it takes."""
+    unit = index.unit(edge.source)
+    if unit is None:
+        return frozenset()
+    is_package = edge.source.rpartition("/")[2].partition(".")[0] == "__init__"
+    given: set[str] = set()
+    for written in unit.imports:
+        if not (written.reexport or (is_package and not written.timing)):
+            continue
+        if edge.target not in {target.path for target in index.outcome(unit.facts, written).targets}:
+            continue
+        if written.names in ((), ("*",)):
+            given |= {written.alias} if written.alias else names
+        else:
+            given |= {written.alias or name for name in written.names if name in names}
+    return frozenset(given)
+
+
+def _uses_itself(index: CodeIndex, edge: Edge, names: frozenset[str]) -> bool:
+    """Whether a file that passes names on has a use for them of its own."""
+    unit = index.unit(edge.source)
+    if unit is None:
+        return False
+    text, lines = index.uses(unit.facts.file_id), index.lines(unit.facts.file_id)
+    uses = (use for name in names for use in references_to(text, name))
+    return any(importing(unit, use, lines.get(use.line, "")) is None for use in uses)
 
 
 # --- unused exports ------------------------------------------------------------------------------------------------

@@ -13,13 +13,13 @@ from msgspec import Struct
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
-from codeinfo.graph.model import Unit
+from codeinfo.graph.model import Unit, implementation
 from codeinfo.graph.names import NameResolver, Resolution
 from codeinfo.graph.scopes import SymbolId
 from codeinfo.graph.uses import all_references, references_to
 from codeinfo.languages import GRAMMARS
 from codeinfo.languages.model import FileFacts, family
-from codeinfo.model import Definition, Reference
+from codeinfo.model import Definition, Import, Reference
 from codeinfo.operations.code import (
     CallGraph,
     CallsRequest,
@@ -95,7 +95,8 @@ def look_up(index: CodeIndex, asked: str) -> Lookup:
     for file_id, definition in index.facts.definitions_named(name):
         file = index.by_id.get(file_id)
         if file and definition.kind not in _NO_USES:
-            every.setdefault(_symbol(index, file, definition.qualified), definition)
+            symbol = _symbol(index, file, definition.qualified)
+            every[symbol] = implementation(file, every.get(symbol), definition)
     found = {
         symbol: definition
         for symbol, definition in every.items()
@@ -168,6 +169,7 @@ class Use(Struct, frozen=True):
     file: FileFacts
     reference: Reference
     symbol: SymbolId | None
+    proof: str = "syntactic"
 
 
 class FoundUses(Struct, frozen=True):
@@ -177,6 +179,7 @@ class FoundUses(Struct, frozen=True):
     resolved: int
     unattributed: int  # more uses that may mean one of several definitions
     left_out: tuple[str, ...]  # files with the name whose syntax is not known
+    unattributed_calls: int = 0  # among the unattributed
 
     def __len__(self) -> int:
         return len(self.uses)
@@ -198,10 +201,11 @@ def find_references(names: NameResolver, request: RefsRequest, below: str = "") 
         symbol=request.name,
         usage_count=len(uses),
         usages=usages(names.index, lookup, uses[: request.limit]),
-        confidence="resolved" if resolved == len(uses) else "syntactic",
+        confidence=max((use.proof for use in uses), default="resolved"),  # in the order of the alphabet
         is_complete=len(uses) <= request.limit and not found.left_out,
         definitions=tuple(lookup.listed()),
         resolved_count=resolved,
+        compiler_count=sum(use.proof == "compiler" for use in uses),
         unattributed=found.unattributed,
         file_count=len({use.file.file_id for use in uses}),
         notes=tuple(notes),
@@ -226,7 +230,7 @@ def _find_uses(names: NameResolver, lookup: Lookup) -> FoundUses:
         for reference, resolution in resolved_uses(names, file, lookup.name):
             symbol = next((one for one in resolution.symbols if one in lookup.found), None)
             if symbol is not None:
-                resolved.append(Use(file, reference, symbol))
+                resolved.append(Use(file, reference, symbol, resolution.proof))
             elif resolution.possible and not resolution.symbols:
                 possible.append(Use(file, reference, None))
     resolved = _one_a_line(resolved, {})
@@ -238,6 +242,7 @@ def _find_uses(names: NameResolver, lookup: Lookup) -> FoundUses:
         resolved=len(resolved),
         unattributed=len(possible) if lookup.others else 0,
         left_out=tuple(file.path for file in candidates if _cannot_be_read(index, file, lookup.name)),
+        unattributed_calls=sum(use.reference.role == "call" for use in possible) if lookup.others else 0,
     )
 
 
@@ -311,13 +316,14 @@ def _usage(index: CodeIndex, use: Use, definition: Definition | None) -> Usage:
         line=reference.line,
         preview=text.strip()[:_PREVIEW_CHARS],
         edge=_edge(unit, reference, text, definition) if unit else "REFERENCES",
-        confidence="resolved" if use.symbol else "syntactic",
+        confidence=use.proof,
         within=reference.within,
         definition=str(use.symbol) if use.symbol else "",
     )
 
 
-def _edge(unit: Unit, use: Reference, text: str, meant: Definition | None) -> str:
+def importing(unit: Unit, use: Reference, text: str) -> Import | None:
+    """The import that a use belongs to; `text` is its line."""
     for written in unit.imports:
         whole = not written.names and use.line == written.line and use.name in _last_names((written.module,))
         if (whole or use.name in written.names or written.alias == use.name) and written.line <= use.line:
@@ -327,7 +333,13 @@ def _edge(unit: Unit, use: Reference, text: str, meant: Definition | None) -> st
                 or text.lstrip().startswith(_IMPORT_WORDS)
                 or (alone and use.line < written.line + 200)
             ):
-                return "EXPORTS" if written.reexport else "IMPORTS"
+                return written
+    return None
+
+
+def _edge(unit: Unit, use: Reference, text: str, meant: Definition | None) -> str:
+    if written := importing(unit, use, text):
+        return "EXPORTS" if written.reexport else "IMPORTS"
     for definition in unit.definitions:
         if definition.start_line <= use.line <= definition.start_line + 3 and use.name in _last_names(definition.bases):
             own_interface = definition.kind in _INTERFACES
@@ -380,7 +392,19 @@ def call_graph(names: NameResolver, request: CallsRequest, below: str = "") -> C
         callees=tuple(downward[: request.limit]),
         related=tuple(related),
         is_complete=max(len(upward), len(downward)) <= request.limit,
+        unattributed=find_uses(names, lookup).unattributed_calls,
+        unattributed_callees=sum(_lost_calls(names, symbol, one) for symbol, one in lookup.found.items()),
     )
+
+
+def _lost_calls(names: NameResolver, symbol: SymbolId, definition: Definition) -> int:
+    """How many calls a definition makes by names that are defined here, and none knows which definition is meant."""
+    unit = names.index.unit(symbol.path)
+    lines = range(definition.start_line, definition.end_line + 1)
+    uses = all_references(names.index.uses(unit.facts.file_id)) if unit else ()
+    called = [use for use in uses if use.role == "call" and use.line in lines and names.index.defining(use.name)]
+    found = [names.resolve(unit, use) for use in called] if unit else []
+    return sum(one.possible and not one.symbols for one in found)
 
 
 def _follow(names: NameResolver, lookup: Lookup, depth: int, *, incoming: bool) -> list[CodeEdge]:
@@ -424,13 +448,14 @@ def callees(names: NameResolver, symbol: SymbolId, definition: Definition) -> li
     for use in all_references(names.index.uses(unit.facts.file_id)):
         if not definition.start_line <= use.line <= definition.end_line:
             continue
-        for meant in names.resolve(unit, use).symbols:
+        resolution = names.resolve(unit, use)
+        for meant in resolution.symbols:
             target = names.definition(meant)
             if meant == symbol and use.role != "call":
                 continue
             kind = "CALLS" if use.role == "call" else "REFERENCES_TYPE" if target and target.is_type else ""
             if kind:
-                edge = CodeEdge(str(symbol), str(meant), kind, symbol.path, use.line, "resolved")
+                edge = CodeEdge(str(symbol), str(meant), kind, symbol.path, use.line, resolution.proof)
                 edges.setdefault((str(meant), kind), edge)
     return list(edges.values())
 

@@ -1,12 +1,13 @@
 """Reads `index.scip`, what the indexer of a compiler found out about a project (https://github.com/sourcegraph/scip).
 
 Of its protocol buffers only documents, occurrences and roles are read. A file may have hundreds of megabytes, and a
-question needs few documents of it: those are found by the bytes of a symbol and read when they are needed.
+question needs few documents of it: each is read when it is needed.
 """
 
 from __future__ import annotations
 
 import mmap
+import re
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -70,13 +71,6 @@ class ScipIndex:
             known = self._documents[path] = tuple(self._read(*span)) if span else ()
         return known
 
-    def mentioning(self, symbol: str) -> Iterator[str]:
-        """The documents that have a symbol, or a longer one that begins with it."""
-        wanted = symbol.encode()
-        for path, (start, end) in self._spans.items():
-            if self._data.find(wanted, start, end) >= 0:
-                yield path
-
     def _read(self, start: int, end: int) -> Iterator[Occurrence]:
         data = self._data
         for number, a, b in _fields(data, start, end):
@@ -96,6 +90,93 @@ class ScipIndex:
             if symbol and len(place) in (3, 4):
                 last = place[2] if len(place) == 3 else place[3] if place[0] == place[2] else place[1]
                 yield Occurrence(place[0] + 1, place[1], last, symbol, bool(roles & _DEFINITION))
+
+
+# --- what it says of a project ----------------------------------------------------------------------------------------
+
+_DESCRIPTOR = re.compile(r"(?:`((?:[^`]|``)+)`|([\w$+-]+))(?:\([^()]*\)\.|[#.:/!])")
+_CONSTRUCTORS = frozenset({"<constructor>", "__init__"})
+
+
+class Compiler:
+    """The answers of an `index.scip` for the files of a project that have not been written since."""
+
+    def __init__(self, index: ScipIndex, root: Path) -> None:
+        self._index, self._root = index, root
+        self._fresh: dict[str, bool] = {}
+        self._uses: dict[str, dict[int, list[Occurrence]]] = {}
+
+    def covers(self, path: str) -> bool:
+        known = self._fresh.get(path)
+        if known is None:
+            try:
+                known = path in self._index.paths and (self._root / path).stat().st_mtime_ns <= self._index.written_ns
+            except OSError:
+                known = False
+            self._fresh[path] = known
+        return known
+
+    def symbols_at(self, path: str, line: int, name: str, text: str) -> list[str]:
+        """What a name on a line means; `text` is the line. Nothing where the compiler knows no more than we do."""
+        if not text.isascii():  # columns are counted in another way there
+            return []
+        found = [one.symbol for one in self._on_line(path, line) if text[one.start : one.end] == name]
+        return [] if any(one.startswith("local ") for one in found) else found
+
+    def defines(self, path: str, line: int, symbol: str) -> bool:
+        return any(one.defines and one.symbol == symbol for one in self._on_line(path, line))
+
+    def _on_line(self, path: str, line: int) -> list[Occurrence]:
+        lines = self._uses.get(path)
+        if lines is None:
+            lines = self._uses[path] = {}
+            for one in self._index.occurrences(path):
+                lines.setdefault(one.line, []).append(one)
+        return lines.get(line, [])
+
+    def note(self) -> str:
+        stale = sum(not self.covers(path) for path in self._index.paths)
+        older = f", {stale} of which were changed since and are resolved without it" if stale else ""
+        return f"{FILE_NAME} by {self._index.tool or 'an unnamed tool'} covers {len(self._index.paths)} files{older}"
+
+
+def defined_name(symbol: str) -> tuple[str, bool]:
+    """The name at the end of a symbol, and whether it is a constructor: then the name is that of its type."""
+    names = [quoted or plain for quoted, plain in _DESCRIPTOR.findall(symbol)]
+    if len(names) > 1 and names[-1] in _CONSTRUCTORS:
+        return names[-2], True
+    return (names[-1] if names else ""), False
+
+
+def scip_written(root: Path) -> int:
+    """When a project's `index.scip` was written, in nanoseconds; 0 where there is none."""
+    try:
+        return (root / FILE_NAME).stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def open_compiler(root: Path) -> Compiler | None:
+    """None where the project has no such file. Raises ScipError for one that cannot be read."""
+    path = root / FILE_NAME
+    try:
+        return Compiler(ScipIndex(path), root)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ScipError(str(error)) from error
+
+
+def compiler_notes(root: Path) -> tuple[str, ...]:
+    """What `index` and `status` say of a project's `index.scip`."""
+    try:
+        compiler = open_compiler(root)
+    except ScipError as error:
+        return (f"{FILE_NAME} is not used: {error}",)
+    return (compiler.note(),) if compiler else ()
+
+
+# --- protocol buffers -------------------------------------------------------------------------------------------------
 
 
 def _text(data: mmap.mmap | bytes, start: int, end: int) -> str:

@@ -29,6 +29,7 @@ _COMMENT_MARKS = re.compile(r'^[\s/*#!;%|^<>"\'{-]+|[\s*/"\'}-]+$')
 _CONSTANT_NAME = re.compile(r"_*[A-Z][A-Z0-9_]+")
 _ALWAYS_EXPORTED = frozenset({"package", "impl", "instance"})
 _MARKUP = re.compile(r"</?(?:summary|remarks|para|p|inheritdoc)\b[^>]*>")
+_OVERLOAD = re.compile(r"(?:\w+\.)?overload")
 _MAX_DOC = 200
 _MAX_ATTRIBUTES = 20  # lines of attributes between a comment and what it documents
 
@@ -54,6 +55,7 @@ class _Reader:
         self.named: set[int] = set()
         self.open: list[tuple[int, int]] = []  # (end offset, position in symbols)
         self.docs = dict(found.docs)
+        self.overloads = {one.offset for one in found.bound if one.name == "@" and _OVERLOAD.fullmatch(one.text)}
         self.comment_ending = self._comments_by_last_line(found)
         listed = [source.text[start:end] for start, end in found.exports]
         if self.syntax.more_exports:
@@ -124,7 +126,8 @@ class _Reader:
             name=names[-1],
             qualified=".".join((outer.qualified, *names) if outer else names),
             kind=kind,
-            signature=signature_of(source.text, header, has_body=body is not None, is_scope=is_scope),
+            signature=("@overload " if span[0] in self.overloads else "")
+            + signature_of(source.text, header, has_body=body is not None, is_scope=is_scope),
             doc=self._doc(first_line, body) if parent < 0 or self.symbols[parent].first_line < first_line else "",
             start_line=source.line_of(span[0]),
             end_line=source.line_of(max(candidate.start, end - 1)),

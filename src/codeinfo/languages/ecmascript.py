@@ -331,6 +331,7 @@ _NAMES = NameRules(
     explicit=True,
     imports_show=True,
     outside="all",
+    overloads="bodyless",
 )
 FAMILY = "ecmascript"
 LANGUAGES = (

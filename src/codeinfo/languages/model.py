@@ -171,6 +171,7 @@ class NameRules(Struct, frozen=True, kw_only=True):
     inherited: frozenset[str] = frozenset()  # words for what is inherited; variables elsewhere
     decorators: bool = False  # a decorator may make a function into something else
     package: Callable[[Definition], bool] = is_package  # whether a definition names a package
+    overloads: Literal["", "marked", "bodyless"] = ""  # declarations of a function before the one that has its body
     inline_modules: bool = False  # modules may be written inside of a file
     private_to_file: bool = False  # `private` hides a name from other files; elsewhere it means the package
     extensions: bool = False  # methods may be written at the top level of any file

@@ -163,13 +163,16 @@ PYTHON = Language(
         exported=without_underscore,
         bases=bases,
     ),
-    imports=ImportRules(read=read_import, timed=True, types_block="TYPE_CHECKING", resolver=PythonImports, bound=bound_names),
+    imports=ImportRules(
+        read=read_import, timed=True, types_block="TYPE_CHECKING", resolver=PythonImports, bound=bound_names
+    ),
     names=NameRules(
         explicit=True,
         imports_show=True,
         outside="all",
         dotted_modules=True,
         decorators=True,
+        overloads="marked",
     ),
 )
 LANGUAGES = (PYTHON,)

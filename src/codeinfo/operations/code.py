@@ -82,7 +82,8 @@ class RefsRequest(Struct, frozen=True):
 
 
 class Usage(Struct, frozen=True):
-    """One use. `resolved`: scopes and imports lead from it to `definition`; `syntactic`: only the name matches."""
+    """One use. `confidence` is `compiler` (an `index.scip` of the project says so), `resolved` (scopes, imports and
+    types lead from it to `definition`) or `syntactic` (only the name matches)."""
 
     file: str
     line: int
@@ -100,7 +101,8 @@ class ReferenceReport(Struct, frozen=True):
     confidence: str  # the lowest of the usages
     is_complete: bool  # False when a file could not be read, or the limit left some out
     definitions: tuple[SymbolInfo, ...] = ()
-    resolved_count: int = 0
+    resolved_count: int = 0  # compiler or resolved
+    compiler_count: int = 0
     unattributed: int = 0  # uses of the same name that may mean another definition of it
     file_count: int = 0
     notes: tuple[str, ...] = ()
@@ -133,6 +135,8 @@ class CallGraph(Struct, frozen=True):
     callees: tuple[CodeEdge, ...]
     related: tuple[CodeEdge, ...]  # DEFINES, EXTENDS, IMPLEMENTS of the symbol itself
     is_complete: bool
+    unattributed: int = 0  # more calls by this name: they may mean this or another definition
+    unattributed_callees: int = 0  # calls that it makes to something of this codebase, none knows to what
 
 
 # --- explore ---------------------------------------------------------------------------------------------------------
@@ -203,6 +207,7 @@ class CyclesRequest(Struct, frozen=True):
     path: Folder = ""
     limit: Limit = 50
     refresh: Refresh = True
+    deferred: Annotated[bool, Opt("List those that lazy or type-only imports close, too.")] = False
 
 
 class CycleInfo(Struct, frozen=True):
@@ -221,6 +226,8 @@ class CycleReport(Struct, frozen=True):
     external: int  # imports of other codebases
     unresolved: int  # imports of this codebase whose file was not found
     is_complete: bool
+    lazy: int = 0  # more cycles, closed by an import inside of a function
+    types: int = 0  # more cycles, closed by an import that only a type checker reads
 
 
 class ImpactRequest(Struct, frozen=True):
@@ -232,11 +239,14 @@ class ImpactRequest(Struct, frozen=True):
 
 
 class Affected(Struct, frozen=True):
+    """A file that uses what another one offers. Files that only pass names on are followed and not listed."""
+
     path: str
     line: int  # where it imports `via`
     via: str
     hops: int
     is_test: bool = False
+    timing: str = ""  # lazy: imported inside of a function; types: only for a type checker
 
 
 class ImpactReport(Struct, frozen=True):
@@ -352,8 +362,16 @@ OPERATIONS = (
         ReferenceReport,
         "code.references",
         "Show where a name is used.",
-        help="Found in the syntax, never in comments or strings. `resolved`: scopes and imports lead to the "
-        "definition; `syntactic`: only the name matches.",
+        help="Found in the syntax, never in comments or strings. `compiler`: an index.scip in the project says so; "
+        "`resolved`: scopes, imports and types lead to the definition; `syntactic`: only the name matches.",
+    ),
+    _Operation(
+        "calls",
+        CallsRequest,
+        CallGraph,
+        "code.calls",
+        "Show who calls a definition and what it calls.",
+        help="Calls that may mean this or another definition of the name are counted, not claimed.",
     ),
     _Operation(
         "explore",
@@ -363,7 +381,6 @@ OPERATIONS = (
         "Show a symbol, file or place with its surroundings.",
         help="Definition, callers, callees, tests, commits and memories at once.",
     ),
-    _Operation("calls", CallsRequest, CallGraph, "code.calls", "Show who calls a definition and what it calls."),
     _Operation(
         "imports",
         ImportsRequest,
@@ -380,7 +397,15 @@ OPERATIONS = (
         "Show the codebase at a glance: entry points, hubs, layers, key types, hotspots.",
         help="As text, as JSON, or drawn: `codeinfo map --format svg > map.svg`.",
     ),
-    _Operation("cycles", CyclesRequest, CycleReport, "code.cycles", "Find import cycles between files."),
+    _Operation(
+        "cycles",
+        CyclesRequest,
+        CycleReport,
+        "code.cycles",
+        "Find import cycles between files.",
+        help="Cycles of imports that take effect while files are loaded. Those that an import inside of a function or "
+        "one for types only closes are counted; `--deferred` lists them.",
+    ),
     _Operation("impact", ImpactRequest, ImpactReport, "code.impact", "Show what a change to a file may affect."),
     _Operation(
         "hotspots",

@@ -58,6 +58,10 @@ def _definitions(result: code.DefinitionList, out: Output) -> None:
     _more(len(result.definitions), result.total, out)
 
 
+# How sure a use or a call is: what a compiler says, what was resolved, what only the name says.
+_PROOF: dict[str, Span] = {"compiler": ("✓", "green"), "resolved": (" ", ""), "syntactic": ("?", "yellow")}
+
+
 @render.register
 def _references(result: code.ReferenceReport, out: Output) -> None:
     out.table([(("defined", "dim"), *_definition(symbol)) for symbol in result.definitions], indent=0)
@@ -66,13 +70,14 @@ def _references(result: code.ReferenceReport, out: Output) -> None:
         if usage.file != file:
             file = usage.file
             out.line((file, "bold cyan"))
-        unsure: Span = (" ", "") if usage.confidence == "resolved" else ("?", "yellow")
+        unsure: Span = _PROOF[usage.confidence]
         edge = f" {usage.edge.lower():<15} "
         out.line((f"{usage.line:>7} ", "dim"), unsure, (edge, "magenta"), out.fit(usage.preview, 9 + len(edge)))
     _more(len(result.usages), result.usage_count, out)
     syntactic = result.usage_count - result.resolved_count
     found = f"{quantity(result.usage_count, 'use')} in {quantity(result.file_count, 'file')}"
-    found += f": {result.resolved_count} resolved, {syntactic} by name only"
+    proven = f"{result.compiler_count} by the compiler, " if result.compiler_count else ""
+    found += f": {proven}{result.resolved_count - result.compiler_count} resolved, {syntactic} by name only"
     out.line((found, "dim"), ("" if result.is_complete else ", not complete", "yellow"))
     out.notes(result.notes)
 
@@ -109,13 +114,18 @@ def _calls(result: code.CallGraph, out: Output) -> None:
     heritage = [edge for edge in result.related if edge.kind in ("EXTENDS", "IMPLEMENTS")]
     for edge in heritage:
         out.line((edge.kind.lower(), "bold"), f"  {edge.target}")
+    if result.unattributed:
+        calls = quantity(result.unattributed, "more call")
+        out.line((f"{calls} by this name could not be attributed", "yellow"))
+    if result.unattributed_callees:
+        out.line((f"{quantity(result.unattributed_callees, 'call')} that it makes could not be attributed", "yellow"))
     if not result.is_complete:
         out.line(("not complete: raise --limit to see all", "yellow"))
 
 
 def _call_row(edge: code.CodeEdge, other: str) -> tuple[Span, ...]:
     """Where the call is and its other end, without the file where that is the same."""
-    unsure: Span = " " if edge.confidence == "resolved" else ("?", "yellow")
+    unsure: Span = _PROOF[edge.confidence]
     kind = "" if edge.kind == "CALLS" else f"  ({edge.kind.lower().replace('_', ' ')})"
     return unsure, (f"{edge.path}:{edge.line}", "dim"), other.removeprefix(f"{edge.path}::") + kind
 
@@ -141,7 +151,11 @@ def _imports(result: code.ModuleImports, out: Output) -> None:
 @render.register
 def _cycles(result: code.CycleReport, out: Output) -> None:
     for cycle in result.cycles:
-        out.line((f"{cycle.severity:<7}", SEVERITIES[cycle.severity]), quantity(len(cycle.files), "file"))
+        out.line(
+            (f"{cycle.severity:<7}", SEVERITIES[cycle.severity]),
+            quantity(len(cycle.files), "file"),
+            (f"  {cycle.timing}" if cycle.timing else "", "dim"),
+        )
         for path, line in zip(cycle.files, cycle.lines, strict=True):
             out.line("    ", _place(path, line), " →")
         out.line("    ", (cycle.files[0], "dim"))
@@ -149,6 +163,9 @@ def _cycles(result: code.CycleReport, out: Output) -> None:
     seen = f"{quantity(result.files, 'file')}, {quantity(result.edges, 'import')}, {result.external} external"
     state = "bold red" if result.total else "green"
     out.line((quantity(result.total, "cycle"), state), (f"  {seen}, {result.unresolved} unresolved", "dim"))
+    if result.lazy or result.types:
+        more = f"{result.lazy} that lazy imports close, {result.types} that exist for type checkers only"
+        out.line(("besides: ", "dim"), (f"{more} (--deferred lists them)", "dim"))
 
 
 @render.register
@@ -158,6 +175,7 @@ def _impact(result: code.ImpactReport, out: Output) -> None:
     for item in result.files:
         place, style = _place(item.path, item.line)
         through = "" if item.via == result.path else f"through {item.via}"  # the nearest import the file itself
+        through += f"  ({item.timing})" if item.timing else ""
         mark: Span = ("test", "green") if item.is_test else "    "
         rows.append((mark, ("  " * (item.hops - 1) + place, style), (through, "dim")))
     out.table(rows)
