@@ -2,7 +2,7 @@
 
     definitions   against Universal Ctags (the `ctags` program must be installed)
     imports       of Python packages against grimp
-    cycles        of JavaScript and TypeScript against madge (needs node and npm)
+    cycles        while files are loaded: JavaScript and TypeScript against madge (needs node), Python against grimp
     references    of sampled Python symbols against jedi
     speed         of graph, patterns and card, of `refs`, of enrichment, and of an update after one edit
 
@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -57,7 +57,12 @@ DEFINITIONS = {
 NEAR_LINES = 3  # the two may point at a decorator, a return type or the name
 
 PYTHON_PACKAGES = {"click": "src", "requests": "src", "starlette": ".", "aiohttp": ".", "fastapi": "."}
-MADGE_FOLDERS = {"axios": "lib", "trpc": "packages/server/src", "vitest": "packages/vitest/src"}
+MADGE_FOLDERS = {
+    "axios": "lib",
+    "trpc": "packages/server/src",
+    "vitest": "packages/vitest/src",
+    "angular-spotify": "libs",
+}
 REFERENCE_PROJECTS = {"click": "src/click", "requests": "src/requests", "starlette": "starlette", "aiohttp": "aiohttp"}
 SAMPLE = 100
 SEED = 11  # a sample that nothing was tuned on
@@ -67,6 +72,25 @@ import json, sys, grimp
 sys.path.insert(0, sys.argv[2])
 graph = grimp.build_graph(sys.argv[1], cache_dir=None)
 print(json.dumps([[a, b] for a in graph.modules for b in graph.find_modules_directly_imported_by(a)]))
+"""
+
+GRIMP_CYCLES = """
+import ast, json, pathlib, sys, grimp
+sys.path.insert(0, sys.argv[2])
+graph = grimp.build_graph(sys.argv[1], cache_dir=None, exclude_type_checking_imports=True)
+lazy = {}  # module -> lines inside of functions
+for module in graph.modules:
+    path = pathlib.Path(sys.argv[2], *module.split("."))
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    nodes = ast.walk(ast.parse(path.read_bytes()))
+    functions = (n for n in nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)))
+    lazy[module] = {line for n in functions for line in range(n.lineno, n.end_lineno + 1)}
+pairs = []
+for a in graph.modules:
+    for b in graph.find_modules_directly_imported_by(a):
+        if any(one["line_number"] not in lazy[a] for one in graph.get_import_details(importer=a, imported=b)):
+            pairs.append([a, b])
+print(json.dumps(pairs))
 """
 
 JEDI = """
@@ -231,45 +255,62 @@ def _print_agreement(name: str, ours: set[tuple[str, str]], theirs: set[tuple[st
 
 
 def cycles(bench: Bench) -> None:
-    print("JavaScript and TypeScript cycles against madge: groups of files that reach each other")
+    print("runtime cycles against madge (without type and async imports): groups of files that reach each other")
     for project, folder in MADGE_FOLDERS.items():
         with bench.project(project) as (engine, root):
             graph = bench.graph(engine, root)
-        theirs, circles = _madge(bench, root, folder)
-        ours = {
-            path: {edge.target for edge in graph.edges_from(path) if edge.target in theirs and not edge.implicit}
-            for path in theirs
-        }
-        mine = {frozenset(group) for group in components({path: sorted(to) for path, to in ours.items()})}
-        madges = {frozenset(group) for group in components({path: sorted(to) for path, to in theirs.items()})}
-        inside = sum(any(set(circle) <= group for group in mine) for circle in circles)
-        print(
-            f"  {project:<10}{folder:<24}{len(mine)} groups here, {len(madges)} there, {len(mine & madges)} the same;"
-        )
-        print(f"      {inside} of the {len(circles)} cycles madge lists lie in a group found here")
-        _print_edges(ours, theirs)
+        theirs = _madge(bench, root, folder)
+        _print_groups(project, folder, _loaded(graph, theirs), theirs)
+    print("runtime cycles against grimp (without type-checking imports and those inside of functions)")
+    for package, folder in PYTHON_PACKAGES.items():
+        with bench.project(package) as (engine, root):
+            graph = bench.graph(engine, root)
+        home = f"{folder}/" if folder != "." else ""
+        line = [bench.python_tool(), "-c", GRIMP_CYCLES, package, str(root / folder)]
+        pairs = json.loads(subprocess.run(line, capture_output=True, check=True).stdout)
+        files = {_module(path, home): path for path in graph.files if path.startswith(f"{home}{package}/")}
+        theirs = {path: set[str]() for path in files.values()}
+        for importer, imported in pairs:
+            theirs[files[importer]].add(files[imported])
+        _print_groups(package, folder, _loaded(graph, theirs), theirs)
 
 
-def _madge(bench: Bench, root: Path, folder: str) -> tuple[dict[str, set[str]], list[list[str]]]:
-    command = [bench.madge(), "--extensions", "ts,tsx,js,mjs,cjs", "--no-spinner"]
-    config = next((root / f for f in (f"{folder}/../tsconfig.json", "tsconfig.json") if (root / f).exists()), None)
+def _loaded(graph: Graph, paths: Collection[str]) -> dict[str, set[str]]:
+    return {path: {e.target for e in graph.edges_from(path) if e.is_loaded and e.target in paths} for path in paths}
+
+
+def _print_groups(project: str, folder: str, ours: dict[str, set[str]], theirs: dict[str, set[str]]) -> None:
+    mine, others = (
+        {frozenset(group) for group in components({path: sorted(to) for path, to in edges.items()})}
+        for edges in (ours, theirs)
+    )
+    same = "the same" if mine == others else "NOT the same"
+    print(f"  {project:<16}{folder:<24}{len(mine)} groups here, {len(others)} there, {same}")
+    mine_only, others_only = (sorted(min(group) for group in some) for some in (mine - others, others - mine))
+    if mine != others:
+        print(f"      only here: {mine_only}; only there: {others_only}")
+    pairs = [{(path, to) for path, targets in edges.items() for to in targets} for edges in (ours, theirs)]
+    _print_agreement("edges", *pairs)
+
+
+def _madge(bench: Bench, root: Path, folder: str) -> dict[str, set[str]]:
+    """In a folder of our own, where it finds how to read the files."""
+    program = bench.madge()
+    skipped = {"skipTypeImports": True, "skipAsyncImports": True, "mixedImports": True}
+    options = {"ts": skipped, "tsx": skipped, "es6": {"skipAsyncImports": True}}
+    (bench.tools / ".madgerc").write_text(json.dumps({"detectiveOptions": options}))
+    command = [program, "--extensions", "ts,tsx,js,mjs,cjs", "--no-spinner", "--json"]
+    names = (f"{folder}/../tsconfig.json", "tsconfig.json", "tsconfig.base.json")
+    config = next((root / name for name in names if (root / name).exists()), None)
     command += ["--ts-config", str(config)] if config else []
-
-    def run(*more: str) -> str:
-        return subprocess.run([*command, *more, str(root / folder)], capture_output=True, text=True, cwd=root).stdout
+    found = bench.tools / "madge.json"  # through a pipe it ends at 64 KB
+    with found.open("w") as out:
+        subprocess.run([*command, str(root / folder)], stdout=out, cwd=bench.tools, check=True)
 
     def named(path: str) -> str:
         return (root / folder / path).resolve().relative_to(root).as_posix()
 
-    graph = {named(path): {named(to) for to in targets} for path, targets in json.loads(run("--json")).items()}
-    circles = [[named(path) for path in circle] for circle in json.loads(run("--circular", "--json"))]
-    return graph, circles
-
-
-def _print_edges(ours: dict[str, set[str]], theirs: dict[str, set[str]]) -> None:
-    mine = {(path, to) for path, targets in ours.items() for to in targets}
-    madges = {(path, to) for path, targets in theirs.items() for to in targets}
-    _print_agreement("edges", mine, madges)
+    return {named(path): {named(to) for to in targets} for path, targets in json.loads(found.read_text()).items()}
 
 
 # --- references ----------------------------------------------------------------------------------------------------
