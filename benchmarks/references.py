@@ -173,7 +173,7 @@ def _share(part: int, whole: int) -> str:
 def compare(names: NameResolver, truth: Truth, spoken: str) -> Figures:
     index, figures = names.index, Figures()
     symbols = _symbols_by_place(names, spoken)
-    covered = {place.path for place in truth}
+    covered = {place.path for place in truth} | {at.path for where in truth.values() for at in where}
     by_path: dict[str, list[Place]] = defaultdict(list)
     for place in truth:
         by_path[place.path].append(place)

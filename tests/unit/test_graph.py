@@ -398,7 +398,7 @@ def test_the_next_process_finds_map_and_hotspots(tmp_path: Path, monkeypatch: py
     with opened(root) as engine:
         store = engine.indexes.of(root).live_store()
         assert store is not None
-        kept = store.folder / "answers.json"
+        kept = store.derived / "answers.json"
     assert kept.stat().st_mode & 0o077 == 0
     whole = kept.read_bytes()
     for damaged in (b"", whole[:-3], whole[:40] + b"x" + whole[41:]):
