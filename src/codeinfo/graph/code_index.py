@@ -25,7 +25,7 @@ from codeinfo.languages.tree import MOST_ABOVE, Tree, is_config, nearest_all
 from codeinfo.model import Definition, Import, Skip, SourceFile
 from codeinfo.ports import CodeFacts, CodeFile, FileLines
 from codeinfo.sources.ignore import excluded_folder
-from codeinfo.sources.read import Files
+from codeinfo.sources.read import Files, FolderFiles
 
 _MAX_CONFIG_BYTES = 1_000_000  # a package.json beyond this is data
 _PACKAGE_KINDS = frozenset({"package", "namespace"})
@@ -374,7 +374,9 @@ class CodeIndex:
 
     @cached_property
     def compiler(self) -> Compiler | None:
-        """What the project's `index.scip` says; `index` and `status` say why one is not used."""
+        """What the project's `index.scip` says of the work tree; `index` and `status` say why one is not used."""
+        if not isinstance(self._contents, FolderFiles):  # a commit: the file speaks of what is on disk
+            return None
         try:
             return open_compiler(self.root)
         except ScipError:
