@@ -38,6 +38,11 @@ def without_times(value: Any) -> Any:
 
 SAME: tuple[tuple[list[str], str, dict[str, Any]], ...] = (
     (["search", "transfer money"], "/api/v1/search", {"query": "transfer money"}),
+    (
+        ["search", "/def \\w+fer\\b/", "-i"],
+        "/api/v1/grep",
+        {"pattern": r"def \w+fer\b", "regex": True, "ignore_case": True},
+    ),
     (["search", "transfer", "-e", "-n", "2"], "/api/v1/search", {"query": "transfer", "explain": True, "limit": 2}),
     (["refs", "Account"], "/api/v1/refs", {"name": "Account"}),
     (["symbols", "bank.py"], "/api/v1/symbols", {"path": "bank.py"}),
@@ -83,6 +88,7 @@ WRONG: tuple[tuple[str, dict[str, Any], int, str], ...] = (
     ("/tools/vector-search", {"query": "x", "repository": "nobody"}, 404, "REPO_NOT_FOUND"),
     ("/api/v1/search", {"query": "x", "paths": ["nobody"]}, 404, "REPO_NOT_FOUND"),
     ("/api/v1/search", {"query": "x", "limit": 0}, 400, "VALIDATION_FAILED"),
+    ("/api/v1/grep", {"pattern": "(a", "regex": True}, 400, "VALIDATION_FAILED"),
     ("/api/v1/symbols", {"path": "../x"}, 403, "FOLDER_REFUSED"),
     ("/tools/ast-find-definition", {"symbol": "x", "repository": "nobody"}, 404, "REPO_NOT_FOUND"),
     ("/conversations/archive", {"conversationIds": ["nobody"]}, 404, "NOT_FOUND"),

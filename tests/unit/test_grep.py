@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import RunCli
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from repository_tools import Repository, write
@@ -65,6 +67,33 @@ def signed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def places(result: GrepResult) -> list[tuple[str, int, int]]:
     return [(match.path, match.line, match.column) for match in result.matches]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (['"There was an error"', "src"], ["src/bank.py:4", "src/bank_test.py:2"]),
+        (["/LIMIT_[A-Z]+ = /"], ["src/bank.py:7"]),
+        (["-E", "^def test"], ["src/bank_test.py:1"]),
+        (["-w", "-i", "limit", "-l", "python"], ["keys.py:2", "src/bank.py:3"]),
+    ],
+)
+def test_a_query_that_looks_exact_is_searched_exactly(
+    codeinfo: RunCli, project: Path, query: list[str], expected: list[str]
+) -> None:
+    done = codeinfo("search", *query, "--json", "--set", "embedding.provider=none", cwd=project)
+    found = json.loads(done.stdout)
+    assert [f"{match['path']}:{match['line']}" for match in found["matches"]] == expected
+    assert found["total"] == len(expected)
+
+
+def test_options_of_ranked_search_are_refused_and_lines_are_shown(codeinfo: RunCli, project: Path) -> None:
+    refused = codeinfo("search", '"deposit"', "--explain", cwd=project)
+    assert refused.returncode == 2
+    assert "--explain is for ranked search" in refused.stderr
+    shown = codeinfo("grep", "There was", "--set", "embedding.provider=none", cwd=project).stdout
+    assert "src/bank.py\n    Account.deposit\n      4:27   │" in shown
+    assert "3 lines in 3 files" in shown
 
 
 # --- one line --------------------------------------------------------------------------------------------------------
@@ -199,6 +228,8 @@ def test_signatures_are_read_as_written_and_damage_is_noticed(monkeypatch: pytes
     with pytest.raises(ValueError):
         decode_signatures(memoryview(data[:-1]))
     blank = decode_signatures(memoryview(data[: -literal.BUCKETS * 3] + bytes(literal.BUCKETS * 3)))
+    assert read.is_sound()
+    assert not blank.is_sound()
     with pytest.raises(ValueError):
         blank.choose(Pattern("line 1 of 5, line 19 of 8").needs)
 
@@ -242,7 +273,7 @@ def test_what_is_not_searched_is_said(engine: Engine, project: Path) -> None:
     result = engine.grep(GrepRequest("LIMIT_CENTS", (str(project),)))
     assert places(result) == [("src/bank.py", 7, 1)]
     (note,) = result.notes
-    assert "1 binary files, 1 files of secrets, 1 folders of installed packages" in note
+    assert "binary files (1), files of secrets (1), folders of installed packages (1)" in note
 
 
 @pytest.mark.usefixtures("signed")
@@ -279,8 +310,13 @@ def test_changed_new_and_removed_files(engine: Engine, tmp_path: Path) -> None:
     assert found("new value") == [("file_1.py", 1, 3), ("fresh.py", 1, 6)]
     assert [path for path, _, _ in found("old value")] == ["file_0.py", "file_3.py", "file_4.py", "file_5.py"]
     sidecar = next((tmp_path / "cache").rglob(engine_grep.SIGNATURES_FILE))
-    sidecar.write_bytes(sidecar.read_bytes()[:100])
+    whole = sidecar.read_bytes()
+    sidecar.write_bytes(whole[:100])
     assert len(found("old value")) == 4
+    sidecar.write_bytes(whole[: -len(whole) // 2] + bytes(len(whole) // 2))  # no file seems to have anything
+    assert len(found("old value")) == 4
+    assert len(found("old value")) == 4
+    assert len(sidecar.read_bytes()) > 1000
 
 
 def test_files_that_are_not_indexed_yet_are_searched(tmp_path: Path) -> None:
@@ -299,7 +335,7 @@ def test_files_that_are_not_indexed_yet_are_searched(tmp_path: Path) -> None:
         ("two.py", ""),
     ]
     assert KEY not in str(result.matches)
-    assert any("1 files are not indexed as they are now" in note for note in result.notes)
+    assert any("files that are not indexed as they are now (1)" in note for note in result.notes)
 
 
 def test_several_roots(engine: Engine, project: Path, tmp_path: Path) -> None:

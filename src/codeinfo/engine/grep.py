@@ -167,9 +167,7 @@ class GrepOperations:
         self._indexes = indexes
         self._lock = threading.Lock()  # guards the corpora: one is made at a time
         self._clean: set[bytes] = set()
-        self._corpora: dict[
-            Path, tuple[tuple[str, Walk, object], Corpus]
-        ] = {}  # by the tree's folder, each with its state
+        self._corpora: dict[Path, tuple[tuple[str, Walk, object], Corpus]] = {}  # by tree, each with its state
 
     def grep(self, request: GrepRequest, progress: ProgressSink | None = None) -> GrepResult:
         started = time.perf_counter()
@@ -182,7 +180,7 @@ class GrepOperations:
         found, notes = healed(lambda again: self._search(request, pattern, scope, again, progress))
         if found.total > len(found.matches):
             shown, all_lines = len(found.matches), found.total
-            notes.insert(0, f"the first {shown:,} of {all_lines:,} lines are shown: -n shows more, a filter finds less")
+            notes.insert(0, f"the first {shown:,} of {all_lines:,} lines are shown: -n shows more, filters leave fewer")
         took_ms = round(1000 * (time.perf_counter() - started), 2)
         matches = tuple(found.matches)
         return GrepResult(request.pattern, matches, found.total, found.files, tuple(dict.fromkeys(notes)), took_ms)
@@ -200,7 +198,13 @@ class GrepOperations:
             store, said = self._indexes.open(index, refresh=again or request.refresh, progress=progress)
             corpus = self._corpus(index, store, any(getattr(note, "code", "") == INDEXING for note in said), progress)
             notes += (*index.config.notes, *corpus.notes)
-            candidates = corpus.candidates(pattern.needs, allowed_files(request, corpus, index, folders))
+            allowed = allowed_files(request, corpus, index, folders)
+            try:
+                candidates = corpus.candidates(pattern.needs, allowed)
+            except ValueError:  # the signatures are damaged: this search does without, the next one makes them again
+                write_beside(store, SIGNATURES_FILE, b"")
+                corpus.sign(signatures_of(()))
+                candidates = corpus.candidates(pattern.needs, allowed)
             read = index.source.contents.open(file.path for file, _ in candidates)
             with read as reader, code_facts(store) as facts:
                 scan = Scan(reader, corpus.signatures, pattern, self._clean)
@@ -237,6 +241,8 @@ class GrepOperations:
         missing = [file for file in corpus.files if file.key and file.key not in signatures.files]
         if len(missing) <= max(FEW, len(corpus.files) // 50) or not is_complete(store):
             return signatures
+        if not signatures.is_sound():  # what is built upon is checked first, or damage would get a new checksum
+            signatures, missing = signatures_of(()), [file for file in corpus.files if file.key]
         added = signatures_of(contents(source, missing, progress))
         merged = signatures.merged(added, {file.key for file in corpus.files} - added.files.keys())
         write_beside(store, SIGNATURES_FILE, merged.encode())
@@ -296,7 +302,7 @@ def list_files(contents: Files, store: SqliteStore, walked: Walk) -> Corpus:
     files.sort(key=lambda one: one[0].path)
     notes = []
     if unindexed:
-        notes.append(f"{unindexed:,} files are not indexed as they are now: they were searched, without symbols")
+        notes.append(f"files that are not indexed as they are now ({unindexed:,}) were searched without symbols")
     if said := _describe(rules):
         notes.append(f"not searched: {said}; `codeinfo why PATH` says why")
     return Corpus([one[0] for one in files], [one[1] for one in files], [one[2] for one in files], notes)
@@ -314,7 +320,7 @@ def _skipped_file(contents: Files, path: str) -> File | None:
 
 def _describe(rules: Counter[str]) -> str:
     named = {**LEFT_OUT, "too-large": f"files over {MAX_BYTES // 1_000_000} MB"}
-    return ", ".join(f"{rules[rule]:,} {text}" for rule, text in named.items() if rules[rule])
+    return ", ".join(f"{text} ({rules[rule]:,})" for rule, text in named.items() if rules[rule])
 
 
 class Scan:

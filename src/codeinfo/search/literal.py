@@ -424,6 +424,9 @@ class Signatures:
                 bits = _both(bits, either)
         return bits
 
+    def is_sound(self) -> bool:
+        return all(crc32(row.tobytes()) == known for row, known in zip(self._rows, self._checksums, strict=True))
+
     def _row(self, bucket: int) -> Bits:
         row: Bits = self._rows[bucket]
         if crc32(row.tobytes()) != self._checksums[bucket]:
