@@ -9,9 +9,13 @@ import pytest
 from msgspec.structs import replace
 from test_cli import FOUND
 
+from codeinfo.model import FileKind
 from codeinfo.operations.base import Progress
-from codeinfo.shells import terminal
+from codeinfo.operations.code import Hotspot, HotspotReport
+from codeinfo.operations.search import IndexReport, IndexResponse
+from codeinfo.shells import render_code, terminal  # noqa: F401  (render_code registers)
 from codeinfo.shells.render import render, window
+from codeinfo.shells.render_answers import Prose
 from codeinfo.shells.terminal import Output, Span, clean, quantity
 
 
@@ -31,14 +35,70 @@ def test_a_terminal_gets_colour_and_the_same_words(monkeypatch: pytest.MonkeyPat
     assert plain.getvalue() == piped.getvalue()
 
 
-def test_headings_fit_a_terminal_and_are_whole_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_headings_are_symbols_and_fit_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
-    long = replace(FOUND.hits[0], breadcrumb="ConnectionPool, acquire, release, close_idle, resize")
+    crumb = "ConnectionPool > acquire(self, timeout: float | None = None) -> Connection"
+    code = replace(FOUND.hits[0], breadcrumb=crumb, symbol="ConnectionPool.acquire_with_a_timeout")
+    page = replace(FOUND.hits[0], breadcrumb="Guide > Connections", symbol="Connections", kind=FileKind.DOCS)
     narrow, piped = Terminal(), io.StringIO()
     for stream in (narrow, piped):
-        render(replace(FOUND, hits=(long,)), Output(stream, colour=False))
-    assert len(narrow.getvalue().splitlines()[0]) == 60
-    assert "resize" in piped.getvalue().splitlines()[0]
+        render(replace(FOUND, hits=(code, page)), Output(stream, colour=False))
+    assert narrow.getvalue().splitlines()[:2] == [
+        " 1  /repo/src/a.py:3-4",
+        "     ConnectionPool.acquire_with_a_timeout",
+    ]
+    assert piped.getvalue().splitlines()[0] == " 1  /repo/src/a.py:3-4  ConnectionPool.acquire_with_a_timeout"
+    assert " 2  /repo/src/a.py:3-4  Guide > Connections" in piped.getvalue()
+
+
+def test_code_has_the_colours_of_its_language_and_marked_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    text = "def parse_headers(line):  # the header is parsed"
+    screen = Terminal()
+    render(replace(FOUND, query="how is the header parsed", hits=(replace(FOUND.hits[0], text=text),)), Output(screen))
+    (line,) = [line for line in screen.getvalue().splitlines() if "def" in line]
+    marked = re.findall(r"\x1b\[1;31m(\w+)", line)
+    assert marked == ["parse", "headers", "header", "parsed"], "in whatever form, but not `the` and `is`"
+    assert re.search(r"\x1b\[\d+mdef", line), "a keyword has its own colour"
+
+
+def test_secrets_that_were_masked_are_one_line() -> None:
+    notes = tuple(f"tests/{name}.py: 2 secrets masked" for name in "abc")
+    response = IndexResponse((IndexReport("/r", 3, 3, notes=(*notes, "a remark")),))
+    short, full = io.StringIO(), io.StringIO()
+    render(response, Output(short))
+    render(response, Output(full, verbose=True))
+    assert "note: 6 secrets masked in 3 files; --verbose lists them" in short.getvalue()
+    assert "tests/a.py" not in short.getvalue()
+    assert "note: a remark" in short.getvalue()
+    assert "tests/c.py: 2 secrets masked" in full.getvalue()
+
+
+def test_bars_differ_where_values_do() -> None:
+    spots = tuple(Hotspot(f"{n}.py", n, 0, 0, 9, 1, 1, score=n / 30) for n in (1, 2, 3, 30))
+    written = io.StringIO()
+    render(HotspotReport(4, spots, 90, 9), Output(written))
+    bars = [line.split()[0] for line in written.getvalue().splitlines()[:4]]
+    assert len(set(bars)) == 4
+    assert len({line.index(".py") for line in written.getvalue().splitlines()[:3]}) == 1
+
+
+def test_an_answer_is_rendered_as_it_arrives() -> None:
+    answer = "It parses.\n\n[1] src/a.py:9-10\n```\ndef a():\n    pass\n```\nAnd `b`:\n```python\nb = 1\n```"
+    for size in (1, 7, 1000):
+        written = io.StringIO()
+        with Prose(Output(written)) as prose:
+            for start in range(0, len(answer), size):
+                prose.write(answer[start : start + size])
+        assert written.getvalue().splitlines() == [
+            "It parses.",
+            "",
+            "[1] src/a.py:9-10",
+            "    9 │ def a():",
+            "   10 │     pass",
+            "And `b`:",
+            "      │ b = 1",
+        ]
 
 
 def test_text_is_broken_between_words_and_below_its_own_column(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,8 +132,7 @@ def test_code_that_is_cut_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     long = replace(FOUND.hits[0], text="\t\treturn first_of_many(words) + second_of_many(words) + third")
     render(replace(FOUND, hits=(long,)), Output(narrow, colour=False))
     (line,) = [line for line in narrow.getvalue().splitlines() if "first_of_many" in line]
-    assert len(line) == 60  # tabs are wide
-    assert line.endswith("…")
+    assert line == "    3 │         return first_of_many(words) + …", "tabs are wide, and no word is broken"
 
 
 def test_numbers_and_nouns_agree() -> None:

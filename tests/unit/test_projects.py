@@ -11,7 +11,7 @@ import pytest
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.errors import NotFound
+from codeinfo.errors import NotFound, UsageError
 from codeinfo.operations.answers import AskRequest
 from codeinfo.operations.clients import ProjectsRequest
 from codeinfo.operations.code import (
@@ -180,3 +180,29 @@ def test_on_the_command_line(repository: Path, codeinfo: Any) -> None:
     assert codeinfo("-V").stdout == codeinfo("--version").stdout
     assert codeinfo("help", "memory", "add").stdout == codeinfo("memory", "add", "--help").stdout
     assert os.path.basename(repository) in codeinfo("projects").stdout
+
+
+def test_languages_by_the_names_that_people_use(repository: Path, engine: Engine) -> None:
+    named = engine.search(SearchRequest("pause", (str(repository),), languages=("py", "C++")))
+    assert {hit.path.rpartition(".")[2] for hit in named.hits} == {"py"}
+    assert any("no file here is C++; there are: python" in note for note in named.notes)
+    with pytest.raises(UsageError) as raised:
+        engine.search(SearchRequest("pause", (str(repository),), languages=("pythn",)))
+    assert raised.value.next_step == "Did you mean python?"
+
+
+def test_a_line_that_is_not_there(repository: Path, engine: Engine) -> None:
+    with pytest.raises(NotFound, match="has no code at line 99") as raised:
+        engine.similar(SimilarRequest("app/main.py:99", path=str(repository)))
+    assert raised.value.next_step == "Its last line with code is 5"
+
+
+def test_a_folder_that_must_not_be_read_is_blamed(tmp_path: Path, codeinfo: Any) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o000)
+    if os.access(closed, os.R_OK):
+        pytest.skip("this user may read everything")
+    for arguments in (("search", "x", str(closed)), ("index", str(closed)), ("map", "--root", str(closed))):
+        done = codeinfo(*arguments)
+        assert done.returncode == 2
+        assert "cannot be read: permission denied" in done.stderr

@@ -355,7 +355,7 @@ def test_what_is_no_place_is_a_usage_error(engine: Engine, project: Path, place:
 def test_places_that_are_not_there(engine: Engine, project: Path) -> None:
     with pytest.raises(NotFound, match="not in the index"):
         engine.similar(SimilarRequest("src/nowhere.py:1", str(project)))
-    with pytest.raises(NotFound, match="no chunk at line"):
+    with pytest.raises(NotFound, match="no code at line"):
         engine.similar(SimilarRequest("src/backoff.py:999", str(project)))
 
 

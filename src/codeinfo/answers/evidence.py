@@ -23,7 +23,7 @@ from codeinfo.model import Distance, Dropped, FileKind, Hit, Quality, SearchResu
 from codeinfo.operations.answers import Answer, AnswerUsage, Citation, GradedItem
 from codeinfo.search.focus import Finder, focus
 from codeinfo.search.policy import PolicyItem, PolicyResult, PolicySettings, apply_policy
-from codeinfo.search.query import EXPANSIONS, STOP_WORDS
+from codeinfo.search.query import EXPANSIONS, STOP_WORDS, read_query
 from codeinfo.tokens import estimate_tokens, identifiers, stem, terms
 
 _log = logging.getLogger(__name__)
@@ -225,7 +225,8 @@ def content_words(words: Sequence[str]) -> Sequence[str]:
 
 
 PASSAGES = 3  # quoted in an answer
-PASSAGE_CHARS = 900  # of each, the lines that answer best
+PASSAGE_CHARS = 700  # of each, the lines that answer best
+LEAST_QUOTED = 0.5  # of the question's words, by rarity, beside the passage that has most of them
 JUDGED = 3  # best results that the question's words are looked for in
 
 # Chosen on trees of the benchmark that are not those of the table in docs/answers.md: their own questions against those
@@ -253,7 +254,8 @@ def extract(question: str, found: SearchResult, items: Sequence[Item], weights: 
     if not items or not support.enough(found.quality):
         return _abstained(question, items, support, found.quality)
     finder = finder_of(weights)
-    chosen = Evidence().show(focus_item(item, finder, PASSAGE_CHARS) for item in items[:PASSAGES])
+    quoted = _named_first(items, frozenset(name.lower() for name in read_query(question).names), weights)
+    chosen = Evidence().show(focus_item(item, finder, PASSAGE_CHARS) for item in quoted)
     return Answer(
         question=question,
         text=f"{EXTRACTIVE}\n\n{quote_passages(chosen)}",
@@ -262,6 +264,19 @@ def extract(question: str, found: SearchResult, items: Sequence[Item], weights: 
         citations=tuple(item.citation() for item in chosen),
         usage=AnswerUsage(evidence_tokens=estimate_tokens("".join(item.text for item in chosen))),
     )
+
+
+def _named_first(items: Sequence[Item], names: frozenset[str], weights: Mapping[str, float]) -> list[Item]:
+    """What is quoted, at most three: definitions that the question names come first, and what has far fewer of the
+    question's words than the best does not follow."""
+
+    def is_named(item: Item) -> bool:
+        return bool(names) and not names.isdisjoint((item.symbol.lower(), item.symbol.rpartition(".")[2].lower()))
+
+    first = sorted(items, key=is_named, reverse=True)[:PASSAGES]
+    had = [sum(map(weights.__getitem__, _words_in(f"{i.path} {i.symbol} {i.text}", weights))) for i in first]
+    least = LEAST_QUOTED * max(had, default=0.0)
+    return [item for item, words in zip(first, had, strict=True) if words >= least or is_named(item)]
 
 
 def spellings(word: str) -> frozenset[str]:

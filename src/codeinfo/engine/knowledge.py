@@ -41,7 +41,7 @@ from codeinfo.knowledge.memory import (
 from codeinfo.knowledge.metadata import describe_project, is_manifest
 from codeinfo.knowledge.patterns import in_area, narrow
 from codeinfo.knowledge.style import is_style_file, style_report
-from codeinfo.languages import is_product
+from codeinfo.languages import is_product, language_named
 from codeinfo.model import Card, FileKind, Hit, RelatedMemory, SearchResult
 from codeinfo.operations import knowledge as operations
 from codeinfo.operations.base import Progress
@@ -289,7 +289,7 @@ class KnowledgeOperations:
         project, now = self._project(request.path), self.clock()
         patterns, store = project.patterns, self._refresh(project.index, progress)
         report = patterns.report_with_history(store, now) if request.history else patterns.report(store, now)
-        families = [family(language.lower()) for language in request.languages]
+        families = [family(language_named(language)) for language in request.languages]
         report = narrow(report, category=request.category, languages=families)
         about = " ".join((request.category, *(pattern.name for pattern in report.patterns[:20])))
         memories, notes = project.guiding_memories(about, now)

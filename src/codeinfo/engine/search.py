@@ -18,6 +18,7 @@ from codeinfo.engine.index_manager import Indexes, IndexManager, Place, Progress
 from codeinfo.engine.models import Models
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound, ProviderError, UsageError
 from codeinfo.globs import lies_below, match_globs
+from codeinfo.languages import language_named
 from codeinfo.model import INDEXING, Dropped, Hit, Intent, Note, SearchResult, Signal
 from codeinfo.operations.clients import (
     Project,
@@ -194,7 +195,7 @@ def _remarks(request: SearchRequest, view: Snapshot) -> list[str]:
     if not known and view.complete:
         return [*remarks, "no file is indexed here: is this the right folder?"]
     for language in request.languages:
-        if language.lower() not in known:
+        if language_named(language) not in known:
             remarks.append(f"no file here is {language}; there are: {', '.join(sorted(known))}")
     if request.max_tokens and CHARS_PER_TOKEN * request.max_tokens < SMALLEST_EXCERPT:
         remarks.append(f"{request.max_tokens} tokens are too few to show anything: allow more")
@@ -216,7 +217,9 @@ def similar_to(request: SimilarRequest, opened: Opened, below: str = "") -> Sear
         file = view.paths.index(path)
         row = view.row_at(file, int(line))
         if row is None:
-            raise NotFound(f"{path} has no chunk at line {line}", next_step="Name a line that is not blank")
+            rows = range(int(view.file_first[file]), int(view.file_first[file]) + int(view.file_rows[file]))
+            last = max((chunk.end_line for chunk in view.chunks(rows)), default=0)
+            raise NotFound(f"{path} has no code at line {line}", next_step=f"Its last line with code is {last}")
         chunk = view.chunks([row])[0]
         allowed = np.array([lies_below(one, below) for one in view.paths], bool)
         allowed[file] = False
@@ -235,7 +238,7 @@ def allowed_files(
     if folders:
         tests.append(np.array([any(lies_below(path, folder) for folder in folders) for path in view.paths], bool))
     if request.languages:
-        wanted = frozenset(language.lower() for language in request.languages)
+        wanted = frozenset(map(language_named, request.languages))
         tests.append(view.derived(("languages", wanted), lambda: _among(view.languages, wanted)))
     if request.kinds:
         kinds = frozenset(request.kinds)

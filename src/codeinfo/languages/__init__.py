@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
+from codeinfo.errors import UsageError
 from codeinfo.languages import (
     c_family,
     csharp,
@@ -57,6 +58,23 @@ def language_of(path: str, first_line: str = "") -> Language | None:
         match = re.match(_INTERPRETER, first_line)
         return _BY_INTERPRETER.get(match[1].rstrip("-")) if match else None
     return language
+
+
+_OTHER_NAMES = {"c++": "cpp", "c#": "csharp", "f#": "fsharp", "golang": "go", "shell": "bash", "objc": "objective-c"}
+
+
+def language_named(name: str) -> str:
+    """The language that a person calls so, by its name or an extension of its files: `py` is python."""
+    asked = name.strip().lower()
+    asked = _OTHER_NAMES.get(asked, asked)
+    found = BY_NAME.get(asked) or _BY_EXTENSION.get(f".{asked}")
+    if found is None:
+        from difflib import get_close_matches
+
+        near = get_close_matches(asked, BY_NAME, n=1)
+        step = f"Did you mean {near[0]}?" if near else "`codeinfo status` lists those of this project"
+        raise UsageError(f"{name} is not a language that CodeInfo knows", next_step=step)
+    return found.name
 
 
 def language_of_text(path: str, text: str) -> Language | None:

@@ -20,8 +20,8 @@ from codeinfo.jsonable import dumps
 from codeinfo.operations import OPERATIONS, Operation, Parameter, parameters
 from codeinfo.operations.answers import AgentRunRequest, AskRequest, ChatRequest
 from codeinfo.operations.documents import DocsAskRequest
-from codeinfo.operations.search import GrepRequest, SearchRequest
-from codeinfo.shells.render_answers import write_sources
+from codeinfo.operations.search import GrepRequest, IndexRequest, SearchRequest
+from codeinfo.shells.render_answers import Prose, write_sources
 from codeinfo.shells.terminal import Output, ProgressLine, clean, is_unicode, show_progress
 
 if TYPE_CHECKING:
@@ -41,18 +41,17 @@ Value = TypeVar("Value")
 
 
 def ask(engine: Engine, request: AskRequest | DocsAskRequest, out: Output) -> int:
-    with show_progress(sys.stderr) as sink:
-        answer = engine.answers.ask(request, progress=sink, emit=_after(sink, _write), steps=_after(sink, _steps()))
-    _end_line()
+    with show_progress(sys.stderr) as sink, Prose(out) as prose:
+        emit, steps = _after(sink, prose.write), _after(sink, _steps())
+        answer = engine.answers.ask(request, progress=sink, emit=emit, steps=steps)
     write_sources(answer, out, trace=request.trace)
     return 0
 
 
 def run_agent(engine: Engine, request: AgentRunRequest, out: Output) -> int:
-    with show_progress(sys.stderr) as sink:
-        emit, steps = _after(sink, _write), _after(sink, _steps())
+    with show_progress(sys.stderr) as sink, Prose(out) as prose:
+        emit, steps = _after(sink, prose.write), _after(sink, _steps())
         run = engine.answers.run_agent(request, progress=sink, emit=emit, steps=steps)
-    _end_line()
     for answer in run.answers:
         write_sources(answer, out, trace=request.trace)
     return 0
@@ -67,19 +66,17 @@ def chat(engine: Engine, request: ChatRequest, out: Output) -> int:
     while question := _read_question(out):
         asked = AskRequest(question, request.paths, conversation, request.provider, request.model)
         try:
-            answer = engine.answers.ask(asked, emit=_write, steps=_steps(), agent=agent)
+            with Prose(out) as prose:
+                answer = engine.answers.ask(asked, emit=prose.write, steps=_steps(), agent=agent)
         except KeyboardInterrupt:
-            _end_line()
             out.line(("stopped", "yellow"))
             if not sys.stdin.isatty():  # no one is typing who could have meant only this answer
                 raise
             continue
         except CodeInfoError as error:
-            _end_line()
             out.line(("error: ", "bold red"), error.what, f"  {error.next_step}")
             continue
         conversation = answer.conversation_id
-        _end_line()
         write_sources(answer, out)
         out.line()
     return 0
@@ -111,16 +108,6 @@ def _read_question(out: Output) -> str:
         return ""
 
 
-def _write(text: str) -> None:
-    """The text as it arrives; line ends are kept, other control characters made visible."""
-    sys.stdout.write("\n".join(clean(line) for line in text.split("\n")))
-    sys.stdout.flush()
-
-
-def _end_line() -> None:
-    sys.stdout.write("\n")
-
-
 def _steps() -> Callable[[Progress], None]:
     """What the loop is doing, on stderr, when someone watches."""
     if not sys.stderr.isatty():
@@ -147,6 +134,8 @@ def command(operation: Operation) -> click.Command:
         params.append(click.Option(["--root", "exact"], metavar="DIR", help=ROOT_HELP))
     if operation.request is SearchRequest:
         params += [_parameter(item) for item in parameters(GrepRequest) if item.name in EXACTLY]
+    if operation.request is IndexRequest:
+        params.append(click.Option(["--verbose", "-v"], is_flag=True, help="List all that was skipped or masked."))
     if operation.confirm:
         params.append(click.Option(["--yes", "-y"], is_flag=True, help="Do not ask."))
     return click.Command(
@@ -212,7 +201,7 @@ def _type(item: Parameter) -> Any:
 
 def _perform(operation: Operation, /, settings: tuple[str, ...], as_json: bool, debug: bool, **values: Any) -> int:
     """Run one operation and write its result; the exit code is returned."""
-    agreed, root = values.pop("yes", True), values.pop("exact", None)
+    agreed, root, verbose = values.pop("yes", True), values.pop("exact", None), values.pop("verbose", False)
     given = {name: value for name, value in values.items() if value not in ((), None)}
     given = _with_words_joined(operation, given, root or "")
     if operation.request is SearchRequest and (exact := exact_search(given)):
@@ -241,7 +230,7 @@ def _perform(operation: Operation, /, settings: tuple[str, ...], as_json: bool, 
     if as_json:
         write_json(result)
     else:
-        write_text(result, request)
+        write_text(result, request, verbose=verbose)
     return operation.exit_code(result) if operation.exit_code else 0
 
 
@@ -327,19 +316,19 @@ def write_json(value: object) -> None:
         print(dumps(value, indent=indent, ascii_only=not is_unicode(sys.stdout)), flush=True)
 
 
-def write_text(result: object, request: object = None) -> None:
+def write_text(result: object, request: object = None, *, verbose: bool = False) -> None:
     from codeinfo.shells import render, render_answers, render_code  # noqa: F401  (they register)
 
     with _quiet_pipe():
-        render.render(result, _output(request))
+        render.render(result, _output(request, verbose=verbose))
         sys.stdout.flush()
 
 
-def _output(request: object) -> Output:
+def _output(request: object, *, verbose: bool = False) -> Output:
     explain = getattr(request, "explain", False)
     # What was asked for in full is not cut to a few lines again.
     whole = bool(getattr(request, "full_text", False) or getattr(request, "max_tokens", 0))
-    return Output(sys.stdout, colour=not colour_refused(), explain=explain, whole=whole)
+    return Output(sys.stdout, colour=not colour_refused(), explain=explain, whole=whole, verbose=verbose)
 
 
 def _print_notes(notes: Iterable[str]) -> None:

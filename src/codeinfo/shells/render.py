@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from functools import singledispatch
 from typing import Any
 
 from codeinfo.config import Config, table
-from codeinfo.model import Card, Dropped, Hit, HitContext, RelatedMemory, SearchResult
+from codeinfo.model import Card, Dropped, FileKind, Hit, HitContext, RelatedMemory, SearchResult
 from codeinfo.operations import search
 from codeinfo.operations.clients import InstallReport, ProjectsResult, SavingsReport, VectorSearchResult
 from codeinfo.operations.evaluation import EvalReport
@@ -16,9 +17,10 @@ from codeinfo.shells.terminal import Output, Span, near_path, quantity
 
 FIRST_LINES = 24  # of the first hit, which is read
 SNIPPET_LINES = 8  # of each other: enough to recognise it, few enough to see ten hits at once
-LABEL_CHARS = 72  # a chunk of many small definitions names them all
 ACTION_STYLES = {"added": "green", "updated": "green", "removed": "green", "failed": "red", "kept": "yellow"}
 SKIPS_SHOWN = 10
+LINE_DIGITS = 4  # that line numbers have room for at least, so that code begins in one column
+MARK = "bold red"  # a word of the query
 CHANGES_SHOWN = 5  # wins and losses of an evaluation, unless all are asked for
 METRICS = {"squared_l2": "squared L2, lower is closer"}
 STATES = {"ok": "green", "ready": "green", "warn": "yellow", "stale": "yellow", "fail": "bold red"}
@@ -97,12 +99,11 @@ def query_words(query: str) -> set[str]:
 def _heading(number: int, hit: Hit, out: Output) -> None:
     place = f"{_path_of(hit)}:{hit.start_line}-{hit.end_line}"
     spans: list[Span] = [(f"{number:>2}  ", "dim"), (place, "bold cyan")]
-    if label := hit.breadcrumb or hit.symbol:
-        label = label if len(label) <= LABEL_CHARS else label[:LABEL_CHARS] + "…"
-        spans += ["  ", (out.fit(label, len(place) + 6), "magenta")]
+    if label := hit.breadcrumb if hit.kind is FileKind.DOCS else hit.symbol:
+        spans += ["  ", (label, "magenta")]
     out.line(*spans)
     details = []
-    if hit.distance is not None:
+    if out.explain and hit.distance is not None:
         metric = METRICS.get(hit.distance.metric, hit.distance.metric)
         details.append(f"distance {hit.distance.value:.3f} ({metric})")
     if hit.more:
@@ -153,12 +154,14 @@ def _explain(hit: Hit, out: Output) -> None:
 
 def _snippet(hit: Hit, wanted: set[str], out: Output, most: int | None) -> None:
     lines = hit.text.splitlines()
+    coloured = out.code(hit.text, hit.path)
+    digits = max(LINE_DIGITS, len(str(hit.text_line + len(lines))))
     previous = -1
     for index in range(len(lines)) if most is None else window(lines, wanted, most):
         if index != previous + 1:
-            out.line("         ", ("⋮", "dim"))
-        gutter = f"{hit.text_line + index:>7} │ "
-        out.line((gutter, "dim"), *_highlight(out.cut(lines[index], len(gutter)), wanted))
+            out.line(" " * (digits + 2), ("⋮", "dim"))
+        gutter = f"{hit.text_line + index:>{digits + 1}} │ "
+        out.exactly((gutter, "dim"), *_marked(out.fitted(coloured[index], len(gutter)), wanted))
         previous = index
     out.line()
 
@@ -185,19 +188,24 @@ def window(lines: list[str], wanted: set[str], most: int = SNIPPET_LINES) -> lis
     return [0, *range(best, best + size)]
 
 
-def _highlight(line: str, wanted: set[str]) -> list[Span]:
-    """The line with the query's words highlighted."""
-    if not wanted:
-        return [line]
-    import re
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+|\d+")  # those that names are made of
 
-    pattern = re.compile("|".join(re.escape(word) for word in sorted(wanted, key=len, reverse=True)), re.IGNORECASE)
+
+def _marked(line: Sequence[Span], wanted: set[str]) -> list[Span]:
+    """The line with the query's words marked, in whatever form they stand there: `parses` is `parse`."""
+    from codeinfo.tokens import stem
+
+    stems = set(map(stem, wanted))
     spans: list[Span] = []
-    end = 0
-    for match in pattern.finditer(line):
-        spans += [line[end : match.start()], (match[0], "bold yellow")]
-        end = match.end()
-    return [*spans, line[end:]]
+    for span in line:
+        text, style = (span, "") if isinstance(span, str) else span
+        end = 0
+        for match in _WORD.finditer(text):
+            if stem(match[0].lower()) in stems:
+                spans += [(text[end : match.start()], style), (match[0], MARK)]
+                end = match.end()
+        spans.append((text[end:], style))
+    return spans
 
 
 def _footer(result: SearchResult, out: Output) -> None:
@@ -283,17 +291,31 @@ def _index(response: search.IndexResponse, out: Output) -> None:
         out.line("  ", (done or "nothing here can be indexed", "dim"))
         out.line("  ", (f"vectors: {report.model_id}" if report.model_id else "keyword search only", "dim"))
         _skipped_files(report, out)
-        out.notes(report.notes)
+        out.notes(report.notes if out.verbose else _without_masks(report.notes))
+
+
+_MASKED = re.compile(r".*: (\d+) secrets masked")
+
+
+def _without_masks(notes: Sequence[str]) -> list[str]:
+    """A line for all files in which secrets were masked: a large repository has many, nearly all of them in tests."""
+    masked = [match for note in notes if (match := _MASKED.fullmatch(note))]
+    if len(masked) < 2:
+        return list(notes)
+    count = sum(int(match[1]) for match in masked)
+    others = [note for note in notes if not _MASKED.fullmatch(note)]
+    return [*others, f"{count} secrets masked in {len(masked)} files; --verbose lists them"]
 
 
 def _skipped_files(report: search.IndexReport, out: Output) -> None:
     grave = [skip for skip in report.skipped if skip.matters]
     if quiet := len(report.skipped) - len(grave):
         out.line("  ", (f"{quiet} excluded by a rule; `codeinfo why PATH` shows which", "dim"))
-    for skip in grave[:SKIPS_SHOWN]:
+    shown = len(grave) if out.verbose else SKIPS_SHOWN
+    for skip in grave[:shown]:
         out.line("  ", ("skipped ", "yellow"), f"{skip.path}: {skip.detail or skip.rule}")
-    if len(grave) > SKIPS_SHOWN:
-        out.line("  ", ("skipped ", "yellow"), f"and {len(grave) - SKIPS_SHOWN} more; --json lists them all")
+    if len(grave) > shown:
+        out.line("  ", ("skipped ", "yellow"), f"and {len(grave) - shown} more; --verbose lists them all")
 
 
 @render.register

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 
 from codeinfo.operations import answers, documents
 from codeinfo.operations.evaluation import AnswerEvalReport
-from codeinfo.shells.render import megabytes, render
+from codeinfo.shells.render import LINE_DIGITS, megabytes, render
 from codeinfo.shells.terminal import Output, Span, near_path, quantity
 
 QUESTION_SHOWN = 100  # characters of a question in a table
@@ -18,13 +19,75 @@ STATES = {"LLM_UNAVAILABLE": "does not answer", "LLM_BROKEN": "breaks off", "LLM
 
 @render.register
 def _answer(answer: answers.Answer, out: Output) -> None:
-    out.lines(answer.text)
+    with Prose(out) as prose:
+        prose.write(answer.text)
     write_sources(answer, out)
 
 
+_PLACE = re.compile(r"\[\d+\] (.+?):(\d+)-\d+\b")  # a passage that is quoted below
+_FENCE = re.compile(r"\s*(`{3,}|~{3,})\s*([\w+#.-]*)")
+
+
+class Prose:
+    """An answer as it arrives: text at once, code in fences when a line of it is whole, numbered where its place is
+    known."""
+
+    def __init__(self, out: Output) -> None:
+        self._out = out
+        self._line = ""  # so far, and how much of it is written
+        self._written = 0
+        self._fence = ""
+        self._code: list[str] = []
+        self._place = ("", 0)
+        self._language = ""
+
+    def __enter__(self) -> Prose:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._line or not self._fence:
+            self._end_line()
+        self._write_code()
+
+    def write(self, text: str) -> None:
+        *whole, rest = text.split("\n")
+        for line in whole:
+            self._line += line
+            self._end_line()
+        self._line += rest
+        if not self._fence and self._line.lstrip()[:1] not in ("`", "~", "["):  # else it may be the start of a block
+            self._out.partly(self._line[self._written :])
+            self._written = len(self._line)
+
+    def _end_line(self) -> None:
+        line, written = self._line, self._written
+        self._line, self._written = "", 0
+        fence = _FENCE.match(line)
+        if self._fence:
+            if line.strip() == self._fence:
+                self._write_code()
+            else:
+                self._code.append(line)
+        elif fence and not written:
+            self._fence, self._language = fence[1], fence[2]
+        elif (place := _PLACE.match(line)) and not written:
+            self._place = place[1], int(place[2])
+            self._out.line((line, "bold cyan"))
+        else:
+            self._out.partly(line[written:] + "\n")
+
+    def _write_code(self) -> None:
+        path, first = self._place
+        digits = max(LINE_DIGITS, len(str(first + len(self._code))))
+        for number, spans in enumerate(self._out.code("\n".join(self._code), path or f"code.{self._language}"), first):
+            gutter = f"{number if first else '':>{digits + 1}} │ "
+            self._out.exactly((gutter, "dim"), *self._out.fitted(spans, len(gutter)))
+        self._fence, self._code, self._place = "", [], ("", 0)
+
+
 def write_sources(answer: answers.Answer, out: Output, *, trace: bool = False) -> None:
-    """What follows the text of an answer: sources, notes, figures."""
-    if answer.citations:
+    """What follows the text of an answer: sources, unless it quotes them with their places, notes, figures."""
+    if answer.citations and (answer.kind != "extractive" or any(one.opens for one in answer.citations)):
         out.line()
         out.line(("Sources", "bold"))
         rows: list[tuple[Span, ...]] = []

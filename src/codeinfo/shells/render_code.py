@@ -12,6 +12,7 @@ from codeinfo.shells.terminal import Output, Span, quantity
 
 SEVERITIES = {"high": "bold red", "medium": "yellow", "low": ""}
 BAR = 8  # characters
+_EIGHTHS = tuple(" ▏▎▍▌▋▊▉")
 KIND = 11  # characters; "interface " and the like
 
 
@@ -52,9 +53,9 @@ def _symbols(result: code.SymbolList, out: Output) -> None:
 def _definitions(result: code.DefinitionList, out: Output) -> None:
     for symbol in result.definitions:
         out.line(_place(symbol.path, symbol.start_line), "  ", (symbol.kind, "magenta"), f"  {symbol.qualified}")
-        out.line("    ", symbol.signature)
+        out.wrap("    ", symbol.signature, hang=8)
         if symbol.doc:
-            out.line("    ", (symbol.doc, "dim"))
+            out.wrap("    ", (symbol.doc, "dim"), hang=4)
     _more(len(result.definitions), result.total, out)
 
 
@@ -192,10 +193,15 @@ def _hotspots(result: code.HotspotReport, out: Output) -> None:
     out.notes(result.notes)
 
 
+def _bar(share: float) -> str:
+    """A bar in steps of an eighth of a character, so that two values look alike only where they are."""
+    eighths = max(1, round(8 * BAR * share))
+    return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8]).strip().ljust(BAR)
+
+
 def _hot_row(item: code.Hotspot) -> tuple[Span, ...]:
-    bar = "█" * max(1, round(BAR * item.score))
-    summary = f"{quantity(item.commits, 'commit')} by {item.authors}, +{item.added} −{item.removed}"
-    return ((f"{bar:<{BAR}}", "red"), (item.path, "bold cyan"), (f"{summary}, {quantity(item.lines, 'line')}", "dim"))
+    summary = f"{quantity(item.commits, 'commit')} by {item.authors}"
+    return ((_bar(item.score), "red"), (item.path, "bold cyan"), (f"{summary}, {quantity(item.lines, 'line')}", "dim"))
 
 
 @render.register
@@ -226,10 +232,7 @@ def _map(result: code.CodeMap, out: Output) -> None:
         _section("Files of the area", [(f.path, f"imported by {f.imported_by}") for f in result.area_files], out)
         return
     _section("Entry points", [(f.path, f"imports {f.imports}") for f in result.entry_points], out)
-    rows = [
-        (f"{'█' * max(1, round(BAR * f.centrality)):<{BAR}} {f.path}", f"imported by {f.imported_by}")
-        for f in result.hubs
-    ]
+    rows = [(f"{_bar(f.centrality)} {f.path}", f"imported by {f.imported_by}") for f in result.hubs]
     _section("Hubs", rows, out)
     _layers(result.areas, out)
     _section("Key types", [(f"{s.kind} {s.qualified}", f"{s.path}:{s.start_line}") for s in result.interfaces], out)

@@ -58,10 +58,20 @@ def quantity(number: int, noun: str, plural: str = "") -> str:
 
 
 class Output:
-    """Where results are written for people. `explain`: with every reason; `whole`: texts are not shortened."""
+    """Where results are written for people. `explain`: with every reason; `whole`: texts are not shortened; `verbose`:
+    nor are lists."""
 
-    def __init__(self, stream: TextIO, *, colour: bool = True, explain: bool = False, whole: bool = False) -> None:
+    def __init__(
+        self,
+        stream: TextIO,
+        *,
+        colour: bool = True,
+        explain: bool = False,
+        whole: bool = False,
+        verbose: bool = False,
+    ) -> None:
         self._stream = stream
+        self.verbose = verbose
         self.explain = explain
         self.whole = whole
         self.terminal = stream.isatty()
@@ -73,7 +83,15 @@ class Output:
             self._console = Console(file=stream, highlight=False, soft_wrap=True)
 
     def line(self, *spans: Span) -> None:
-        """One line; every span is cleaned."""
+        """One line; where a terminal is too narrow for it, it is broken between words, below its own indentation."""
+        if self.terminal and sum(len(span if isinstance(span, str) else span[0]) for span in spans) > self.width:
+            whole = "".join(span if isinstance(span, str) else span[0] for span in spans)
+            self.wrap(*spans, hang=len(whole) - len(whole.lstrip()) + 4)
+        else:
+            self.exactly(*spans)
+
+    def exactly(self, *spans: Span) -> None:
+        """One line, however long it is; every span is cleaned. For text to copy, such as code or a drawing."""
         pairs = [(clean(span), "") if isinstance(span, str) else (clean(span[0]), span[1]) for span in spans]
         if self._console is None:
             self._stream.write("".join(text for text, _ in pairs).rstrip() + "\n")
@@ -84,17 +102,22 @@ class Output:
         text.rstrip()
         self._console.print(text)
 
+    def partly(self, text: str) -> None:
+        """A part of a line, or several, at once; line ends are kept, other control characters made visible."""
+        self._stream.write("\n".join(clean(line) for line in text.split("\n")))
+        self._stream.flush()
+
     def lines(self, text: str) -> None:
         for line in text.split("\n"):
-            self.line(line)
+            self.exactly(line)
 
     def wrap(self, *spans: Span, hang: int, least: int = 0) -> None:
         """Text broken between words where a terminal is too narrow, never before `least`; the lines after the first are
-        indented by `hang`. For text to read; text to copy, such as code or a drawing, goes through `line`."""
+        indented by `hang`."""
         whole = "".join(span if isinstance(span, str) else span[0] for span in spans)
         cuts = _breaks(whole, self.width, hang, least) if self.terminal else [(0, len(whole))]
         for number, (start, end) in enumerate(cuts):
-            self.line(" " * hang if number else "", *_between(spans, start, end))
+            self.exactly(" " * hang if number else "", *between(spans, start, end))
 
     def notes(self, notes: Iterable[str]) -> None:
         for note in notes:
@@ -107,8 +130,37 @@ class Output:
     def cut(self, text: str, used: int) -> str:
         """A text cut to the room that is left in a line, here or in a file."""
         text = text.replace("\t", _CONTROLS[ord("\t")])
+        end = self.cut_at(text, used)
+        return text if end == len(text) else text[:end] + "…"
+
+    def cut_at(self, text: str, used: int) -> int:
+        """How much of a text has room in a line, without a part of a word at its end."""
         room = max(20, self.width - used)
-        return text if len(text) <= room else text[: room - 1] + "…"
+        if len(text) <= room:
+            return len(text)
+        end = room - 1
+        while end > room // 2 and _in_word(text[end - 1]) and _in_word(text[end]):
+            end -= 1
+        return end if end > room // 2 else room - 1
+
+    def fitted(self, spans: Sequence[Span], used: int) -> list[Span]:
+        """Spans cut to the room that is left in a line."""
+        whole = "".join(span if isinstance(span, str) else span[0] for span in spans)
+        spans = [whole.replace("\t", _CONTROLS[ord("\t")])] if "\t" in whole else spans
+        whole = whole.replace("\t", _CONTROLS[ord("\t")])
+        end = self.cut_at(whole, used)
+        return list(spans) if end == len(whole) else [*between(spans, 0, end), "…"]
+
+    def code(self, text: str, path: str) -> list[list[Span]]:
+        """The lines of a file's text, with the colours of its language where there are any to show."""
+        if self._console is None:
+            return [[line] for line in text.splitlines()]
+        from rich.syntax import Syntax
+
+        shown = text.replace("\t", _CONTROLS[ord("\t")])
+        coloured = Syntax("", Syntax.guess_lexer(path, shown), theme="ansi_dark").highlight(shown)
+        lines = coloured.split("\n", allow_blank=True)[: len(text.splitlines())]
+        return [[(part.text, str(part.style or "")) for part in line.render(self._console)] for line in lines]
 
     def table(self, rows: Sequence[Sequence[Span]], *, indent: int = 2) -> None:
         """Columns as wide as their widest cell; the last one is wrapped below its own beginning in a terminal."""
@@ -119,8 +171,11 @@ class Output:
             spans: list[Span] = [" " * indent]
             for cell, text, width in zip(row, cells, widths, strict=True):
                 spans += [cell, " " * (width - len(text) + 2)]
-            hang = last if self.width - last >= LEAST_COLUMN else indent + 4
-            self.wrap(*spans[:-1], hang=hang, least=last)
+            room = self.width - last
+            longest = max(map(len, cells[-1].split()), default=0)
+            whole = not room < longest <= self.width - indent - 4  # else the last cell goes below the others
+            hang = last if room >= LEAST_COLUMN and whole else indent + 4
+            self.wrap(*spans[:-1], hang=hang, least=last if whole else 0)
 
 
 def _breaks(text: str, width: int, hang: int, least: int) -> list[tuple[int, int]]:
@@ -141,7 +196,11 @@ def _breaks(text: str, width: int, hang: int, least: int) -> list[tuple[int, int
     return [*found, (start, len(text))]
 
 
-def _between(spans: Sequence[Span], start: int, end: int) -> list[Span]:
+def _in_word(letter: str) -> bool:
+    return letter.isalnum() or letter == "_"
+
+
+def between(spans: Sequence[Span], start: int, end: int) -> list[Span]:
     """The spans, cut to the characters from `start` to `end` of their whole text."""
     found: list[Span] = []
     at = 0

@@ -300,6 +300,9 @@ def resolved_root(root: str | os.PathLike[str]) -> str:
         raise UsageError(f"{root} does not exist", next_step="Name an existing folder") from error
     if not os.path.isdir(resolved):
         raise UsageError(f"{root} is not a folder", next_step="Name the folder that holds the project")
+    if not os.access(resolved, os.R_OK | os.X_OK):
+        step = "Make it readable, or run this as its owner"
+        raise UsageError(f"{root} cannot be read: permission denied", next_step=step)
     if reason := refusal(resolved):
         raise RootRefused(f"{resolved} is not indexed: {reason}", next_step="Name the folder of one project")
     return resolved
