@@ -104,6 +104,24 @@ def test_files_and_patterns(facade: Engine, notes: Path) -> None:
     assert [skip.rule for skip in report.skipped if skip.matters] == ["missing"]
 
 
+def test_a_collection_is_never_replaced_silently(facade: Engine, tmp_path: Path, notes: Path) -> None:
+    add(facade, notes)
+    other = tmp_path / "other" / notes.name
+    other.mkdir(parents=True)
+    (other / "a.md").write_text("# Another\n\nOther words.\n")
+    with pytest.raises(UsageError, match=r"names .* already"):
+        add(facade, other)
+    with pytest.raises(UsageError, match=f"is the collection '{notes.name}' already"):
+        add(facade, notes, name="renamed")
+    (tmp_path / "project").mkdir()
+    with pytest.raises(UsageError, match=r"names .* already"):
+        add(facade, other, project=True, path=str(tmp_path / "project"))
+    again = add(facade, notes, globs=("*.md",))
+    assert "its patterns were none before" in again.notes
+    (listed,) = facade.documents.list(DocsListRequest()).collections
+    assert listed.url == str(notes)
+
+
 def test_what_cannot_be_added_is_not_listed(facade: Engine, tmp_path: Path, notes: Path) -> None:
     with pytest.raises(UsageError):
         add(facade, tmp_path / "nowhere")

@@ -12,6 +12,7 @@ from codeinfo.engine import Engine
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.documents import document_parse
 from codeinfo.model import PASSAGE, passage_text
+from codeinfo.operations.documents import DocsSyncRequest
 from codeinfo.sources.documents import formats
 from codeinfo.sources.documents.formats import Block, BlockKind, Document, as_markdown
 from codeinfo.sources.documents.html import html_document
@@ -148,6 +149,18 @@ def test_a_missing_library_is_said_with_the_command(place: Path, monkeypatch: py
         (skip,) = [skip for skip in report.skipped if skip.matters]
         assert skip.path == "handbook.pdf"
         assert "pip install 'codeinfo[docs]'" in skip.detail
+
+
+def test_a_library_that_is_gone_takes_no_document_with_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with engine() as facade:
+        before = add(facade, place)
+    monkeypatch.setattr(formats, "find_spec", lambda name: None)
+    (place / "handbook.pdf").touch()
+    with engine() as facade:
+        (report,) = facade.documents.sync(DocsSyncRequest()).reports
+        assert (report.documents, report.chunks, report.plan.removed) == (before.documents, before.chunks, ())
+        assert any(skip.path == "handbook.pdf" and "install" in skip.detail for skip in report.skipped)
+        assert "handbook.pdf" in {hit.document for hit in ask(facade, "handbook", limit=50)}
 
 
 def test_fixtures_have_every_format() -> None:

@@ -43,7 +43,7 @@ from codeinfo.operations.documents import DocsPackRequest, DocsPackResponse
 from codeinfo.private_files import open_private, private_folder, replace_private, wait_for_lock, write_private
 from codeinfo.sources.documents.formats import document_language, missing_library
 from codeinfo.sources.read import FolderFiles, load
-from codeinfo.sources.walk import WalkSettings, check_root, walk
+from codeinfo.sources.walk import NEEDS_LIBRARY, WalkSettings, check_root, walk
 from codeinfo.store.layout import IndexFolder
 from codeinfo.store.sqlite import SqliteStore
 
@@ -84,13 +84,25 @@ class CollectionList:
         """Whether the user's own list has it, whoever else names it."""
         return any(item.id == collection.id for item in self._own())
 
-    def add(self, collection: Collection) -> None:
+    def check_free(self, collection: Collection, project: Path) -> Collection | None:
+        """The collection as it is known already; one that would take another's name or place is refused."""
+        for known in self.all(project)[0]:
+            if known.name == collection.name and known.id != collection.id:
+                raise UsageError(
+                    f"{collection.name!r} names {known.url} already",
+                    next_step=f"Give it another name with --name, or `codeinfo docs remove {known.name}` first",
+                )
+            if known.id == collection.id and known.name != collection.name:
+                raise UsageError(
+                    f"{known.url} is the collection {known.name!r} already",
+                    next_step=f"`codeinfo docs sync {known.name}` brings it up to date; remove it first to rename it",
+                )
+        return next((known for known in self.all(project)[0] if known.id == collection.id), None)
+
+    def add(self, collection: Collection, project: Path) -> None:
         with self._changing() as write:
-            known = self._own()
-            clash = next((i for i in known if i.name == collection.name and i.id != collection.id), None)
-            if clash is not None:
-                raise UsageError(f"{collection.name!r} names {clash.url} already", next_step="Give it another name")
-            write([*(item for item in known if item.id != collection.id), collection])
+            self.check_free(collection, project)  # again: another process may have added one since
+            write([*(item for item in self._own() if item.id != collection.id), collection])
 
     def add_to_project(self, collection: Collection, project: Path, written: str) -> None:
         """`written` is the source as typed, so that the file means the same for everyone who clones the project."""
@@ -229,7 +241,7 @@ def _listed_files(root: Path, files: tuple[str, ...]) -> Walk:
         elif status.st_size > MAX_DOCUMENT_BYTES:
             skipped.append(Skip(path, "too-large", f"{status.st_size:,} bytes", matters=True))
         elif command:
-            skipped.append(Skip(path, "needs-library", f"to read it, install what is missing: {command}", matters=True))
+            skipped.append(Skip(path, NEEDS_LIBRARY, f"to read it, install what is missing: {command}", matters=True))
         else:
             found.append(SourceFile(path, status.st_size, status.st_mtime_ns))
     return Walk(tuple(found), tuple(skipped))

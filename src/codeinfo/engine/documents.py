@@ -90,11 +90,15 @@ class DocumentOperations:
                     next_step="Keep it in your own list, or name one source without patterns",
                 )
             collection = replace(collection, origin="project")
+        before = self.collections.check_free(collection, project)
         report = self._sync(collection, dry_run=False, progress=progress)
+        if before is not None and before.globs != collection.globs:
+            was = f"its patterns were {', '.join(before.globs) or 'none'} before"
+            report = replace(report, notes=(*report.notes, was))
         if request.project:
             self.collections.add_to_project(collection, project, request.sources[0])
         else:
-            self.collections.add(collection)
+            self.collections.add(collection, project)
         return SyncResponse((report,))
 
     def sync(self, request: DocsSyncRequest, progress: ProgressSink | None = None) -> SyncResponse:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from codeinfo.config import Config
 from codeinfo.engine.index_sources import (
@@ -34,7 +35,7 @@ from codeinfo.ports import NOTHING_KEPT, Embedder, Retention
 from codeinfo.sources.git import commit_of, is_repository, work_tree_of
 from codeinfo.sources.read import Files, FolderFiles
 from codeinfo.sources.revision import LACKING, RevisionFiles
-from codeinfo.sources.walk import refusal, resolved_root
+from codeinfo.sources.walk import NEEDS_LIBRARY, refusal, resolved_root
 from codeinfo.store.database import BuildDamaged, Replaced
 from codeinfo.store.layout import IndexFolder, Tree
 from codeinfo.store.sqlite import SqliteStore, TreeGone
@@ -559,7 +560,12 @@ def healed(ask: Callable[[bool], Answer]) -> Answer:
 
 def _compare(files: Files, store: SqliteStore, walked: Walk, by_content: bool) -> Changes:
     changes = compare(store.sources(), walked.files)
-    return add_edited(files, store, changes, walked.files) if by_content else changes
+    changes = add_edited(files, store, changes, walked.files) if by_content else changes
+    # A document that cannot be converted here any more stays as it was indexed.
+    unread = {skip.path for skip in walked.skipped if skip.rule == NEEDS_LIBRARY}
+    removed = tuple(path for path in changes.removed if path not in unread)
+    kept = len(changes.removed) - len(removed)
+    return replace(changes, removed=removed, unchanged=changes.unchanged + kept) if kept else changes
 
 
 def _state(store: SqliteStore | None) -> State | None:

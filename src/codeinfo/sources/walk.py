@@ -38,6 +38,9 @@ class WalkSettings(Struct, frozen=True):
     documents: bool = False  # only documents, those that must be converted included
 
 
+NEEDS_LIBRARY = "needs-library"  # the rule that leaves out what only an extra of the package can read
+
+
 class Decision(Struct, frozen=True):
     """`rule` decided; `source` says where it stands: `.gitignore:3`, a setting, or the built-in rules."""
 
@@ -177,7 +180,7 @@ class Judge:
         if status.st_size > self._settings.max_file_bytes:
             return Skip(path, "too-large", f"{status.st_size:,} bytes", matters=True)
         if command := missing_library(path):
-            return Skip(path, "needs-library", f"to read it, install what is missing: {command}", matters=True)
+            return Skip(path, NEEDS_LIBRARY, f"to read it, install what is missing: {command}", matters=True)
         return SourceFile(path, status.st_size, status.st_mtime_ns)
 
     def _not_a_file(self, path: str, mode: int) -> Skip:
