@@ -108,6 +108,12 @@ def colour_refused(env: Mapping[str, str] | None = None) -> bool:
     return bool(env.get("NO_COLOR")) or env.get("TERM") == "dumb"
 
 
+def editor_command(env: Mapping[str, str] | None = None) -> str:
+    """The editor that the user named for every program, "" for none."""
+    env = os.environ if env is None else env
+    return env.get("VISUAL") or env.get("EDITOR") or ""
+
+
 # --- sources -------------------------------------------------------------------------------------------------------
 
 

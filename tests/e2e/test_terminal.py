@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import io
+import os
 import re
+import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from terminal_tools import Terminal as Screen
 from test_cli import FOUND
 
 from codeinfo.model import FileKind
@@ -14,6 +19,7 @@ from codeinfo.operations.base import Progress
 from codeinfo.operations.code import Hotspot, HotspotReport
 from codeinfo.operations.search import IndexReport, IndexResponse
 from codeinfo.shells import render_code, terminal  # noqa: F401  (render_code registers)
+from codeinfo.shells.picker import opening
 from codeinfo.shells.render import render, window
 from codeinfo.shells.render_answers import Prose
 from codeinfo.shells.terminal import Output, Span, clean, quantity
@@ -187,3 +193,84 @@ def test_progress_makes_way_for_what_is_written(monkeypatch: pytest.MonkeyPatch)
         assert len(screen.getvalue()) == before
         drawing(Progress("index", 8, 0))
         assert "index" in screen.getvalue()[before:]
+
+
+# --- the picker ----------------------------------------------------------------------------------------------------
+
+SOURCES = {
+    "pay.py": "def charge_card(amount):\n    return amount\n\n\ndef refund_card(amount):\n    return -amount\n",
+    "stock.py": "import os\n\n\ndef reserve_stock(item):\n    return item\n",
+}
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    root = tmp_path / "shop"
+    root.mkdir()
+    for name, text in SOURCES.items():
+        (root / name).write_text(text)
+    editor = tmp_path / "vi"  # known by its name to take +LINE
+    editor.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/opened\n')
+    editor.chmod(0o755)
+    return root
+
+
+def start(shop: Path, *arguments: str, **environment: str) -> Screen:
+    command = [sys.executable, "-m", "codeinfo", "search", "-I", *arguments]
+    return Screen(command, cwd=shop, env={**os.environ, "EDITOR": str(shop.parent / "vi"), **environment}, columns=70)
+
+
+def test_a_result_is_opened_at_its_line(shop: Path) -> None:
+    screen = start(shop)
+    screen.read_until("Enter open")
+    screen.press("reserve stok")
+    screen.press("\x7fck")
+    screen.read_until("stock.py:1")
+    screen.read_until("4 │ def reserve_stock(item):")
+    screen.press("\x15")
+    screen.press("card amount")
+    screen.read_until("pay.py:1")
+    screen.press("\r")
+    assert screen.wait() == 0
+    assert (shop.parent / "opened").read_text() == f"+1 {shop / 'pay.py'}\n"
+    assert "\x1b[?1049l" in screen.written, "the screen is as it was"
+
+
+def test_another_result_is_chosen_and_printed_without_an_editor(shop: Path) -> None:
+    screen = start(shop, "return", "item", "amount", EDITOR="", VISUAL="")
+    shown = screen.read_until("2 results")
+    first, second = (name for _, name in sorted((shown.index(f"{one}:1"), one) for one in SOURCES))
+    screen.press("\x1b[B")
+    screen.read_until(f"▌ {second}")
+    screen.press("\r")
+    assert screen.wait() == 0
+    assert screen.shown.rstrip().endswith(f"{second}:1")
+    assert first != second
+
+
+def test_the_picker_is_left_without_a_choice(shop: Path) -> None:
+    screen = start(shop, "amount")
+    screen.read_until("pay.py:1")
+    screen.press("\x1b")
+    assert screen.wait() == 0
+    assert not (shop.parent / "opened").exists()
+
+
+def test_the_picker_needs_a_terminal(shop: Path, codeinfo: Any) -> None:
+    done = codeinfo("search", "-I", cwd=shop)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "needs a terminal" in done.stderr
+    assert codeinfo("search", cwd=shop).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("vim -n", ["vim", "-n", "+3", "a.py"]),
+        ("code --wait", ["code", "--wait", "--goto", "a.py:3"]),
+        ("/usr/bin/zed", ["/usr/bin/zed", "a.py:3"]),
+        ("pycharm", ["pycharm", "--line", "3", "a.py"]),
+    ],
+)
+def test_editors_are_told_the_line_as_they_take_it(command: str, expected: list[str]) -> None:
+    assert opening(command, "a.py", 3) == expected

@@ -134,6 +134,8 @@ def command(operation: Operation) -> click.Command:
         params.append(click.Option(["--root", "exact"], metavar="DIR", help=ROOT_HELP))
     if operation.request is SearchRequest:
         params += [_parameter(item) for item in parameters(GrepRequest) if item.name in EXACTLY]
+        params.append(click.Option(["--interactive", "-I"], is_flag=True, help="Search while you type, open a result."))
+        params[0].required = False  # an interactive search may begin with nothing
     if operation.request is IndexRequest:
         params.append(click.Option(["--verbose", "-v"], is_flag=True, help="List all that was skipped or masked."))
     if operation.confirm:
@@ -202,9 +204,14 @@ def _type(item: Parameter) -> Any:
 def _perform(operation: Operation, /, settings: tuple[str, ...], as_json: bool, debug: bool, **values: Any) -> int:
     """Run one operation and write its result; the exit code is returned."""
     agreed, root, verbose = values.pop("yes", True), values.pop("exact", None), values.pop("verbose", False)
+    interactive = values.pop("interactive", False)
+    if operation.request is SearchRequest and values["query"] is None:
+        if not interactive:
+            raise click.UsageError("Missing argument 'QUERY'.", click.get_current_context())
+        values["query"] = ""
     given = {name: value for name, value in values.items() if value not in ((), None)}
     given = _with_words_joined(operation, given, root or "")
-    if operation.request is SearchRequest and (exact := exact_search(given)):
+    if operation.request is SearchRequest and not interactive and (exact := exact_search(given)):
         operation, given = OPERATIONS["grep"], exact
     request = operation.request(**(_placed_below(root, operation, given) if root else given))
     config = Config.load(parse_settings(settings), _project_folder(request))
@@ -217,6 +224,10 @@ def _perform(operation: Operation, /, settings: tuple[str, ...], as_json: bool, 
         if ask_first and not click.confirm(_confirmation(operation, request, engine), err=True):
             click.echo("Nothing was done.", err=True)
             return 0
+        if interactive:
+            from codeinfo.shells.picker import pick
+
+            return pick(engine, request)
         if not as_json and (live := LIVE.get(operation.request)):
             _print_notes(config.notes)
             with _quiet_pipe():

@@ -161,7 +161,7 @@ def _snippet(hit: Hit, wanted: set[str], out: Output, most: int | None) -> None:
         if index != previous + 1:
             out.line(" " * (digits + 2), ("⋮", "dim"))
         gutter = f"{hit.text_line + index:>{digits + 1}} │ "
-        out.exactly((gutter, "dim"), *_marked(out.fitted(coloured[index], len(gutter)), wanted))
+        out.exactly((gutter, "dim"), *marked(out.fitted(coloured[index], len(gutter)), wanted))
         previous = index
     out.line()
 
@@ -191,7 +191,7 @@ def window(lines: list[str], wanted: set[str], most: int = SNIPPET_LINES) -> lis
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+|\d+")  # those that names are made of
 
 
-def _marked(line: Sequence[Span], wanted: set[str]) -> list[Span]:
+def marked(line: Sequence[Span], wanted: set[str]) -> list[Span]:
     """The line with the query's words marked, in whatever form they stand there: `parses` is `parse`."""
     from codeinfo.tokens import stem
 

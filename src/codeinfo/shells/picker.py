@@ -1,0 +1,204 @@
+"""`codeinfo search -I`: type, see what is found, open it in an editor at its line.
+
+Drawn on stderr, so that stdout holds only what was chosen. Loaded when it is asked for: no other command needs a
+terminal that reports single keys.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import os
+import re
+import select
+import shlex
+import subprocess
+import sys
+import termios
+import tty
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from codeinfo.config import colour_refused, editor_command
+from codeinfo.errors import CodeInfoError, UsageError
+from codeinfo.model import FileKind, Hit, SearchResult
+from codeinfo.operations.search import SearchRequest
+from codeinfo.shells.render import marked, query_words, window
+from codeinfo.shells.terminal import Output, near_path, show_progress
+
+if TYPE_CHECKING:
+    from codeinfo.engine import Engine
+
+IDLE_S = 0.08  # without a key before a search: nobody reads what is found for half a word
+LISTED = 10  # results above the text of the chosen one
+ESCAPE_S = 0.05  # the rest of a key's sequence comes at once; Esc alone is followed by nothing
+HELP = "↑↓ choose · Enter open · Ctrl-U clear · Esc end"
+_SHOW, _HIDE = "\x1b[?1049h\x1b[?25h", "\x1b[?1049l"
+_KEYS = re.compile(r"\x1b\[[0-9;]*[A-Za-z~]|\x1bO[A-Z]|.", re.DOTALL)
+_UP, _DOWN = ("\x1b[A", "\x1bOA", "\x10"), ("\x1b[B", "\x1bOB", "\x0e")
+_MOVES = {**dict.fromkeys(_UP, -1), **dict.fromkeys(_DOWN, 1), "\x1b[5~": -LISTED, "\x1b[6~": LISTED}
+_GOTO = {"code", "code-insiders", "codium", "cursor", "windsurf"}  # take --goto FILE:LINE
+_PLACE = {"subl", "zed", "hx", "helix"}  # take FILE:LINE
+
+
+def pick(engine: Engine, request: SearchRequest) -> int:
+    """Search as a person types, until one result is opened or the screen is left."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError("an interactive search needs a terminal", next_step="Leave -I out to print the results")
+    with show_progress(sys.stderr) as progress:  # what a first search indexes, before the screen is taken
+        engine.search(replace(request, query=request.query or "index", limit=1), progress)
+    picker = Picker(engine, replace(request, refresh=False, limit=max(request.limit, LISTED)))
+    with _keys() as keys:
+        chosen = picker.run(keys)
+    if chosen is None:
+        return 0
+    path = os.path.join(chosen.root, chosen.path)
+    command = editor_command()
+    if command and sys.stdout.isatty():
+        return subprocess.run(opening(command, path, chosen.start_line), check=False).returncode
+    print(f"{near_path(path)}:{chosen.start_line}")
+    return 0
+
+
+def opening(command: str, path: str, line: int) -> list[str]:
+    """The command that opens a file at a line, as its editor takes it."""
+    program = shlex.split(command)
+    name = os.path.basename(program[0])
+    if name in _GOTO:
+        return [*program, "--goto", f"{path}:{line}"]
+    if name in _PLACE:
+        return [*program, f"{path}:{line}"]
+    if name in ("idea", "pycharm", "goland", "webstorm", "clion", "rider"):
+        return [*program, "--line", str(line), path]
+    return [*program, f"+{line}", path]
+
+
+class Picker:
+    """What is typed, what was found for it, and which of that is chosen."""
+
+    def __init__(self, engine: Engine, request: SearchRequest) -> None:
+        self._engine = engine
+        self._request = request
+        self._query = request.query
+        self._found: SearchResult | None = None
+        self._chosen = 0
+        self._problem = ""
+
+    def run(self, keys: Iterator[str]) -> Hit | None:
+        self._search()
+        self._draw()
+        for key in keys:
+            if key == "":  # nothing was pressed for a moment
+                self._search()
+            elif key in ("\r", "\n"):
+                self._search()
+                if self._hits:
+                    return self._hits[self._chosen]
+            elif key in ("\x1b", "\x04"):
+                return None
+            elif key in _MOVES:
+                self._chosen = min(max(0, self._chosen + _MOVES[key]), max(0, len(self._hits) - 1))
+            else:
+                self._edit(key)
+            self._draw()
+        return None
+
+    @property
+    def _hits(self) -> tuple[Hit, ...]:
+        return self._found.hits if self._found else ()
+
+    def _edit(self, key: str) -> None:
+        if key in ("\x7f", "\x08"):
+            self._query = self._query[:-1]
+        elif key == "\x15":
+            self._query = ""
+        elif key == "\x17":
+            self._query = self._query.rstrip().rpartition(" ")[0]
+        elif key.isprintable():
+            self._query += key
+
+    def _search(self) -> None:
+        if self._found is not None and self._found.query == self._query:
+            return
+        self._chosen, self._found, self._problem = 0, None, ""
+        if self._query.strip():
+            try:
+                self._found = self._engine.search(replace(self._request, query=self._query))
+            except CodeInfoError as error:
+                self._problem = str(error)
+
+    def _draw(self) -> None:
+        size = os.get_terminal_size(sys.stderr.fileno())
+        screen = _Screen()
+        out = Output(screen, colour=not colour_refused())
+        out.width = size.columns
+        out.exactly(("> ", "bold"), *out.fitted([self._query], 2))
+        status = self._problem or (f"{len(self._hits)} results · {HELP}" if self._found else HELP)
+        out.exactly(("  " + out.cut(status, 2), "yellow" if self._problem else "dim"))
+        listed = min(LISTED, max(3, size.lines // 3))
+        first = max(0, self._chosen - listed + 1)
+        for number, hit in enumerate(self._hits[first : first + listed], first):
+            self._row(hit, out, chosen=number == self._chosen)
+        if self._hits:
+            out.exactly()
+            self._text(self._hits[self._chosen], out, size.lines - screen.getvalue().count("\n") - 1)
+        lines = screen.getvalue().splitlines()[: size.lines - 1]
+        typed = min(size.columns, 3 + len(self._query))
+        drawn = "".join(f"{line}\x1b[K\r\n" for line in lines)
+        sys.stderr.write(f"\x1b[H{drawn}\x1b[J\x1b[1;{typed}H")
+        sys.stderr.flush()
+
+    def _row(self, hit: Hit, out: Output, *, chosen: bool) -> None:
+        place = f"{near_path(os.path.join(hit.root, hit.path))}:{hit.start_line}"
+        label = hit.breadcrumb if hit.kind is FileKind.DOCS else hit.symbol
+        spans = out.fitted([(place, "bold cyan"), f"  {label}" if label else ""], 2)
+        out.exactly(("▌ ", "bold yellow") if chosen else "  ", *spans)
+
+    def _text(self, hit: Hit, out: Output, rows: int) -> None:
+        wanted = query_words(self._query)
+        lines = out.code(hit.text, hit.path)
+        for index in window(hit.text.splitlines(), wanted, rows)[:rows] if rows > 2 else ():
+            gutter = f"{hit.text_line + index:>5} │ "
+            out.exactly((gutter, "dim"), *marked(out.fitted(lines[index], len(gutter)), wanted))
+
+
+class _Screen(io.StringIO):
+    """What is drawn, collected, so that it is written in one piece."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@contextmanager
+def _keys() -> Iterator[Iterator[str]]:
+    """Keys as they are pressed, "" after a moment without one; the terminal is as it was afterwards."""
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    tty.setcbreak(descriptor)
+    sys.stderr.write(_SHOW)
+    try:
+        yield _read_keys(descriptor)
+    finally:
+        sys.stderr.write(_HIDE)
+        sys.stderr.flush()
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+def _read_keys(descriptor: int) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    pause: float | None = None
+    while True:
+        if pause is not None and not select.select([descriptor], [], [], pause)[0]:
+            pause = None
+            yield ""
+            continue
+        read = os.read(descriptor, 1024)
+        if read == b"\x1b" and select.select([descriptor], [], [], ESCAPE_S)[0]:
+            read += os.read(descriptor, 1024)
+        if not read:
+            return
+        pause = IDLE_S
+        yield from _KEYS.findall(decoder.decode(read))
