@@ -7,13 +7,18 @@ import os
 import pty
 import re
 import select
+import shlex
+import shutil
 import struct
 import subprocess
+import sys
+import tempfile
 import termios
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+COMMAND = (sys.executable, "-P", "-m", "codeinfo")
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>()][0-9A-Za-z]?")
 
 
@@ -21,13 +26,27 @@ class Terminal:
     """One program on a screen of its own. `read_until` waits for what it writes, `press` types."""
 
     def __init__(
-        self, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], columns: int = 80, rows: int = 40
+        self,
+        command: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        columns: int = 80,
+        rows: int = 40,
+        quiet: bool = False,
     ) -> None:
+        """`quiet`: only standard output is the terminal, so that no progress is drawn."""
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         named = {"TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": str(rows)}
         self._process = subprocess.Popen(
-            command, cwd=cwd, env={**env, **named}, stdin=slave, stdout=slave, stderr=slave, start_new_session=True
+            command,
+            cwd=cwd,
+            env={**env, **named},
+            stdin=slave,
+            stdout=slave,
+            stderr=subprocess.DEVNULL if quiet else slave,
+            start_new_session=True,
         )
         os.close(slave)
         self.written = ""
@@ -68,3 +87,51 @@ class Terminal:
             return False
         self.written += found.decode("utf-8", "replace")
         return bool(found)
+
+
+# --- transcripts ---------------------------------------------------------------------------------------------------
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+WIDTHS = (80, 120)  # columns
+_VARYING = (
+    (re.compile(r"\b\d+ ms\b"), "N ms"),
+    (re.compile(r"\bin \d+\.\d\d s\b"), "in N s"),
+    (re.compile(r'"took_ms": [\d.]+'), '"took_ms": 0'),
+    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "TIME"),
+    (re.compile(r"\bconversation [0-9a-f]{16}\b"), "conversation ID"),
+    (re.compile(r"\b[\d.,]+ MB\b"), "N MB"),
+    (re.compile(r"\d+\.\d+\.\d+(?:\.\d+)?"), "VERSION"),
+    (re.compile(r"-[0-9a-f]{12}\b"), "-HASH"),
+)
+
+
+def transcript(lines: Sequence[str], root: Path, home: Path, columns: int) -> str:
+    """What a person sees who types these commands in `root`, without colour; what differs from run to run is replaced.
+
+    Paths have to be of the same length everywhere, since lines are broken by their length.
+    """
+    env = {**os.environ, "NO_COLOR": "1", "CODEINFO_HOME": str(home), "CODEINFO_LLM_DISCOVER": "false"}
+    parts = []
+    for line in lines:
+        arguments = shlex.split(line.removeprefix("codeinfo "))
+        screen = Terminal((*COMMAND, *arguments), cwd=root, env=env, columns=columns, quiet=True)
+        code = screen.wait()
+        shown = screen.shown.replace(str(root), f"/{root.name}").replace(str(home), "/home")
+        for pattern, text in _VARYING:
+            shown = pattern.sub(text, shown)
+        parts.append(f"$ {line}\n{shown}" + (f"[exit {code}]\n" if code else ""))
+    return "\n".join(parts)
+
+
+def readme_commands() -> list[str]:
+    """As the README shows them, in its order."""
+    blocks = re.findall(r"^```console\n(.*?)^```", (REPOSITORY / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    return [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]
+
+
+def shop_transcript(columns: int) -> str:
+    """In a copy of the sample repository, at a path that has the same length everywhere."""
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="codeinfo") as place:
+        root = Path(place) / "shop"
+        shutil.copytree(REPOSITORY / "examples" / "shop", root)
+        return transcript(readme_commands(), root, Path(place) / "home", columns)

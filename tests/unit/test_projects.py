@@ -178,7 +178,8 @@ def test_on_the_command_line(repository: Path, codeinfo: Any) -> None:
     alone = codeinfo("map", "--root", "../lib", cwd=here)
     assert alone.stdout.startswith(f"{repository / 'lib'}  4 files")
     assert codeinfo("-V").stdout == codeinfo("--version").stdout
-    assert codeinfo("help", "memory", "add").stdout == codeinfo("memory", "add", "--help").stdout
+    assert "Write down something" in codeinfo("help", "memory", "add").stdout
+    assert "add" in codeinfo("help", "memory").stdout
     assert os.path.basename(repository) in codeinfo("projects").stdout
 
 

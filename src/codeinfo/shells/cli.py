@@ -69,8 +69,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         rests = self._rests()
         if cmd_name in rests:
-            name = self.prefix + cmd_name
-            return command(OPERATIONS[ALIASES.get(name, name)])
+            return self._command(cmd_name)
         if any(rest.startswith(f"{cmd_name} ") for rest in rests):
             group = Commands(cmd_name, help=GROUP_HELP.get(cmd_name, ""))
             group.prefix = f"{self.prefix}{cmd_name} "
@@ -82,7 +81,7 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The longest name wins: `eval answers` is a command of its own beside `eval`."""
         if len(args) > 1 and (name := " ".join(args[:2])) in self._rests():
-            return name, command(OPERATIONS[self.prefix + name]), args[2:]
+            return name, self._command(name), args[2:]
         try:
             return super().resolve_command(ctx, args)
         except click.NoSuchOption:
@@ -101,6 +100,10 @@ class Commands(click.Group):
             with formatter.section(heading):
                 formatter.write_dl([(name.ljust(width), one.get_short_help_str(200)) for name, one in commands if one])
         return None
+
+    def _command(self, rest: str) -> click.Command:
+        name = self.prefix + rest
+        return command(OPERATIONS[ALIASES.get(name, name)])
 
     def _rests(self) -> list[str]:
         return [name.removeprefix(self.prefix) for name in (*OPERATIONS, *ALIASES) if name.startswith(self.prefix)]

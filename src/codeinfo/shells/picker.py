@@ -24,9 +24,9 @@ from msgspec.structs import replace
 
 from codeinfo.config import colour_refused, editor_command
 from codeinfo.errors import CodeInfoError, UsageError
-from codeinfo.model import FileKind, Hit, SearchResult
+from codeinfo.model import Hit, SearchResult
 from codeinfo.operations.search import SearchRequest
-from codeinfo.shells.render import marked, query_words, window
+from codeinfo.shells.render import marked, query_words, title_of, window
 from codeinfo.shells.terminal import Output, near_path, show_progress
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class Picker:
 
     def _row(self, hit: Hit, out: Output, *, chosen: bool) -> None:
         place = f"{near_path(os.path.join(hit.root, hit.path))}:{hit.start_line}"
-        label = hit.breadcrumb if hit.kind is FileKind.DOCS else hit.symbol
+        label = title_of(hit, query_words(self._query))
         spans = out.fitted([(place, "bold cyan"), f"  {label}" if label else ""], 2)
         out.exactly(("▌ ", "bold yellow") if chosen else "  ", *spans)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 
+from codeinfo.languages import kind_of, language_of
+from codeinfo.model import FileKind
 from codeinfo.operations import answers, documents
 from codeinfo.operations.evaluation import AnswerEvalReport
 from codeinfo.shells.render import LINE_DIGITS, megabytes, render
@@ -78,10 +80,14 @@ class Prose:
 
     def _write_code(self) -> None:
         path, first = self._place
+        reads = bool(path) and kind_of(path, language_of(path)) is FileKind.DOCS  # text to read, not to copy
         digits = max(LINE_DIGITS, len(str(first + len(self._code))))
         for number, spans in enumerate(self._out.code("\n".join(self._code), path or f"code.{self._language}"), first):
             gutter = f"{number if first else '':>{digits + 1}} │ "
-            self._out.exactly((gutter, "dim"), *self._out.fitted(spans, len(gutter)))
+            if reads:
+                self._out.wrap((gutter, "dim"), *spans, hang=len(gutter))
+            else:
+                self._out.exactly((gutter, "dim"), *self._out.fitted(spans, len(gutter)))
         self._fence, self._code, self._place = "", [], ("", 0)
 
 
