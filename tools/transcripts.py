@@ -25,6 +25,7 @@ codeinfo "what happens when a required option is missing"
 codeinfo search pause
 codeinfo search parse arguments src/click/parser.py --limit 2
 codeinfo search "colored output" --kind docs --glob 'docs/**' --limit 3
+codeinfo search '"Press any key"'
 codeinfo search make_pass_decorator --explain --limit 1
 codeinfo similar src/click/termui.py:990 --limit 3
 codeinfo ask "how does prompt hide its input"
@@ -39,7 +40,6 @@ codeinfo search "change the prompt suffix" --purpose edit --limit 3
 codeinfo search "shell completion" --json --limit 1 --max-tokens 300
 codeinfo status
 codeinfo why src/click/core.py
-codeinfo projects
 """
 
 

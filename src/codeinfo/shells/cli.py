@@ -22,7 +22,7 @@ from codeinfo import __version__
 from codeinfo.config import Config, table, use_one_blas_thread
 from codeinfo.errors import Interrupted, UsageError
 from codeinfo.operations import OPERATIONS
-from codeinfo.shells.commands import command, common_options, parse_settings, write_json, write_text
+from codeinfo.shells.commands import QUOTES, command, common_options, parse_settings, write_json, write_text
 from codeinfo.shells.terminal import report_error
 
 EPILOG = "Exit codes: 0 ok, 1 a fault of CodeInfo, 2 usage, 3 done but something was skipped or failed a check, 4 "
@@ -64,7 +64,9 @@ class Commands(click.Group):
         if not first or first.startswith("-") or first in self.list_commands(ctx):
             return False
         several = len(args) > 1 and not args[1].startswith("-")
-        return len(first.split()) > 1 or (several and not _near(first, self.list_commands(ctx), MISSPELT))
+        if several and _near(first, self.list_commands(ctx), MISSPELT):
+            return False
+        return several or len(first.split()) > 1 or first[0] in QUOTES
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         rests = self._rests()

@@ -211,7 +211,7 @@ def _perform(operation: Operation, /, settings: tuple[str, ...], as_json: bool, 
         values["query"] = ""
     given = {name: value for name, value in values.items() if value not in ((), None)}
     given = _with_words_joined(operation, given, root or "")
-    if operation.request is SearchRequest and not interactive and (exact := exact_search(given)):
+    if operation.request is SearchRequest and (exact := exact_search(given)) and not interactive:
         operation, given = OPERATIONS["grep"], exact
     request = operation.request(**(_placed_below(root, operation, given) if root else given))
     config = Config.load(parse_settings(settings), _project_folder(request))

@@ -73,19 +73,18 @@ def _grep(result: search.GrepResult, out: Output) -> None:
             symbol = match.symbol
             out.line("    ", (symbol or "(outside any definition)", "magenta"))
         gutter = f"{match.line:>7}:{match.column:<4} │ "
-        out.line((gutter, "dim"), *_marked(match, out, len(gutter)))
+        out.exactly((gutter, "dim"), *out.fitted(_line_of(match), len(gutter)))
     found = f"{quantity(result.total, 'line')} in {quantity(result.files, 'file')}"
     out.line((found if result.total else "No line has it.", "bold"))
     out.notes(result.notes)
 
 
-def _marked(match: search.Match, out: Output, used: int) -> list[Span]:
-    """The line with its match highlighted, cut to the width."""
-    end = match.column - 1 + match.length
-    if match.text.startswith("…") or end > len(out.cut(match.text, used)):  # where in the text it is, is not known
-        return [out.cut(match.text, used)]
-    line = out.cut(match.text[end:], used + end)
-    return [match.text[: match.column - 1], (match.text[match.column - 1 : end], "bold yellow"), line]
+def _line_of(match: search.Match) -> list[Span]:
+    """The line with its match marked; where it was cut before its match, the place of that is not known."""
+    start, end = match.column - 1, match.column - 1 + match.length
+    if match.text.startswith("…"):
+        return [match.text]
+    return [match.text[:start], (match.text[start:end], MARK), match.text[end:]]
 
 
 def query_words(query: str) -> set[str]:

@@ -145,11 +145,11 @@ class Output:
 
     def fitted(self, spans: Sequence[Span], used: int) -> list[Span]:
         """Spans cut to the room that is left in a line."""
-        whole = "".join(span if isinstance(span, str) else span[0] for span in spans)
-        spans = [whole.replace("\t", _CONTROLS[ord("\t")])] if "\t" in whole else spans
-        whole = whole.replace("\t", _CONTROLS[ord("\t")])
+        pairs = [(span, "") if isinstance(span, str) else span for span in spans]
+        pairs = [(text.replace("\t", _CONTROLS[ord("\t")]), style) for text, style in pairs]
+        whole = "".join(text for text, _ in pairs)
         end = self.cut_at(whole, used)
-        return list(spans) if end == len(whole) else [*between(spans, 0, end), "…"]
+        return [*pairs] if end == len(whole) else [*between(pairs, 0, end), "…"]
 
     def code(self, text: str, path: str) -> list[list[Span]]:
         """The lines of a file's text, with the colours of its language where there are any to show."""
