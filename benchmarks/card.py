@@ -2,6 +2,7 @@
 
     python benchmarks/card.py CLONES TREES                     # the 30 tasks of card_tasks.json
     python benchmarks/card.py CLONES TREES --fixture FILE      # and another project's fixture, read from FILE
+    python benchmarks/card.py CLONES TREES --held-out          # commits of repositories that no weight was fitted on
 
 CLONES holds repositories at owner+name/repo; TREES is where their pinned commits are laid out and kept. The labels of
 card_tasks.json come from history: a safe task is one that a later commit did, with the files and tests it edited;
@@ -10,6 +11,9 @@ right when the task is safe and an edited file is among the results.
 
 FILE has `repositoryRef`, `tasks` with `query`, `risk` and, for safe ones, `expectedBestExamplePatterns`: parts of paths
 of which the best example must have one. Its repository is the folder of CLONES whose name ends in its `codebase`.
+
+Held out are three libraries for HTTP: the subjects of commits are asked of their own repository as it was before, and
+of the two others, which have much in common with it.
 """
 
 from __future__ import annotations
@@ -20,13 +24,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from commit_messages import is_telling, question_of
 from msgspec import Struct
-from trees import Pin, lay_out_missing
+from trees import Pin, commit_at, lay_out_missing
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
+from codeinfo.evals.from_git import read_commits, reason_to_leave_out
 from codeinfo.operations.search import SearchRequest
+from codeinfo.sources import git
 
+HELD_OUT = {
+    "starlette": ("Kludex+starlette", "2024-06-01"),
+    "chi": ("go-chi+chi", "2023-06-01"),
+    "requests": ("psf+requests", "2022-01-01"),
+}
+MOST_COMMITS = 40  # asked of each
 OWN_TASKS = Path(__file__).with_name("card_tasks.json")
 RESULTS = 5
 
@@ -106,12 +119,50 @@ def other_fixture(file: Path, clones: Path, trees: Path) -> None:
     )
 
 
+def later_commits(clone: Path, base: str) -> list[Mapping[str, Any]]:
+    """What was done to a few files of code after a commit, as tasks."""
+    there = set(git.run(clone, ["ls-tree", "-r", "--name-only", base]).decode().split("\n"))
+    return [
+        {"query": question_of(commit), "risk": "safe", "files": commit.files}
+        for commit in read_commits(clone, 2000, f"{base}..HEAD")
+        if is_telling(commit)
+        and not reason_to_leave_out(commit, 8)
+        and 1 <= len(commit.files) <= 3
+        and there.issuperset(commit.files)
+    ][:MOST_COMMITS]
+
+
+def held_out(clones: Path, trees: Path) -> None:
+    tasks = {}
+    for name, (mirror, day) in HELD_OUT.items():
+        pin = Pin(f"held-out-{name}", mirror, commit_at(clones / mirror / "repo", day))
+        lay_out_missing([pin], clones, trees, history=True)
+        tasks[name] = later_commits(pin.clone(clones), pin.commit)
+    home: list[Outcome] = []
+    abroad: list[Outcome] = []
+    for name, own in tasks.items():
+        others = [
+            {"query": task["query"], "risk": "unsafe"} for other in tasks if other != name for task in tasks[other]
+        ]
+        home += run_tasks(trees / f"held-out-{name}", own)
+        abroad += run_tasks(trees / f"held-out-{name}", others)
+    ready = [one for one in home if one.ready]
+    print(
+        f"{len(home)} at home: ready {len(ready)}, an edited file is found in {sum(o.found for o in ready)}; "
+        f"{len(abroad)} abroad: ready {sum(one.ready for one in abroad)}"
+    )
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("clones", type=Path)
     arguments.add_argument("trees", type=Path)
     arguments.add_argument("--fixture", type=Path, help="another project's tasks")
+    arguments.add_argument("--held-out", action="store_true", help="commits of other repositories instead")
     options = arguments.parse_args()
+    if options.held_out:
+        held_out(options.clones, options.trees)
+        return
     report_own(own_tasks(options.clones, options.trees))
     if options.fixture:
         other_fixture(options.fixture, options.clones, options.trees)
