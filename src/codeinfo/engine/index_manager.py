@@ -24,7 +24,7 @@ from codeinfo.engine.index_sources import (
     walk_settings,
 )
 from codeinfo.engine.models import Models
-from codeinfo.errors import Busy, CodeInfoError, IndexDamaged, NotFound, OutOfSpace, UsageError, environment_error
+from codeinfo.errors import Busy, CodeInfoError, IndexDamaged, NotFound, OutOfSpace, UsageError
 from codeinfo.globs import lies_below
 from codeinfo.index.line import Changes, Outcome, add_edited, compare, update
 from codeinfo.index.pool import Parsed, ParsePool, ParseTask, Spares
@@ -35,7 +35,7 @@ from codeinfo.ports import NOTHING_KEPT, Embedder, Retention
 from codeinfo.sources.git import commit_of, is_repository, work_tree_of
 from codeinfo.sources.read import Files, FolderFiles
 from codeinfo.sources.revision import LACKING, RevisionFiles
-from codeinfo.sources.walk import NEEDS_LIBRARY, refusal, resolved_root
+from codeinfo.sources.walk import NEEDS_LIBRARY, existing, refusal, resolved_root
 from codeinfo.store.database import BuildDamaged, Replaced
 from codeinfo.store.layout import IndexFolder, Tree
 from codeinfo.store.sqlite import SqliteStore, TreeGone
@@ -444,7 +444,7 @@ class Indexes:
     def find(self, path: str | Path, root: str = "", at: str = "") -> Place:
         """A folder or file as a part of its project, or of the one at `root`, from where it is then counted; "" is all
         of the project around the current folder. With `at` the project is as that revision has it."""
-        target = _existing(os.path.join(root, path))
+        target = existing(os.path.join(root, path))
         index = self.of(root or self.locate(target))
         if not lies_below(target, str(index.root)):
             raise NotFound(f"{path} does not lie in {index.root}", next_step="Name a file of the project")
@@ -471,12 +471,12 @@ class Indexes:
         """The root of the project that a path belongs to: the nearest folder from there upwards that `of` was asked
         for, has an index or is a repository. Without any, a folder is its own project, and a file belongs to the
         current folder or, where it does not lie in that, to its own."""
-        target = _existing(path)
+        target = existing(path)
         folder = nearest = target if os.path.isdir(target) else os.path.dirname(target)
         while not self._is_project(folder):
             above = os.path.dirname(folder)
             if above == folder:
-                here = _existing("")
+                here = existing("")
                 return here if nearest != target and lies_below(nearest, here) and not refusal(here) else nearest
             folder = above
         return folder
@@ -579,15 +579,6 @@ def _identity(path: str | Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-def _existing(path: str | Path) -> str:
-    """A path without links and dots; "" is the current folder."""
-    try:
-        return os.path.realpath(path, strict=True)
-    except (OSError, ValueError) as error:  # a name that no file can have, too long or with a NUL, is not there either
-        known = environment_error(error, str(path))
-        raise known or NotFound(f"{path} does not exist", next_step="Name a folder or file that does") from error
 
 
 def bytes_under(folder: Path) -> int:

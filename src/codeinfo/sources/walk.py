@@ -21,7 +21,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from codeinfo.errors import RootRefused, UsageError
+from codeinfo.errors import NotFound, RootRefused, UsageError, environment_error
 from codeinfo.languages import kind_of, language_of, language_of_text
 from codeinfo.model import FileKind, Skip, SourceFile, Walk
 from codeinfo.sources import git, ignore
@@ -293,6 +293,15 @@ _SYSTEM_FOLDERS = ignore.names(
 
 def check_root(root: str | os.PathLike[str]) -> Path:
     return Path(resolved_root(root))
+
+
+def existing(path: str | os.PathLike[str]) -> str:
+    """A path without links and dots; "" is the current folder."""
+    try:
+        return os.path.realpath(path, strict=True)
+    except (OSError, ValueError) as error:  # a name that no file can have, too long or with a NUL, is not there either
+        known = environment_error(error, str(path))
+        raise known or NotFound(f"{path} does not exist", next_step="Name a folder or file that does") from error
 
 
 def resolved_root(root: str | os.PathLike[str]) -> str:
