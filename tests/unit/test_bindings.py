@@ -101,6 +101,24 @@ def test_a_use_has_its_receiver_over_several_lines() -> None:
     assert found[5, "trim"] == '""'
 
 
+def test_every_name_of_a_line_is_a_use() -> None:
+    code = "point.x + a.b.cd(1) + runner?.cancel?.(2) + box.\n  load(3) + make<Box>(4) + xs[0].size\n"
+    uses, _ = unpack(parse_packed("a", code, "typescript", FileKind.CODE, ChunkSettings())[1])
+    found = {(use.name, use.role, use.receiver) for use in all_references(uses)}
+    assert found == {
+        ("point", "use", ""),
+        ("cd", "call", "a.b"),
+        ("runner", "use", ""),
+        ("cancel", "call", "runner"),
+        ("box", "use", ""),
+        ("load", "call", "box"),
+        ("make", "call", ""),
+        ("Box", "use", ""),
+        ("xs", "use", ""),
+        ("size", "use", "xs[]"),
+    }
+
+
 def test_a_giant_line_is_no_trap() -> None:
     code = "x = " + "f(" * 20_000 + ")" * 20_000 + ".y\n" + "a.b(" * 3000
     assert parse_packed("a", code, "python", FileKind.CODE, ChunkSettings())[1]

@@ -33,12 +33,13 @@ _CLOSING = {")": "(", "]": "[", "}": "{"}
 _WORD = re.compile(r"[\w$@]+")
 _SIMPLE = re.compile(r"(?:(?:await|new|yield)\s+|[&*])?([\w$.]+(?:\([\w$.]*\))?)(?:\{.*\})?", re.DOTALL)
 _UNKNOWN_RECEIVER = "?"
-_BEHIND = (").", "].", '".', "'.", "}.", "`.")  # a member of what is no plain name
+_BEHIND = re.compile(r"[)\]}\"'`]\.")  # a member of what is no plain name
 
 
 @lru_cache(maxsize=64)
 def _uses(language: str) -> re.Pattern[str]:
-    return re.compile(rf"\.?(?:[\w$]++\.)*+{GRAMMARS[language].word}\(?")
+    """Whole names are given back, never parts of one: `point.x` is a use of `point` alone."""
+    return re.compile(rf"\.?(?:[\w$]++\.)*{GRAMMARS[language].word}\(?")
 
 
 @lru_cache(maxsize=64)
@@ -72,7 +73,7 @@ def pack_code(
     for number, line in enumerate(text.split("\n"), 1):
         found = find(line)
         if found:
-            if goes_on or any(sign in line for sign in _BEHIND) or line.lstrip()[:1] == ".":
+            if goes_on or _BEHIND.search(line) or line.lstrip()[:1] == ".":
                 found = _received(text, line, offset, _uses(language), goes_on)
             if ">(" in line:
                 called = set(_TYPED_CALL.findall(line))
@@ -95,6 +96,8 @@ def _with_dots(text: str, members: Sequence[str]) -> str:
     """Whatever stands between a thing and its member as a dot; ranges and spreads are none."""
     if ".." in text:
         text = text.replace("...", "   ").replace("..", "  ")
+    if "?.(" in text:
+        text = text.replace("?.(", "(")
     for written in (*members, "?.", "!."):
         if written != "." and written in text:
             text = text.replace(written, ".")

@@ -112,6 +112,7 @@ def _binding(syntax: Syntax) -> object:
 
 Spans = list[tuple[int, int]]  # character offsets, end excluded
 
+_MOST_OPEN = 1000  # matches that wait for their end: more than that have only calls within calls within calls…
 # Captures that describe a definition; any other capture beside them names its kind.
 _PARTS = frozenset({"name", "declarator", "scope", "base", "keyword"})
 
@@ -164,9 +165,14 @@ def scan(root: Node, language: str, source: Source) -> Scan:
         "import": found.imports,
         "exports": found.exports,
     }
-    for pattern, captures in QueryCursor(query(language)).matches(root):
+    for pattern, captures in QueryCursor(query(language), match_limit=_MOST_OPEN).matches(root):
         if "bind" in captures:
             _add_bound(found, source, captures)
+            continue
+        if "key" in captures:
+            node, owner = captures["key"][0], captures.get("key.of")
+            written = _short_text(source, owner[0]) if owner else ""
+            found.keys.append((node.start_byte // unit, node.end_byte // unit, written))
             continue
         kind = ""
         if "keyword" in captures:
@@ -211,7 +217,6 @@ _SPECIAL = {
     "decorator": ("@", "="),
     "global": ("", "!"),
     "bind.field": ("", ":"),
-    "key": ("", ""),
     "quoted": ("", ""),
 }
 _OWNERS = ("self.", "this.", "$this->")
@@ -253,10 +258,6 @@ def _add_special(found: Scan, source: Source, role: str, captures: dict[str, lis
     start = node.start_byte // unit
     if role == "quoted":  # a type that is written as a string
         found.quoted.add(start)
-        return
-    if role == "key":
-        owner = captures.get("key.of")
-        found.keys.append((start, node.end_byte // unit, _short_text(source, owner[0]) if owner else ""))
         return
     name, mark = _SPECIAL[role]
     text = _short_text(source, node)
