@@ -6,7 +6,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -27,7 +27,7 @@ from codeinfo.engine.models import Models
 from codeinfo.errors import Busy, CodeInfoError, IndexDamaged, NotFound, OutOfSpace, UsageError
 from codeinfo.globs import lies_below
 from codeinfo.index.line import Changes, Outcome, add_edited, compare, update
-from codeinfo.index.pool import Parsed, ParsePool, ParseTask, Spares
+from codeinfo.index.pool import ParsePool, Spares
 from codeinfo.model import INDEXING, Note, Walk
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import IndexReport
@@ -257,7 +257,7 @@ class IndexManager:
         with ExitStack() as stack:
             pool = None
             if run.expected or run.full or before is None:
-                pool = stack.enter_context(self._parsers())
+                pool = stack.enter_context(self.parsers())
                 pool.warm_up()
             files, walked, changes = self._look(run, before)
             store = self._store
@@ -274,7 +274,7 @@ class IndexManager:
                 changes = None
             if changes is None or store is not self._store:
                 changes = _compare(files, store, walked, run.by_content)
-            pool = pool or stack.enter_context(self._parsers())
+            pool = pool or stack.enter_context(self.parsers())
             outcome = self._build(files, walked, store, changes, pool, run)
             return self._fresh(run, store, Seen(walked, _state(store)), changes, outcome, rebuilt=rebuilt)
 
@@ -303,12 +303,7 @@ class IndexManager:
         self.folder.remove_other_builds(store.folder)
         return outcome
 
-    def parse(self, tasks: Sequence[ParseTask]) -> list[Parsed]:
-        """Texts that are not in the index, by the same workers."""
-        with self._parsers() as pool:
-            return list(pool.run(tasks)) if tasks else []
-
-    def _parsers(self) -> ParsePool:
+    def parsers(self) -> ParsePool:
         workers = self.config.index.workers or available_processors()
         return ParsePool(chunk_settings(self.config.index), workers, self._spares)
 

@@ -140,10 +140,11 @@ def _parsed(project: ProjectKnowledge, texts: dict[str, str]) -> dict[str, Versi
         for path, text in texts.items()
         if (language := language_of(path)) is not None
     ]
-    return {
-        one.path: _version(texts[one.path], one.parsed.definitions, one.parsed.imports, one.references)
-        for one in project.index.parse(tasks)
-    }
+    with project.index.parsers() as pool:
+        return {
+            one.path: _version(texts[one.path], one.parsed.definitions, one.parsed.imports, one.references)
+            for one in pool.run(tasks)
+        }
 
 
 def _version(text: str, definitions: Sequence[Definition], imports: Sequence[Import], references: bytes) -> Version:
