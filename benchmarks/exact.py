@@ -75,7 +75,7 @@ def corpus_of(engine: Engine, root: Path) -> Corpus:
     index = engine.indexes.of(root)
     store, _ = engine.indexes.open(index)
     assert index.seen is not None
-    return list_files(root, store, index.seen.walk)
+    return list_files(index.source.contents, store, index.seen.walk)
 
 
 def patterns(root: Path, corpus: Corpus, count: int, seed: int) -> list[Asked]:
