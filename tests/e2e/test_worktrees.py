@@ -25,6 +25,7 @@ from repository_tools import Repository
 
 from codeinfo.engine.index_manager import bytes_under
 from codeinfo.errors import Busy
+from codeinfo.operations.base import Progress
 from codeinfo.sources.git import family_of
 
 
@@ -154,6 +155,20 @@ def test_a_search_goes_on_while_a_sibling_is_indexed(family: Family, monkeypatch
         with pytest.raises(Busy), index_folder(family.main).lock():
             pass
     assert first_path(family.main, "late_comer") == "late.py"
+
+
+def test_a_first_index_waits_for_a_sibling_and_can_be_cancelled(family: Family) -> None:
+    phases: list[str] = []
+
+    def cancel(progress: Progress) -> None:
+        phases.append(progress.phase)
+        if progress.phase == "wait":
+            raise KeyboardInterrupt
+
+    with index_folder(family.main).lock(), pytest.raises(KeyboardInterrupt):
+        keeper(family.second, None).refresh(progress=cancel)
+    assert phases == ["walk", "wait"]
+    assert cli("index", family.second).code == 0
 
 
 def test_kills_in_one_tree_leave_the_other_as_it_was(

@@ -104,6 +104,10 @@ class _Run(Struct, frozen=True):
     progress: ProgressSink | None
     notes: list[str]
 
+    def wait(self) -> None:
+        if self.progress is not None:  # it may raise, which cancels
+            self.progress(Progress("wait", 0))
+
 
 class IndexManager:
     """One index: its source, its folder in the cache, its settings, its open store."""
@@ -264,7 +268,7 @@ class IndexManager:
             if store is not None and changes is not None and not changes and not run.full and self._is_settled(store):
                 store.check_vector_files()
                 return self._fresh(run, store, Seen(walked, before), changes, None)
-            died = stack.enter_context(self.folder.lock(FIRST_PATIENCE_S if before is None else PATIENCE_S))
+            died = stack.enter_context(self.folder.lock(PATIENCE_S if before else FIRST_PATIENCE_S, run.wait))
             store, rebuilt = self._target(run.full)
             if died:
                 store.verify()  # a dead writer's work is built upon only if it is sound

@@ -264,7 +264,8 @@ class ProgressLine:
 def progress_text(progress: Progress) -> str:
     """`index ━━━━╌╌╌╌ 120/480 files, 310/s, 3 skipped`."""
     if not progress.total and not progress.done:
-        return "looking for files" if progress.phase == "walk" else progress.phase
+        named = {"walk": "looking for files", "wait": "waiting for another work tree to be indexed"}
+        return named.get(progress.phase, progress.phase)
     parts = [f"{progress.phase:<6}"]
     if progress.total:
         full = min(BAR, BAR * progress.done // progress.total)

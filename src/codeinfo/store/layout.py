@@ -22,7 +22,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -211,11 +211,12 @@ class IndexFolder:
             shutil.rmtree(self.path)
 
     @contextmanager
-    def lock(self, patience_s: float = 0) -> Iterator[bool]:
+    def lock(self, patience_s: float = 0, waiting: Callable[[], None] = lambda: None) -> Iterator[bool]:
         """Hold the right to write in this family, or say who has it: at once where the holder is at this tree, which
-        can be searched meanwhile, after `patience_s` where it is at another one. Yields whether the last holder died.
+        can be searched meanwhile, after `patience_s` where it is at another one; `waiting` is called until then, and
+        may raise to give up. Yields whether the last holder died.
         """
-        handle = self._locked_file(time.monotonic() + patience_s)
+        handle = self._locked_file(time.monotonic() + patience_s, waiting)
         try:
             died = bool(os.pread(handle, 1, 0))
             with translate_errors(self.path):
@@ -244,7 +245,7 @@ class IndexFolder:
         finally:
             os.close(handle)
 
-    def _locked_file(self, until: float) -> int:
+    def _locked_file(self, until: float, waiting: Callable[[], None]) -> int:
         while True:
             with translate_errors(self.path):
                 private_folder(self.path, self._cache)
@@ -266,6 +267,7 @@ class IndexFolder:
                     f"{what} is being indexed by process {pid or 'unknown'}",
                     next_step="Wait for it to finish; searches go on from the index as it is",
                 )
+            waiting()
             time.sleep(_LOCK_RETRY_S)
 
 
