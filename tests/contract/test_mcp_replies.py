@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -229,6 +230,13 @@ def test_conversations_know_their_kind_of_client(service: Service) -> None:
         asked = call(service, name, question="How is a header split?")
         identity = asked.get("conversation_id") or asked["conversationId"]
         assert call(service, "conversations_show", id=identity)["conversation"]["source"] == "MCP"
+
+
+def test_lists_of_documents_have_hashes(service: Service, project: Path) -> None:
+    """By which a client that keeps documents elsewhere tells what changed."""
+    call(service, "docs_add", sources=["guide.md"], name="guide")
+    (listed_one,) = call(service, "documents_list_documents", collection="guide")["collections"][0]["listing"]
+    assert listed_one["hash"] == hashlib.sha256((project / "guide.md").read_bytes()).hexdigest()
 
 
 def test_hints_say_what_a_tool_does() -> None:

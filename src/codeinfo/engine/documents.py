@@ -157,7 +157,7 @@ class DocumentOperations:
             return replace(about, state="missing")
         counts = store.counts()
         rows = sorted(store.manifest().values(), key=lambda row: row.path) if details else []
-        listing = tuple(DocumentInfo(r.path, r.language, r.chunk_count, r.size) for r in rows if r.language)
+        listing = tuple(DocumentInfo(r.path, r.language, r.chunk_count, r.size, r.sha256) for r in rows if r.language)
         return replace(
             about,
             state=state,

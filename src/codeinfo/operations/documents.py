@@ -68,6 +68,7 @@ class DocumentInfo(Struct, frozen=True):
     format: str
     passages: int
     size: int
+    hash: str = ""  # SHA-256 of the content that is indexed
 
 
 class CollectionInfo(Struct, frozen=True):
