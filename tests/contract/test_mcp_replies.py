@@ -17,7 +17,8 @@ from codeinfo.config import Config
 from codeinfo.errors import CodeInfoError
 from codeinfo.operations import operation
 from codeinfo.operations.clients import ProjectsRequest
-from codeinfo.serve.dispatch import Call, check
+from codeinfo.operations.documents import DocsAddRequest
+from codeinfo.serve.dispatch import Call, Dispatcher, Projects, check
 from codeinfo.shells.mcp import Service, failed, own_service
 from codeinfo.shells.mcp_catalog import chosen_tools, listed
 from codeinfo.shells.mcp_tools import Tool, plain_tool
@@ -237,6 +238,20 @@ def test_lists_of_documents_have_hashes(service: Service, project: Path) -> None
     call(service, "docs_add", sources=["guide.md"], name="guide")
     (listed_one,) = call(service, "documents_list_documents", collection="guide")["collections"][0]["listing"]
     assert listed_one["hash"] == hashlib.sha256((project / "guide.md").read_bytes()).hexdigest()
+
+
+def test_a_server_elsewhere_sees_paths_as_its_client_does(
+    service: Service, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shared server works in a folder of its own; what a client names lies in the client's."""
+    call(service, "refresh_index")
+    monkeypatch.chdir(tmp_path)
+    shared = Service(Dispatcher(service.lease, Projects(service.lease, folder=str(project))), (), 8000)
+    assert call(shared, "docs_add", sources=["guide.md"], name="guide")["reports"]
+    assert call(shared, "reingest_repository", sourceId="project")["status"] == "completed"
+    assert call(shared, "search_codebase", query="parse_header")["results"][0]["file"].startswith("headers.py")
+    placed = shared._dispatcher.projects.anchored(DocsAddRequest(("git@host:a/b", "https://host/a.md", "a.md")))
+    assert placed.sources == ("git@host:a/b", "https://host/a.md", f"{project}/a.md")
 
 
 def test_hints_say_what_a_tool_does() -> None:

@@ -354,7 +354,7 @@ class Projects:
         """The request with every path that a client wrote seen from its own working folder."""
         fields = request.__struct_fields__ if self.folder else ()
         placed: Values = {}
-        for name in ("root",) if "root" in fields else ("path", "paths", "working_folder"):
+        for name in ("root",) if "root" in fields else ("path", "paths", "working_folder", "sources"):
             if name in fields:
                 value = getattr(request, name)
                 if isinstance(value, str):
@@ -364,7 +364,9 @@ class Projects:
         return replace(request, **placed) if placed else request
 
     def _from_folder(self, path: str) -> str:
-        return path if "://" in path else os.path.join(self.folder, path).rstrip("/") or "/"
+        if "://" in path or path.startswith("git@"):
+            return path
+        return os.path.join(self.folder, os.path.expanduser(path)).rstrip("/") or "/"
 
     def root_shown(self, name: str) -> str:
         """What a page shows at first where nothing is chosen: `here` if it is indexed, else a project that is, so that

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from codeinfo.errors import Busy, NotFound, UsageError
@@ -434,9 +435,13 @@ def _ast(name: str, operation: str, description: str, *only: str) -> Tool:
     )
 
 
-def _reingest(engine: Engine, request: search.IndexRequest, call: Call) -> search.IndexResponse:
+class _Reingest(Struct, frozen=True):
+    source: str  # a name or a folder
+
+
+def _reingest(engine: Engine, request: _Reingest, call: Call) -> search.IndexResponse:
     """Of a repository that is indexed, and not being indexed."""
-    (wanted,) = request.paths
+    wanted = request.source
     known = engine.projects(clients.ProjectsRequest()).projects
     root = next((one.root for one in known if wanted in (one.name, one.root)), "")
     if not root:
@@ -540,7 +545,7 @@ DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
         description="Bring the index of a repository up to date.",
         inputs=(Input("sourceId", "An indexed repository: its name or folder.", required=True),),
         project=None,
-        request=lambda values, project: search.IndexRequest((values["sourceId"],)),
+        request=lambda values, project: _Reingest(values["sourceId"]),
         perform=_reingest,
         result=shapes.Reingested,
         shape=shapes.reingested,
