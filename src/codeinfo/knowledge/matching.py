@@ -132,7 +132,8 @@ class Matcher:
         if sandbox is None and any(detector.from_project for detector in detectors):
             raise ValueError("a project's own patterns run only where they can be stopped")
         self._sandbox = sandbox
-        self._by_word: dict[str, dict[str, list[int]]] = {}  # built-in: family or TEMPLATES → word → positions
+        # Built-in ones: family or TEMPLATES → what the file must hold besides → word → positions.
+        self._by_word: dict[str, dict[tuple[str, ...], dict[str, list[int]]]] = {}
         self._expressions: dict[str, list[int]] = {}  # of the project, by family
         self._queries: dict[str, list[int]] = {}  # of the project, by grammar
         self._paths = {at: GlobSet(detector.paths) for at, detector in enumerate(self.detectors) if detector.paths}
@@ -147,8 +148,9 @@ class Matcher:
             else:
                 templates = (TEMPLATES,) if detector.in_text and detector.language == family(TEMPLATES) else ()
                 for place in (detector.language, *templates):
+                    words = self._by_word.setdefault(place, {}).setdefault(detector.within, {})
                     for word in detector.words:
-                        self._by_word.setdefault(place, {}).setdefault(word, []).append(position)
+                        words.setdefault(word, []).append(position)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -165,7 +167,7 @@ class Matcher:
         tests_from = _tests_from(text) if role == PRODUCT else 1
         found: list[Use] = []
         for position in self._possible(_place(language), text) if role else ():
-            if self._is_there(position, path) and _is_within(self.detectors[position], text):
+            if self._is_there(position, path) and not any(one in text for one in self.detectors[position].without):
                 about_tests = self.detectors[position].category == TESTING
                 found += [
                     (position, line) for line in self._lines(position, code) if about_tests == (line >= tests_from)
@@ -201,8 +203,11 @@ class Matcher:
 
     def _possible(self, place: str, text: str) -> list[int]:
         """Built-in detectors of which the text has a word: most files have few of all the words."""
-        by_word = self._by_word.get(place, {})
-        return sorted({at for word, positions in by_word.items() if word in text for at in positions})
+        found: set[int] = set()
+        for within, by_word in self._by_word.get(place, {}).items():
+            if not within or any(word in text for word in within):
+                found.update(at for word, positions in by_word.items() if word in text for at in positions)
+        return sorted(found)
 
     def _lines(self, position: int, code: CodeText) -> list[int]:
         detector, expression = self.detectors[position], self._compiled.get(position)
@@ -230,11 +235,6 @@ def _tests_from(text: str) -> float:
 
 def _place(language: str) -> str:
     return TEMPLATES if language == TEMPLATES else family(language)
-
-
-def _is_within(detector: Detector, text: str) -> bool:
-    has_words = not detector.within or any(word in text for word in detector.within)
-    return has_words and not any(word in text for word in detector.without)
 
 
 def _matches(expression: re.Pattern[str], detector: Detector, code: CodeText) -> Iterator[re.Match[str]]:

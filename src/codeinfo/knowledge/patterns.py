@@ -137,7 +137,7 @@ def _normal(package: str) -> str:
 class Team(Protocol):
     """What the history says; nothing is asked where there is none."""
 
-    def newest_use(self, uses: Lines) -> float | None: ...
+    def newest_use(self, uses: Lines, *, decides: bool = True) -> float | None: ...
     def trend(self, newest: float) -> str: ...
     def authors(self, paths: Iterable[str]) -> int: ...
     def is_recent(self, path: str) -> bool: ...
@@ -218,14 +218,18 @@ def _patterns(
     found: list[PatternUse] = []
     for positions in questions.values():
         answering = len({path for position in positions for path in where[position]})
-        counted = [_counted(detectors[at], where[at], answering, area, history) for at in positions]
+        alone = len(positions) == 1
+        counted = [_counted(detectors[at], where[at], answering, area, history, alone) for at in positions]
         competing = [(detectors[at], one) for at, one in zip(positions, counted, strict=True)]
         found += _advised(competing, people) if detectors[positions[0]].advice else counted
     return found
 
 
-def _counted(detector: Detector, paths: Lines, answering: int, area: str, history: Team | None) -> PatternUse:
-    newest = history.newest_use(paths) if history else None
+def _counted(
+    detector: Detector, paths: Lines, answering: int, area: str, history: Team | None, alone: bool
+) -> PatternUse:
+    """Dates decide between answers: for one that is alone a few files are dated, for those that do not compete none."""
+    newest = history.newest_use(paths, decides=not alone) if history and detector.advice else None
     momentum = history.trend(newest) if history and newest is not None else ""
     most_used = sorted(paths, key=lambda path: (-len(paths[path]), path))[:EXAMPLES]
     return PatternUse(
