@@ -175,10 +175,10 @@ def _impact(result: code.ImpactReport, out: Output) -> None:
     rows: list[tuple[Span, ...]] = []
     for item in result.files:
         place, style = _place(item.path, item.line)
-        through = "" if item.via == result.path else f"through {item.via}"  # the nearest import the file itself
-        through += f"  ({item.timing})" if item.timing else ""
+        via = "" if item.via == result.path else f"via {item.via}"  # the nearest import the file itself
+        via += f"  ({item.timing})" if item.timing else ""
         mark: Span = ("test", "green") if item.is_test else "    "
-        rows.append((mark, ("  " * (item.hops - 1) + place, style), (through, "dim")))
+        rows.append((mark, ("  " * (item.hops - 1) + place, style), (via, "dim")))
     out.table(rows)
     _more(len(result.files), result.total, out)
     if result.tests:
