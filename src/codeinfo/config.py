@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import sys
 from collections.abc import Mapping
 from functools import lru_cache
@@ -246,6 +247,26 @@ def user_folders(env: Mapping[str, str] | None = None) -> tuple[Path, Path, Path
     given = env.get("XDG_CONFIG_HOME", "")
     config = Path(given) if os.path.isabs(given) else home / ".config"
     return home, config, config
+
+
+def runtime_folder(env: Mapping[str, str] | None = None) -> Path:
+    """Where a user's running programs have their sockets; the path is short, as a socket's must be."""
+    env = os.environ if env is None else env
+    given = env.get("XDG_RUNTIME_DIR", "")
+    if os.path.isabs(given):
+        return Path(given, "codeinfo")
+    import tempfile
+
+    return Path(tempfile.gettempdir(), f"codeinfo-{os.geteuid()}")
+
+
+# Besides settings: folders, keys, the way to endpoints and to git.
+_DECIDES = re.compile(r"CODEINFO_\w+|XDG_\w+|HOME|PATH|\w*(?:KEY|TOKEN)|(?i:\w+_proxy)|SSL_\w+|GIT_\w+|LANG|LC_\w+|TZ")
+
+
+def deciding_environment(env: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
+    """What the environment decides about answers: two processes with the same may stand for each other."""
+    return sorted(item for item in (os.environ if env is None else env).items() if _DECIDES.fullmatch(item[0]))
 
 
 # --- resolving -----------------------------------------------------------------------------------------------------

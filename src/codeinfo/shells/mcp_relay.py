@@ -11,12 +11,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import socket
 import stat
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Mapping
@@ -25,6 +23,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from codeinfo import __version__
+from codeinfo.config import deciding_environment, runtime_folder
 from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.private_files import private_folder
 
@@ -33,10 +32,6 @@ LONGEST_PIECE = 1 << 20
 LOST = -32001  # the server died while it worked on a request
 _RETRY_S = 0.02
 _FLUSH_S = 2.0
-# What the environment decides about answers: settings, folders, keys, the way to endpoints and to git.
-_ENVIRONMENT = re.compile(
-    r"CODEINFO_\w+|XDG_\w+|HOME|PATH|\w*(?:KEY|TOKEN)|(?i:\w+_proxy)|SSL_\w+|GIT_\w+|LANG|LC_\w+|TZ"
-)
 
 
 class Unavailable(Exception):
@@ -57,10 +52,7 @@ def _run_folder() -> Path:
     """A folder that only this user can enter, with a short name: the path of a socket has about 100 characters."""
     if not hasattr(socket, "AF_UNIX"):
         raise Unavailable("this system has no local sockets")
-    given = os.environ.get("XDG_RUNTIME_DIR", "")
-    folder = (
-        Path(given, "codeinfo") if os.path.isabs(given) else Path(tempfile.gettempdir(), f"codeinfo-{os.geteuid()}")
-    )
+    folder = runtime_folder()
     try:
         private_folder(folder)
         status = os.lstat(folder)
@@ -73,8 +65,7 @@ def _run_folder() -> Path:
 
 def _key(flags: Mapping[str, str]) -> str:
     """Names the server whose answers are the same as those of a server of this client's own."""
-    environment = sorted(item for item in os.environ.items() if _ENVIRONMENT.fullmatch(item[0]))
-    about = [__version__, sys.executable, __file__, sorted(flags.items()), environment]
+    about = [__version__, sys.executable, __file__, sorted(flags.items()), deciding_environment()]
     return hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
 
 
@@ -252,6 +243,6 @@ def _write(line: bytes) -> None:
 def main() -> None:
     """The server's process."""
     given = json.loads(sys.stdin.buffer.read())
-    from codeinfo.shells.mcp import serve_shared
+    from codeinfo.shells.mcp_shared import serve_shared
 
     serve_shared(Path(given["place"]), given["flags"])
