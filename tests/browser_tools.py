@@ -73,7 +73,8 @@ def page(world: World, browser: Browser) -> Iterator[Page]:
     made.on("console", lambda line: problems.append(line.text) if line.type == "error" else None)
     yield made
     context.close()
-    assert [text for text in problems if "status of 4" not in text] == []  # refusals on purpose
+    unexpected = [text for text in problems if "status of 4" not in text]  # refusals on purpose
+    assert not unexpected, unexpected
 
 
 def check_accessible(page: Page) -> None:

@@ -93,13 +93,45 @@ def test_the_decision_card_is_shown_before_a_change(page: Page) -> None:
     expect(page.locator(".card").first).to_contain_text(re.compile("[Rr]eady to change"))
 
 
-def test_first_paint_is_quick_and_assets_are_small(page: Page) -> None:
-    entries = "[...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]"
+PAINTED = """() => new Promise((done) => {
+  const look = () => {
+    const [paint] = performance.getEntriesByName("first-contentful-paint");
+    paint ? done(paint.startTime) : setTimeout(look, 20);
+  };
+  look();
+})"""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/?q=transfer",
+        "/ui/file?path=bank.py",
+        "/ui/chat",
+        "/ui/agents",
+        "/ui/documents",
+        "/ui/map",
+        "/ui/patterns",
+        "/ui/memories",
+        "/ui/projects",
+        "/ui/health",
+        "/docs",
+    ],
+)
+def test_first_paint_is_quick(page: Page, path: str) -> None:
     times = []
-    for _ in range(5):
-        page.goto("/", wait_until="networkidle")
-        times.append(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
-    assert min(times) < MAX_FIRST_PAINT_MS  # the least disturbed by what else this machine does
+    for _ in range(20):  # the least disturbed by what else this machine does counts
+        page.goto(path)
+        times.append(float(page.evaluate(PAINTED)))
+        if times[-1] < MAX_FIRST_PAINT_MS:
+            break
+    assert min(times) < MAX_FIRST_PAINT_MS
+
+
+def test_assets_are_small(page: Page) -> None:
+    entries = "[...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]"
+    page.goto("/", wait_until="networkidle")
     sizes = page.evaluate(f"{entries}.map((one) => one.decodedBodySize)")
     assert len(sizes) >= 5
     assert 20_000 < sum(sizes) < MAX_ASSET_BYTES

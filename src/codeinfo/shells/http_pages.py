@@ -223,7 +223,8 @@ def _conversation_values(visit: Visit, agent: str) -> dict[str, Any]:
 def _models(visit: Visit) -> str:
     """The models that can be asked. Servers are asked for them, so this comes after the page."""
     found = visit.state.engine.answers.providers(requests.ProvidersRequest())
-    return visit.render("models.html", providers=found.providers, notes=found.notes)
+    begun = visit.given.get("begun") == "1"  # who goes on with a conversation knows whether there is a model
+    return visit.render("models.html", providers=found.providers, notes=found.notes, begun=begun)
 
 
 def _first_path(conversation: requests.Conversation | None) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
-from codeinfo.model import INDEXING, FileKind, Intent, RelatedMemory, SearchResult
+from codeinfo.model import INDEXING, NO_TRENDS, FileKind, Intent, RelatedMemory, SearchResult
 from codeinfo.operations import code as code_requests
 from codeinfo.operations.clients import IngestRun
 from codeinfo.operations.knowledge import MemoryListRequest
@@ -77,8 +77,11 @@ def search_results(visit: Visit) -> str:
         every = state.engine.search(replace(request, refresh=run is None), visit.call.progress)
         found = replace(every, hits=every.hits[start:end], notes=_notes(every, is_indexing=run is not None))
         found = state.engine.knowledge.around(request, found)
+        hint = next((note for note in found.notes if getattr(note, "code", "") == NO_TRENDS), "")
+        found = replace(found, notes=tuple(note for note in found.notes if note != hint))
         values |= {
             "result": found,
+            "has_trends": not hint,
             "views": [result_view(hit, query) for hit in found.hits],
             "facets": facets_of(every.hits, asked),
             "total": len(every.hits),

@@ -400,7 +400,8 @@ def _below(area: MapArea) -> str:
     if area.files == 1:
         return _shortened(area.name.rpartition("/")[0])
     count, part = quantity(area.files, "file"), _PART.fullmatch(area.name)
-    return f"{count}: {part[2]}" if part and len(part[2]) <= _LABEL_CHARS else count
+    named = part[2].partition(",")[0] if part else ""
+    return f"{count}: {named}, …" if named and len(named) <= _LABEL_CHARS - 5 else count
 
 
 def _label(area: MapArea) -> str:

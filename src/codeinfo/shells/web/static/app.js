@@ -102,7 +102,7 @@ document.addEventListener("htmx:afterSwap", (event) => {
     document.getElementById("slogan").classList.add("hidden");
     rememberSearch();
   }
-  if (target.id === "lines") showLine();
+  if (target.id === "lines") showLine(location.hash);
   if (document.querySelector("[data-indexed]")) fill();
 });
 
@@ -203,9 +203,9 @@ if (recent) {
 const lines = document.getElementById("lines");
 const NAME = /^@?[\p{L}_$][\p{L}\p{N}_$.]*$/u;
 
-function showLine() {
+function showLine(hash) {
   for (const line of document.querySelectorAll("tr.here")) line.classList.remove("here");
-  const line = location.hash.startsWith("#L") && document.getElementById(location.hash.slice(1));
+  const line = hash.startsWith("#L") && document.getElementById(hash.slice(1));
   if (!line) return;
   line.classList.add("here");
   line.scrollIntoView({ block: "center", behavior: "instant" });
@@ -218,7 +218,7 @@ function showName(name) {
 }
 
 if (lines) {
-  addEventListener("hashchange", showLine);
+  addEventListener("hashchange", () => showLine(location.hash));
   lines.addEventListener("click", (event) => {
     const token = event.target.closest(".src span");
     const name = token?.textContent.trim() || "";
@@ -238,7 +238,7 @@ document.addEventListener("click", (event) => {
   if (at("[data-name]")) {
     opener = at("[data-name]");
     showName(opener.dataset.name);
-    document.querySelector(opener.getAttribute("href"))?.scrollIntoView({ block: "center" });
+    showLine(opener.getAttribute("href"));
     event.preventDefault();
   }
   const folder = at("[data-folder]");
