@@ -34,9 +34,9 @@ from codeinfo.config import Config
 from codeinfo.errors import CodeInfoError
 from codeinfo.jsonable import dumps_plain, jsonable
 from codeinfo.serve.dispatch import Call, Dispatcher, EngineLease, Projects, check, end_by_deadline
-from codeinfo.shells.mcp_catalog import chosen_tools, listed, with_tool
+from codeinfo.shells.mcp_catalog import chosen_tools, with_tool
 from codeinfo.shells.mcp_replies import Reply, counted, fitted, most_chars
-from codeinfo.shells.mcp_tools import Tool
+from codeinfo.shells.mcp_tools import Tool, listed
 from codeinfo.shells.terminal import report_error
 
 if TYPE_CHECKING:

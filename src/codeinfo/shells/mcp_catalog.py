@@ -8,14 +8,13 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from codeinfo.errors import Busy, NotFound, UsageError
+from codeinfo.errors import UsageError
 from codeinfo.operations import OPERATIONS, answers, clients, code, documents, search
 from codeinfo.serve.dispatch import Input, Values, inputs_of
 from codeinfo.shells import mcp_replies as shapes
-from codeinfo.shells.mcp_tools import Tool, camel_reply, direct, placed, plain_tool
+from codeinfo.shells.mcp_tools import Reingest, Tool, camel_reply, direct, placed, plain_tool, reingest
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
@@ -435,23 +434,6 @@ def _ast(name: str, operation: str, description: str, *only: str) -> Tool:
     )
 
 
-class _Reingest(Struct, frozen=True):
-    source: str  # a name or a folder
-
-
-def _reingest(engine: Engine, request: _Reingest, call: Call) -> search.IndexResponse:
-    """Of a repository that is indexed, and not being indexed."""
-    wanted = request.source
-    known = engine.projects(clients.ProjectsRequest()).projects
-    root = next((one.root for one in known if wanted in (one.name, one.root)), "")
-    if not root:
-        names = ", ".join(one.name for one in known) or "none"
-        raise NotFound(f"no repository {wanted} is indexed", next_step=f"Known: {names}")
-    if engine.indexing(root) is not None:
-        raise Busy(f"{root} is being indexed", next_step="Try again when it is done")
-    return engine.index(search.IndexRequest((root,)), call.progress)
-
-
 DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
     # --- documents ---
     _documents("documents_list_collections", "docs list", "The collections of documents.", ()),
@@ -545,8 +527,8 @@ DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
         description="Bring the index of a repository up to date.",
         inputs=(Input("sourceId", "An indexed repository: its name or folder.", required=True),),
         project=None,
-        request=lambda values, project: _Reingest(values["sourceId"]),
-        perform=_reingest,
+        request=lambda values, project: Reingest(values["sourceId"]),
+        perform=reingest,
         result=shapes.Reingested,
         shape=shapes.reingested,
         codes=_VECTOR_CODES,
@@ -559,19 +541,6 @@ DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
 )
 
 TOOLS = (*SEARCH_TOOLS, *CODE_TOOLS, *EDIT_TOOLS, *ANSWER_TOOLS, *DOCUMENT_AND_COMPAT_TOOLS)
-
-
-def listed(tool: Tool) -> dict[str, Any]:
-    """A tool as `tools/list` shows it."""
-    one = OPERATIONS[tool.operation]
-    hints = {
-        "readOnlyHint": one.read_only and one.name != "index",  # an index is derived data, and written all the same
-        "destructiveHint": one.removes or bool(one.confirm),
-        "idempotentHint": one.read_only or one.removes or bool(one.confirm) or one.name in ("remember", "docs sync"),
-        "openWorldHint": tool.open_world,
-    }
-    shown = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema()}
-    return {**shown, "annotations": hints} | ({} if tool.text_only else {"outputSchema": tool.output_schema()})
 
 
 # --- what texts say ------------------------------------------------------------------------------------------------

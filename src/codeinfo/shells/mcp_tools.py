@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from codeinfo.errors import Busy, NotFound
 from codeinfo.jsonable import camel, camel_keys, jsonable
-from codeinfo.operations import OPERATIONS, Operation
+from codeinfo.operations import OPERATIONS, Operation, clients, search
 from codeinfo.serve.dispatch import Input, Schema, Values, input_schema, inputs_of, output_schema
 
 if TYPE_CHECKING:
@@ -159,3 +160,36 @@ def _folder_field(request: type) -> str:
         if item.name in ("paths", "path", "working_folder") and item.default in (".", "", ()):
             return item.name
     return next((item.name for item in inputs_of(request) if item.name == "root"), "")
+
+
+def listed(tool: Tool) -> dict[str, Any]:
+    """A tool as `tools/list` shows it."""
+    one = OPERATIONS[tool.operation]
+    hints = {
+        "readOnlyHint": one.read_only and one.name != "index",  # an index is derived data, and written all the same
+        "destructiveHint": one.removes or bool(one.confirm),
+        "idempotentHint": one.read_only or one.removes or bool(one.confirm) or one.name in ("remember", "docs sync"),
+        "openWorldHint": tool.open_world,
+    }
+    shown = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema()}
+    return {**shown, "annotations": hints} | ({} if tool.text_only else {"outputSchema": tool.output_schema()})
+
+
+# --- tools that need more of the engine than their operation ---
+
+
+class Reingest(Struct, frozen=True):
+    source: str  # a name or a folder
+
+
+def reingest(engine: Engine, request: Reingest, call: Call) -> search.IndexResponse:
+    """Of a repository that is indexed, and not being indexed."""
+    wanted = request.source
+    known = engine.projects(clients.ProjectsRequest()).projects
+    root = next((one.root for one in known if wanted in (one.name, one.root)), "")
+    if not root:
+        names = ", ".join(one.name for one in known) or "none"
+        raise NotFound(f"no repository {wanted} is indexed", next_step=f"Known: {names}")
+    if engine.indexing(root) is not None:
+        raise Busy(f"{root} is being indexed", next_step="Try again when it is done")
+    return engine.index(search.IndexRequest((root,)), call.progress)
