@@ -147,6 +147,7 @@ SAME: tuple[tuple[str, dict[str, Any]], ...] = (
     ("search header --purpose edit", {"query": "header", "purpose": "edit"}),
     ("similar headers.py:4", {"place": "headers.py:4"}),
     ("index", {}),
+    ("grep parse_header", {"pattern": "parse_header"}),
     ("status", {}),
     ("why headers.py", {"path": "headers.py"}),
     ("symbols headers.py", {"path": "headers.py"}),

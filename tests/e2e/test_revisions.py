@@ -148,5 +148,5 @@ def test_content_that_the_clone_lacks_is_announced_each_time(repository: Reposit
         assert any("lacks the content of 1 file" in note for note in found["notes"])
         exact = cli("grep", "greet", repository.folder, "--at", "v1", "--json").json
         assert {match["path"] for match in exact["matches"]} == {"src/app.ts", "src/lib/greet.ts"}
-        assert any("1 files whose content this clone lacks" in note for note in exact["notes"])
+        assert any("files whose content this clone lacks (1)" in note for note in exact["notes"])
     assert cli("search", "greet", repository.folder, "--json").json["notes"] == []

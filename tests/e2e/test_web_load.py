@@ -246,9 +246,9 @@ def test_a_map_is_drawn_once_until_something_changes(project: Path, monkeypatch:
     commit(project, days_ago=3)
     calls: list[int] = []
 
-    def counted(index: CodeIndex, request: MapRequest) -> CodeMap:
+    def counted(index: CodeIndex, request: MapRequest, below: str) -> CodeMap:
         calls.append(request.limit)
-        return code_map(index, request)
+        return code_map(index, request, below)
 
     monkeypatch.setattr("codeinfo.engine.code.code_map", counted)
     with server_engine(Config.load({"llm.discover": "false"})) as engine:

@@ -81,7 +81,7 @@ def test_the_question_of_the_readme_shows_the_loop_that_answers_it(codeinfo: Run
     question = "what happens when the payment provider is down"
     assert question in (REPOSITORY / "README.md").read_text()
     shop = REPOSITORY / "examples" / "shop"
-    done = codeinfo("search", question, str(shop), "-n", "1", cwd=tmp_path)
+    done = codeinfo("search", question, "--root", str(shop), "-n", "1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "for attempt in range(MAX_ATTEMPTS):" in done.stdout
     assert "import" not in done.stdout

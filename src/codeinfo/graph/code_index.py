@@ -309,10 +309,11 @@ def _links(files: Sequence[FileFacts], tree: Tree, facts: CodeFacts) -> dict[str
 def used_names(file: FileImports, packed: bytes) -> Mapping[str, int]:
     """The names that tell which files are needed: those of modules where these are written in full."""
     rules = file.facts.rules.imports
+    lines = {written.line for written in file.imports}
     if rules.whole_names:
-        return dotted_names(unpack(packed)[0])
+        return dotted_names(unpack(packed)[0], lines)
     packages = {rules.qualifier(written) for written in file.imports} if rules.qualifier else ()
-    return UsedNames(packed, {written.line for written in file.imports}, packages)
+    return UsedNames(packed, lines, packages)
 
 
 def _configs(contents: Files, paths: Iterable[str]) -> dict[str, str]:

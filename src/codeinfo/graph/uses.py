@@ -87,11 +87,14 @@ def import_timing(packed: bytes) -> dict[int, str]:
     return {int(one[:-1]): "types" if one[-1] == "t" else "lazy" for one in marked if one[:-1].isdecimal()}
 
 
-def dotted_names(text: str) -> dict[str, int]:
-    """Names of capitalised parts, as Elixir writes its modules, each with the first line that has it."""
+def dotted_names(text: str, imports: Collection[int]) -> dict[str, int]:
+    """Names of capitalised parts, as Elixir writes its modules, each with the first line that has it. What stands on a
+    line of `imports` is an import's own: `alias Shop.Store.{Price, Tax}` uses no `Shop.Store`."""
     found: dict[str, int] = {}
     for row in text.split("\n")[1:]:
         line, _, words = row.split("\t", 2)
+        if int(line) in imports:
+            continue
         for word in words.split(" "):
             parts = []
             for part in word.rpartition("|")[2].strip(".").split("."):

@@ -92,8 +92,9 @@ class Prose:
 
 
 def write_sources(answer: answers.Answer, out: Output, *, trace: bool = False) -> None:
-    """What follows the text of an answer: sources, unless it quotes them with their places, notes, figures."""
-    if answer.citations and (answer.kind != "extractive" or any(one.opens for one in answer.citations)):
+    """What follows the text of an answer: sources, unless it quotes them with places that open here, notes, figures."""
+    open_here = all(not one.opens and _near(one.root, one.path) == one.path for one in answer.citations)
+    if answer.citations and (answer.kind != "extractive" or not open_here):
         out.line()
         out.line(("Sources", "bold"))
         rows: list[tuple[Span, ...]] = []
