@@ -27,7 +27,8 @@ def test_an_installed_wheel_searches_a_new_folder(wheel: Path, tmp_path: Path) -
     """Its dependencies are those of this environment, found behind its own packages."""
     venv.create(tmp_path / "venv", with_pip=False)
     packages = next((tmp_path / "venv").glob("lib/python*/site-packages"))
-    install = ["-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--prefix", str(tmp_path / "venv")]
+    # With a target, pip leaves what is installed in this environment alone.
+    install = ["-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(packages)]
     subprocess.run([sys.executable, *install, str(wheel)], check=True, capture_output=True)
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
     project = tmp_path / "project"
