@@ -1,14 +1,13 @@
 """What the commands of the README look like, 80 and 120 columns wide.
 
     python tools/transcripts.py                  # tests/golden/shop-*.txt, which a test compares with
-    python tools/transcripts.py FOLDER           # docs/transcripts/click-*.txt, from a clone of pallets/click
+    python tools/transcripts.py FOLDER           # build/transcripts/click-*.txt, from a clone of pallets/click
 
 Read them after a change: would you act on what they show?
 """
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -18,7 +17,6 @@ sys.path.insert(0, str(REPOSITORY / "tests"))
 
 from terminal_tools import WIDTHS, shop_transcript, transcript  # noqa: E402  (found by the line above)
 
-ORIGIN = "In a clone of pallets/click at {}, whose code is quoted: Copyright 2014 Pallets, BSD-3-Clause.\n\n"
 CLICK = """\
 codeinfo index
 codeinfo "what happens when a required option is missing"
@@ -48,13 +46,10 @@ def main() -> None:
         if len(sys.argv) == 1:
             target, text = REPOSITORY / "tests" / "golden" / f"shop-{columns}.txt", shop_transcript(columns)
         else:
-            target = REPOSITORY / "docs" / "transcripts" / f"click-{columns}.txt"
+            target = REPOSITORY / "build" / "transcripts" / f"click-{columns}.txt"  # it quotes the code of others
             with tempfile.TemporaryDirectory(dir="/tmp", prefix="codeinfo") as home:
-                root = Path(sys.argv[1]).resolve()
-                commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, check=True, capture_output=True).stdout
-                text = ORIGIN.format(commit.decode()[:12])
-                text += transcript(CLICK.splitlines(), root, Path(home), columns)
-        target.parent.mkdir(exist_ok=True)
+                text = transcript(CLICK.splitlines(), Path(sys.argv[1]).resolve(), Path(home), columns)
+        target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)
         print(target)
 
