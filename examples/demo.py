@@ -15,7 +15,7 @@ HERE = Path(__file__).resolve().parent
 DEMO = HERE.parent / ".demo"
 
 STEPS = (
-    ("index",),
+    ("index", "--root", "."),  # it lies in this repository, and is a project of its own from here on
     ("search", "what happens when the payment provider is down", "-n", "3"),
     ("search", "release_expired", "-n", "1", "--explain"),
     ("ask", "what happens when the payment provider is down"),

@@ -131,3 +131,12 @@ def test_no_line_is_wider_than_the_terminal(columns: int) -> None:
     as_json = re.compile(r'^\s*"')  # what a program reads is not broken
     shown = lines[lines.index("$ codeinfo index") :]
     assert [line for line in shown if len(line) > columns and not as_json.match(line)] == []
+
+
+def test_the_demo_shows_its_sample_and_nothing_else() -> None:
+    done = subprocess.run(
+        [sys.executable, "examples/demo.py"], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
+    assert "orders/payment.py" in done.stdout
+    assert "shells" not in done.stdout
+    assert "node_modules/left-pad/index.js" in done.stdout
