@@ -85,6 +85,21 @@ def test_a_killed_server_is_replaced_and_open_requests_are_answered(runtime: Pat
         assert servers(runtime) != [server]
 
 
+def test_a_call_says_so_when_no_other_server_can_be_started(runtime: Path, tmp_path: Path) -> None:
+    with lines(project(tmp_path / "one", "refund")) as session:
+        assert first_file(session, "payment") == "refund.py"
+        (server,) = servers(runtime)
+        os.kill(server, signal.SIGKILL)
+        assert not eventually(lambda: not servers(runtime), 5)
+        (runtime / "codeinfo").rename(runtime / "moved")
+        (runtime / "codeinfo").write_text("")
+        refused = session.request("tools/call", {"name": "search_codebase", "arguments": {"query": "payment"}})
+        assert refused["error"]["code"] == LOST
+        (runtime / "codeinfo").unlink()
+        (runtime / "moved").rename(runtime / "codeinfo")
+        assert first_file(session, "payment") == "refund.py"
+
+
 def test_a_killed_client_leaves_the_others_alone(runtime: Path, tmp_path: Path) -> None:
     folder = project(tmp_path / "one", "refund")
     with lines(folder) as session:

@@ -100,7 +100,11 @@ class _Carrier:
         with self._lock:
             lost = self._server is None
         if lost:
-            self.connect()
+            try:
+                self.connect()
+            except (Unavailable, CodeInfoError) as error:
+                _refuse(message, f"the server ended, and no other could be started: {error}")
+                return
         if message.get("method") == "initialize":
             self._introduction = [line]
         elif message.get("method") == "notifications/initialized":
@@ -203,9 +207,14 @@ class _Carrier:
     def _give_up_open(self) -> None:
         with self._lock:
             lost, self._open = self._open, {}
-        error = {"code": LOST, "message": "the server ended while it worked on this; call again"}
         for identity in lost.values():
-            _write(json.dumps({"jsonrpc": "2.0", "id": identity, "error": error}).encode() + b"\n")
+            _refuse({"id": identity}, "the server ended while it worked on this; call again")
+
+
+def _refuse(request: Mapping[str, Any], problem: str) -> None:
+    if "id" in request:
+        error = {"code": LOST, "message": problem}
+        _write(json.dumps({"jsonrpc": "2.0", "id": request["id"], "error": error}).encode() + b"\n")
 
 
 def _check_welcome(welcome: Mapping[str, Any]) -> None:

@@ -303,15 +303,15 @@ def collect(db: apsw.Connection, keep: Retention) -> bool:
     stored = one(db, "SELECT total(row_count) FROM segments")[0]
     room = keep.share * (stored - sum(chunks or 0 for _, _, chunks, _ in released))
     oldest = time.time() - keep.days * 86_400
-    doomed = []
+    expired = []
     for file_id, at, chunks, version in released:
         room -= chunks or 0
         if room < 0 or at <= oldest or version > _VERSIONS_KEPT:
-            doomed.append((file_id,))
-    db.executemany("DELETE FROM files WHERE id = ?", doomed)
+            expired.append((file_id,))
+    db.executemany("DELETE FROM files WHERE id = ?", expired)
     for table in ("released", "chunks", "definitions", "imports"):
-        db.executemany(f"DELETE FROM {table} WHERE file_id = ?", doomed)
-    return bool(doomed)
+        db.executemany(f"DELETE FROM {table} WHERE file_id = ?", expired)
+    return bool(expired)
 
 
 def _insert_file(db: apsw.Connection, tree: int, file: IndexedFile, builder: SegmentBuilder) -> None:
