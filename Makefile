@@ -60,5 +60,5 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	$(BIN)/pip install --quiet -e '.[dev,docs,rerank,web]'
+	$(BIN)/pip install --quiet -e '.[dev,docs,rerank,server,web]'
 	touch $@

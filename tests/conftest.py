@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,16 @@ def codeinfo() -> RunCli:
         )
 
     return call
+
+
+@pytest.fixture
+def postgres() -> Iterator[str]:
+    """The URL of an empty database on a real PostgreSQL."""
+    from postgres_tools import drop_database, new_database
+
+    url = new_database()
+    yield url
+    drop_database(url)
 
 
 @pytest.fixture

@@ -31,6 +31,7 @@ from codeinfo.settings import (
     RetrievalSettings,
     Row,
     SearchSettings,
+    StoreSettings,
     TrustSettings,
     WebSettings,
     rows,
@@ -63,6 +64,7 @@ class Config(Struct, frozen=True):
     answers: AnswerSettings
     mcp: McpSettings
     web: WebSettings
+    store: StoreSettings
     paths: PathSettings
     trust: TrustSettings
     origins: Mapping[str, str]  # "section.field" → where its value comes from

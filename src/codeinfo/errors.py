@@ -9,6 +9,7 @@ CodeInfoError                 base; carries what happened, what to do next, and 
 ├── IndexDamaged              the index is broken and could not be mended            exit 5
 │   └── IndexTooNew           written by a newer version
 ├── ProviderError             an embedding or language-model endpoint failed         exit 6
+│   └── StoreUnavailable      the team's database cannot be reached
 ├── OutOfSpace                disk, memory or processes ran out, or the disk failed  exit 7
 └── Interrupted               Ctrl-C or SIGTERM                                      exit 130
 """
@@ -86,6 +87,10 @@ class ProviderError(CodeInfoError):
     exit_code = 6
     status = 503
     code = "PROVIDER_FAILED"
+
+
+class StoreUnavailable(ProviderError):
+    code = "STORE_UNAVAILABLE"
 
 
 class OutOfSpace(CodeInfoError):

@@ -263,6 +263,12 @@ class WebSettings(Struct, frozen=True):
     ] = "vscode"
 
 
+class StoreSettings(Struct, frozen=True):
+    url: Annotated[
+        str, Setting("Address of the team's PostgreSQL, postgresql://user@host/database; empty keeps all of it here.")
+    ] = ""
+
+
 class PathSettings(Struct, frozen=True):
     cache_dir: Annotated[
         Path, Setting("Indexes live here; they can be deleted at any time.", env="CODEINFO_CACHE_DIR")
@@ -290,6 +296,7 @@ SECTIONS: Mapping[str, type] = {
     "answers": AnswerSettings,
     "mcp": McpSettings,
     "web": WebSettings,
+    "store": StoreSettings,
     "paths": PathSettings,
     "trust": TrustSettings,
 }

@@ -34,7 +34,7 @@ LEVELS = (
     ("search",),
     ("knowledge",),
     ("index", "store", "models", "collections"),
-    ("answers",),
+    ("answers", "team"),
     ("engine",),
     ("serve",),
     ("evals",),
@@ -46,7 +46,7 @@ ALSO = {
 }
 
 # Only the engine puts stores and models together with the rest.
-LOADED_BY = {"store": {"engine", "serve"}, "models": {"engine"}}
+LOADED_BY = {"store": {"engine", "serve", "team"}, "models": {"engine"}, "team": {"engine", "serve"}}
 
 HOMES = {
     "apsw": "store",
@@ -74,6 +74,11 @@ HOMES = {
     "pypdfium2": "sources",
     "onnxruntime": "models",
     "tokenizers": "models",
+    "psycopg": "team",
+    "psycopg_pool": "team",
+    "procrastinate": "team",
+    "authlib": "team",
+    "prometheus_client": "serve",
 }
 
 

@@ -12,7 +12,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from codeinfo.engine.derived import Answer, derive
-from codeinfo.engine.index_manager import Indexes, IndexManager
+from codeinfo.engine.index_manager import IndexManager
+from codeinfo.engine.indexes import Indexes
 from codeinfo.errors import NotFound
 from codeinfo.graph.code_index import CodeIndex, refresh_graph
 from codeinfo.graph.model import Relations, dumps, loads, part_of, relations

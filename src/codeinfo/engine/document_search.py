@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from codeinfo.collections.model import edges
 from codeinfo.engine.collections import CollectionIndex
-from codeinfo.engine.index_manager import Indexes, IndexManager, ProgressSink
+from codeinfo.engine.index_manager import IndexManager, ProgressSink
+from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.search import OFF, Relevance, Reranking, best_first, reranking_of
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.model import CRUMB, Definition, Hit, Import, Quality

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 import codeinfo.engine.document_search as reading
 from codeinfo.collections.model import Collection, Kind, collection_of
 from codeinfo.engine.collections import CollectionIndex, CollectionList, CollectionSource, fetch, pack_folder
-from codeinfo.engine.index_manager import Indexes, ProgressSink, bytes_under, healed
+from codeinfo.engine.index_manager import ProgressSink, bytes_under, healed
+from codeinfo.engine.indexes import Indexes
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.index.line import edited
 from codeinfo.model import Skip

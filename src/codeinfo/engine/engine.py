@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from msgspec.structs import replace
 
 from codeinfo.config import Config
-from codeinfo.engine.index_manager import Indexes, IndexManager, ProgressSink
+from codeinfo.engine.index_manager import IndexManager, ProgressSink
+from codeinfo.engine.indexes import Indexes
 from codeinfo.globs import lies_below
 from codeinfo.graph.scip import compiler_notes
 from codeinfo.model import Reflects, SearchResult

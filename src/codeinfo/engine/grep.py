@@ -20,7 +20,8 @@ from typing import NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from codeinfo.engine.index_manager import Indexes, IndexManager, ProgressSink, healed, is_complete
+from codeinfo.engine.index_manager import IndexManager, ProgressSink, healed, is_complete
+from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.search import Scope, allowed_files
 from codeinfo.errors import UsageError
 from codeinfo.languages import kind_of, language_of

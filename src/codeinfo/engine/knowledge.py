@@ -12,7 +12,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from codeinfo.engine.code import CodeOperations
-from codeinfo.engine.index_manager import IndexManager, Place
+from codeinfo.engine.index_manager import IndexManager
+from codeinfo.engine.indexes import Place
 from codeinfo.engine.project_knowledge import ProjectKnowledge
 from codeinfo.engine.review import review_change
 from codeinfo.errors import NotFound, UsageError

@@ -15,7 +15,8 @@ from codeinfo.answers.evidence import Item, content_words, spellings
 from codeinfo.engine.collections import CollectionIndex
 from codeinfo.engine.document_search import document_lines, headings, no_collection, opening, place_of
 from codeinfo.engine.documents import DocumentOperations
-from codeinfo.engine.index_manager import Indexes, IndexManager, ProgressSink
+from codeinfo.engine.index_manager import IndexManager, ProgressSink
+from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.search import Scope
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.jsonable import dumps

@@ -18,13 +18,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from codeinfo.config import Config
-from codeinfo.engine.index_manager import (
-    Indexes,
-    IndexManager,
-    bytes_under,
-    is_complete,
-)
+from codeinfo.engine.index_manager import IndexManager, bytes_under, is_complete
 from codeinfo.engine.index_sources import walk_settings
+from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.models import Models
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound
 from codeinfo.globs import lies_below

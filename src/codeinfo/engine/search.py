@@ -14,7 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from codeinfo.engine.index_manager import Indexes, IndexManager, Place, ProgressSink, healed, is_complete
+from codeinfo.engine.index_manager import IndexManager, ProgressSink, healed, is_complete
+from codeinfo.engine.indexes import Indexes, Place
 from codeinfo.engine.models import Models
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound, ProviderError, UsageError
 from codeinfo.globs import lies_below, match_globs

@@ -20,7 +20,8 @@ from pathlib import Path
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.engine import search as engine_search
-from codeinfo.engine.index_manager import Events, Fresh, Indexes, IndexManager, ProgressSink, Since
+from codeinfo.engine.index_manager import Events, Fresh, IndexManager, ProgressSink, Since
+from codeinfo.engine.indexes import Indexes
 from codeinfo.errors import Busy
 from codeinfo.operations.base import Progress
 from codeinfo.sources.ignore import OVERRIDES_NAME, folder_rule

@@ -1,0 +1,196 @@
+"""The indexes of one process: which project a path belongs to, each index opened once."""
+
+from __future__ import annotations
+
+import os
+import threading
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from codeinfo.config import Config
+from codeinfo.engine.index_manager import Fresh, IndexManager, ProgressSink
+from codeinfo.engine.index_sources import CodeSource, RevisionSource, walk_settings
+from codeinfo.engine.models import Models
+from codeinfo.errors import Busy, NotFound, OutOfSpace, UsageError
+from codeinfo.globs import lies_below
+from codeinfo.index.pool import Spares
+from codeinfo.model import INDEXING, Note
+from codeinfo.operations.base import Progress
+from codeinfo.sources.git import commit_of, is_repository, work_tree_of
+from codeinfo.sources.revision import RevisionFiles
+from codeinfo.sources.walk import existing, refusal, resolved_root
+from codeinfo.store.layout import IndexFolder
+from codeinfo.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from codeinfo.team.database import TeamDatabase
+
+OPEN_REVISIONS = 4  # whose stores stay open
+MAX_ALIASES = 1000  # paths by which callers name folders, cached
+
+
+class Place(Struct, frozen=True):
+    """A folder or file as a part of its project: `below` is its path from the root, "" for all of the project."""
+
+    index: IndexManager
+    below: str
+
+
+class Indexes:
+    """All indexes of one process, each opened when first needed and kept open until `close`."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.models = Models(config)
+        self._spares = Spares()
+        self._lock = threading.RLock()
+        self._managers: dict[str, IndexManager] = {}
+        self._revisions: dict[tuple[str, str], IndexManager] = {}  # by root and commit, the last used at the end
+        self._aliases: dict[str | Path, tuple[tuple[int, int] | None, IndexManager]] = {}  # as callers name folders
+
+    @cached_property
+    def team(self) -> TeamDatabase | None:
+        """The database that a team shares, where `store.url` names one."""
+        if not self.config.store.url:
+            return None
+        try:
+            from codeinfo.team.database import TeamDatabase
+        except ModuleNotFoundError as error:
+            raise UsageError(
+                f"store.url needs {error.name}, which is not installed", next_step="pip install 'codeinfo[server]'"
+            ) from error
+        return TeamDatabase(self.config.store.url)
+
+    def stop(self) -> None:
+        """End what runs in the background."""
+
+    def close(self) -> None:
+        with self._lock:
+            for manager in (*self._managers.values(), *self._revisions.values()):
+                manager.close()
+            self._managers.clear()
+            self._revisions.clear()
+            self._aliases.clear()
+        if self.team is not None:
+            self.team.close()
+        self.models.close()
+        self._spares.close()
+
+    def find(self, path: str | Path, root: str = "", at: str = "") -> Place:
+        """A folder or file as a part of its project, or of the one at `root`, from where it is then counted; "" is all
+        of the project around the current folder. With `at` the project is as that revision has it."""
+        target = existing(os.path.join(root, path))
+        index = self.of(root or self.locate(target))
+        if not lies_below(target, str(index.root)):
+            raise NotFound(f"{path} does not lie in {index.root}", next_step="Name a file of the project")
+        below = target[len(str(index.root)) + 1 :] if path else ""
+        return Place(self._revision(index, at) if at else index, below)
+
+    def _revision(self, index: IndexManager, at: str) -> IndexManager:
+        """The index of a commit, open for as long as it is among the last few that were asked for."""
+        if work_tree_of(str(index.root)) is None:
+            raise UsageError(f"{index.root} is not in a git repository", next_step="Search it without a revision")
+        key = (str(index.root), commit_of(index.root, at))
+        with self._lock:
+            found = self._revisions.pop(key, None)
+            if found is None:
+                source = RevisionSource(RevisionFiles(index.root, key[1]), walk_settings(index.config.index))
+                found = IndexManager(source, index.config, self.models.embedder(), self._spares)
+            self._revisions[key] = found
+            while len(self._revisions) > OPEN_REVISIONS:
+                self._revisions.pop(next(iter(self._revisions))).close()
+        found.folder.mark_used()
+        return found
+
+    def locate(self, path: str | Path) -> str:
+        """The root of the project that a path belongs to: the nearest folder from there upwards that `of` was asked
+        for, has an index or is a repository. Without any, a folder is its own project, and a file belongs to the
+        current folder or, where it does not lie in that, to its own."""
+        target = existing(path)
+        folder = nearest = target if os.path.isdir(target) else os.path.dirname(target)
+        while not self._is_project(folder):
+            above = os.path.dirname(folder)
+            if above == folder:
+                here = existing("")
+                return here if nearest != target and lies_below(nearest, here) and not refusal(here) else nearest
+            folder = above
+        return folder
+
+    def _is_project(self, folder: str) -> bool:
+        """A folder that must not be indexed is none, as where somebody keeps the home folder in git."""
+        if folder in self._managers:
+            return True
+        has_index = IndexFolder(self.config.paths.cache_dir, Path(folder)).exists()
+        return (has_index or is_repository(folder)) and not refusal(folder)
+
+    def of(self, path: str | Path) -> IndexManager:
+        """The index of exactly this folder, wherever it lies: from now on it is a project of its own here."""
+        known, identity = self._aliases.get(path), _identity(path)
+        if known is not None and identity is not None and known[0] == identity:
+            return known[1]
+        manager = self._manager(resolved_root(path))
+        if len(self._aliases) >= MAX_ALIASES:
+            self._aliases.clear()
+        self._aliases[path] = identity, manager
+        return manager
+
+    def _manager(self, resolved: str) -> IndexManager:
+        with self._lock:
+            if resolved not in self._managers:
+                root = Path(resolved)
+                config = self.config.for_root(root)
+                source = CodeSource(root, walk_settings(config.index))
+                self._managers[resolved] = IndexManager(source, config, self.models.embedder(), self._spares)
+            return self._managers[resolved]
+
+    def refresh(self, index: IndexManager, *, full: bool = False, progress: ProgressSink | None = None) -> Fresh:
+        """Bring an index up to date and say what was done."""
+        return index.refresh(full=full, expected=True, progress=progress)  # why else ask for it
+
+    def refresh_for_search(self, index: IndexManager, progress: ProgressSink | None) -> Fresh | None:
+        """None where it is known that nothing changed."""
+        return index.refresh(progress=progress)
+
+    def progress_of(self, index: IndexManager) -> Progress | None:
+        """How far a refresh is that is running in this process."""
+        return None
+
+    def is_current(self, index: IndexManager) -> bool:
+        """Whether the last look at the files came to its end."""
+        return True
+
+    def open(
+        self, index: IndexManager, *, refresh: bool = True, progress: ProgressSink | None = None
+    ) -> tuple[SqliteStore, tuple[str, ...]]:
+        """An index to search, brought up to date where possible, and what its answers must say about it."""
+        notes: tuple[str, ...] = ()
+        store = None if refresh else index.live_store()
+        if store is None:
+            try:
+                fixed = index.source.fixed  # nothing to watch there
+                fresh = index.refresh(progress=progress) if fixed else self.refresh_for_search(index, progress)
+                if fresh is not None:
+                    return fresh.store, fresh.announcements
+            except (Busy, OutOfSpace, UsageError) as error:
+                if isinstance(error, UsageError) and error.code != "READ_ONLY":
+                    raise
+                if index.live_store() is None:
+                    raise
+                text = f"{error.what}: these results may miss the newest changes"
+                notes = (Note(text, INDEXING) if isinstance(error, Busy) else text,)
+            store = index.live_store()
+        if store is None:
+            raise NotFound(f"{index.root} is not indexed yet", next_step="Run `codeinfo index` and search again")
+        return store, (*notes, *index.standing_notes())
+
+
+def _identity(path: str | Path) -> tuple[int, int] | None:
+    """The folder itself, whatever it is called: a path that leads to another one by now is resolved again."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

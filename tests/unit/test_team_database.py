@@ -1,0 +1,138 @@
+"""The team's database on a real PostgreSQL: migrations, row security, locks, errors."""
+
+from __future__ import annotations
+
+import threading
+
+import psycopg
+import pytest
+
+from codeinfo.errors import Busy, CodeInfoError, IndexTooNew, StoreUnavailable, UsageError
+from codeinfo.team.database import TeamDatabase, migrations
+from codeinfo.team.identity import identity_of
+
+
+def numbers(url: str) -> list[int]:
+    with psycopg.connect(url) as db:
+        return [row[0] for row in db.execute("SELECT number FROM codeinfo.migrations ORDER BY 1")]
+
+
+def test_migrations_are_made_once_whoever_comes_first(postgres: str) -> None:
+    opened = [TeamDatabase(postgres) for _ in range(6)]
+    failed: list[BaseException] = []
+
+    def start(database: TeamDatabase) -> None:
+        try:
+            database.open()
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=start, args=(database,)) for database in opened]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for database in opened:
+        database.close()
+    assert not failed
+    assert numbers(postgres) == [migration.number for migration in migrations()]
+
+
+def test_a_failed_migration_leaves_nothing_and_is_made_again(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from codeinfo.team import database as module
+
+    broken = [*migrations(), module.Migration(9999, "broken", 1, "CREATE TABLE half(); SELECT 1/0")]
+    monkeypatch.setattr(module, "migrations", lambda: broken)
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        TeamDatabase(postgres).open()
+    monkeypatch.undo()
+    database = TeamDatabase(postgres)
+    database.open()
+    database.close()
+    assert 9999 not in numbers(postgres)
+
+
+def test_a_newer_schema_is_refused_only_where_it_says_so(postgres: str) -> None:
+    database = TeamDatabase(postgres)
+    database.open()
+    with database.transaction() as db:
+        db.execute("INSERT INTO migrations(number, name, compatible_from) VALUES (9000, 'later', 1)")
+    database.close()
+    database.open()  # a rolling upgrade: an older server goes on beside a newer one
+    with database.transaction() as db:
+        db.execute("INSERT INTO migrations(number, name, compatible_from) VALUES (9001, 'incompatible', 9001)")
+    database.close()
+    with pytest.raises(IndexTooNew, match="newer CodeInfo"):
+        database.open()
+
+
+def test_a_user_sees_what_is_granted_and_a_stranger_nothing(postgres: str) -> None:
+    database = TeamDatabase(postgres)
+    with database.transaction() as db:
+        for name in ("h/a/one", "h/a/two", "h/a/three"):
+            db.execute("INSERT INTO projects(identity, family) VALUES (%s, %s)", (name, name))
+        db.execute("INSERT INTO users(subject, name) VALUES ('local ann', 'Ann'), ('local bob', 'Bob')")
+        db.execute("INSERT INTO groups(name) VALUES ('core')")
+        db.execute("INSERT INTO members SELECT g.id, u.id FROM groups g, users u WHERE u.name = 'Ann'")
+        db.execute("INSERT INTO grants(project, user_id, level) SELECT p.id, u.id, 'read' FROM projects p, users u "
+                   "WHERE p.identity = 'h/a/one' AND u.name = 'Ann'")  # fmt: skip
+        db.execute("INSERT INTO grants(project, group_id, level) SELECT p.id, g.id, 'read' FROM projects p, groups g "
+                   "WHERE p.identity = 'h/a/two'")  # fmt: skip
+        ids = dict(db.execute("SELECT name, id FROM users").fetchall())
+
+    def seen(user: int) -> list[str]:
+        with database.transaction(user) as db:
+            return [row[0] for row in db.execute("SELECT identity FROM projects ORDER BY 1")]
+
+    assert seen(ids["Ann"]) == ["h/a/one", "h/a/two"]
+    assert seen(ids["Bob"]) == []
+    assert seen(0) == []
+    with database.transaction() as db:
+        db.execute("UPDATE users SET disabled = true WHERE name = 'Ann'")
+    assert seen(ids["Ann"]) == []
+    for forbidden in ("SELECT * FROM tokens", "SELECT * FROM grants", "DELETE FROM projects", "SELECT * FROM users"):
+        with pytest.raises(CodeInfoError, match="may not do this"), database.transaction(ids["Bob"]) as db:
+            db.execute(forbidden.encode())
+    database.close()
+
+
+def test_a_lock_is_shared_by_all_servers_and_ends_with_its_holder(postgres: str) -> None:
+    one, other = TeamDatabase(postgres), TeamDatabase(postgres)
+    with one.locked("h/a/one"):
+        with pytest.raises(Busy, match="being indexed"), other.locked("h/a/one"):
+            pass
+        with other.locked("h/a/two"):
+            pass
+    with other.locked("h/a/one"):
+        pass
+
+
+def test_a_database_that_is_not_there_is_named_without_its_password() -> None:
+    with pytest.raises(StoreUnavailable, match="localhost:1/team") as caught:
+        TeamDatabase("postgresql://ann:s3cret@localhost:1/team").open()
+    assert "s3cret" not in str(caught.value)
+    assert caught.value.exit_code == 6
+
+
+@pytest.mark.parametrize(
+    "remote",
+    [
+        "https://github.com/owner/name.git",
+        "https://user:token@GitHub.com/owner/name",
+        "git@github.com:owner/name.git",
+        "ssh://git@github.com:22/owner/name.git/",
+        "git+ssh://git@github.com/owner/name",
+        "github.com:owner/name",
+    ],
+)
+def test_a_repository_has_one_identity_whatever_its_address(remote: str) -> None:
+    assert identity_of(remote) == "github.com/owner/name"
+
+
+@pytest.mark.parametrize(
+    "remote", ["", "name", "/srv/git/name.git", "file:///srv/name", "https://host/../etc", "https:///owner/name",
+               "https://host/", "ext::sh -c x", "https://host:x/owner/name", "-oProxyCommand=x:owner/name"],
+)  # fmt: skip
+def test_what_names_no_repository_on_a_server_is_refused(remote: str) -> None:
+    with pytest.raises(UsageError, match="does not name a repository"):
+        identity_of(remote)
