@@ -129,6 +129,59 @@ def test_each_file_once_with_its_second_place_as_more(tmp_path: Path) -> None:
     assert hit.more[0] != (hit.start_line, hit.end_line)
 
 
+QUOTED = {
+    "src/server.py": "def read_body(request):\n    raise Error(400, 'There was an error parsing the body')\n",
+    "src/body.py": 'class Body:\n    """The parsed body. Parsing errors are errors of the body parser."""\n',
+    "src/errors.py": "# TODO: parse the body lazily\nclass ParseError(Exception):\n    pass\n",
+    "src/parse_body.py": "def parse_body(body):\n    # to do: parse it lazily, with its parser\n    return body\n",
+    "src/settings.py": "LIMIT = int(os.environ['BODY_LIMIT_BYTES'])\n",
+    "src/body_limit.py": "class BodyLimit:\n    bytes: int  # the limit of a body in bytes\n",
+    "tests/test_server.py": "def test_parse():\n    assert detail == 'There was an error parsing the body'\n",
+    "docs/release-notes.md": "# Changes\n\n- Parse the body of errors twice\n- `BODY_LIMIT_BYTES` limits the body\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("There was an error parsing the body", "src/server.py"),
+        ("where is 'error parsing the body' raised", "src/server.py"),
+        ("TODO: parse the body lazily", "src/errors.py"),
+        ("BODY_LIMIT_BYTES", "src/settings.py"),
+    ],
+)
+def test_what_stands_in_the_code_word_for_word_comes_first(tmp_path: Path, query: str, first: str) -> None:
+    with make_engine(write(tmp_path, QUOTED)) as engine:
+        found = engine.search(SearchRequest(query, paths=(str(tmp_path),), explain=True))
+        assert found.hits[0].path == first
+        assert any(signal.name == "exact_text" for signal in found.hits[0].signals)
+        assert found.quality.status == "ok"
+        assert found.quality.reasons == ("the first result contains the exact text",)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "Parse the body of errors twice",  # a task that only the release notes have
+        "parsed body",  # a topic of a comment
+        "There was an error parsing the header",
+    ],
+)
+def test_a_task_or_a_topic_is_no_quotation(tmp_path: Path, query: str) -> None:
+    with make_engine(write(tmp_path, QUOTED)) as engine:
+        found = engine.search(SearchRequest(query, paths=(str(tmp_path),), explain=True))
+        assert found.hits
+        assert not any(signal.name == "exact_text" for hit in found.hits for signal in hit.signals)
+
+
+def test_what_many_files_say_is_no_place(tmp_path: Path) -> None:
+    said = {f"src/part{n}.py": f"def part{n}():\n    raise Gone('this part is no longer here')\n" for n in range(6)}
+    with make_engine(write(tmp_path, said)) as engine:
+        found = engine.search(SearchRequest("this part is no longer here", paths=(str(tmp_path),)))
+        assert len(found.hits) == 6
+        assert "the first result contains the exact text" not in found.quality.reasons
+
+
 def test_limit_and_scores(search: Search) -> None:
     scores = [hit.score for hit in search("failed request").hits]
     assert scores == sorted(scores, reverse=True)

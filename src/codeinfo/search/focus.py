@@ -10,14 +10,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from codeinfo.model import Definition, symbol_kind
+from codeinfo.model import Definition, FileKind, symbol_kind
 from codeinfo.ports import Snapshot, StoredSymbol
-from codeinfo.search.channels import Floats, Ints
+from codeinfo.search.channels import Floats, Ints, TermUses
 from codeinfo.search.query import Query
+from codeinfo.tokens import terms
 
 MEANING_IN_FILE = 1.0  # a cosine's worth beside the relative keyword score when chunks of one file compete
 DEFINED_HERE = 3.0  # the chunk where a bare name is defined wins over any that uses it
 NAMED_HERE = 0.3
+QUOTED_HERE = 10.0
+READ_FOR_QUOTE = 200  # chunks with all of a quotation's words that are read for it, best first
+QUOTED_FIRST = (FileKind.CODE, FileKind.CONFIG, FileKind.TEST, FileKind.DOCS)
+QUOTED_IN = 5  # files at most: what more of them say is a phrase, not a place
 
 
 def best_rows(
@@ -59,6 +64,29 @@ def _worth_of_definition(query: Query, definition: Definition) -> float:
     if symbol_kind(definition.kind).ranks_as_type:
         worth *= 1.5
     return worth if definition.name in query.names else worth / 2
+
+
+def quoting_rows(query: Query, known: Mapping[str, TermUses], scores: Floats, view: Snapshot) -> list[int]:
+    """Rows that have the text of the query as it is, where few files do; of code alone where code has it: tests and
+    documents repeat what it says."""
+    quotation = query.quotation
+    if quotation is None:
+        return []
+    wanted = query.terms.keys() & terms(quotation.text)
+    if not wanted or not known.keys() >= wanted:
+        return []
+    having, *others = sorted((known[term].rows for term in wanted), key=len)
+    for other in others:
+        having = having[np.isin(having, other, assume_unique=True)]
+    if len(having) > READ_FOR_QUOTE:
+        having = having[np.argsort(-scores[having], kind="stable")[:READ_FOR_QUOTE]]
+    rows = having.tolist()
+    found: dict[str, dict[int, int]] = {}  # by kind: the file of each row
+    for row, chunk in zip(rows, view.chunks(rows), strict=True):
+        if quotation.is_in(chunk.text, chunk.file_kind):
+            found.setdefault(chunk.file_kind, {})[row] = int(view.row_file[row])
+    best = next((found[kind] for kind in QUOTED_FIRST if kind in found), {})
+    return list(best) if len(set(best.values())) <= QUOTED_IN else []
 
 
 def closest_rows(view: Snapshot, cosines: Floats, files: Sequence[int]) -> NDArray[np.intp]:

@@ -35,7 +35,16 @@ from codeinfo.search.channels import (
     score_history,
     score_keywords,
 )
-from codeinfo.search.focus import Finder, best_rows, budget_for, closest_rows, defined_rows, focus
+from codeinfo.search.focus import (
+    QUOTED_HERE,
+    Finder,
+    best_rows,
+    budget_for,
+    closest_rows,
+    defined_rows,
+    focus,
+    quoting_rows,
+)
 from codeinfo.search.quality import Grounds, assess, grounds, is_about, nothing_found
 from codeinfo.search.query import Query, Shape, read_query
 from codeinfo.search.weights import WITH_VECTORS, WITHOUT_VECTORS, Weights
@@ -93,6 +102,7 @@ class Evidence(Struct):
 
     keyword: KeywordScores
     definitions: Sequence[StoredSymbol]
+    quoting: Sequence[int] = ()  # rows that have the query's text as it is
     meant: channels.Meant | None = None
     files: dict[str, Floats] = field(default_factory=dict)  # signal → value of every file, 0..1 or so
 
@@ -145,7 +155,8 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, 
     files = len(view.paths)
     runs = view.derived("runs", lambda: runs_of(view.row_file))
     norms = view.derived(("norms", w.k1, w.b), lambda: norms_of(view.row_file, view.row_length, files, w))
-    keyword = score_keywords(query.terms, _known_terms(query, view, norms, w), len(view.row_file), files)
+    known = _known_terms(query, view, norms, w)
+    keyword = score_keywords(query.terms, known, len(view.row_file), files)
     found = view.definitions(query.names) if query.names else []
     exact, named = boost.definition_scores(
         query, [(s.file, s.definition.name, s.definition.kind) for s in found], files
@@ -167,6 +178,10 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, 
         "scope_match": boost.scope_match(query, keyword, files),
         "path_mention": boost.path_mentions(query, view.paths, _files_by_name(view) if query.paths else {}),
     }
+    if w.exact_text and (rows := quoting_rows(query, known, keyword.rows, view)):
+        evidence.quoting = rows
+        evidence.files["exact_text"] = np.zeros(files, np.float32)
+        evidence.files["exact_text"][view.row_file[rows]] = 1
     if options.commits:
         evidence.files["history"] = _past_changes(query, view, options)
     if embedder is not None:
@@ -363,9 +378,9 @@ def _candidates(
     for start in range(0, min(last, len(ranked)), page):
         items = ranked[start : start + page]
         files = [item.file for item in items]
-        defined = defined_rows(query, evidence.definitions, view, files)
+        asked = defined_rows(query, evidence.definitions, view, files) | dict.fromkeys(evidence.quoting, QUOTED_HERE)
         cosines = None if evidence.meant is None else evidence.meant.cosines
-        rows = best_rows(view, files, evidence.keyword.rows, cosines, defined, most)
+        rows = best_rows(view, files, evidence.keyword.rows, cosines, asked, most)
         flat = [row for own in rows for row in own]
         found = zip(view.chunks(flat), _cosines_of(evidence, view, flat), strict=True)
         chosen = [(item, list(islice(found, len(own)))) for item, own in zip(items, rows, strict=True)]
@@ -465,7 +480,9 @@ def grounds_of(query: Query, evidence: Evidence, view: Snapshot, ranked: Sequenc
     covered = evidence.files.get("title_coverage")
     title = float(covered[best[0]]) if covered is not None and best else 0.0
     scores = [item.score for item in ranked[:10]]
-    return grounds(query, evidence.keyword, best, len(view.row_file), closest, title, scores)
+    found = grounds(query, evidence.keyword, best, len(view.row_file), closest, title, scores)
+    quoting = {int(view.row_file[row]) for row in evidence.quoting}
+    return replace(found, quoted=not quoting.isdisjoint(best[:1]))
 
 
 def _is_named(ranked: Sequence[Ranked], evidence: Evidence) -> bool:

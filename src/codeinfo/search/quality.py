@@ -21,6 +21,7 @@ from codeinfo.tokens import split_identifier, stem
 
 NAMES = STEM | DEFINED
 ALL_OF_IT = 0.999
+QUOTED = "the first result contains the exact text"
 OK = 0.85  # at or above, nine of ten answers have a right file among the first three, on every set of questions
 
 
@@ -34,6 +35,7 @@ class Grounds(Struct, frozen=True):
     title: float = 0.0  # share of the words of its first line that the first file has; less where little is known
     lead: float = 0.0  # how far, by score, the first file is ahead of the fourth
     spread: float = 0.0  # and of the tenth
+    quoted: bool = False  # the first file has the query's text as it is
 
 
 MOSTLY_KNOWN = 0.6  # below this share of known words, to lead by them is no lead on the question
@@ -75,13 +77,13 @@ def grounds(
 def assess(found: Grounds, query: Query) -> Quality:
     worths, start = (WITHOUT_VECTORS, WITHOUT_VECTORS_FROM)
     # That a name is there is certain, whatever it means; a single word means too little to be near anything.
-    is_there = query.bare_name and found.named >= ALL_OF_IT
+    is_there = found.quoted or (query.bare_name and found.named >= ALL_OF_IT)
     if found.closest is not None and not is_there:
         worths, start = (WITH_VECTORS, WITH_VECTORS_FROM)
     score = start + sum(worth * getattr(found, name) for name, worth in worths.items())
     confidence = max(round(1 / (1 + math.exp(-score)), 3), OK if is_there else 0.0)
     if confidence >= OK:
-        return Quality("ok", confidence)
+        return Quality("ok", confidence, (QUOTED,) if found.quoted else ())
     reasons = _reasons(found)
     return Quality("low_confidence", confidence, reasons, _hint(found, query))
 

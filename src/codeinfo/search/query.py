@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from enum import StrEnum
 from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 from msgspec import Struct
 
-from codeinfo.model import Intent
+from codeinfo.model import FileKind, Intent
 from codeinfo.tokens import identifier_terms, split_identifier, stem, terms
 
 # Earlier words of a question matter more: "connection pooling in the async client" is about pooling.
@@ -25,6 +26,9 @@ CHANGE_VERB_WEIGHT = 0.3  # "Fix …", "Add …": the first word of a task
 PROJECT_WORD_WEIGHT = 0.3  # the project's own name is in every file
 PAIR_WEIGHT = 0.5  # two neighbouring words as one identifier
 EXPANSION_WEIGHT = 0.25
+MOST_QUOTED = 300  # characters of a quotation
+SENTENCE = 4  # words of one at least: fewer count where a string of the code begins with them
+STRING_MARKS = ("'", '"', "`")
 
 _TOKEN = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|#|/)[A-Za-z_$][\w$]*)*|\d+|[^\W\d_]+")
 # Starts only where a run starts, and gives nothing back: reading stays linear in a line of 100,000 letters.
@@ -45,6 +49,19 @@ class Shape(StrEnum):
     REPORT = "report"
 
 
+class Quotation(NamedTuple):
+    """What code may have word for word: an error message, a constant, a TODO. Whether it does, the index says."""
+
+    text: str
+    is_guess: bool = False  # by its words alone: release notes have tasks, and comments topics, word for word
+
+    def is_in(self, text: str, kind: str) -> bool:
+        if self.is_guess and kind == FileKind.DOCS:
+            return False
+        opening = STRING_MARKS if self.is_guess and len(self.text.split()) < SENTENCE else ("",)
+        return any(mark + self.text in text for mark in opening)
+
+
 class Query(Struct, frozen=True):
     """A query, read once; every step of the search line takes what it needs from here."""
 
@@ -60,6 +77,7 @@ class Query(Struct, frozen=True):
     about_tests: bool
     about_docs: bool
     names_version: bool  # it names a version or an older edition
+    quotation: Quotation | None
     is_english: bool  # as far as its letters tell
 
     @property
@@ -94,6 +112,7 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
         about_tests=not _TEST_WORDS.isdisjoint(title_words),
         about_docs=not _DOCS_WORDS.isdisjoint(title_words),
         names_version=_VERSION_WORD.search(_first_line(prose)) is not None,
+        quotation=_quotation(prose),
         is_english=prose.isascii() or not any(letter.isalpha() and letter > "\u024f" for letter in prose),
     )
 
@@ -159,6 +178,27 @@ def _classified(text: str, tokens: Sequence[str], bare: bool) -> Intent:
     if words & _FLOW_WORDS or text.lower().startswith(("how does", "how do ", "what happens")):
         return Intent.FLOW
     return Intent.CONCEPTUAL
+
+
+# Quoted within a sentence, alone as a constant or an error code, or a whole line that asks nothing.
+_QUOTED_PART = re.compile(r"(?<!\w)([\"'`])([^\"'`]+)\1(?!\w)")
+_MARKED = re.compile(r"[A-Z][A-Z0-9_]{3,}|(?:TODO|FIXME|HACK|XXX)\b.+")
+_QUESTION = re.compile(
+    r"(?:how|what|where|which|who|whose|why|when|is|are|does|do|can|should|show|find|explain|list)\b|.*\?\Z",
+    re.IGNORECASE,
+)
+
+
+def _quotation(text: str) -> Quotation | None:
+    line = text.strip()
+    if "\n" in line or len(line) > MOST_QUOTED:
+        return None
+    for part in _QUOTED_PART.finditer(line):
+        if " " in part[2].strip():
+            return Quotation(part[2])
+    if _MARKED.fullmatch(line):
+        return Quotation(line)
+    return Quotation(line, is_guess=True) if " " in line and not _QUESTION.match(line) else None
 
 
 _TEST_WORDS = frozenset("test tests testing spec specs".split())

@@ -31,6 +31,7 @@ class Weights(NamedTuple):
     path_mention: float = 0.3  # the text names the file or its module
     scope_match: float = 0.06  # share of "http client" in "http client: …" found in the path
     history: float = 0.35  # root of what past commit messages say for the file
+    exact_text: float = 10.0  # the file has the text of the query word for word, and few have: before all others
     meaning: float = 1.05  # how much nearer the file is than the average one, the nearest being 1
 
     # Used by fusion by rank alone, in place of all of the above.
@@ -124,6 +125,7 @@ DOCUMENTS = Weights(
     named_in_text=0.0,
     scope_match=0.0,
     history=0.0,
+    exact_text=0.0,
     path_mention=0.3,
     meaning=0.5,
     depth=0.0,

@@ -157,7 +157,7 @@ def search_codebase(result: SearchResult | GrepResult, values: dict[str, Any], p
             quality.status,
             quality.confidence,
             0,
-            hint=quality.hint or None,
+            hint=quality.hint or "; ".join(quality.reasons) or None,
             rerankerStatus=None if quality.reranker_status == "off" else quality.reranker_status,
         ),
         results=tuple(_code_result(hit, place, wanted) for place, hit in enumerate(result.hits)),

@@ -229,7 +229,7 @@ def _footer(result: SearchResult, out: Output) -> None:
     good = quality.status == "ok"
     spans: list[Span] = [(quality.status.replace("_", " "), "green" if good else "yellow")]
     spans.append(f" (confidence {quality.confidence:.2f})")
-    if quality.reasons and not good:
+    if quality.reasons:
         spans.append(": " + "; ".join(quality.reasons))
     read = result.intent.lower().replace("_", " ")
     count = quantity(len(result.hits), "result")
