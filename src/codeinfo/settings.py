@@ -267,6 +267,10 @@ class StoreSettings(Struct, frozen=True):
     url: Annotated[
         str, Setting("Address of the team's PostgreSQL, postgresql://user@host/database; empty keeps all of it here.")
     ] = ""
+    git_credentials: Annotated[
+        str,
+        Setting("A file of https://user:token@host lines that workers fetch repositories with; private to its owner."),
+    ] = ""
 
 
 class PathSettings(Struct, frozen=True):
@@ -281,7 +285,8 @@ class TrustSettings(Struct, frozen=True):
     private_hosts: Annotated[
         tuple[str, ...],
         Setting(
-            "Hosts on this machine or a private network that a project's or package's documents may be fetched from."
+            "Hosts on this machine or a private network that a project's or package's documents, and the"
+            " repositories of a team, may be fetched from."
         ),
     ] = ()
 

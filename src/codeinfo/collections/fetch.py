@@ -62,10 +62,16 @@ class Reach(Struct, frozen=True):
                 if not is_public(address):
                     raise AddressRefused(
                         f"{host.name} is {address}, which is not public: only you can have it asked",
-                        next_step=f"Add it yourself with `codeinfo docs add`, or add its host to {SETTING} in your"
-                        " own settings",
+                        next_step=f"Add its host to {SETTING} in your own settings; documents can also be added by"
+                        " yourself with `codeinfo docs add`",
                     )
         return addresses
+
+    def pin(self, url: str) -> str:
+        """`host:port:address,…` of an address of git, for a program that would look the host up once more."""
+        host = host_of(url)
+        addresses = (f"[{address}]" if ":" in address else address for address in self.resolve(host))
+        return f"{host.name}:{host.port}:{','.join(addresses)}"
 
 
 def is_public(address: str) -> bool:

@@ -342,11 +342,7 @@ def _fetched_repository(
 ) -> AbstractContextManager[tuple[str, Iterable[tuple[str, bytes]]]]:
     from codeinfo.sources.git import fetch_files
 
-    pinned = ""
-    if not own:
-        host = host_of(collection.url)
-        addresses = (f"[{address}]" if ":" in address else address for address in reach.resolve(host))
-        pinned = f"{host.name}:{host.port}:{','.join(addresses)}"
+    pinned = "" if own else reach.pin(collection.url)
     wanted = (lambda path: bool(document_language(path)), MAX_DOCUMENT_BYTES)
     return fetch_files(collection.url, collection.ref, *wanted, local=own, pinned=pinned)
 

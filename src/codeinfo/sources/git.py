@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import tempfile
 import time
@@ -20,6 +21,9 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from codeinfo.errors import CodeInfoError, LocksUnsupported, NotFound, ProviderError, UsageError
 from codeinfo.private_files import try_lock
@@ -226,11 +230,14 @@ def _execute(
     stdin: bytes,
     accept: Sequence[int],
     timeout: float,
+    keep_open: Sequence[int] = (),
 ) -> bytes:
     import subprocess
 
     try:
-        done = subprocess.run(line, cwd=folder, env=environment, input=stdin, capture_output=True, timeout=timeout)
+        done = subprocess.run(
+            line, cwd=folder, env=environment, input=stdin, capture_output=True, timeout=timeout, pass_fds=keep_open
+        )
     except subprocess.TimeoutExpired as error:
         raise GitFailed(f"git did not answer within {timeout:g} s") from error
     except OSError as error:
@@ -315,13 +322,90 @@ def remove_abandoned_clones() -> None:
                 os.close(handle)
 
 
-def _git(folder: Path, transports: str, settings: tuple[str, ...], *arguments: str) -> None:
+def _git(
+    folder: Path,
+    transports: str,
+    settings: tuple[str, ...],
+    *arguments: str,
+    variables: dict[str, str] | None = None,
+    keep_open: Sequence[int] = (),
+) -> bytes:
     line = [_program(), "--no-pager"]
     fixed = ("fetch.fsckObjects=true", "protocol.ext.allow=never", "credential.helper=")
     for setting in (*_SETTINGS, *fixed, *settings):
         line += ("-c", setting)
-    environment = _environment() | _ENVIRONMENT | {"GIT_ALLOW_PROTOCOL": transports}
-    _execute([*line, *arguments], folder, environment, b"", (0,), FETCH_TIMEOUT_S)
+    environment = _environment() | _ENVIRONMENT | {"GIT_ALLOW_PROTOCOL": transports} | (variables or {})
+    return _execute([*line, *arguments], folder, environment, b"", (0,), FETCH_TIMEOUT_S, keep_open)
+
+
+# --- mirrors -------------------------------------------------------------------------------------------------------
+
+_MIRRORED = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
+# Faults of old commits that harm nobody: histories of well-known projects have them.
+_TOLERATED = "badDate badEmail badTimezone missingEmail missingNameBeforeEmail missingSpaceBeforeDate"
+_TOLERATED += " missingSpaceBeforeEmail zeroPaddedDate zeroPaddedFilemode"
+
+
+class Remote(Struct, frozen=True):
+    """A repository elsewhere. `pinned` is `host:port:address`, as for `fetch_files`; `authorization` is the value of
+    that header, for its host alone."""
+
+    url: str
+    pinned: str = ""
+    authorization: str = ""
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        tolerated = (f"fetch.fsck.{fault}=ignore" for fault in _TOLERATED.split())
+        pinned = (f"http.curloptResolve={self.pinned}",) if self.pinned else ()
+        return (*tolerated, *pinned, "http.followRedirects=false", "gc.autoDetach=false")
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What must not stand on a command line, which everyone on the machine can read; and no questions by ssh."""
+        host, _, address = self.pinned.partition(":")
+        ssh = ["ssh", "-oBatchMode=yes"]
+        if address := address.partition(":")[2].partition(",")[0].strip("[]"):
+            ssh += [f"-oHostName={address}", f"-oHostKeyAlias={host}"]
+        found = {"GIT_SSH_COMMAND": shlex.join(ssh), "GIT_SSH_VARIANT": "ssh"}
+        if self.authorization:
+            parts = urlsplit(self.url)
+            key = f"http.{parts.scheme}://{parts.netloc}/.extraHeader"
+            header = f"Authorization: {self.authorization}"
+            found |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": key, "GIT_CONFIG_VALUE_0": header}
+        return found
+
+
+def fetch_mirror(folder: Path, remote: Remote, lock: int) -> None:
+    """Bring all branches and tags of a repository into a bare one, made if need be. The caller holds `lock`, an open
+    file: git inherits it, so that the lock of a killed process lasts as long as its git."""
+    ask = partial(_git, folder, _REMOTE_TRANSPORTS, remote.settings, variables=remote.variables, keep_open=(lock,))
+    for left in (*folder.glob("*.lock"), *folder.glob("refs/**/*.lock"), *folder.glob("objects/pack/tmp_*")):
+        left.unlink(missing_ok=True)  # of a git that was killed
+    if not (folder / "HEAD").exists():
+        ask("init", "--bare", "--quiet", "--template=", ".")
+    ask("fetch", "--quiet", "--prune", "--no-tags", "--no-recurse-submodules", "--", remote.url, *_MIRRORED)
+
+
+def remote_head(remote: Remote) -> str:
+    """The branch that a repository's HEAD names, as in refs/heads/main; "" where it names none."""
+    with tempfile.TemporaryDirectory() as outside:  # of any repository, whose settings would count
+        settings, variables = remote.settings, remote.variables | {"GIT_CEILING_DIRECTORIES": os.path.dirname(outside)}
+        arguments = ("ls-remote", "--symref", "--", remote.url, "HEAD")
+        listed = os.fsdecode(_git(Path(outside), _REMOTE_TRANSPORTS, settings, *arguments, variables=variables))
+    match = re.match(r"ref: (refs/heads/\S+)\tHEAD\n", listed)
+    return match[1] if match else ""
+
+
+def list_refs(root: str | os.PathLike[str]) -> dict[str, str]:
+    """The commit of each branch and tag; tags of anything else are left out."""
+    form = "--format=%(objecttype) %(objectname) %(*objecttype) %(*objectname) %(refname)"
+    found = {}
+    for line in os.fsdecode(run(root, ("for-each-ref", form, "refs/heads/", "refs/tags/"))).splitlines():
+        kind, own, peeled_kind, peeled, name = line.split(" ", 4)
+        if "commit" in (kind, peeled_kind):
+            found[name] = own if kind == "commit" else peeled
+    return found
 
 
 def _blobs(folder: Path, commit: str, wanted: Callable[[str], bool], limit: int) -> Iterator[tuple[str, bytes]]:

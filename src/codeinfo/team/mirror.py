@@ -1,0 +1,126 @@
+"""Bare mirrors of the team's repositories, in a worker's own cache: fetched from where the project says, and nowhere
+else; nothing that a repository contains is ever executed or checked out.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
+
+from codeinfo.collections.fetch import Reach
+from codeinfo.errors import NotFound, ProviderError, UsageError
+from codeinfo.private_files import open_private, private_folder, wait_for_lock
+from codeinfo.sources import git
+from codeinfo.team.identity import identity_of
+
+_LOCK = "lock"
+
+
+class Mirrors(Struct, frozen=True):
+    """Where mirrors lie and how repositories are reached. `credentials` names a file of `https://user:token@host`
+    lines, the only ones that are ever sent; ssh uses the keys of the user that the worker runs as."""
+
+    folder: Path
+    reach: Reach
+    credentials: str = ""
+
+    def of(self, url: str) -> Mirror:
+        identity = identity_of(url)  # refuses what is no address of a server
+        name = hashlib.sha256(identity.encode()).hexdigest()[:24]
+        return Mirror(self.folder / name, url, self)
+
+    def remote(self, url: str) -> git.Remote:
+        return git.Remote(url, self.reach.pin(url), self._authorization(url))
+
+    def _authorization(self, url: str) -> str:
+        """For a URL of http or https whose scheme, host and port a line of the file has."""
+        parts = urlsplit(url)
+        if not self.credentials or parts.scheme not in ("https", "http"):
+            return ""
+        for line in _private_lines(Path(self.credentials)):
+            known = urlsplit(line)
+            if (known.scheme, known.hostname, known.port) == (parts.scheme, parts.hostname, parts.port):
+                pair = f"{unquote(known.username or '')}:{unquote(known.password or '')}"
+                return f"Basic {base64.b64encode(pair.encode()).decode()}"
+        return ""
+
+
+class Mirror(Struct, frozen=True):
+    folder: Path
+    url: str
+    mirrors: Mirrors
+
+    def fetch(self) -> None:
+        """Bring all branches and tags. A mirror that cannot be brought up to date although its remote answers is
+        damaged, and is made again."""
+        with self._locked() as lock:
+            try:
+                remote = self.mirrors.remote(self.url)
+                try:
+                    git.fetch_mirror(self.folder, remote, lock)
+                except git.GitFailed:
+                    git.remote_head(remote)
+                    self._clear()
+                    git.fetch_mirror(self.folder, remote, lock)
+            except git.GitFailed as error:
+                raise ProviderError(
+                    f"{identity_of(self.url)} cannot be fetched: {error.what}",
+                    next_step="Check its address and that the worker may read it (store.git_credentials, ssh keys)",
+                    code=git.GitFailed.code,
+                ) from error
+
+    def has(self, commit: str) -> bool:
+        """Whether a commit was fetched already, with all that it has."""
+        if not (self.folder / "HEAD").exists():
+            return False
+        try:
+            return git.commit_of(self.folder, commit) == commit
+        except NotFound:
+            return False
+
+    def ensure(self, commit: str) -> None:
+        if not self.has(commit):
+            self.fetch()
+            git.commit_of(self.folder, commit)  # raises NotFound: force-pushed away meanwhile
+
+    def refs(self) -> dict[str, str]:
+        """The commit of each branch and tag, as of the last fetch."""
+        return git.list_refs(self.folder)
+
+    def default_ref(self) -> str:
+        """What its remote calls HEAD."""
+        return git.remote_head(self.mirrors.remote(self.url))
+
+    @contextmanager
+    def _locked(self) -> Iterator[int]:
+        """The workers of one machine share a mirror and fetch one after the other."""
+        private_folder(self.folder, self.mirrors.folder)
+        handle = open_private(self.folder / _LOCK, os.O_RDWR)
+        with closing(os.fdopen(handle, "rb")):
+            wait_for_lock(handle, self.folder, git.FETCH_TIMEOUT_S)
+            yield handle
+
+    def _clear(self) -> None:
+        for entry in self.folder.iterdir():
+            if entry.name != _LOCK:
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+
+
+def _private_lines(path: Path) -> list[str]:
+    try:
+        shared, text = path.stat().st_mode & 0o077, path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"{path} cannot be read: {error}", next_step="Correct store.git_credentials, or the file's owner"
+        ) from error
+    if shared:
+        raise UsageError(f"others can read {path}", next_step=f"Run: chmod 600 {path}")
+    return [line for line in text.split() if line and not line.startswith("#")]

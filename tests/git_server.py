@@ -1,0 +1,96 @@
+"""Repositories over HTTP for tests: git's own `http-backend` behind a small server on the loopback address."""
+
+from __future__ import annotations
+
+import base64
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+
+@cache
+def _backend() -> str:
+    found = subprocess.run(["git", "--exec-path"], capture_output=True, text=True, check=True).stdout.strip()
+    return f"{found}/git-http-backend"
+
+
+class GitServer(ThreadingHTTPServer):
+    """Serves the repositories below `folder`; with `credentials` ("user:password") only who sends them is answered."""
+
+    daemon_threads = True
+
+    def __init__(self, folder: Path, credentials: str = "") -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.folder = folder
+        self.credentials = credentials
+        self.requests: list[str] = []
+
+    def url(self, name: str) -> str:
+        return f"http://127.0.0.1:{self.server_port}/{name}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: GitServer
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self._serve(b"")
+
+    def do_POST(self) -> None:
+        self._serve(self.rfile.read(int(self.headers.get("content-length", 0))))
+
+    def _serve(self, body: bytes) -> None:
+        self.server.requests.append(self.path)
+        wanted = f"Basic {base64.b64encode(self.server.credentials.encode()).decode()}"
+        if self.server.credentials and self.headers.get("authorization") != wanted:
+            self._reply(401, [("www-authenticate", 'Basic realm="git"')], b"")
+            return
+        path, _, query = self.path.partition("?")
+        variables = {
+            "GIT_PROJECT_ROOT": str(self.server.folder),
+            "GIT_HTTP_EXPORT_ALL": "1",
+            "GIT_CONFIG_COUNT": "1",
+            "GIT_CONFIG_KEY_0": "safe.directory",
+            "GIT_CONFIG_VALUE_0": "*",
+            "REQUEST_METHOD": self.command,
+            "PATH_INFO": path,
+            "QUERY_STRING": query,
+            "CONTENT_TYPE": self.headers.get("content-type", ""),
+            "CONTENT_LENGTH": str(len(body)),
+            "HTTP_CONTENT_ENCODING": self.headers.get("content-encoding", ""),
+            "GIT_PROTOCOL": self.headers.get("git-protocol", ""),
+        }
+        done = subprocess.run([_backend()], input=body, capture_output=True, env=os.environ | variables)
+        head, _, content = done.stdout.partition(b"\r\n\r\n")
+        headers = [tuple(line.split(": ", 1)) for line in head.decode("latin-1").split("\r\n") if ": " in line]
+        status = next((int(value.split()[0]) for name, value in headers if name == "Status"), 200)
+        self._reply(status, [(name, value) for name, value in headers if name != "Status"], content)
+
+    def _reply(self, status: int, headers: list[tuple[str, ...]], body: bytes) -> None:
+        self.send_response(status)
+        for name, value in headers:
+            self.send_header(name, value)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@contextmanager
+def serving(folder: Path, credentials: str = "") -> Iterator[GitServer]:
+    server = GitServer(folder, credentials)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
