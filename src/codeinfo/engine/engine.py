@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from codeinfo.engine.knowledge import KnowledgeOperations
     from codeinfo.engine.maintenance import Savings
     from codeinfo.engine.search import SearchOperations
+    from codeinfo.engine.team import TeamOperations
     from codeinfo.operations.clients import ProjectsRequest, ProjectsResult, VectorSearchRequest, VectorSearchResult
     from codeinfo.ports import Embedder
     from codeinfo.store.sqlite import SqliteStore
@@ -133,6 +134,13 @@ class Engine:
         from codeinfo.engine.maintenance import Savings
 
         return self._area(Savings, lambda: Savings(self.config.paths.data_dir))
+
+    @property
+    def team(self) -> TeamOperations:
+        """Users, groups, grants, tokens and the audit log of the team's store."""
+        from codeinfo.engine.team import TeamOperations
+
+        return self._area(TeamOperations, lambda: TeamOperations(self.indexes))
 
     def reflects(self, path: str | Path, files: Iterable[str] = ()) -> Reflects | None:
         """The state of the project that a reply shows whose text comes from `files`, named in full."""

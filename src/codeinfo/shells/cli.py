@@ -35,6 +35,11 @@ GROUP_HELP = {
     "conversations": "Saved conversations: list, show, search, archive, export.",
     "docs": "Collections of documents: add, sync, search, cite.",
     "memory": "What the team remembers about this project.",
+    "team": "A team's store: users, groups, grants, tokens, the audit log.",
+    "user": "Who belongs to the team.",
+    "group": "Groups of users.",
+    "grant": "Who may see which project.",
+    "token": "Personal access tokens.",
 }
 ALIASES = {"memory add": "remember"}  # where people look for it beside the other commands of a group
 MISSPELT = 0.78  # of the letters: "what" begins a question and is not "chat", "serach" is "search"

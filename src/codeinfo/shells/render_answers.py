@@ -1,4 +1,4 @@
-"""Answers, agents, conversations and documents, for people."""
+"""Answers, agents, conversations, documents and teams, for people."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 
 from codeinfo.languages import kind_of, language_of
 from codeinfo.model import FileKind
-from codeinfo.operations import answers, documents
+from codeinfo.operations import answers, documents, team
 from codeinfo.operations.evaluation import AnswerEvalReport
 from codeinfo.shells.render import LINE_DIGITS, megabytes, render
 from codeinfo.shells.terminal import Output, Span, near_path, quantity
@@ -388,3 +388,62 @@ def _related(response: documents.DocsRelatedResponse, out: Output) -> None:
     if not rows:
         out.line("Nothing related.")
     out.notes(response.notes)
+
+
+# --- a team's store ------------------------------------------------------------------------------------------------
+
+
+@render.register
+def _users(found: team.TeamUsers, out: Output) -> None:
+    rows: list[tuple[Span, ...]] = []
+    for one in found.users:
+        state = "disabled" if one.disabled else "admin" if one.admin else ""
+        groups = ", ".join(f"@{name}" for name in one.groups)
+        rows.append(((one.name, "bold cyan"), (state, "yellow"), quantity(one.tokens, "token"), one.email, groups))
+    _listed(rows, out, "No users yet: `codeinfo team user add NAME` adds one.")
+
+
+@render.register
+def _groups(found: team.TeamGroups, out: Output) -> None:
+    rows: list[tuple[Span, ...]] = [((f"@{one.name}", "bold cyan"), ", ".join(one.users)) for one in found.groups]
+    _listed(rows, out, "No groups.")
+
+
+@render.register
+def _grants(found: team.TeamGrants, out: Output) -> None:
+    rows: list[tuple[Span, ...]] = [((one.project, "bold cyan"), one.to, one.level) for one in found.grants]
+    _listed(rows, out, "Nothing is granted: nobody sees anything.")
+
+
+@render.register
+def _tokens(found: team.TeamTokens, out: Output) -> None:
+    rows: list[tuple[Span, ...]] = []
+    for one in found.tokens:
+        state: Span = (one.state, "green" if one.state == "valid" else "yellow")
+        used = f"used {one.used_at[:10]}" if one.used_at else "never used"
+        scopes = ",".join(one.scopes)
+        rows.append(
+            ((str(one.id), "bold cyan"), one.user, scopes, state, f"until {one.expires_at[:10]}", used, one.name)
+        )
+    _listed(rows, out, "No tokens.")
+
+
+@render.register
+def _new_token(made: team.NewTeamToken, out: Output) -> None:
+    out.line((made.token, "bold"))
+    out.wrap((f"For {made.user}, {quantity(made.days, 'day')}. It is not shown again.", "dim"), hang=0)
+
+
+@render.register
+def _events(found: team.TeamEvents, out: Output) -> None:
+    rows: list[tuple[Span, ...]] = [
+        ((one.at[:19].replace("T", " "), "dim"), one.user or "operator", (one.action, "cyan"), one.project, one.detail)
+        for one in found.events
+    ]
+    _listed(rows, out, "Nothing happened.")
+
+
+def _listed(rows: list[tuple[Span, ...]], out: Output, none: str) -> None:
+    out.table(rows, indent=0)
+    if not rows:
+        out.line(none)

@@ -1,0 +1,182 @@
+"""The operations of a team's administrators; the store's row security does the rest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from codeinfo.engine.indexes import Indexes
+from codeinfo.errors import UsageError
+from codeinfo.operations import team as requests
+from codeinfo.team import access
+
+if TYPE_CHECKING:
+    from codeinfo.team.database import TeamDatabase
+
+_USERS = """
+SELECT u.name, u.email, u.admin, u.disabled,
+       coalesce((SELECT array_agg(g.name ORDER BY 1) FROM members m JOIN groups g ON g.id = m.group_id
+                 WHERE m.user_id = u.id), '{}'),
+       (SELECT count(*) FROM tokens t WHERE t.user_id = u.id AND t.revoked_at IS NULL AND t.expires_at > now()),
+       u.created_at
+FROM users u WHERE %(name)s = '' OR lower(u.name) = lower(%(name)s) ORDER BY lower(u.name)
+"""
+_GROUPS = """
+SELECT g.name, coalesce(array_agg(u.name ORDER BY u.name) FILTER (WHERE u.id IS NOT NULL), '{}')
+FROM groups g LEFT JOIN members m ON m.group_id = g.id LEFT JOIN users u ON u.id = m.user_id
+WHERE %(name)s = '' OR g.name = %(name)s GROUP BY g.name ORDER BY g.name
+"""
+_GRANTS = """
+SELECT p.identity, coalesce(u.name, '@' || g.name) AS holder, a.level
+FROM grants a JOIN projects p ON p.id = a.project
+LEFT JOIN users u ON u.id = a.user_id LEFT JOIN groups g ON g.id = a.group_id
+WHERE %(project)s = 0 OR p.id = %(project)s
+UNION ALL
+SELECT identity, 'everyone', 'read' FROM projects
+WHERE visibility = 'internal' AND (%(project)s = 0 OR id = %(project)s) ORDER BY 1, 2
+"""
+_TOKENS = """
+SELECT t.id, u.name, t.name, t.scopes, CASE WHEN t.revoked_at IS NOT NULL THEN 'revoked'
+       WHEN t.expires_at <= now() THEN 'expired' ELSE 'valid' END, t.expires_at, t.used_at
+FROM tokens t JOIN users u ON u.id = t.user_id
+WHERE (%(user)s = 0 OR u.id = %(user)s) AND (%(token)s = 0 OR t.id = %(token)s) ORDER BY lower(u.name), t.id
+"""
+_AUDIT = """
+SELECT a.at, coalesce(u.name, ''), a.action, coalesce(p.identity, ''), a.detail
+FROM audit a LEFT JOIN users u ON u.id = a.user_id LEFT JOIN projects p ON p.id = a.project
+WHERE a.at > now() - make_interval(days => %(days)s) AND (%(user)s = 0 OR a.user_id = %(user)s)
+  AND (%(project)s = 0 OR a.project = %(project)s) ORDER BY a.id DESC LIMIT %(limit)s
+"""
+
+
+class TeamOperations:
+    """For the local operator and administrators: nobody else gets here."""
+
+    def __init__(self, indexes: Indexes) -> None:
+        self._indexes = indexes
+
+    @property
+    def database(self) -> TeamDatabase:
+        caller = access.current_user.get()
+        if caller is not None and not caller.admin:
+            raise access.Refused("this is for administrators", next_step="Ask one")
+        found = self._indexes.team
+        if found is None:
+            raise UsageError(
+                "there is no team store", next_step="Set store.url to the team's PostgreSQL: docs/team.md says how"
+            )
+        return found
+
+    def _rows(self, asked: str, **values: Any) -> list[tuple[Any, ...]]:
+        return self.database.read(lambda db: db.execute(asked.encode(), values).fetchall())
+
+    # --- users and groups ---
+
+    def users(self, request: requests.TeamListRequest) -> requests.TeamUsers:
+        return self._users("")
+
+    def add_user(self, request: requests.TeamUserAddRequest) -> requests.TeamUsers:
+        access.create_user(self.database, request.name, email=request.email, admin=request.admin)
+        return self._users(request.name)
+
+    def disable_user(self, request: requests.TeamUserRequest) -> requests.TeamUsers:
+        access.set_disabled(self.database, request.name, True)
+        return self._users(request.name)
+
+    def enable_user(self, request: requests.TeamUserRequest) -> requests.TeamUsers:
+        access.set_disabled(self.database, request.name, False)
+        return self._users(request.name)
+
+    def _users(self, name: str) -> requests.TeamUsers:
+        return requests.TeamUsers(
+            tuple(
+                requests.TeamUser(name, email, admin, disabled, tuple(groups), tokens, _moment(created))
+                for name, email, admin, disabled, groups, tokens, created in self._rows(_USERS, name=name)
+            )
+        )
+
+    def groups(self, request: requests.TeamListRequest) -> requests.TeamGroups:
+        return self._groups("")
+
+    def add_members(self, request: requests.TeamGroupRequest) -> requests.TeamGroups:
+        access.add_members(self.database, request.group, request.users)
+        return self._groups(request.group)
+
+    def remove_members(self, request: requests.TeamGroupRequest) -> requests.TeamGroups:
+        access.remove_members(self.database, request.group, request.users)
+        return self._groups(request.group)
+
+    def _groups(self, name: str) -> requests.TeamGroups:
+        rows = self._rows(_GROUPS, name=name)
+        return requests.TeamGroups(tuple(requests.TeamGroup(name, tuple(users)) for name, users in rows))
+
+    # --- grants ---
+
+    def grants(self, request: requests.TeamGrantListRequest) -> requests.TeamGrants:
+        return self._grants(request.project)
+
+    def add_grant(self, request: requests.TeamGrantAddRequest) -> requests.TeamGrants:
+        access.grant(self.database, request.project, request.to, request.level)
+        return self._grants(request.project)
+
+    def remove_grant(self, request: requests.TeamGrantRemoveRequest) -> requests.TeamGrants:
+        access.revoke(self.database, request.project, request.to)
+        return self._grants(request.project)
+
+    def _grants(self, project: str) -> requests.TeamGrants:
+        rows = self._rows(_GRANTS, project=self._project(project))
+        return requests.TeamGrants(tuple(requests.TeamGrant(*row) for row in rows))
+
+    def _project(self, given: str) -> int:
+        return self.database.read(lambda db: access.project_id(db, given)) if given else 0
+
+    def _user(self, name: str) -> int:
+        return self.database.read(lambda db: access.user_id(db, name)) if name else 0
+
+    # --- tokens ---
+
+    def tokens(self, request: requests.TeamTokenListRequest) -> requests.TeamTokens:
+        return self._tokens(user=self._user(request.user))
+
+    def add_token(self, request: requests.TeamTokenAddRequest) -> requests.NewTeamToken:
+        scopes = request.scopes or (access.READ,)
+        token = access.create_token(self.database, request.user, request.name, scopes, request.days)
+        return requests.NewTeamToken(request.user, token, request.days)
+
+    def revoke_token(self, request: requests.TeamTokenRevokeRequest) -> requests.TeamTokens:
+        access.revoke_token(self.database, request.token)
+        return self._tokens(token=request.token)
+
+    def _tokens(self, *, user: int = 0, token: int = 0) -> requests.TeamTokens:
+        return token_list(self._rows(_TOKENS, user=user, token=token))
+
+    # --- the audit log ---
+
+    def audit(self, request: requests.TeamAuditRequest) -> requests.TeamEvents:
+        rows = self._rows(
+            _AUDIT,
+            days=request.days,
+            user=self._user(request.user),
+            project=self._project(request.project),
+            limit=request.limit,
+        )
+        return requests.TeamEvents(
+            tuple(
+                requests.TeamEvent(_moment(at), user, action, project, json.dumps(detail) if detail else "")
+                for at, user, action, project, detail in rows
+            )
+        )
+
+
+def token_list(rows: Sequence[Sequence[Any]]) -> requests.TeamTokens:
+    return requests.TeamTokens(
+        tuple(
+            requests.TeamToken(number, user, name, tuple(scopes), state, _moment(expires), _moment(used))
+            for number, user, name, scopes, state, expires, used in rows
+        )
+    )
+
+
+def _moment(value: Any) -> str:
+    return value.isoformat(timespec="seconds") if value is not None else ""

@@ -1,0 +1,187 @@
+"""Who belongs to a team and what they may see: for its administrators, on a command line that has the store."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Struct
+
+from codeinfo.operations.base import Arg, Limit, Operation, Opt
+
+_PROJECT = "The project, as `github.com/owner/name`."
+_TO = "A user, a group as @NAME, or everyone."
+
+
+class TeamUserAddRequest(Struct, frozen=True):
+    name: Annotated[str, Arg("The name to call the user by.")]
+    email: Annotated[str, Opt("Where to write to.")] = ""
+    admin: Annotated[bool, Opt("May manage users, grants and tokens.")] = False
+
+
+class TeamUserRequest(Struct, frozen=True):
+    name: Annotated[str, Arg("The user.")]
+
+
+class TeamListRequest(Struct, frozen=True):
+    pass
+
+
+class TeamGroupRequest(Struct, frozen=True):
+    group: Annotated[str, Arg("The group.")]
+    users: Annotated[tuple[str, ...], Arg("The users.")] = ()
+
+
+class TeamGrantAddRequest(Struct, frozen=True):
+    project: Annotated[str, Arg(_PROJECT)]
+    to: Annotated[str, Arg(_TO)]
+    level: Annotated[str, Opt("What they may do.", choices=("read", "write"))] = "read"
+
+
+class TeamGrantRemoveRequest(Struct, frozen=True):
+    project: Annotated[str, Arg(_PROJECT)]
+    to: Annotated[str, Arg(_TO)]
+
+
+class TeamGrantListRequest(Struct, frozen=True):
+    project: Annotated[str, Arg("Only of this project.")] = ""
+
+
+class TeamTokenAddRequest(Struct, frozen=True):
+    user: Annotated[str, Arg("Whose token it is.")]
+    name: Annotated[str, Opt("What it is for.")] = ""
+    scopes: Annotated[tuple[str, ...], Opt("read, write or admin; may be given several times, read by default.")] = ()
+    days: Annotated[int, Opt("It ends after this many days.", minimum=1, maximum=366)] = 90
+
+
+class TeamTokenListRequest(Struct, frozen=True):
+    user: Annotated[str, Arg("Only of this user.")] = ""
+
+
+class TeamTokenRevokeRequest(Struct, frozen=True):
+    token: Annotated[int, Arg("Its number, as `team token list` shows it.")]
+
+
+class TeamAuditRequest(Struct, frozen=True):
+    user: Annotated[str, Opt("Only what this user did.")] = ""
+    project: Annotated[str, Opt("Only about this project.")] = ""
+    days: Annotated[int, Opt("Look back this many days.", short="d", minimum=1, maximum=3650)] = 7
+    limit: Limit = 100
+
+
+class TeamUser(Struct, frozen=True):
+    name: str
+    email: str
+    admin: bool
+    disabled: bool
+    groups: tuple[str, ...]
+    tokens: int  # in force
+    created_at: str
+
+
+class TeamUsers(Struct, frozen=True):
+    users: tuple[TeamUser, ...]
+
+
+class TeamGroup(Struct, frozen=True):
+    name: str
+    users: tuple[str, ...]
+
+
+class TeamGroups(Struct, frozen=True):
+    groups: tuple[TeamGroup, ...]
+
+
+class TeamGrant(Struct, frozen=True):
+    project: str
+    to: str  # a user, @group or everyone
+    level: str
+
+
+class TeamGrants(Struct, frozen=True):
+    grants: tuple[TeamGrant, ...]
+
+
+class TeamToken(Struct, frozen=True):
+    """`state` is "valid", "expired" or "revoked"."""
+
+    id: int
+    user: str
+    name: str
+    scopes: tuple[str, ...]
+    state: str
+    expires_at: str
+    used_at: str
+
+
+class TeamTokens(Struct, frozen=True):
+    tokens: tuple[TeamToken, ...]
+
+
+class NewTeamToken(Struct, frozen=True):
+    """The token is shown this once and stored nowhere."""
+
+    user: str
+    token: str
+    days: int
+
+
+class TeamEvent(Struct, frozen=True):
+    """`detail` is JSON; what was looked for is in it only where `auth.audit_queries` says so."""
+
+    at: str
+    user: str
+    action: str
+    project: str
+    detail: str
+
+
+class TeamEvents(Struct, frozen=True):
+    events: tuple[TeamEvent, ...]
+
+
+def _row(
+    name: str, request: type, result: type, method: str, summary: str, *, writes: bool = False, help: str = ""
+) -> Operation:
+    return Operation(
+        f"team {name}",
+        request,
+        result,
+        f"team.{method}",
+        summary,
+        help,
+        read_only=not writes,
+        group="local",
+        section="A team's server",
+    )
+
+
+OPERATIONS = (
+    _row("user list", TeamListRequest, TeamUsers, "users", "List the users."),
+    _row(
+        "user add", TeamUserAddRequest, TeamUsers, "add_user", "Add a user who has tokens only.", writes=True,
+        help="Who signs in with the team's sign-in service is added then.",
+    ),
+    _row(
+        "user disable", TeamUserRequest, TeamUsers, "disable_user", "Lock a user out, at once.", writes=True,
+        help="Tokens are refused, sessions and running streams end. What they did stays in the audit log.",
+    ),
+    _row("user enable", TeamUserRequest, TeamUsers, "enable_user", "Let a user in again.", writes=True),
+    _row("group list", TeamListRequest, TeamGroups, "groups", "List the groups and who is in them."),
+    _row("group add", TeamGroupRequest, TeamGroups, "add_members", "Make a group, or add users to it.", writes=True),
+    _row(
+        "group remove", TeamGroupRequest, TeamGroups, "remove_members", "Remove users from a group.", writes=True,
+        help="Without users the group itself, and what was granted to it.",
+    ),
+    _row("grant list", TeamGrantListRequest, TeamGrants, "grants", "List who may see which project."),
+    _row("grant add", TeamGrantAddRequest, TeamGrants, "add_grant", "Let a user or group see a project.", writes=True),
+    _row(
+        "grant remove", TeamGrantRemoveRequest, TeamGrants, "remove_grant", "Take a grant back, at once.", writes=True
+    ),
+    _row("token list", TeamTokenListRequest, TeamTokens, "tokens", "List tokens: whose, for what, until when."),
+    _row(
+        "token add", TeamTokenAddRequest, NewTeamToken, "add_token", "Make a personal access token.", writes=True,
+        help="It is shown once. Programs send it as `Authorization: Bearer`.",
+    ),
+    _row("token revoke", TeamTokenRevokeRequest, TeamTokens, "revoke_token", "End a token, at once.", writes=True),
+    _row("audit", TeamAuditRequest, TeamEvents, "audit", "Show who signed in, looked at what, and was granted what."),
+)  # fmt: skip

@@ -1,0 +1,381 @@
+"""Who may do what in a team: users, groups, grants, personal access tokens, sessions, and the audit log.
+
+`current_user` is the caller of the request that is being answered. What asks the database on a caller's behalf does so
+with `request_user()`, and row security decides what it sees.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import secrets
+import threading
+from collections.abc import Iterable, Sequence
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from codeinfo.errors import CodeInfoError, NotFound, UsageError
+from codeinfo.team.identity import identity_of
+
+if TYPE_CHECKING:
+    from codeinfo.team.database import Connection, TeamDatabase
+
+PREFIX = "cit_"  # of a token: scanners for secrets know it by that
+READ, WRITE, ADMIN = SCOPES = ("read", "write", "admin")
+TOKEN_DAYS = 90
+MOST_TOKEN_DAYS = 366
+SESSION_HOURS = 12  # then the sign-in service is asked again who somebody is
+EVERYONE = "everyone"
+GROUP_MARK = "@"
+_TOKEN = re.compile(rf"{PREFIX}[A-Za-z0-9_-]{{43}}\Z")
+_NAME = re.compile(r"[\w.+@-]{1,100}\Z")  # without a slash: it is a part of the names of work trees
+NOBODY = 0  # a user who sees nothing
+
+
+class Caller(Struct, frozen=True):
+    """Who sent a request. `admin` and `scopes` are what the token or session allows, not what the user might."""
+
+    user_id: int
+    name: str
+    admin: bool = False
+    scopes: frozenset[str] = frozenset()
+    token_id: int = 0
+
+
+current_user: ContextVar[Caller | None] = ContextVar("current_user", default=None)
+_serving = threading.Event()
+
+
+def require_callers() -> None:
+    """From now on this process is a server: what runs without a caller is nobody's, not the local operator's."""
+    _serving.set()
+
+
+def request_user() -> int | None:
+    """The user to ask the database as; None is the local operator, who types commands and sees everything."""
+    caller = current_user.get()
+    if caller is not None:
+        return caller.user_id
+    return NOBODY if _serving.is_set() else None
+
+
+class Refused(CodeInfoError):
+    """The caller is known and may not do this."""
+
+    status = 403
+    exit_code = 2
+    code = "NOT_ALLOWED"
+
+
+def require_scope(scope: str) -> None:
+    caller = current_user.get()
+    if caller is not None and scope not in caller.scopes:
+        raise Refused(
+            f"this needs a token with the scope {scope}", next_step="Use one that has it, or ask an administrator"
+        )
+
+
+# --- users, groups, grants -----------------------------------------------------------------------------------------
+
+
+def create_user(database: TeamDatabase, name: str, *, email: str = "", admin: bool = False, subject: str = "") -> int:
+    """`subject` is what a sign-in service calls the user, "local <name>" for who has tokens only."""
+    check_name(name)
+    with database.transaction() as db:
+        found = db.execute(
+            "INSERT INTO users(subject, name, email, admin) VALUES (%s, %s, %s, %s) "
+            "ON CONFLICT DO NOTHING RETURNING id",
+            (subject or f"local {name}", name, email, admin),
+        ).fetchone()
+        if found is None:
+            raise UsageError(f"there is a user {name} already", next_step="Choose another name", code="NAME_TAKEN")
+        audit(db, "user added", detail={"user": name, "admin": admin})
+        return int(found[0])
+
+
+def check_name(name: str) -> str:
+    if not _NAME.match(name) or name.casefold() == EVERYONE:
+        raise UsageError(f"{name!r} cannot be a name", next_step="Use letters, digits and . _ + @ -, 100 at most")
+    return name
+
+
+def user_id(db: Connection, name: str) -> int:
+    found = db.execute("SELECT id FROM users WHERE lower(name) = lower(%s)", (name,)).fetchone()
+    if found is None:
+        raise NotFound(f"there is no user {name}", next_step="`codeinfo team user list` shows them")
+    return int(found[0])
+
+
+def group_id(db: Connection, name: str) -> int:
+    found = db.execute("SELECT id FROM groups WHERE name = %s", (name,)).fetchone()
+    if found is None:
+        raise NotFound(f"there is no group {name}", next_step="`codeinfo team group list` shows them")
+    return int(found[0])
+
+
+def project_id(db: Connection, given: str) -> int:
+    """Of a project that exists; for administrators only, who may know that."""
+    identity = given if "://" not in given and "@" not in given else identity_of(given)
+    found = db.execute("SELECT id FROM projects WHERE identity = %s", (identity,)).fetchone()
+    if found is None:
+        raise NotFound(f"there is no project {identity}", next_step="Index it first; `codeinfo projects` lists them")
+    return int(found[0])
+
+
+def set_disabled(database: TeamDatabase, name: str, disabled: bool) -> None:
+    """Whoever is disabled is out at once: tokens are refused, sessions end, running streams are cut off."""
+    with database.transaction() as db:
+        identity = user_id(db, name)
+        db.execute(
+            "UPDATE users SET disabled = %s, sessions_after = clock_timestamp() WHERE id = %s", (disabled, identity)
+        )
+        audit(db, "user disabled" if disabled else "user enabled", detail={"user": name})
+
+
+def add_members(database: TeamDatabase, group: str, users: Sequence[str]) -> None:
+    """The group is made where there is none."""
+    check_name(group)
+    with database.transaction() as db:
+        db.execute("INSERT INTO groups(name) VALUES (%s) ON CONFLICT DO NOTHING", (group,))
+        for name in users:
+            row = (group_id(db, group), user_id(db, name))
+            db.execute(
+                "INSERT INTO members(group_id, user_id) VALUES (%s, %s) "
+                "ON CONFLICT (group_id, user_id) DO UPDATE SET claimed = false",
+                row,
+            )
+        audit(db, "members added", detail={"group": group, "users": list(users)})
+
+
+def remove_members(database: TeamDatabase, group: str, users: Sequence[str]) -> None:
+    """Without users the group itself, and with it what was granted to it."""
+    with database.transaction() as db:
+        identity = group_id(db, group)
+        if users:
+            members = [user_id(db, name) for name in users]
+            db.execute("DELETE FROM members WHERE group_id = %s AND user_id = ANY(%s)", (identity, members))
+        else:
+            db.execute("DELETE FROM groups WHERE id = %s", (identity,))
+        audit(db, "members removed" if users else "group removed", detail={"group": group, "users": list(users)})
+
+
+def set_claimed_groups(db: Connection, user: int, names: Iterable[str]) -> None:
+    """The groups that the sign-in service names now; memberships that an administrator gave stay."""
+    wanted = [name for name in names if _NAME.match(name)]
+    db.execute("DELETE FROM members WHERE user_id = %s AND claimed", (user,))
+    db.execute("INSERT INTO groups(name) SELECT unnest(%s::text[]) ON CONFLICT DO NOTHING", (wanted,))
+    db.execute(
+        "INSERT INTO members(group_id, user_id, claimed) SELECT id, %s, true FROM groups WHERE name = ANY(%s) "
+        "ON CONFLICT DO NOTHING",
+        (user, wanted),
+    )
+
+
+def grant(database: TeamDatabase, project: str, to: str, level: str = READ) -> None:
+    """`to` is a user, an @group, or everyone who has signed in."""
+    if level not in (READ, WRITE):
+        raise UsageError(f"there is no level {level}", next_step="One of: read, write")
+    with database.transaction() as db:
+        identity = project_id(db, project)
+        if to == EVERYONE:
+            if level != READ:
+                raise UsageError("everyone can be given read only", next_step="Name a user or a @group")
+            db.execute("UPDATE projects SET visibility = 'internal' WHERE id = %s", (identity,))
+        else:
+            user, group = _grantee(db, to)
+            db.execute(
+                "INSERT INTO grants(project, user_id, group_id, level) VALUES (%s, %s, %s, %s) "
+                "ON CONFLICT (project, user_id, group_id) DO UPDATE SET level = excluded.level",
+                (identity, user, group, level),
+            )
+        audit(db, "granted", project=identity, detail={"to": to, "level": level})
+
+
+def revoke(database: TeamDatabase, project: str, to: str) -> None:
+    with database.transaction() as db:
+        identity = project_id(db, project)
+        if to == EVERYONE:
+            db.execute("UPDATE projects SET visibility = 'private' WHERE id = %s", (identity,))
+        else:
+            row = (identity, *_grantee(db, to))
+            done = db.execute(
+                "DELETE FROM grants WHERE project = %s AND user_id IS NOT DISTINCT FROM %s "
+                "AND group_id IS NOT DISTINCT FROM %s",
+                row,
+            )
+            if not done.rowcount:
+                raise NotFound(f"{to} has no grant for {project}", next_step="`codeinfo team grant list` shows them")
+        audit(db, "revoked", project=identity, detail={"to": to})
+
+
+def _grantee(db: Connection, to: str) -> tuple[int | None, int | None]:
+    if to.startswith(GROUP_MARK):
+        return None, group_id(db, to.removeprefix(GROUP_MARK))
+    return user_id(db, to), None
+
+
+def may_write(database: TeamDatabase, identity: str) -> bool:
+    """Whether the current caller may change a project, as by pushing to it; the local operator always may."""
+    user = request_user()
+    if user is None:
+        return True
+    asked = "SELECT 1 FROM projects WHERE identity = %s AND id IN (SELECT writable_projects())"
+    return bool(database.read(lambda db: db.execute(asked, (identity,)).fetchone(), user))
+
+
+def visible_projects(database: TeamDatabase) -> list[str]:
+    """The identities that the current caller may see."""
+    asked = "SELECT identity FROM projects ORDER BY identity"
+    return database.read(lambda db: [row[0] for row in db.execute(asked)], request_user())
+
+
+# --- tokens --------------------------------------------------------------------------------------------------------
+
+
+def create_token(
+    database: TeamDatabase, user: str, name: str = "", scopes: Sequence[str] = (READ,), days: int = TOKEN_DAYS
+) -> str:
+    """The token itself, which is stored nowhere and cannot be shown again."""
+    if wrong := [scope for scope in scopes if scope not in SCOPES]:
+        raise UsageError(f"there is no scope {wrong[0]}", next_step=f"One of: {', '.join(SCOPES)}")
+    if not scopes or not 1 <= days <= MOST_TOKEN_DAYS:
+        raise UsageError(
+            "a token needs a scope and an end", next_step=f"Give it 1 to {MOST_TOKEN_DAYS} days and one of {SCOPES}"
+        )
+    token = PREFIX + secrets.token_urlsafe(32)
+    with database.transaction() as db:
+        identity = user_id(db, user)
+        (is_admin,) = db.execute("SELECT admin FROM users WHERE id = %s", (identity,)).fetchall()[0]
+        if ADMIN in scopes and not is_admin:
+            raise UsageError(f"{user} is no administrator", next_step="Leave the scope admin out")
+        (number,) = db.execute(
+            "INSERT INTO tokens(user_id, name, hash, scopes, expires_at) "
+            "VALUES (%s, %s, %s, %s, now() + make_interval(days => %s)) RETURNING id",
+            (identity, name, hash_of(token), sorted(set(scopes)), days),
+        ).fetchall()[0]
+        audit(db, "token created", detail={"user": user, "token": number, "name": name, "scopes": list(scopes)})
+    return token
+
+
+def revoke_token(database: TeamDatabase, token: int, *, user: int | None = None) -> None:
+    """Effective at once; `user` limits it to their own."""
+    with database.transaction() as db:
+        done = db.execute(
+            "UPDATE tokens SET revoked_at = now() "
+            "WHERE id = %s AND revoked_at IS NULL AND user_id = coalesce(%s, user_id)",
+            (token, user),
+        )
+        if not done.rowcount:
+            raise NotFound(f"there is no token {token} in force", next_step="`codeinfo team token list` shows them")
+        audit(db, "token revoked", detail={"token": token})
+
+
+def hash_of(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()
+
+
+# A token that is used all the time leaves one line a minute in the audit log.
+_AUTHENTICATE = """
+WITH used AS (
+    UPDATE tokens t SET used_at = now() FROM users u
+    WHERE t.hash = %(hash)s AND u.id = t.user_id AND NOT u.disabled AND t.revoked_at IS NULL AND t.expires_at > now()
+      AND (t.used_at IS NULL OR t.used_at < now() - interval '1 minute')
+    RETURNING t.id, t.user_id
+), noted AS (
+    INSERT INTO audit(user_id, action, detail) SELECT user_id, 'token used', jsonb_build_object('token', id) FROM used
+)
+SELECT u.id, u.name, u.admin, t.scopes, t.id FROM tokens t JOIN users u ON u.id = t.user_id
+WHERE t.hash = %(hash)s AND NOT u.disabled AND t.revoked_at IS NULL AND t.expires_at > now()
+"""
+
+
+def authenticate(database: TeamDatabase, token: str) -> Caller | None:
+    """The caller that a personal access token stands for; None for what is none, no longer or not yet."""
+    if not _TOKEN.match(token):
+        return None
+    row = database.read(lambda db: db.execute(_AUTHENTICATE, {"hash": hash_of(token)}).fetchone())
+    return None if row is None else _caller(*row)
+
+
+def _caller(user: int, name: str, admin: bool, scopes: Iterable[str], token: int = 0) -> Caller:
+    allowed = frozenset(scopes) if admin else frozenset(scopes) - {ADMIN}
+    return Caller(user, name, admin and ADMIN in allowed, allowed, token)
+
+
+# --- sessions ------------------------------------------------------------------------------------------------------
+
+
+def session_key(database: TeamDatabase) -> bytes:
+    """What every server of the team signs sessions with."""
+    row = database.read(lambda db: db.execute("SELECT value FROM secrets WHERE name = 'sessions'").fetchall()[0])
+    return bytes(row[0])
+
+
+def new_session(database: TeamDatabase, user: int, token: int = 0) -> str:
+    """The name of a session, to be signed: when it began by the database's clock, for whom, and by which token."""
+    with database.transaction() as db:
+        began = db.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint").fetchall()[0][0]
+        audit(db, "signed in", user=user, detail={"token": token} if token else {})
+    return f"{began}.{user}.{token}.{secrets.token_urlsafe(16)}"
+
+
+_SESSION = """
+SELECT u.id, u.name, u.admin, CASE WHEN %(token)s = 0 THEN %(scopes)s ELSE t.scopes END, coalesce(t.id, 0)
+FROM users u
+LEFT JOIN tokens t ON t.id = %(token)s AND t.user_id = u.id AND t.revoked_at IS NULL AND t.expires_at > now()
+WHERE u.id = %(user)s AND NOT u.disabled AND (%(token)s = 0 OR t.id IS NOT NULL)
+  AND to_timestamp(%(began)s / 1000000.0) > greatest(u.sessions_after, now() - make_interval(hours => %(hours)s))
+"""
+
+
+def session_caller(database: TeamDatabase, name: str) -> Caller | None:
+    """The caller of a session whose signature was checked. One that was opened with a token can do what that can, and
+    ends with it."""
+    parts = name.split(".")
+    if len(parts) != 4 or not all(part.isdecimal() and len(part) < 19 for part in parts[:3]):
+        return None
+    began, user, token = map(int, parts[:3])
+    values = {"began": began, "user": user, "token": token, "scopes": list(SCOPES), "hours": SESSION_HOURS}
+    row = database.read(lambda db: db.execute(_SESSION, values).fetchone())
+    return None if row is None else _caller(*row)
+
+
+def end_sessions(database: TeamDatabase, caller: Caller) -> None:
+    """Sign a user out, everywhere."""
+    with database.transaction() as db:
+        db.execute("UPDATE users SET sessions_after = clock_timestamp() WHERE id = %s", (caller.user_id,))
+        audit(db, "signed out", user=caller.user_id)
+
+
+# --- the audit log -------------------------------------------------------------------------------------------------
+
+
+def audit(
+    db: Connection, action: str, *, user: int | None = None, project: int | None = None, detail: Any = None
+) -> None:
+    """One line, in the transaction of what it is about; `user` is the current caller unless given."""
+    caller = current_user.get()
+    who = user if user is not None else caller.user_id if caller is not None else None
+    db.execute(
+        "INSERT INTO audit(user_id, action, project, detail) VALUES (%s, %s, %s, %s)",
+        (who, action, project, json.dumps(detail or {})),
+    )
+
+
+def audit_use(database: TeamDatabase, operation: str, projects: Sequence[str], query: str = "") -> None:
+    """That the current caller looked into projects; `query` is "" unless the settings want it kept. Not waited for on
+    the disk: the last moments before a crash of the database may be missing."""
+    caller = current_user.get()
+    if caller is None:
+        return
+    detail = {"operation": operation} | ({"query": query} if query else {})
+    with database.transaction() as db:
+        db.execute("SET LOCAL synchronous_commit = off")
+        db.execute(
+            "INSERT INTO audit(user_id, action, project, detail) "
+            "SELECT %s, 'search', id, %s FROM projects WHERE identity = ANY(%s)",
+            (caller.user_id, json.dumps(detail), list(projects)),
+        )
