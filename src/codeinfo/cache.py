@@ -12,7 +12,7 @@ Content = TypeVar("Content")
 
 
 class Cache(Generic[Key, Content]):
-    """Contents by a key that never changes its content: the most recently added ones, up to a total size."""
+    """Contents by a key that never changes its content: the most recently used ones, up to a total size."""
 
     def __init__(self, most: int, size: Callable[[Content], int]) -> None:
         self._most, self._size = most, size
@@ -24,7 +24,10 @@ class Cache(Generic[Key, Content]):
         return len(self._known)
 
     def get(self, key: Key) -> Content | None:
-        return self._known.get(key)
+        with self._lock:
+            if key in self._known:
+                self._known.move_to_end(key)
+            return self._known.get(key)
 
     def add(self, key: Key, content: Content) -> Content:
         with self._lock:

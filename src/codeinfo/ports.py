@@ -147,10 +147,13 @@ class ChunkRow(NamedTuple):
     breadcrumb: str
 
 
-class StoredSymbol(Struct, frozen=True):
-    path: str
-    definition: Definition
+class StoredSymbol(NamedTuple):
+    """As much of a definition as ranking looks at: a common name has thousands."""
+
     file: int  # its position in the columns of the snapshot
+    name: str
+    kind: str
+    start_line: int
 
 
 class FileSymbols(Struct, frozen=True):
@@ -222,7 +225,7 @@ class Snapshot(FileList, Protocol):
         ...
 
     def definitions(self, names: Sequence[str]) -> list[StoredSymbol]:
-        """Definitions whose name equals one of `names`, ignoring case."""
+        """Definitions whose name equals one of `names`, ignoring case, in the order of paths and lines."""
         ...
 
     def definition_names(self) -> str:

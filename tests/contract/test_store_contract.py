@@ -121,8 +121,7 @@ def test_symbols_come_back_as_they_were_given(reopen: Factory) -> None:
     assert symbols.imports == file.parsed.imports
     assert symbols.references == b"uses of a.py"
     with store.snapshot() as view:
-        assert [(s.path, s.definition.name) for s in view.definitions(["F1"])] == [("a.py", "f1")]
-        assert [view.paths[s.file] for s in view.definitions(["F1"])] == ["a.py"]
+        assert [(view.paths[s.file], s.name) for s in view.definitions(["F1"])] == [("a.py", "f1")]
 
 
 def test_names_of_definitions_are_those_of_live_files(reopen: Factory) -> None:
@@ -245,7 +244,7 @@ def test_a_tree_has_its_own_files_alone(reopen: Factory) -> None:
     assert main.hashes(["a.py", "c.py"]) == {"a.py": "hash of ('apple pear', 'plum')"}
     with main.snapshot() as view:
         assert len(view.row_file) == 3
-        assert [(s.path, s.definition.name) for s in view.definitions(["f0", "f1"])] == [
+        assert [(view.paths[s.file], s.name) for s in view.definitions(["f0", "f1"])] == [
             ("a.py", "f0"),
             ("a.py", "f1"),
             ("b.py", "f0"),

@@ -171,10 +171,12 @@ def test_coverage_is_the_share_of_the_query_by_rarity() -> None:
 def test_stem_precision_is_the_share_of_the_name() -> None:
     paths = ["connection_pool.py", "pool.py", "other.py"]
     one = known("pool", {"pool": 1.0}, {"pool": [0, 1]}, STEM)
-    assert boost.stem_precision(one, paths, 3).tolist() == pytest.approx([1 / 3, 1, 0])
+    sizes = np.zeros(3, np.int32)
+    assert boost.stem_precision(one, paths, sizes).tolist() == pytest.approx([1 / 3, 1, 0])
+    assert sizes.tolist() == [3, 1, 0], "counted where asked for"
     met = {"connect": [0], "pool": [0, 1], "connectionpool": [0]}
     whole = known("the connection pool", dict.fromkeys(met, 1.0), met, STEM)
-    assert boost.stem_precision(whole, paths, 3).tolist() == pytest.approx([1, 1, 0])
+    assert boost.stem_precision(whole, paths, sizes).tolist() == pytest.approx([1, 1, 0])
 
 
 def test_a_name_matches_as_well_as_its_worse_half() -> None:

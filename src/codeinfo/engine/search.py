@@ -192,9 +192,9 @@ def _remarks(request: SearchRequest, view: Snapshot) -> list[str]:
     if not view.complete:
         text = "the index is still being built: these results come from a part of it"
         remarks.append(Note(text, INDEXING))
-    known = set(view.languages)
-    if not known and view.complete:
+    if not view.paths and view.complete:
         return [*remarks, "no file is indexed here: is this the right folder?"]
+    known = set(view.languages) if request.languages else set()
     for language in request.languages:
         if language_named(language) not in known:
             remarks.append(f"no file here is {language}; there are: {', '.join(sorted(known))}")

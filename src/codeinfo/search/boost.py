@@ -185,13 +185,15 @@ def coverage(keyword: KeywordScores, field: int, files: int) -> Floats:
     return np.bincount(keyword.met_file[met], shares, files).astype(np.float32)
 
 
-def stem_precision(keyword: KeywordScores, paths: Sequence[str], files: int) -> Floats:
-    """Share of the file's name that the query has: `background.py` for "background tasks" is all of it."""
-    matched = np.bincount(keyword.met_file[(keyword.met_fields & np.uint8(STEM)) > 0], minlength=files)
-    result = np.zeros(files, np.float32)
-    for file in matched.nonzero()[0].tolist():
-        result[file] = matched[file] / len(stem_terms(paths[file]))
-    return result
+def stem_precision(keyword: KeywordScores, paths: Sequence[str], sizes: NDArray[np.int32]) -> Floats:
+    """Share of the file's name that the query has: `background.py` for "background tasks" is all of it.
+
+    `sizes` remembers how many terms each name has, 0 until it is asked for.
+    """
+    matched = np.bincount(keyword.met_file[(keyword.met_fields & np.uint8(STEM)) > 0], minlength=len(paths))
+    for file in ((matched > 0) & (sizes == 0)).nonzero()[0].tolist():
+        sizes[file] = len(stem_terms(paths[file]))
+    return (matched / np.maximum(sizes, 1)).astype(np.float32)
 
 
 def both(one: Floats, other: Floats) -> Floats:

@@ -44,7 +44,7 @@ class Norms(NamedTuple):
 class TermUses(NamedTuple):
     """Where a term is and how much it says there, from 0 to 1: what no other term of a query changes."""
 
-    rows: NDArray[np.intp]
+    rows: Ints
     row_gains: Floats
     files: Ints
     file_gains: Floats
@@ -97,9 +97,16 @@ def read_terms(postings: Mapping[str, Posting], row_file: Ints, norms: Norms, w:
     met_fields = np.bitwise_or.reduceat(whole.path | (((whole.types | whole.names) > 0) * np.uint8(DEFINED)), starts)
     file_ends = starts.searchsorted(ends).tolist()
     own = zip(map(slice, [0, *ends], ends), map(slice, [0, *file_ends], file_ends), strict=False)
+    # Copies: one term that is kept would hold what was read for all of them in memory.
     return {
-        term: TermUses(rows[lines], row_gains[lines], met_files[files], file_gains[files], met_fields[files])
-        for term, (lines, files) in zip(postings, own, strict=True)
+        term: TermUses(
+            posting.rows.copy(),
+            row_gains[lines].copy(),
+            met_files[files].copy(),
+            file_gains[files].copy(),
+            met_fields[files].copy(),
+        )
+        for (term, posting), (lines, files) in zip(postings.items(), own, strict=True)
     }
 
 
@@ -110,9 +117,9 @@ def score_keywords(terms: Mapping[str, float], known: Mapping[str, TermUses], ro
         return nothing_met(rows, files)
     idf = [_idf(len(uses.rows), rows) for _, _, uses in found]
     worths = [weight * rarity for (_, weight, _), rarity in zip(found, idf, strict=True)]
-    all_rows, row_gains, met_file, file_gains, met_fields = map(
-        np.concatenate, zip(*(uses for _, _, uses in found), strict=True)
-    )
+    rows_of_terms, *other_columns = zip(*(uses for _, _, uses in found), strict=True)
+    all_rows = np.concatenate(rows_of_terms, dtype=np.intp)  # bincount would convert them once more
+    row_gains, met_file, file_gains, met_fields = map(np.concatenate, other_columns)
     worth = np.array(worths)
     row_gains *= worth.astype(np.float32).repeat([len(uses.rows) for _, _, uses in found])
     counts = [len(uses.files) for _, _, uses in found]
@@ -178,9 +185,9 @@ def file_scores(rows: Floats, runs: Runs, files: int, decay: tuple[float, ...]) 
         return result
     run = runs.run_of_row[hit]
     # Whole numbers that sort by run, then best first (the bits of positive floats are in their order): quicker to sort
-    # than places are.
+    # than places are. Runs are in order already, of which a stable sort makes use.
     order = (run << 32) | (_ALL_BITS - rows[hit].view(np.uint32))
-    order.sort()
+    order.sort(kind="stable")
     values = (_ALL_BITS - (order & _ALL_BITS)).astype(np.uint32).view(np.float32)
     starts = first_of_runs(run)
     lengths = np.empty_like(starts)
@@ -349,13 +356,28 @@ def _count_terms(message: str) -> dict[str, int]:
     return counts
 
 
-def score_history(index: CommitIndex, query: Mapping[str, float], file_of_path: NDArray[np.intp], files: int) -> Floats:
-    """What past changes say for each file. `file_of_path` gives a file's position by path id, -1 where it is gone."""
+class PastChanges(NamedTuple):
+    """What scoring a history needs besides its words: changes of files that are still there, column by column."""
+
+    norms: Floats  # of each commit: the frequency at which a term is worth half
+    commits: Ints
+    files: Ints
+    shares: Floats
+
+
+def past_changes(index: CommitIndex, file_of_path: NDArray[np.intp]) -> PastChanges:
+    """`file_of_path` gives a file's position by path id, -1 where it is gone."""
+    mean = max(float(index.lengths.mean()), 1e-6) if len(index.lengths) else 1.0
+    here = file_of_path[index.path_ids]
+    present = here >= 0
+    norms: Floats = K1 * (1 - B + B * index.lengths / mean)
+    return PastChanges(norms, index.changed[present], here[present], index.shares[present])
+
+
+def score_history(index: CommitIndex, query: Mapping[str, float], past: PastChanges, files: int) -> Floats:
+    """What past changes say for each file."""
     count = len(index.lengths)
     scores = np.zeros(count, np.float32)
-    if not count:
-        return np.zeros(files, np.float32)
-    norms = K1 * (1 - B + B * index.lengths / max(float(index.lengths.mean()), 1e-6))
     for term, weight in query.items():
         at = index.vocabulary.get(term)
         if at is None:
@@ -363,8 +385,5 @@ def score_history(index: CommitIndex, query: Mapping[str, float], file_of_path: 
         span = slice(index.starts[at], index.starts[at + 1])
         commits, uses = index.commits[span], index.uses[span].astype(np.float32)
         rarity = math.log1p((count - len(commits) + 0.5) / (len(commits) + 0.5))
-        scores[commits] += np.float32(weight * rarity) * uses / (uses + norms[commits])
-    here = file_of_path[index.path_ids]
-    present = here >= 0
-    worth = scores[index.changed[present]] * index.shares[present]
-    return np.bincount(here[present], worth, files).astype(np.float32)
+        scores[commits] += np.float32(weight * rarity) * uses / (uses + past.norms[commits])
+    return np.bincount(past.files, scores[past.commits] * past.shares, files).astype(np.float32)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from codeinfo.model import Definition, FileKind, symbol_kind
+from codeinfo.model import FileKind, symbol_kind
 from codeinfo.ports import Snapshot, StoredSymbol
 from codeinfo.search.channels import Floats, Ints, TermUses
 from codeinfo.search.query import Query
@@ -53,12 +53,12 @@ def defined_rows(
     worths: dict[int, float] = {}
     among = set(files)
     for symbol in definitions:
-        if symbol.file in among and (row := view.row_at(symbol.file, symbol.definition.start_line)) is not None:
-            worths[row] = max(worths.get(row, 0.0), _worth_of_definition(query, symbol.definition))
+        if symbol.file in among and (row := view.row_at(symbol.file, symbol.start_line)) is not None:
+            worths[row] = max(worths.get(row, 0.0), _worth_of_definition(query, symbol))
     return worths
 
 
-def _worth_of_definition(query: Query, definition: Definition) -> float:
+def _worth_of_definition(query: Query, definition: StoredSymbol) -> float:
     """Several constructors of one name in a chunk are worth no more than one; the type itself is worth the most."""
     worth = DEFINED_HERE if query.bare_name else NAMED_HERE
     if symbol_kind(definition.kind).ranks_as_type:

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 from msgspec import Struct, field
-from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from codeinfo.cache import Cache
@@ -158,7 +157,7 @@ class Joined:
 
     def definitions(self, names: Sequence[str]) -> list[StoredSymbol]:
         return [
-            replace(symbol, file=first + symbol.file)
+            symbol._replace(file=first + symbol.file)
             for part, first in zip(self._parts, self._columns.first_file, strict=False)
             for symbol in part.view.definitions(names)
         ]

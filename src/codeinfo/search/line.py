@@ -26,10 +26,12 @@ from codeinfo.search.channels import (
     Floats,
     KeywordScores,
     Norms,
+    PastChanges,
     Runs,
     TermUses,
     file_scores,
     norms_of,
+    past_changes,
     read_terms,
     runs_of,
     score_history,
@@ -73,7 +75,7 @@ LEAST_SHARE = 300
 SMALLEST_EXCERPT = 40  # characters: less tells nothing
 JUDGED = 3  # first files that the confidence is about
 MOSTLY_KNOWN = 0.5  # of a question, by rarity: where less occurs here, other spellings are suggested
-KEPT_USES = 1_000_000  # rows of terms that stay in memory, some 20 bytes each
+KEPT_USES = 2_000_000  # rows of terms that stay in memory, some 12 bytes each
 EXPLAINED_DROPS = 20  # candidates left out that an explanation names
 
 
@@ -158,9 +160,7 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, 
     known = _known_terms(query, view, norms, w)
     keyword = score_keywords(query.terms, known, len(view.row_file), files)
     found = view.definitions(query.names) if query.names else []
-    exact, named = boost.definition_scores(
-        query, [(s.file, s.definition.name, s.definition.kind) for s in found], files
-    )
+    exact, named = boost.definition_scores(query, [(symbol.file, symbol.name, symbol.kind) for symbol in found], files)
     evidence = Evidence(keyword, found)
     evidence.files = {
         "chunks": relative(file_scores(keyword.rows, runs, files, w.chunk_decay)),
@@ -168,7 +168,8 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, 
         "exact_definition": relative(exact),
         "named_definition": relative(named),
         "stem_match": boost.both(
-            relative(boost.coverage(keyword, STEM, files)), relative(boost.stem_precision(keyword, view.paths, files))
+            relative(boost.coverage(keyword, STEM, files)),
+            relative(boost.stem_precision(keyword, view.paths, _stem_sizes(view))),
         ),
         "folder_match": relative(boost.coverage(keyword, FOLDER, files)),
         "definition_coverage": relative(boost.coverage(keyword, DEFINED, files)),
@@ -189,6 +190,10 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, 
     return evidence
 
 
+def _stem_sizes(view: Snapshot) -> NDArray[np.int32]:
+    return view.derived("stem sizes", lambda: np.zeros(len(view.paths), np.int32))
+
+
 def _files_by_name(view: Snapshot) -> dict[str, list[int]]:
     return view.derived("files by name", lambda: boost.files_by_name(view.paths))
 
@@ -196,25 +201,24 @@ def _files_by_name(view: Snapshot) -> dict[str, list[int]]:
 def _past_changes(query: Query, view: Snapshot, options: SearchOptions) -> Floats:
     """What earlier commits say for each file; the root softens the lead of files that change all the time."""
     scores = [
-        score_history(commits, query.terms, _files_of_paths(root, commits, view, options), len(view.paths))
+        score_history(commits, query.terms, _changes_in(root, commits, view, options), len(view.paths))
         for root, commits in options.commits
     ]
     return np.sqrt(relative(np.add.reduce(scores)))
 
 
-def _files_of_paths(root: str, commits: CommitIndex, view: Snapshot, options: SearchOptions) -> NDArray[np.intp]:
-    """The position of each path that commits name, -1 where the file is gone."""
+def _changes_in(root: str, commits: CommitIndex, view: Snapshot, options: SearchOptions) -> PastChanges:
+    def find() -> PastChanges:
+        own = {path: at for at, path in enumerate(view.paths) if not options.roots or options.roots[at] == root}
+        return past_changes(commits, np.array([own.get(path, -1) for path in commits.paths], np.intp))
 
-    def find() -> NDArray[np.intp]:
-        positions = {path: at for at, path in enumerate(view.paths) if options.root_of(at) == root}
-        return np.array([positions.get(path, -1) for path in commits.paths], np.intp)
-
-    return view.derived(("files of paths", root, commits.head), find)
+    return view.derived(("past changes", root, commits.head), find)
 
 
 def _known_terms(query: Query, view: Snapshot, norms: Norms, w: Weights) -> dict[str, TermUses]:
     """The query's terms that occur here. Questions about one project share many of them, so they are kept."""
-    kept = view.derived(("terms", w), lambda: Cache[str, TermUses](KEPT_USES, lambda uses: 1 + len(uses.rows)))
+    worths = ("terms", w.k1, w.b, w.stem_field, w.folder_field, w.type_field, w.name_field)
+    kept = view.derived(worths, lambda: Cache[str, TermUses](KEPT_USES, lambda uses: 1 + len(uses.rows)))
     known = {term: uses for term in query.terms if (uses := kept.get(term)) is not None}
     if missing := [term for term in query.terms if term not in known]:
         for term, uses in read_terms(view.postings(missing), view.row_file, norms, w).items():

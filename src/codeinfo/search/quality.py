@@ -65,11 +65,10 @@ def grounds(
         return Grounds(known / total, 0.0, 0.0, closest)
     lead = 1 - scores[3] / scores[0] if len(scores) > 3 else USUAL_LEAD
     spread = 1 - scores[9] / scores[0] if len(scores) > 9 else USUAL_SPREAD
-    met = np.array([worth.get(term, 0.0) for term in keyword.idf])[keyword.met_term]
-    in_names = (keyword.met_fields & np.uint8(NAMES)) > 0
-    covered, named = (
-        float(np.bincount(keyword.met_file, values, len(keyword.files))[best].max()) for values in (met, met * in_names)
-    )
+    theirs = np.isin(keyword.met_file, best)
+    met = np.array([worth.get(term, 0.0) for term in keyword.idf])[keyword.met_term[theirs]]
+    in_names = (keyword.met_fields[theirs] & np.uint8(NAMES)) > 0
+    covered, named = (float(np.bincount(keyword.met_file[theirs], values, 1).max()) for values in (met, met * in_names))
     share = min(1.0, known / total / MOSTLY_KNOWN)
     return Grounds(known / total, covered / total, named / total, closest, title * share, lead * share, spread * share)
 
@@ -173,14 +172,14 @@ def near_names(wanted: str, view: Snapshot, names: _Names | None = None) -> tupl
     near = _closest(wanted, {name: name.replace("_", "") for name in sharing if " " not in name})[:MOST]
     written: dict[str, dict[str, None]] = {name: {} for name in near}
     for symbol in view.definitions(near) if near else ():
-        written[symbol.definition.name.lower()][symbol.definition.name] = None
+        written[symbol.name.lower()][symbol.name] = None
     return tuple(name for same in written.values() for name in same)[:MOST]
 
 
 def _nearest_words(wanted: str, names: _Names, view: Snapshot) -> list[str]:
     """Words that names of definitions and files are made of."""
     sharing = names.sharing(wanted, longest=LONGEST)[:READ]
-    written = (symbol.definition.name for symbol in view.definitions(sharing)) if sharing else ()
+    written = (symbol.name for symbol in view.definitions(sharing)) if sharing else ()
     words = {part for name in dict.fromkeys(written) for part in split_identifier(name)}
     return _closest(wanted, {word: word for word in words | _path_words(view)})
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from codeinfo.ports import ChunkRow, Made, Posting, StoredSymbol
-from codeinfo.store.database import BuildDamaged, Damage, Version, chunk_checksum, definition_from_row, is_whole
+from codeinfo.store.database import BuildDamaged, Damage, Version, chunk_checksum, is_whole
 from codeinfo.store.segments import (
     decode_posting,
     join_postings,
@@ -268,20 +269,22 @@ class SqliteSnapshot:
     def definitions(self, names: Sequence[str]) -> list[StoredSymbol]:
         keys = list(dict.fromkeys(name.lower() for name in names))
         marks = ",".join("?" * len(keys))
-        query = f"""SELECT file_id, ordinal, name, qualified, kind, signature, doc, start_line, end_line, exported,
-                    bases FROM definitions WHERE name_key IN ({marks})"""
+        query = f"""SELECT file_id, ordinal, name, kind, start_line FROM definitions
+                    WHERE name_key IN ({marks})"""
+        rows: list[Any] = self._db.execute(query, keys).fetchall()
+        known = self._arrays.file_ids
+        if not rows or not len(known):
+            return []
+        owners = np.array([row[0] for row in rows], np.int32)
+        files = np.minimum(known.searchsorted(owners), len(known) - 1)
+        here = (known[files] == owners).tolist()  # others are in another tree
         found = [
-            (self.paths[file], ordinal, rest, file)
-            for file_id, ordinal, *rest in self._db.execute(query, keys)
-            if (file := self._file(file_id)) is not None
+            (self.paths[file], row[1], StoredSymbol(file, *row[2:]))
+            for file, row, is_here in zip(files.tolist(), rows, here, strict=True)
+            if is_here
         ]
-        found.sort(key=lambda row: row[:2])
-        return [StoredSymbol(path, definition_from_row(*rest), file) for path, _, rest, file in found]
-
-    def _file(self, file_id: int) -> int | None:
-        """The position of a file in the columns; None where it is not in this tree."""
-        at = int(self._arrays.file_ids.searchsorted(file_id))
-        return at if at < len(self._arrays.file_ids) and self._arrays.file_ids[at] == file_id else None
+        found.sort(key=itemgetter(0, 1))
+        return [symbol for _, _, symbol in found]
 
     def definition_names(self) -> str:
         # By name, so that the order says nothing about how the index came to be.
