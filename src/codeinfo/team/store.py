@@ -1,0 +1,528 @@
+"""The Store port over the team's PostgreSQL, which is the only truth, with an ordinary SQLite build as its local copy:
+whatever reads an index reads that copy, so results are those of a local index.
+
+A write is committed in PostgreSQL first, then applied to the copy. The copy remembers which generation it reflects;
+`pull` brings it up to date, be it after a crash in between, behind another server's work, or from nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+from psycopg.types.json import Jsonb
+
+from codeinfo.errors import Busy, IndexDamaged
+from codeinfo.model import IndexedFile, SourceFile
+from codeinfo.ports import NOTHING_KEPT, Retention, StoredFile
+from codeinfo.store.sqlite import SqliteStore
+from codeinfo.team.database import CHANGED, Connection, TeamDatabase
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_FORMAT = 1  # of payloads
+_PULL_CHUNKS = 8192  # that are fetched and applied at once
+_GENERATIONS_KEPT = 200  # by name; a server that is further behind compares everything
+_VERSIONS_KEPT = 3  # of one path that no tree has
+_REACHED = "team"  # the key under which the local copy has the generation that it reflects
+_WORK_TREE = "work/"  # how the names of trees begin that belong to a folder of somebody
+
+
+class TeamTree(Struct, frozen=True):
+    """A tree of a project in the team's database, whether it is there yet or not."""
+
+    database: TeamDatabase
+    identity: str
+    family: str
+    name: str
+
+
+class TreeRow(Struct, frozen=True):
+    """A tree as the database has it."""
+
+    id: int
+    identity: str
+    family: str
+    name: str
+    recipe: str
+    revision: str
+    generation: int
+    complete: bool
+    meta: dict[str, str]
+
+
+class Reached(Struct, frozen=True, array_like=True):
+    """A generation of a tree, by a name that no other one has."""
+
+    name: str
+    tree: int
+    generation: int
+    token: str
+
+
+class Entry(Struct, frozen=True):
+    """A path of a tree and what it has there; a file of None was removed."""
+
+    source: SourceFile
+    file: int | None
+    sha256: str
+    brought_back: bool
+    chunks: int
+
+
+class FileDamaged(IndexDamaged):
+    """A stored file does not match its checksum. The local copy is sound, and the file is never used again."""
+
+    code = "STORE_DAMAGED"
+
+
+# --- what a file is stored as --------------------------------------------------------------------------------------
+
+
+class _Payload(Struct, frozen=True, array_like=True):
+    format: int
+    parsed: bytes  # the file without its vectors, compressed
+    dimension: int  # 0: it has no vectors
+    vectors: bytes  # hardly any smaller when compressed
+
+
+def encode_file(file: IndexedFile) -> bytes:
+    import numpy as np
+
+    vectors = None if file.vectors is None else np.ascontiguousarray(file.vectors, np.float32)
+    parsed = zlib.compress(msgspec.msgpack.encode(replace(file, vectors=None)), 1)
+    dimension, data = (0, b"") if vectors is None else (vectors.shape[1], vectors.tobytes())
+    return msgspec.msgpack.encode(_Payload(_FORMAT, parsed, dimension, data))
+
+
+def decode_file(payload: bytes) -> IndexedFile:
+    import numpy as np
+
+    stored = msgspec.msgpack.decode(payload, type=_Payload)
+    file = msgspec.msgpack.decode(zlib.decompress(stored.parsed), type=IndexedFile)
+    if not stored.dimension:
+        return file
+    return replace(file, vectors=np.frombuffer(stored.vectors, np.float32).reshape(-1, stored.dimension))
+
+
+# --- tables --------------------------------------------------------------------------------------------------------
+
+_TREE = """SELECT t.id, p.identity, p.family, t.name, t.recipe, t.revision, t.generation, t.complete, t.meta
+           FROM trees t JOIN projects p ON p.id = t.project WHERE p.identity = %s"""
+
+
+def open_tree(database: TeamDatabase, user: int | None, identity: str, ref: str, recipe: str = "") -> TreeRow | None:
+    """The tree of a project that a user may see (None: the service, which sees all): by its name, a branch, a tag or
+    the beginning of a commit, "" being the default branch or else what was indexed last. Of several recipes the one
+    that is asked for goes first."""
+    query = f"""{_TREE} AND t.complete AND (
+                  t.name = ANY(%s) OR (%s = '' AND t.name NOT LIKE 'work/%%')
+                  OR (length(%s) >= 7 AND (t.revision ^@ %s OR t.name ^@ %s)))
+                ORDER BY t.recipe <> %s, t.name <> ALL(%s), t.name <> p.default_ref, t.indexed_at DESC LIMIT 1"""
+    names = [ref, f"refs/heads/{ref}", f"refs/tags/{ref}", f"commit/{ref}"] if ref else []
+    wanted = (identity, names, ref, ref, ref, f"commit/{ref}", recipe, names)
+    found = database.read(lambda db: db.execute(query, wanted).fetchall(), user)
+    return TreeRow(*found[0]) if found else None
+
+
+def create_tree(db: Connection, identity: str, family: str, name: str, recipe: str) -> TreeRow:
+    """The tree, and its project, made where they are missing; locked until the transaction ends."""
+    db.execute(
+        "INSERT INTO projects(identity, family) VALUES (%s, %s) ON CONFLICT (identity) DO NOTHING", (identity, family)
+    )
+    db.execute(
+        """INSERT INTO trees(project, name, recipe) SELECT id, %s, %s FROM projects WHERE identity = %s
+           ON CONFLICT (project, name, recipe) DO NOTHING""",
+        (name, recipe, identity),
+    )
+    query = f"{_TREE} AND t.name = %s AND t.recipe = %s FOR UPDATE OF t"
+    return TreeRow(*db.execute(query, (identity, name, recipe)).fetchall()[0])
+
+
+def store_files(db: Connection, family: str, recipe: str, files: Sequence[IndexedFile]) -> list[int]:
+    """The ids of files in their order, each stored unless it is already. They cannot go away in this transaction."""
+    known = _file_ids(db, family, recipe, files)
+    new = [file for file in files if _key(file) not in known]
+    if new:
+        with db.cursor() as cursor:
+            cursor.executemany(
+                """INSERT INTO files(family, recipe, path, sha256, brought_back, skip, chunk_count, payload, checksum)
+                   VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)
+                   ON CONFLICT (family, recipe, path, sha256, brought_back) DO NOTHING""",
+                ((family, recipe, *_key(file), file.skip, *_stored(file)) for file in new),
+            )
+        known |= _file_ids(db, family, recipe, new)
+    return [known[_key(file)] for file in files]
+
+
+def _key(file: IndexedFile) -> tuple[str, str, bool]:
+    return file.source.path, file.sha256, file.brought_back
+
+
+def _stored(file: IndexedFile) -> tuple[int, bytes, bytes]:
+    payload = encode_file(file)
+    return len(file.parsed.chunks), payload, hashlib.sha256(payload).digest()
+
+
+def _file_ids(
+    db: Connection, family: str, recipe: str, files: Sequence[IndexedFile]
+) -> dict[tuple[str, str, bool], int]:
+    query = """SELECT f.id, f.path, f.sha256, f.brought_back
+               FROM unnest(%s::text[], %s::text[], %s::boolean[]) AS k(path, sha256, brought_back)
+               JOIN files f ON f.family = %s AND f.recipe = %s AND f.path = k.path AND f.sha256 = k.sha256
+               AND f.brought_back = k.brought_back FOR KEY SHARE OF f"""
+    columns = [list(column) for column in zip(*map(_key, files), strict=True)] or [[], [], []]
+    return {(row[1], row[2], row[3]): row[0] for row in db.execute(query, (*columns, family, recipe))}
+
+
+def set_entries(
+    db: Connection,
+    tree: int,
+    placed: Sequence[tuple[SourceFile, int]],
+    removed: Collection[str] = (),
+    touched: Sequence[SourceFile] = (),
+) -> tuple[int, str]:
+    """Put stored files into a tree and take paths out of it, as its next generation, which is returned with its token.
+    Servers hear of it when the transaction commits."""
+    generation, token = _next_generation(db, tree)
+    gone = [*removed, *(source.path for source, _ in placed)]
+    held = "SELECT file FROM entries WHERE tree = %s AND path = ANY(%s) AND file IS NOT NULL"
+    before = [row[0] for row in db.execute(held, (tree, gone))]
+    after = [file for _, file in placed]
+    query = "SELECT count(*) FROM (SELECT 1 FROM files WHERE id = ANY(%s) FOR KEY SHARE) f"
+    if db.execute(query, (after,)).fetchall()[0][0] != len(set(after)):
+        raise Busy("a stored file was removed just now", next_step="Try again: it is indexed again then")
+    db.execute(
+        """UPDATE entries SET file = NULL, size = 0, mtime_ns = 0, generation = %s
+           WHERE tree = %s AND path = ANY(%s) AND file IS NOT NULL""",
+        (generation, tree, list(removed)),
+    )
+    db.execute(
+        """INSERT INTO entries SELECT %s, n.*, %s
+           FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::bigint[]) AS n(path, file, size, mtime_ns)
+           ON CONFLICT (tree, path) DO UPDATE SET file = excluded.file, size = excluded.size,
+           mtime_ns = excluded.mtime_ns, generation = excluded.generation""",
+        (
+            tree,
+            generation,
+            [source.path for source, _ in placed],
+            after,
+            [source.size for source, _ in placed],
+            [source.mtime_ns for source, _ in placed],
+        ),
+    )
+    db.execute(
+        """UPDATE entries e SET size = n.size, mtime_ns = n.mtime_ns, generation = %s
+           FROM unnest(%s::text[], %s::bigint[], %s::bigint[]) AS n(path, size, mtime_ns)
+           WHERE e.tree = %s AND e.path = n.path AND e.file IS NOT NULL""",
+        (generation, *([list(column) for column in zip(*touched, strict=True)] or [[], [], []]), tree),
+    )
+    db.execute("UPDATE files SET released_at = NULL WHERE id = ANY(%s) AND released_at IS NOT NULL", (after,))
+    _release(db, before)
+    return generation, token
+
+
+def _next_generation(db: Connection, tree: int) -> tuple[int, str]:
+    update = "UPDATE trees SET generation = generation + 1 WHERE id = %s RETURNING generation"
+    generation = int(db.execute(update, (tree,)).fetchall()[0][0])
+    token = os.urandom(8).hex()
+    db.execute("INSERT INTO generations VALUES (%s, %s, %s)", (tree, generation, token))
+    db.execute("SELECT pg_notify(%s, %s)", (CHANGED, f"{tree} {generation}"))
+    return generation, token
+
+
+def _release(db: Connection, files: Sequence[int]) -> None:
+    db.execute(
+        """UPDATE files SET released_at = now() WHERE id = ANY(%s) AND released_at IS NULL
+           AND NOT EXISTS (SELECT 1 FROM entries e WHERE e.file = files.id)""",
+        (list(files),),
+    )
+
+
+def finish_tree(db: Connection, tree: int, meta: Mapping[str, str], revision: str = "") -> tuple[int, str]:
+    """Mark it complete, as its next generation."""
+    generation, token = _next_generation(db, tree)
+    db.execute(
+        "UPDATE trees SET complete = true, meta = %s, revision = %s, indexed_at = now(), used_at = now() WHERE id = %s",
+        (Jsonb({key: value.encode("utf-8", "replace").decode() for key, value in meta.items()}), revision, tree),
+    )
+    forgotten = generation - _GENERATIONS_KEPT
+    db.execute("DELETE FROM generations WHERE tree = %s AND generation < %s", (tree, forgotten))
+    db.execute("DELETE FROM entries WHERE tree = %s AND file IS NULL AND generation <= %s", (tree, forgotten))
+    return generation, token
+
+
+def drop_tree(db: Connection, tree: int) -> None:
+    query = "DELETE FROM entries WHERE tree = %s AND file IS NOT NULL RETURNING file"
+    _release(db, [row[0] for row in db.execute(query, (tree,))])
+    db.execute("DELETE FROM trees WHERE id = %s", (tree,))
+
+
+def collect(db: Connection, family: str, recipe: str, keep: Retention) -> int:
+    """Delete files that no tree has any more and that are too old, too many of one path, or more than a share of what
+    is in use, the oldest first; also those that were stored for a tree a day ago and never came into one."""
+    expired = """WITH released AS (
+                   SELECT id, released_at,
+                   row_number() OVER (PARTITION BY path ORDER BY released_at DESC, id DESC) AS n,
+                   sum(chunk_count) OVER (ORDER BY released_at DESC, id DESC) AS chunks
+                   FROM files WHERE family = %(family)s AND recipe = %(recipe)s AND released_at IS NOT NULL),
+                 used AS (
+                   SELECT coalesce(sum(chunk_count), 0) AS chunks FROM files
+                   WHERE family = %(family)s AND recipe = %(recipe)s AND released_at IS NULL)
+                 SELECT r.id FROM released r, used WHERE r.n > %(versions)s OR r.chunks > %(share)s * used.chunks
+                 OR r.released_at <= now() - %(days)s * interval '1 day'
+                 UNION ALL SELECT id FROM files f WHERE family = %(family)s AND recipe = %(recipe)s
+                 AND released_at IS NULL AND created_at < now() - interval '1 day'
+                 AND NOT EXISTS (SELECT 1 FROM entries e WHERE e.file = f.id)"""
+    values = {"family": family, "recipe": recipe, "versions": _VERSIONS_KEPT, "share": keep.share, "days": keep.days}
+    ids = [row[0] for row in db.execute(expired, values)]
+    # Another project of the family may just be taking one of them into a tree.
+    free = """SELECT id FROM files f WHERE id = ANY(%s)
+              AND NOT EXISTS (SELECT 1 FROM entries e WHERE e.file = f.id) FOR UPDATE SKIP LOCKED"""
+    return db.execute(f"DELETE FROM files WHERE id IN ({free})", (ids,)).rowcount
+
+
+# --- the store -----------------------------------------------------------------------------------------------------
+
+
+class TeamStore(SqliteStore):
+    """`folder` holds the local copy. Nothing is asked of the database until something is written or pulled, so that
+    searches go on without it."""
+
+    def __init__(self, folder: Path, tree: str, place: TeamTree, *, recipe: str | None = None) -> None:
+        self.place = place
+        self._next: Reached | None = None  # what the local transaction to come will have reached
+        self._contents: frozenset[str] | None = None  # hashes of what the family has, for this run
+        super().__init__(folder, tree, recipe=recipe)
+
+    @contextmanager
+    def _writing(self) -> Iterator[Any]:
+        with super()._writing() as db:
+            yield db
+            if self._next is not None:
+                value = msgspec.json.encode(self._next).decode()
+                db.execute("INSERT OR REPLACE INTO meta VALUES(?, ?, ?)", (self._tree, _REACHED, value))
+
+    @contextmanager
+    def _reaching(self, reached: Reached | None) -> Iterator[None]:
+        self._next = reached
+        try:
+            yield
+        finally:
+            self._next = None
+
+    def reached(self) -> Reached | None:
+        """The generation that the local copy reflects."""
+        value = self.meta().get(_REACHED)
+        return msgspec.json.decode(value, type=Reached) if value else None
+
+    # --- reading what only the team has ---
+
+    def stored(self, paths: Sequence[str]) -> dict[tuple[str, str], list[StoredFile]]:
+        query = """SELECT f.path, f.sha256, f.id, f.skip, f.brought_back FROM files f
+                   WHERE f.family = %s AND f.recipe = %s AND f.path = ANY(%s) AND f.id NOT IN (
+                     SELECT e.file FROM entries e JOIN trees t ON t.id = e.tree JOIN projects p ON p.id = t.project
+                     WHERE p.identity = %s AND t.name = %s AND t.recipe = %s AND e.file IS NOT NULL)"""
+        place, found = self.place, dict[tuple[str, str], list[StoredFile]]()
+        asked = (place.family, self.recipe, list(paths), place.identity, place.name, self.recipe)
+        for path, sha256, *stored in place.database.read(lambda db: db.execute(query, asked).fetchall()):
+            found.setdefault((path, sha256), []).append(StoredFile(*stored))
+        return found
+
+    def vectors_by_hash(self, sha256: str) -> NDArray[np.float32] | None:
+        found = super().vectors_by_hash(sha256)
+        if found is not None:
+            return found
+        place, query = self.place, "SELECT id FROM files WHERE family = %s AND recipe = %s AND sha256 = %s LIMIT 1"
+        if self._contents is None:  # most of what is asked for is new to the family: one question answers that
+            everything = "SELECT DISTINCT sha256 FROM files WHERE family = %s AND recipe = %s AND chunk_count > 0"
+            rows = place.database.read(lambda db: db.execute(everything, (place.family, self.recipe)).fetchall())
+            self._contents = frozenset(row[0] for row in rows)
+        if sha256 not in self._contents:
+            return None
+        asked = (place.family, self.recipe, sha256)
+        ids = [row[0] for row in place.database.read(lambda db: db.execute(query, asked).fetchall())]
+        for file in self._fetch(ids).values():
+            return file.vectors  # type: ignore[no-any-return]
+        return None
+
+    def _fetch(self, ids: Sequence[int]) -> dict[int, IndexedFile]:
+        """Stored files by id; raises FileDamaged where one is not as it was stored."""
+        query = "SELECT id, path, payload, checksum FROM files WHERE id = ANY(%s)"
+        found = {}
+        for number, path, payload, checksum in self.place.database.read(
+            lambda db: db.execute(query, (list(ids),)).fetchall()
+        ):
+            if hashlib.sha256(payload).digest() != checksum:
+                raise self._set_aside(number, path)
+            found[number] = decode_file(payload)
+        return found
+
+    def _set_aside(self, file: int, path: str) -> FileDamaged:
+        """Its recipe becomes one that nobody has, so that the next index stores the file again."""
+        with self.place.database.transaction() as db:
+            aside = "UPDATE files SET recipe = 'damaged ' || id || ' ' || recipe WHERE id = %s"
+            db.execute(f"{aside} AND NOT recipe ^@ 'damaged '", (file,))
+        return FileDamaged(
+            f"{path} of {self.place.identity} is damaged in the team store and was set aside",
+            next_step="Index the project again, which stores it again, and check the disk of the database",
+        )
+
+    # --- the local copy ---
+
+    def pull(self) -> bool:
+        """Bring the local copy up to date with the team; returns whether it was behind. The caller holds the lock of
+        the local index. It may end at any point: what is missing is pulled the next time."""
+        reached = self.reached()
+        row, now = self.place.database.read(self._current)
+        if row is None:
+            if reached is not None:  # nobody has it any more, so what is here is to be stored again
+                self._forget()
+            return reached is not None
+        if now == reached:
+            return False
+        since = reached.generation if reached is not None and self._is_known(reached) else None
+        entries = self.place.database.read(lambda db: _entries(db, row.id, since))
+        gone = {entry.source.path for entry in entries if entry.file is None}
+        if since is None:
+            gone = {source.path for source in self.sources()} - {entry.source.path for entry in entries if entry.file}
+        for files, reused in self._missing([entry for entry in entries if entry.file is not None]):
+            super().apply(files, (), (), reused)
+        kept = [entry.source for entry in entries if entry.file is not None]
+        if row.complete:
+            super().apply((), sorted(gone), kept)
+            with self._reaching(now):
+                super().finish(row.meta)
+        else:
+            with self._reaching(now):
+                super().apply((), sorted(gone), kept)
+        return True
+
+    def _current(self, db: Connection) -> tuple[TreeRow | None, Reached | None]:
+        query = f"{_TREE} AND t.name = %s AND t.recipe = %s"
+        found = db.execute(query, (self.place.identity, self.place.name, self.recipe)).fetchall()
+        if not found:
+            return None, None
+        row = TreeRow(*found[0])
+        token = "SELECT token FROM generations WHERE tree = %s AND generation = %s"
+        tokens = db.execute(token, (row.id, row.generation)).fetchall()
+        return row, Reached(row.name, row.id, row.generation, tokens[0][0] if tokens else "")
+
+    def _is_known(self, reached: Reached) -> bool:
+        query = "SELECT 1 FROM generations WHERE tree = %s AND generation = %s AND token = %s"
+        asked = (reached.tree, reached.generation, reached.token)
+        return bool(self.place.database.read(lambda db: db.execute(query, asked).fetchall()))
+
+    def _missing(self, entries: Sequence[Entry]) -> Iterator[tuple[list[IndexedFile], list[tuple[SourceFile, int]]]]:
+        """What the local copy lacks of entries, in batches: files to insert, and ones that another tree has here."""
+        query = (
+            "SELECT e.path, f.sha256, f.brought_back FROM entries e JOIN files f ON f.id = e.file_id WHERE e.tree = ?"
+        )
+        with self._connections.reading() as db:
+            here = {(path, sha256, bool(back)) for path, sha256, back in db.execute(query, (self._tree,))}
+        local = super().stored([entry.source.path for entry in entries])
+        reused, wanted = list[tuple[SourceFile, int]](), list[Entry]()
+        for entry in entries:
+            versions = local.get((entry.source.path, entry.sha256), ())
+            known = next((file for file in versions if file.brought_back == entry.brought_back), None)
+            if known is not None:
+                reused.append((entry.source, known.file_id))
+            elif (entry.source.path, entry.sha256, entry.brought_back) not in here:
+                wanted.append(entry)
+        yield [], reused
+        batch, chunks = list[Entry](), 0
+        for entry in sorted(wanted, key=lambda entry: entry.source.path):
+            batch.append(entry)
+            chunks += entry.chunks
+            if chunks >= _PULL_CHUNKS:
+                yield from self._inserted(batch)
+                batch, chunks = [], 0
+        yield from self._inserted(batch)
+
+    def _inserted(self, entries: Sequence[Entry]) -> Iterator[tuple[list[IndexedFile], list[tuple[SourceFile, int]]]]:
+        found = self._fetch([entry.file for entry in entries if entry.file is not None])
+        files = [replace(found[entry.file], source=entry.source) for entry in entries if entry.file in found]
+        for with_vectors in (True, False):  # a segment has the vectors of all its rows, or of none
+            part = [file for file in files if (file.vectors is not None) == with_vectors]
+            if part:
+                yield part, []
+
+    def _forget(self) -> None:
+        super().apply((), [source.path for source in self.sources()], ())
+        with self._connections.writing() as db:
+            db.execute("DELETE FROM meta WHERE tree = ? AND key IN (?, 'complete')", (self._tree, _REACHED))
+
+    # --- writing ---
+
+    def apply(
+        self,
+        files: Sequence[IndexedFile],
+        removed: Sequence[str],
+        touched: Sequence[SourceFile],
+        reused: Sequence[tuple[SourceFile, int]] = (),
+    ) -> None:
+        """The ids of `reused` are the team's."""
+        if not (files or removed or touched or reused):
+            return
+        with self._committing() as (db, row):
+            ids = store_files(db, row.family, row.recipe, files)
+            placed = [*((file.source, number) for file, number in zip(files, ids, strict=True)), *reused]
+            reached = Reached(row.name, row.id, *set_entries(db, row.id, placed, removed, touched))
+        if reused:  # the local copy may lack some of them
+            super().apply(files, removed, touched)
+            self.pull()
+        else:
+            with self._reaching(reached):
+                super().apply(files, removed, touched)
+
+    def finish(
+        self, meta: Mapping[str, str], keep: Retention = NOTHING_KEPT, trees: Collection[str] | None = None
+    ) -> None:
+        with self._committing() as (db, row):
+            reached = Reached(row.name, row.id, *finish_tree(db, row.id, meta, meta.get("revision", "")))
+            for tree in self._ended(trees):
+                drop_tree(db, tree)
+        with self._reaching(reached):
+            super().finish(meta, keep, trees)
+        self._contents = None
+        with self.place.database.transaction() as db:
+            collect(db, self.place.family, self.recipe, keep)
+
+    @contextmanager
+    def _committing(self) -> Iterator[tuple[Connection, TreeRow]]:
+        """A transaction of the team's database, in which the tree is as the local copy has it."""
+        place, reached = self.place, self.reached()
+        with place.database.transaction() as db:
+            row = create_tree(db, place.identity, place.family, place.name, self.recipe)
+            if (row.id, row.generation) != (reached.tree, reached.generation) if reached else row.generation:
+                raise Busy(
+                    f"{place.name} of {place.identity} was just changed by another server or worker",
+                    next_step="Try again in a moment",
+                )
+            yield db, row
+
+    def _ended(self, trees: Collection[str] | None) -> Iterable[int]:
+        """The trees of folders that are no longer here, where `trees` are those that are left."""
+        query = "SELECT t.name, m.value FROM trees t JOIN meta m ON m.tree = t.id AND m.key = ?"
+        with self._connections.reading() as db:
+            rows: list[Any] = db.execute(query, (_REACHED,)).fetchall() if trees is not None else []
+        ended = (msgspec.json.decode(value, type=Reached) for name, value in rows if name not in (trees or ()))
+        return [reached.tree for reached in ended if reached.name.startswith(_WORK_TREE)]
+
+
+def _entries(db: Connection, tree: int, since: int | None) -> list[Entry]:
+    """What a tree has, or what changed in it after a generation."""
+    query = """SELECT e.path, e.size, e.mtime_ns, e.file, f.sha256, f.brought_back, f.chunk_count
+               FROM entries e LEFT JOIN files f ON f.id = e.file
+               WHERE e.tree = %s AND (%s::bigint IS NULL OR e.generation > %s)"""
+    return [Entry(SourceFile(*row[:3]), *row[3:]) for row in db.execute(query, (tree, since, since))]
