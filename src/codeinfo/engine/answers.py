@@ -74,7 +74,7 @@ class AnswerOperations:
     def store(self) -> ConversationStore:
         with self._lock:
             if self._store is None:
-                self._store = ConversationStore(self._config.paths.data_dir)
+                self._store = ConversationStore(self._operations.indexes.user_data)
             return self._store
 
     # --- asking ---

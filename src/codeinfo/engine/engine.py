@@ -133,7 +133,7 @@ class Engine:
         """Tokens that answers saved their readers."""
         from codeinfo.engine.maintenance import Savings
 
-        return self._area(Savings, lambda: Savings(self.config.paths.data_dir))
+        return self._area(Savings, lambda: Savings(self.indexes.user_data))
 
     @property
     def team(self) -> TeamOperations:

@@ -26,6 +26,7 @@ from codeinfo.store.layout import IndexFolder
 from codeinfo.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
+    from codeinfo.store.user_data import UserData
     from codeinfo.team.database import TeamDatabase
 
 OPEN_REVISIONS = 4  # whose stores stay open
@@ -63,6 +64,15 @@ class Indexes:
                 f"store.url needs {error.name}, which is not installed", next_step="pip install 'codeinfo[server]'"
             ) from error
         return TeamDatabase(self.config.store.url)
+
+    @cached_property
+    def user_data(self) -> Path | UserData:
+        """Where conversations, savings and the queue of runs are: the user's data folder, or what a team shares."""
+        if self.team is None:
+            return self.config.paths.data_dir
+        from codeinfo.team.user_data import TeamUserData
+
+        return TeamUserData(self.team)
 
     def stop(self) -> None:
         """End what runs in the background."""

@@ -37,6 +37,7 @@ from codeinfo.sources.read import FolderFiles
 from codeinfo.sources.walk import why
 from codeinfo.store.savings import SavingsStore, Tally
 from codeinfo.store.sqlite import SqliteStore
+from codeinfo.store.user_data import UserData
 from codeinfo.tokens import CHARS_PER_TOKEN
 
 SHORT_COMMIT = 12  # characters
@@ -336,11 +337,11 @@ def _utc_now() -> datetime:
 
 
 class Savings:
-    def __init__(self, folder: Path, now: Now = _utc_now) -> None:
-        self._store = SavingsStore(folder)
+    def __init__(self, place: Path | UserData, now: Now = _utc_now) -> None:
+        self._store = SavingsStore(place)
         self._now = now
         self._lock = threading.Lock()
-        self._waiting: dict[tuple[str, str], Tally] = {}
+        self._waiting: dict[int, dict[tuple[str, str], Tally]] = {}  # by whose calls they are
         self._timer: threading.Timer | None = None
 
     def record(self, tool: str, returned_chars: int, files: Iterable[str]) -> None:
@@ -349,7 +350,8 @@ class Savings:
         key = (self._now().date().isoformat(), tool)
         one = Tally(1, returned_chars // CHARS_PER_TOKEN, size // CHARS_PER_TOKEN)
         with self._lock:
-            self._waiting[key] = self._waiting.get(key, Tally()).plus(one)
+            own = self._waiting.setdefault(self._store.owner, {})
+            own[key] = own.get(key, Tally()).plus(one)
             if self._timer is None:
                 self._timer = threading.Timer(WRITE_AFTER_S, self._write)
                 self._timer.daemon = True
@@ -370,16 +372,16 @@ class Savings:
             if self._timer is not None:
                 self._timer.cancel()
         self._write()
+        self._store.close()
 
     def _write(self) -> None:
         with self._lock:
             waiting, self._waiting, self._timer = self._waiting, {}, None
-        if not waiting:
-            return
-        try:
-            self._store.add(waiting)
-        except CodeInfoError as error:  # a count is not worth an answer
-            log.warning("savings were not counted: %s", error)
+        for owner, tallies in waiting.items():
+            try:
+                self._store.add(tallies, owner)
+            except CodeInfoError as error:  # a count is not worth an answer
+                log.warning("savings were not counted: %s", error)
 
 
 def _size(path: str) -> int:

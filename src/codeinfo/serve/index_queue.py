@@ -1,14 +1,13 @@
 """Indexing on request, one root after the other: a durable queue and the thread that works on it.
 
-One process works on the queue at a time (a lock file decides); others may add to it and look. What a dead process left
-running is done again: an index run goes on where it stopped.
+One process works on the queue at a time (a lock decides; in a team one of all servers); others may add to it and look.
+What a dead process left running is done again: an index run goes on where it stopped.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -16,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from codeinfo.errors import Busy, CodeInfoError, NotFound
+from codeinfo.errors import Busy, CodeInfoError, NotFound, StoreUnavailable
 from codeinfo.jsonable import dumps
 from codeinfo.model import Skip
 from codeinfo.operations.base import Progress
 from codeinfo.operations.clients import SHOWN, IngestRun, IngestStatus
 from codeinfo.operations.search import IndexReport, IndexRequest
-from codeinfo.private_files import open_private, try_lock
 from codeinfo.store.ingest_queue import WAITING, IngestRow, IngestStore
 
 if TYPE_CHECKING:
@@ -43,8 +41,7 @@ class IndexQueue:
     def __init__(self, engine: Engine, changed: Callable[[], None] = lambda: None) -> None:
         self._engine = engine
         self._changed = changed
-        self._folder = engine.config.paths.data_dir
-        self._store = IngestStore(self._folder)
+        self._store = IngestStore(engine.indexes.user_data)
         self._wake = threading.Event()
         self._closing = False
         self._current = ""
@@ -117,34 +114,31 @@ class IndexQueue:
     # --- working ---
 
     def _work(self) -> None:
-        handle = self._only_worker()
-        if handle is None:
-            return
-        try:
-            self._store.resume()
-            while not self._closing:
-                row = self._store.take()
-                if row is None:
-                    self._wake.wait(_LOOK_S)
-                    self._wake.clear()
-                else:
-                    self._perform(row)
-        except CodeInfoError:
-            log.exception("the queue cannot be used any more")
-        finally:
-            os.close(handle)
-
-    def _only_worker(self) -> int | None:
-        """The lock of the one process that works on this queue; None when closed while waiting for it."""
-        lock = self._folder / "ingest.lock"
-        handle = open_private(lock, os.O_RDWR)
+        """Wait to be the one process that works on this queue, and do so."""
         while not self._closing:
-            if try_lock(handle, lock):
-                return handle
-            self._wake.wait(_LOOK_S)
-            self._wake.clear()
-        os.close(handle)
-        return None
+            try:
+                with self._store.worker() as held:
+                    if held:
+                        self._store.resume()
+                        self._take_turns()
+            except StoreUnavailable as error:
+                log.warning("the queue waits: %s", error)
+            except CodeInfoError:
+                log.exception("the queue cannot be used any more")
+                return
+            self._rest()
+
+    def _take_turns(self) -> None:
+        while not self._closing:
+            row = self._store.take()
+            if row is None:
+                self._rest()
+            else:
+                self._perform(row)
+
+    def _rest(self) -> None:
+        self._wake.wait(_LOOK_S)
+        self._wake.clear()
 
     def _perform(self, row: IngestRow) -> None:
         self._cancelled, self._progress, self._current = False, Progress("walk", 0), row.id

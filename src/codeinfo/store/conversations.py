@@ -1,29 +1,26 @@
-"""Conversations in one SQLite file in the user's data folder: precious, so nothing here deletes but on request.
+"""Conversations, in one SQLite file in the user's data folder or in a team's database: precious, so nothing here
+deletes but on request.
 
-A run holds a lock of its conversation that the kernel lets go of when the process dies, and begins by writing both its
-turns in one transaction, the reply as failed. Finishing replaces that turn. So a crash at any moment leaves a turn that
+A run holds a lock of its conversation that ends when the process dies, and begins by writing both its turns in one
+transaction, the reply as failed. Finishing replaces that turn. So a crash at any moment leaves a turn that
 says so, and never a question without one.
 """
 
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
-import os
 import secrets
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-import apsw
 from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
-from codeinfo.errors import Busy, CodeInfoError, IndexDamaged, NotFound, OutOfSpace, UsageError
+from codeinfo.errors import Busy, NotFound, UsageError
 from codeinfo.model import Dropped
 from codeinfo.operations.answers import (
     AnswerUsage,
@@ -36,10 +33,8 @@ from codeinfo.operations.answers import (
     ToolUse,
     Turn,
 )
-from codeinfo.private_files import open_private, private_folder, wait_for_lock
-from codeinfo.store.database import open_user_data, timestamp, transaction
+from codeinfo.store.user_data import Transaction, UserData, UserFile, timestamp
 
-LOCK_PATIENCE_S = 0.25  # a look at whether a run is going on holds its lock for a moment
 UNFINISHED = "the run did not finish"
 LEAST_PREFIX = 6  # characters of an id that may stand for all 16: fewer are as likely a slip as a choice
 _MOST_NAMED = 5  # ids in an error
@@ -101,17 +96,15 @@ def utc_now() -> datetime:
 
 
 class ConversationStore:
-    def __init__(self, folder: Path, now: Now = utc_now) -> None:
-        self.folder = folder
+    """In a folder, or in what a team shares."""
+
+    def __init__(self, place: Path | UserData, now: Now = utc_now) -> None:
+        self._data: UserData = UserFile(place / "conversations.db", MIGRATIONS) if isinstance(place, Path) else place
         self._now = now
-        self._thread_lock = threading.RLock()
-        with self._translated():
-            private_folder(folder / "runs", folder)
-            self._db = open_user_data(folder / "conversations.db", MIGRATIONS)
+        self._data.open()
 
     def close(self) -> None:
-        with self._thread_lock:
-            self._db.close()
+        self._data.close()
 
     # --- runs ---
 
@@ -119,46 +112,41 @@ class ConversationStore:
         self, *, title: str, provider: str, model: str, source: str, agent_name: str, paths: Sequence[str]
     ) -> str:
         identity, now = secrets.token_hex(8), self._stamp()
-        with self._writing() as db:
-            db.execute(
-                f"INSERT INTO conversations({COLUMNS}) VALUES(?, ?, ?, ?, ?, ?, ?, ?, NULL, ?)",
-                (identity, title, provider, model, source, now, now, agent_name, json.dumps(list(paths))),
-            )
+        insert = f"INSERT INTO conversations({COLUMNS}) VALUES(?, ?, ?, ?, ?, ?, ?, ?, NULL, ?)"
+        paths_json = json.dumps(list(paths))
+        with self._data.writing() as db:
+            db.execute(insert, identity, title, provider, model, source, now, now, agent_name, paths_json)
         return identity
 
     @contextmanager
     def run(self, identity: str) -> Iterator[None]:
         """The only run of a conversation while the block lasts; a second one is refused."""
-        handle = self._lock(identity)
-        if handle is None:
-            raise Busy(
-                f"a run of conversation {identity} is in progress",
-                next_step="Wait for it to end, or start another conversation",
-                code="RUN_IN_PROGRESS",
-            )
-        try:
+        with self._data.lock(_lock_of(identity)) as held:
+            if not held:
+                raise Busy(
+                    f"a run of conversation {identity} is in progress",
+                    next_step="Wait for it to end, or start another conversation",
+                    code="RUN_IN_PROGRESS",
+                )
             yield
-        finally:
-            os.close(handle)
 
     def begin(self, identity: str, question: str, *, provider: str, model: str) -> int:
         """Write the question and a reply that counts as failed until `finish`; the id of the reply."""
         now = self._stamp()
-        with self._writing() as db:
-            if self._conversation(identity).archived_at is not None:
+        with self._data.writing() as db:
+            if _conversation(db, identity).archived_at is not None:
                 raise UsageError(
                     f"conversation {identity} is archived and must be restored before use",
                     next_step=f"Run: codeinfo conversations restore {identity}",
                     code="CONVERSATION_ARCHIVED",
                 )
             insert = """INSERT INTO turns(conversation_id, role, content, status, created_at, provider, model, error)
-                        VALUES(?, ?, ?, ?, ?, ?, ?, ?)"""
-            db.execute(insert, (identity, "user", question, "ok", now, provider, model, ""))
-            db.execute(insert, (identity, "assistant", "", "failed", now, provider, model, UNFINISHED))
-            reply = int(db.last_insert_rowid())
+                        VALUES(?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"""
+            db.execute(insert, identity, "user", question, "ok", now, provider, model, "")
+            ((reply,),) = db.execute(insert, identity, "assistant", "", "failed", now, provider, model, UNFINISHED)
             update = "UPDATE conversations SET last_message_at = ?, provider = ?, model = ? WHERE id = ?"
-            db.execute(update, (now, provider, model, identity))
-        return reply
+            db.execute(update, now, provider, model, identity)
+        return int(reply)
 
     def finish(
         self,
@@ -176,59 +164,39 @@ class ConversationStore:
         notes: Sequence[str] = (),
     ) -> None:
         now = self._stamp()
-        with self._writing() as db:
+        with self._data.writing() as db:
             db.execute(
                 """UPDATE turns SET content = ?, status = ?, tool_calls = ?, citations = ?, usage = ?, took_ms = ?,
                    error = ?, rounds = ?, notes = ?, model = CASE WHEN ? = '' THEN model ELSE ? END WHERE id = ?""",
-                (
-                    content,
-                    status,
-                    bounded_json(tool_calls),
-                    _json(citations),
-                    _json(usage),
-                    took_ms,
-                    error,
-                    bounded_json(rounds),
-                    _json(notes),
-                    model,
-                    model,
-                    turn,
-                ),
+                content,
+                status,
+                bounded_json(tool_calls),
+                _json(citations),
+                _json(usage),
+                took_ms,
+                error,
+                bounded_json(rounds),
+                _json(notes),
+                model,
+                model,
+                turn,
             )
             db.execute(
                 """UPDATE conversations SET last_message_at = ?
                    WHERE id = (SELECT conversation_id FROM turns WHERE id = ?)""",
-                (now, turn),
+                now,
+                turn,
             )
-
-    def running(self, identity: str) -> bool:
-        handle = self._lock(identity, patience=0)
-        if handle is not None:
-            os.close(handle)
-        return handle is None
-
-    def _lock(self, identity: str, patience: float = LOCK_PATIENCE_S) -> int | None:
-        with self._translated():
-            path = self.folder / "runs" / identity
-            handle = open_private(path, os.O_RDWR)
-        try:
-            wait_for_lock(handle, path, patience)
-            return handle
-        except BaseException as error:
-            os.close(handle)
-            if isinstance(error, Busy):
-                return None
-            raise
 
     # --- looking ---
 
     def get(self, given: str) -> Conversation:
         """The conversation of an id, or of the only id that begins so, by `LEAST_PREFIX` characters or more."""
-        with self._reading():
-            return self._conversation(given)
+        with self._data.reading() as db:
+            return _conversation(db, given)
 
     def page(self, *, state: str, limit: int, cursor: str, agent_name: str = "") -> ConversationPage:
-        where, values = ["1"], []
+        where, values = ["TRUE"], []
         if state != "all":
             where.append("archived_at IS NULL" if state == "active" else "archived_at IS NOT NULL")
         if agent_name:
@@ -240,9 +208,9 @@ class ConversationStore:
         query = (
             f"SELECT {COLUMNS} FROM conversations WHERE {' AND '.join(where)} ORDER BY last_message_at DESC, id DESC"
         )
-        with self._reading() as db:
-            rows = list(db.execute(f"{query} LIMIT ?", (*values, limit + 1)))
-            found = tuple(self._built(row) for row in rows[:limit])
+        with self._data.reading() as db:
+            rows = db.execute(f"{query} LIMIT ?", *values, limit + 1)
+            found = tuple(_built(db, row) for row in rows[:limit])
         last = found[-1] if len(rows) > limit else None
         return ConversationPage(found, _cursor(last.last_message_at, last.id) if last else "")
 
@@ -250,8 +218,8 @@ class ConversationStore:
         query = """SELECT id, conversation_id, role, content, status, created_at, model, provider,
                           tool_calls, citations, usage, took_ms, error, rounds, notes
                    FROM turns WHERE conversation_id = ? ORDER BY id"""
-        with self._reading() as db:
-            return tuple(turn_of(row) for row in db.execute(query, (identity,)))
+        with self._data.reading() as db:
+            return tuple(turn_of(row) for row in db.execute(query, identity))
 
     def search(self, text: str, limit: int) -> tuple[ConversationMatch, ...]:
         """Conversations that have every word somewhere, the latest first."""
@@ -259,13 +227,13 @@ class ConversationStore:
         if not words:
             raise UsageError("there is nothing to search for", next_step="Name some words")
         patterns = [f"%{word.replace('^', '^^').replace('%', '^%').replace('_', '^_')}%" for word in words]
-        having = """(c.title LIKE ? ESCAPE '^' OR EXISTS(
-                    SELECT 1 FROM turns t WHERE t.conversation_id = c.id AND t.content LIKE ? ESCAPE '^'))"""
+        having = """(lower(c.title) LIKE lower(?) ESCAPE '^' OR EXISTS(SELECT 1 FROM turns t
+                    WHERE t.conversation_id = c.id AND lower(t.content) LIKE lower(?) ESCAPE '^'))"""
         query = f"""SELECT {COLUMNS} FROM conversations c WHERE {" AND ".join([having] * len(words))}
                     ORDER BY last_message_at DESC, id DESC LIMIT ?"""
         values = [pattern for pattern in patterns for _ in range(2)]
-        with self._reading() as db:
-            found = [self._built(row) for row in list(db.execute(query, (*values, limit)))]
+        with self._data.reading() as db:
+            found = [_built(db, row) for row in db.execute(query, *values, limit)]
         return tuple(ConversationMatch(one, excerpt_around(words, one.title, self.turns(one.id))) for one in found)
 
     # --- changing ---
@@ -279,96 +247,54 @@ class ConversationStore:
     def delete(self, identities: Sequence[str]) -> tuple[str, ...]:
         """For good, with all turns. One that is running is refused, and with it the whole call."""
         chosen = [self.get(given).id for given in identities]
-        with contextlib.ExitStack() as runs:
+        with ExitStack() as runs:
             for identity in chosen:
                 runs.enter_context(self.run(identity))
             self._change(chosen, "DELETE FROM conversations WHERE id = ?", ())
             for identity in chosen:
-                (self.folder / "runs" / identity).unlink(missing_ok=True)
+                self._data.drop_lock(_lock_of(identity))
         return tuple(chosen)
 
     def _change(self, identities: Sequence[str], statement: str, values: Sequence[Any]) -> tuple[str, ...]:
         if not identities:
             raise UsageError("no conversation is named", next_step=_LISTED)
-        with self._writing() as db:
-            chosen = tuple(dict.fromkeys(self._conversation(given).id for given in identities))
+        with self._data.writing() as db:
+            chosen = tuple(dict.fromkeys(_conversation(db, given).id for given in identities))
             for identity in chosen:
-                db.execute(statement, (*values, identity))
+                db.execute(statement, *values, identity)
         return chosen
-
-    # --- inside ---
-
-    def _conversation(self, given: str) -> Conversation:
-        query = f"SELECT {COLUMNS} FROM conversations WHERE id = ? OR substr(id, 1, ?) = ? ORDER BY id LIMIT ?"
-        rows = list(self._db.execute(query, (given, len(given), given, _MOST_NAMED + 1))) if given else []
-        exact = [row for row in rows if row[0] == given]
-        if not exact and len(given) < LEAST_PREFIX:
-            raise NotFound(
-                f"{given!r} is too short to name a conversation",
-                next_step=f"Give its id, or at least the first {LEAST_PREFIX} characters: {_LISTED}",
-            )
-        if not rows:
-            raise NotFound(f"there is no conversation {given!r}", next_step=_LISTED)
-        if not exact and len(rows) > 1:
-            ids = [str(row[0]) for row in rows[:_MOST_NAMED]] + ["…"] * (len(rows) > _MOST_NAMED)
-            raise NotFound(
-                f"several conversations begin with {given!r}: {', '.join(ids)}",
-                next_step="Give as many characters as only one of them has",
-            )
-        return self._built((exact or rows)[0])
-
-    def _built(self, row: tuple[Any, ...]) -> Conversation:
-        (counted,) = self._db.execute("SELECT count(*) FROM turns WHERE conversation_id = ?", (row[0],)).fetchall()
-        return conversation_of(row, turns=int(str(counted[0])), running=self.running(row[0]))
 
     def _stamp(self) -> str:
         return timestamp(self._now())
 
-    @contextmanager
-    def _writing(self) -> Iterator[apsw.Connection]:
-        with self._transaction("BEGIN IMMEDIATE") as db:
-            yield db
 
-    @contextmanager
-    def _reading(self) -> Iterator[apsw.Connection]:
-        with self._transaction("BEGIN") as db:
-            yield db
+def _lock_of(identity: str) -> str:
+    return f"runs/{identity}"
 
-    @contextmanager
-    def _transaction(self, begin: str) -> Iterator[apsw.Connection]:
-        with self._thread_lock, self._translated():
-            if self._db.in_transaction:  # a step of a larger change
-                yield self._db
-                return
-            with transaction(self._db, begin):
-                yield self._db
 
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except apsw.Error as error:
-            raise self._error(error) from error
-        except OSError as error:
-            raise UsageError(
-                f"the data folder {self.folder} cannot be used: {error.strerror}",
-                next_step="Make it writable, or set CODEINFO_DATA_DIR to a folder that is",
-            ) from error
-
-    def _error(self, error: apsw.Error) -> CodeInfoError:
-        if isinstance(error, apsw.BusyError | apsw.LockedError):
-            return Busy("another process is writing conversations", next_step="Try again in a moment")
-        if isinstance(error, apsw.FullError):
-            return OutOfSpace(f"the disk under {self.folder} is full", next_step="Free some space")
-        if isinstance(error, apsw.CorruptError | apsw.NotADBError):
-            return IndexDamaged(
-                f"{self.folder / 'conversations.db'} is damaged: {error}",
-                next_step="Put a copy from a backup in its place, or move it away to start again; nothing was deleted",
-            )
-        return UsageError(
-            f"the conversations in {self.folder} cannot be used: {error}",
-            next_step="Make the folder writable, or set CODEINFO_DATA_DIR to one that is",
+def _conversation(db: Transaction, given: str) -> Conversation:
+    query = f"SELECT {COLUMNS} FROM conversations WHERE id = ? OR substr(id, 1, ?) = ? ORDER BY id LIMIT ?"
+    rows = db.execute(query, given, len(given), given, _MOST_NAMED + 1) if given else []
+    exact = [row for row in rows if row[0] == given]
+    if not exact and len(given) < LEAST_PREFIX:
+        raise NotFound(
+            f"{given!r} is too short to name a conversation",
+            next_step=f"Give its id, or at least the first {LEAST_PREFIX} characters: {_LISTED}",
         )
+    if not rows:
+        raise NotFound(f"there is no conversation {given!r}", next_step=_LISTED)
+    if not exact and len(rows) > 1:
+        ids = [str(row[0]) for row in rows[:_MOST_NAMED]] + ["…"] * (len(rows) > _MOST_NAMED)
+        raise NotFound(
+            f"several conversations begin with {given!r}: {', '.join(ids)}",
+            next_step="Give as many characters as only one of them has",
+        )
+    return _built(db, (exact or rows)[0])
+
+
+def _built(db: Transaction, row: tuple[Any, ...]) -> Conversation:
+    ((counted,),) = db.execute("SELECT count(*) FROM turns WHERE conversation_id = ?", row[0])
+    return conversation_of(row, turns=int(counted), running=db.is_locked(_lock_of(row[0])))
 
 
 def _json(value: object) -> str | None:

@@ -7,9 +7,8 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -18,9 +17,9 @@ import apsw
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from codeinfo.errors import Busy, IndexDamaged, IndexTooNew, OutOfSpace, UsageError
+from codeinfo.errors import Busy, IndexDamaged, OutOfSpace, UsageError
 from codeinfo.model import Chunk, Definition, Import
-from codeinfo.private_files import private_folder, touch_private, write_private
+from codeinfo.private_files import touch_private, write_private
 
 
 class Damage(Exception):
@@ -383,43 +382,6 @@ def transaction(db: apsw.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
-
-
-# --- the user's data -----------------------------------------------------------------------------------------------
-
-
-def open_user_data(path: Path, migrations: Mapping[str, str]) -> apsw.Connection:
-    """A database in the user's data folder, made if need be. Each change of its tables has a name and is made once."""
-    private_folder(path.parent)
-    touch_private(path)
-    db = apsw.Connection(str(path))
-    db.set_busy_timeout(BUSY_MS)
-    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
-        db.execute(f"PRAGMA {pragma}").fetchall()
-    if _migrations_made(db) != migrations.keys():
-        with transaction(db):
-            db.execute("CREATE TABLE IF NOT EXISTS migrations(name TEXT PRIMARY KEY, made_at TEXT NOT NULL)")
-            made = _migrations_made(db)
-            if unknown := made - migrations.keys():
-                raise IndexTooNew(
-                    f"{path} was written by a newer CodeInfo ({', '.join(sorted(unknown))})",
-                    next_step="Upgrade CodeInfo",
-                )
-            for name in [name for name in migrations if name not in made]:
-                db.execute(migrations[name])
-                db.execute("INSERT INTO migrations VALUES(?, ?)", (name, timestamp()))
-    return db
-
-
-def _migrations_made(db: apsw.Connection) -> set[str]:
-    if not db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'migrations'").fetchall():
-        return set()
-    return {str(row[0]) for row in db.execute("SELECT name FROM migrations")}
-
-
-def timestamp(moment: datetime | None = None) -> str:
-    """Now, or the given moment, in UTC; these texts sort in the order of time."""
-    return (moment or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 SCHEMA_VERSION = 5

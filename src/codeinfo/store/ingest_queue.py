@@ -1,4 +1,5 @@
-"""The queue of indexing runs, in one SQLite file in the user's data folder: it outlives the process that works on it.
+"""The queue of indexing runs, in one SQLite file in the user's data folder or in a team's database: it outlives the
+process that works on it.
 
 A run is queued, running, done, failed or cancelled. A root waits at most once: asking again gives the run that waits.
 """
@@ -6,16 +7,13 @@ A run is queued, running, done, failed or cancelled. A root waits at most once: 
 from __future__ import annotations
 
 import secrets
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-import apsw
 from msgspec import Struct
 
-from codeinfo.store.database import DATA, open_user_data, timestamp, transaction, translate_errors
+from codeinfo.store.user_data import EVERYONE, Transaction, UserData, UserFile, timestamp
 
 KEPT = 200  # finished runs that are remembered
 _MIGRATIONS = {
@@ -45,89 +43,88 @@ class IngestRow(Struct, frozen=True):
 
 
 class IngestStore:
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._lock = threading.RLock()
-        with translate_errors(folder, DATA):
-            self._db = open_user_data(folder / "ingest.db", _MIGRATIONS)
+    """In a folder, or in what a team shares: there all see their own runs, and one server works on those of all."""
+
+    def __init__(self, place: Path | UserData) -> None:
+        self._data: UserData = UserFile(place / "ingest.db", _MIGRATIONS) if isinstance(place, Path) else place
+        self._data.open()
 
     def close(self) -> None:
-        with self._lock:
-            self._db.close()
+        self._data.close()
 
-    def resume(self) -> None:
-        """Runs that a dead process left running wait again, before all others."""
-        with self._writing() as db:
-            db.execute("UPDATE runs SET state = 'queued', started_at = '' WHERE state = 'running'")
+    # --- adding and looking ---
 
     def add(self, root: str, *, full: bool, most: int) -> tuple[IngestRow, bool] | None:
         """The run of this root that waits, or a new one, and whether it is new; None where `most` wait already."""
-        with self._writing() as db:
-            for row in self._select(db, "WHERE root = ? AND complete = ? AND state = 'queued'", root, int(full)):
+        with self._data.writing() as db:
+            same = "WHERE root = ? AND complete = ? AND state IN ('queued', 'running') ORDER BY state, place LIMIT 1"
+            for row in _select(db, same, root, int(full)):
                 return row, False
-            for row in self._select(db, "WHERE root = ? AND complete = ? AND state = 'running'", root, int(full)):
-                return row, False
-            if len(self._select(db, "WHERE state = 'queued'")) >= most:
+            ((waiting,),) = db.execute("SELECT count(*) FROM runs WHERE state = 'queued'")
+            if waiting >= most:
                 return None
             identity = secrets.token_hex(8)
-            db.execute(
-                "INSERT INTO runs(id, root, complete, state, created_at) VALUES(?, ?, ?, 'queued', ?)",
-                (identity, root, int(full), timestamp()),
-            )
+            insert = "INSERT INTO runs(id, root, complete, state, created_at) VALUES(?, ?, ?, 'queued', ?)"
+            db.execute(insert, identity, root, int(full), timestamp())
             db.execute(
                 """DELETE FROM runs WHERE state NOT IN ('queued', 'running')
                    AND place <= (SELECT max(place) FROM runs) - ?""",
-                (KEPT,),
+                KEPT,
             )
-            return self._select(db, "WHERE id = ?", identity)[0], True
-
-    def take(self) -> IngestRow | None:
-        """The run whose turn it is, now running."""
-        with self._writing() as db:
-            rows = self._select(db, "WHERE state = 'queued' ORDER BY place LIMIT 1")
-            if not rows:
-                return None
-            db.execute("UPDATE runs SET state = 'running', started_at = ? WHERE id = ?", (timestamp(), rows[0].id))
-            return self._select(db, "WHERE id = ?", rows[0].id)[0]
-
-    def finish(self, identity: str, state: str, *, outcome: str = "", error: str = "", error_code: str = "") -> None:
-        with self._writing() as db:
-            db.execute(
-                """UPDATE runs SET state = ?, finished_at = ?, outcome = ?, error = ?, error_code = ?
-                   WHERE id = ? AND state IN ('queued', 'running')""",
-                (state, timestamp(), outcome, error, error_code, identity),
-            )
+            return _select(db, "WHERE id = ?", identity)[0], True
 
     def cancel_waiting(self, identity: str) -> bool:
         """Whether it waited and no longer does."""
-        with self._writing() as db:
-            db.execute(
-                "UPDATE runs SET state = 'cancelled', finished_at = ? WHERE id = ? AND state = 'queued'",
-                (timestamp(), identity),
-            )
-            return db.changes() > 0
+        update = """UPDATE runs SET state = 'cancelled', finished_at = ? WHERE id = ? AND state = 'queued'
+                    RETURNING id"""
+        with self._data.writing() as db:
+            return bool(db.execute(update, timestamp(), identity))
 
     def get(self, identity: str) -> IngestRow | None:
-        with self._lock, translate_errors(self._folder, DATA):
-            rows = self._select(self._db, "WHERE id = ?", identity)
+        with self._data.reading() as db:
+            rows = _select(db, "WHERE id = ?", identity)
         return rows[0] if rows else None
 
     def waiting(self) -> list[IngestRow]:
         """Running and queued, in the order of their turns."""
-        with self._lock, translate_errors(self._folder, DATA):
-            return self._select(self._db, "WHERE state IN ('queued', 'running') ORDER BY state DESC, place")
+        with self._data.reading() as db:
+            return _select(db, "WHERE state IN ('queued', 'running') ORDER BY state DESC, place")
 
     def finished(self, limit: int) -> list[IngestRow]:
         """The latest first."""
         where = "WHERE state NOT IN ('queued', 'running') ORDER BY finished_at DESC, place DESC LIMIT ?"
-        with self._lock, translate_errors(self._folder, DATA):
-            return self._select(self._db, where, limit)
+        with self._data.reading() as db:
+            return _select(db, where, limit)
 
-    def _select(self, db: apsw.Connection, where: str, *values: Any) -> list[IngestRow]:
-        rows = db.execute(f"SELECT {_COLUMNS} FROM runs {where}", values).fetchall()
-        return [IngestRow(str(row[0]), str(row[1]), bool(row[2]), *map(str, row[3:])) for row in rows]
+    # --- working ---
 
-    @contextmanager
-    def _writing(self) -> Iterator[apsw.Connection]:
-        with self._lock, translate_errors(self._folder, DATA), transaction(self._db):
-            yield self._db
+    def worker(self) -> AbstractContextManager[bool]:
+        """The lock of the one process that works on the queue."""
+        return self._data.lock("ingest.lock")
+
+    def resume(self) -> None:
+        """Runs that a dead process left running wait again, before all others."""
+        with self._data.writing(EVERYONE) as db:
+            db.execute("UPDATE runs SET state = 'queued', started_at = '' WHERE state = 'running'")
+
+    def take(self) -> IngestRow | None:
+        """The run whose turn it is, now running."""
+        update = f"""UPDATE runs SET state = 'running', started_at = ? WHERE state = 'queued' AND id =
+                     (SELECT id FROM runs WHERE state = 'queued' ORDER BY place LIMIT 1) RETURNING {_COLUMNS}"""
+        with self._data.writing(EVERYONE) as db:
+            rows = db.execute(update, timestamp())
+        return _row(rows[0]) if rows else None
+
+    def finish(self, identity: str, state: str, *, outcome: str = "", error: str = "", error_code: str = "") -> None:
+        update = """UPDATE runs SET state = ?, finished_at = ?, outcome = ?, error = ?, error_code = ?
+                    WHERE id = ? AND state IN ('queued', 'running')"""
+        with self._data.writing(EVERYONE) as db:
+            db.execute(update, state, timestamp(), outcome, error, error_code, identity)
+
+
+def _select(db: Transaction, where: str, *values: Any) -> list[IngestRow]:
+    return [_row(row) for row in db.execute(f"SELECT {_COLUMNS} FROM runs {where}", *values)]
+
+
+def _row(row: tuple[Any, ...]) -> IngestRow:
+    return IngestRow(str(row[0]), str(row[1]), bool(row[2]), *map(str, row[3:]))

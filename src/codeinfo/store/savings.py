@@ -1,15 +1,14 @@
-"""Tokens that answers saved their readers, by day and tool, in one small SQLite file in the user's data folder."""
+"""Tokens that answers saved their readers, by day and tool, in one small SQLite file or in a team's database."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import apsw
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from codeinfo.store.database import DATA, open_user_data, translate_errors
+from codeinfo.store.user_data import UserData, UserFile
 
 _MIGRATIONS = {
     "savings": """CREATE TABLE IF NOT EXISTS savings(
@@ -30,29 +29,34 @@ class Tally(Struct, frozen=True):
 
 
 class SavingsStore:
-    """Opens the file for each use: it is used every few seconds at most, and by several processes."""
+    """In a folder, or in what a team shares."""
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / "savings.db"
+    def __init__(self, place: Path | UserData) -> None:
+        self._data: UserData = UserFile(place / "savings.db", _MIGRATIONS) if isinstance(place, Path) else place
 
-    def add(self, tallies: Mapping[tuple[str, str], Tally]) -> None:
-        with translate_errors(self._path.parent, DATA), self._opened() as db:
-            db.executemany(
-                """INSERT INTO savings VALUES(?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
-                       calls = calls + excluded.calls, returned = returned + excluded.returned,
-                       files = files + excluded.files""",
-                [(day, tool, *astuple(tally)) for (day, tool), tally in tallies.items()],
-            )
+    @property
+    def owner(self) -> int:
+        """Whose calls are counted now."""
+        return self._data.owner
+
+    def add(self, tallies: Mapping[tuple[str, str], Tally], owner: int | None = None) -> None:
+        with self._data.writing(owner) as db:
+            for (day, tool), tally in tallies.items():
+                counts = astuple(tally)
+                update = """UPDATE savings SET calls = calls + ?, returned = returned + ?, files = files + ?
+                            WHERE day = ? AND tool = ? RETURNING 1"""
+                if not db.execute(update, *counts, day, tool):
+                    insert = "INSERT INTO savings(day, tool, calls, returned, files) VALUES(?, ?, ?, ?, ?)"
+                    db.execute(insert, day, tool, *counts)
 
     def since(self, day: str) -> Sequence[tuple[str, str, Tally]]:
         """Day, tool and tally from that day on, the latest first."""
-        if not self._path.exists():
+        if not self._data.exists:
             return ()
         query = "SELECT day, tool, calls, returned, files FROM savings WHERE day >= ? ORDER BY day DESC, tool"
-        with translate_errors(self._path.parent, DATA):
-            rows = self._opened().execute(query, (day,)).fetchall()
+        with self._data.reading() as db:
+            rows = db.execute(query, day)
         return [(str(row[0]), str(row[1]), Tally(*(int(count or 0) for count in row[2:]))) for row in rows]
 
-    def _opened(self) -> apsw.Connection:
-        """A connection is a transaction in a `with` block, and is closed when nothing refers to it any more."""
-        return open_user_data(self._path, _MIGRATIONS)
+    def close(self) -> None:
+        self._data.close()

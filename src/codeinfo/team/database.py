@@ -9,7 +9,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib.resources import files
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -132,15 +132,26 @@ class TeamDatabase:
 
     @contextmanager
     def locked(self, name: str, *, wait: bool = False) -> Iterator[None]:
-        """Hold a lock that the whole team shares, on a connection of its own: it ends with this process, however that
-        ends. Raises Busy where somebody else has it and `wait` is False."""
-        key = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], signed=True)
-        with self._translated(), psycopg.connect(self.url, autocommit=True, connect_timeout=int(_CONNECT_S)) as db:
-            if wait:
-                db.execute("SELECT pg_advisory_lock(%s)", (key,))
-            elif not db.execute("SELECT pg_try_advisory_lock(%s)", (key,)).fetchall()[0][0]:
+        """Hold a lock that the whole team shares. Raises Busy where somebody else has it and `wait` is False."""
+        with self.try_locked(name, wait=wait) as held:
+            if not held:
                 raise Busy(f"{name} is being indexed by another server or worker", next_step="Try again in a moment")
             yield
+
+    @contextmanager
+    def try_locked(self, name: str, *, wait: bool = False) -> Iterator[bool]:
+        """Whether the lock is held while the block lasts. It has a connection of its own: it ends with this process,
+        however that ends."""
+        with self._translated():
+            db = psycopg.connect(self.url, autocommit=True, connect_timeout=int(_CONNECT_S))
+        with closing(db):
+            with self._translated():
+                if wait:
+                    db.execute("SELECT pg_advisory_lock(%s)", (lock_key(name),))
+                    held = True
+                else:
+                    held = db.execute("SELECT pg_try_advisory_lock(%s)", (lock_key(name),)).fetchall()[0][0]
+            yield held
 
     # --- migrations ---
 
@@ -202,6 +213,11 @@ class TeamDatabase:
                 f"the team store at {self.address} cannot be reached: {_first_line(error)}",
                 next_step="Check store.url and that PostgreSQL runs; nothing that was committed is lost",
             ) from error
+
+
+def lock_key(name: str) -> int:
+    """The number of an advisory lock."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], signed=True)
 
 
 def _configure(db: Connection) -> None:
