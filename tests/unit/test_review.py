@@ -254,7 +254,7 @@ def test_tests_beside_the_code_count_as_tests() -> None:
     revision = Revision(change, Version("", (code, inline)), Version("", (code, inline)), is_product=True)
     assert untested([revision], lambda path, name: False) == []
     alone = Revision(
-        compare("a.rs", "fn f() { 1 }", "fn f() { 2 }"), Version("", (code,)), Version("", (code,)), False, True
+        compare("a.rs", "fn f() { 1 }", "fn f() { 2 }"), Version("", (code,)), Version("", (code,)), is_product=True
     )
     assert [finding.message for finding in untested([alone], lambda path, name: False)] == [
         "f was changed, and no test was"

@@ -21,29 +21,7 @@ from codeinfo.engine.lookup import CodeLookup, DocumentLookup, Lookup, LookupOpe
 from codeinfo.engine.models import ChatModel, choose_chat_model, list_providers, unavailable
 from codeinfo.engine.search import policy_settings
 from codeinfo.errors import CodeInfoError, ProviderError, UsageError
-from codeinfo.operations.answers import (
-    AgentList,
-    AgentRun,
-    AgentRunRequest,
-    AgentsRequest,
-    Answer,
-    AskRequest,
-    Conversation,
-    ConversationDetail,
-    ConversationExport,
-    ConversationIdsRequest,
-    ConversationMatches,
-    ConversationPage,
-    ConversationRequest,
-    ConversationsChanged,
-    ConversationSearchRequest,
-    ConversationsRequest,
-    ProviderList,
-    ProvidersRequest,
-    Round,
-    Trace,
-    Turn,
-)
+from codeinfo.operations import answers as requests
 from codeinfo.operations.documents import DocsAskRequest
 from codeinfo.store.conversations import ConversationStore
 
@@ -81,7 +59,7 @@ class AnswerOperations:
 
     def ask(
         self,
-        request: AskRequest | DocsAskRequest,
+        request: requests.AskRequest | DocsAskRequest,
         *,
         progress: ProgressSink | None = None,
         emit: Emit = _silent,
@@ -90,7 +68,7 @@ class AnswerOperations:
         wrap: Callable[[Llm], Llm] | None = None,
         agent: Profile | None = None,
         left_out: Sequence[Path] = (),
-    ) -> Answer:
+    ) -> requests.Answer:
         """`emit` gets the text as it is written, `steps` what is being done; `source` is the kind of client; `wrap` may
         put something around the model, such as a way to hang up on it.
         Files in `left_out` are not searched or read: the questions of a test must not be their own answers."""
@@ -133,9 +111,9 @@ class AnswerOperations:
         return reply
 
     def _lookup(
-        self, request: AskRequest | DocsAskRequest, progress: ProgressSink | None, left_out: Sequence[Path]
+        self, request: requests.AskRequest | DocsAskRequest, progress: ProgressSink | None, left_out: Sequence[Path]
     ) -> Lookup:
-        if isinstance(request, AskRequest):
+        if isinstance(request, requests.AskRequest):
             return CodeLookup(self._operations, request.paths, self._config.answers.items, progress, left_out)
         return DocumentLookup(self._operations, request, self._config.answers.items, progress)
 
@@ -144,12 +122,12 @@ class AnswerOperations:
         question: str,
         lookup: Lookup,
         chosen: ChatModel,
-        earlier: Sequence[Turn],
+        earlier: Sequence[requests.Turn],
         agent: Profile | None,
         show: Emit,
         steps: Steps,
         found: Research,
-    ) -> Answer:
+    ) -> requests.Answer:
         history = history_messages(earlier, self._config.answers.history_turns)
         if chosen.llm is None:
             reply = self._extracted(question, lookup, chosen, history)
@@ -182,17 +160,19 @@ class AnswerOperations:
             allowed_tools=agent.tools if agent else ALL_TOOLS,
         )
 
-    def _extracted(self, question: str, lookup: Lookup, chosen: ChatModel, history: Sequence[Message]) -> Answer:
+    def _extracted(
+        self, question: str, lookup: Lookup, chosen: ChatModel, history: Sequence[Message]
+    ) -> requests.Answer:
         budget = Budget(self._config.answers.max_tokens, self._config.answers.timeout_s)
         query = search_text(question, [message.content for message in history if message.role == "user"])
         found = lookup.search(query)
         relevant = self._gate(lookup).relevant(found)
         reply = extract(question, found, relevant.items, lookup.word_weights(query))
         shown = tuple(item.graded() for item in relevant.items)
-        seen = Round(query, shown, relevant.dropped, None, reply.status, relevant.score_source)
+        seen = requests.Round(query, shown, relevant.dropped, None, reply.status, relevant.score_source)
         followed = f'taken as a follow-up: searched for "{query}"' if query != question else ""
         notes = tuple(note for note in (chosen.note, followed) if note)
-        return replace(reply, notes=notes, took_ms=budget.elapsed_ms, trace=Trace((seen,)))
+        return replace(reply, notes=notes, took_ms=budget.elapsed_ms, trace=requests.Trace((seen,)))
 
     def _gate(self, lookup: Lookup) -> Gate:
         retrieval, settings = self._config.retrieval, self._config.answers
@@ -200,7 +180,7 @@ class AnswerOperations:
 
     # --- keeping ---
 
-    def _conversation_for(self, given: str, agent: Profile | None) -> Conversation | None:
+    def _conversation_for(self, given: str, agent: Profile | None) -> requests.Conversation | None:
         if not given:
             return None
         known = self.store.get(given)
@@ -212,9 +192,14 @@ class AnswerOperations:
         return known
 
     def _new_conversation(
-        self, request: AskRequest | DocsAskRequest, chosen: ChatModel, model_id: str, source: str, agent: Profile | None
+        self,
+        request: requests.AskRequest | DocsAskRequest,
+        chosen: ChatModel,
+        model_id: str,
+        source: str,
+        agent: Profile | None,
     ) -> str:
-        paths = request.paths if isinstance(request, AskRequest) else (request.path,)
+        paths = request.paths if isinstance(request, requests.AskRequest) else (request.path,)
         paths = paths or (self._operations.indexes.locate(""),)
         return self.store.create(
             title=title_of(request.question),
@@ -225,7 +210,7 @@ class AnswerOperations:
             paths=[str(Path(path).absolute()) for path in paths],
         )
 
-    def _keep(self, turn: int, reply: Answer) -> None:
+    def _keep(self, turn: int, reply: requests.Answer) -> None:
         self.store.finish(
             turn,
             content=reply.text,
@@ -266,22 +251,22 @@ class AnswerOperations:
     def _agent_folders(self) -> tuple[Path, ...]:
         return self._config.paths.data_dir / "agents", BUNDLED
 
-    def agents(self, request: AgentsRequest) -> AgentList:
-        return AgentList(list_agents(self._agent_folders()))
+    def agents(self, request: requests.AgentsRequest) -> requests.AgentList:
+        return requests.AgentList(list_agents(self._agent_folders()))
 
     def agent(self, name: str) -> Profile:
         return load_agent(name, self._agent_folders())
 
     def run_agent(
         self,
-        request: AgentRunRequest,
+        request: requests.AgentRunRequest,
         *,
         progress: ProgressSink | None = None,
         emit: Emit = _silent,
         steps: Steps = _silent,
         source: str = "CLI",
         wrap: Callable[[Llm], Llm] | None = None,
-    ) -> AgentRun:
+    ) -> requests.AgentRun:
         """One answer, or one for each step of a command, all in one conversation."""
         profile = self.agent(request.agent)
         folder = Path(request.working_folder)
@@ -290,43 +275,43 @@ class AnswerOperations:
         instructions: Sequence[str] = (request.instruction,)
         if request.command:
             instructions = profile.command(request.command).instructions(request.instruction)
-        answers: list[Answer] = []
+        answers: list[requests.Answer] = []
         conversation = request.conversation
         for instruction in instructions:
             if answers:
                 emit("\n\n")
-            asked = AskRequest(instruction, (str(folder),), conversation, request.provider, request.model)
+            asked = requests.AskRequest(instruction, (str(folder),), conversation, request.provider, request.model)
             reply = self.ask(asked, progress=progress, emit=emit, steps=steps, source=source, wrap=wrap, agent=profile)
             answers.append(reply)
             conversation = answers[-1].conversation_id
-        return AgentRun(profile.name, conversation, answers[-1].model_id, tuple(answers))
+        return requests.AgentRun(profile.name, conversation, answers[-1].model_id, tuple(answers))
 
     # --- providers and conversations ---
 
-    def providers(self, request: ProvidersRequest) -> ProviderList:
+    def providers(self, request: requests.ProvidersRequest) -> requests.ProviderList:
         return list_providers(self._config)
 
-    def conversations(self, request: ConversationsRequest) -> ConversationPage:
+    def conversations(self, request: requests.ConversationsRequest) -> requests.ConversationPage:
         return self.store.page(
             state=request.state, limit=request.limit, cursor=request.cursor, agent_name=request.agent
         )
 
-    def conversation(self, request: ConversationRequest) -> ConversationDetail:
+    def conversation(self, request: requests.ConversationRequest) -> requests.ConversationDetail:
         found = self.store.get(request.id)
-        return ConversationDetail(found, self.store.turns(found.id))
+        return requests.ConversationDetail(found, self.store.turns(found.id))
 
-    def search_conversations(self, request: ConversationSearchRequest) -> ConversationMatches:
-        return ConversationMatches(request.text, self.store.search(request.text, request.limit))
+    def search_conversations(self, request: requests.ConversationSearchRequest) -> requests.ConversationMatches:
+        return requests.ConversationMatches(request.text, self.store.search(request.text, request.limit))
 
-    def archive_conversations(self, request: ConversationIdsRequest) -> ConversationsChanged:
-        return ConversationsChanged("archived", self.store.archive(request.ids))
+    def archive_conversations(self, request: requests.ConversationIdsRequest) -> requests.ConversationsChanged:
+        return requests.ConversationsChanged("archived", self.store.archive(request.ids))
 
-    def restore_conversations(self, request: ConversationIdsRequest) -> ConversationsChanged:
-        return ConversationsChanged("restored", self.store.restore(request.ids))
+    def restore_conversations(self, request: requests.ConversationIdsRequest) -> requests.ConversationsChanged:
+        return requests.ConversationsChanged("restored", self.store.restore(request.ids))
 
-    def delete_conversations(self, request: ConversationIdsRequest) -> ConversationsChanged:
-        return ConversationsChanged("deleted", self.store.delete(request.ids))
+    def delete_conversations(self, request: requests.ConversationIdsRequest) -> requests.ConversationsChanged:
+        return requests.ConversationsChanged("deleted", self.store.delete(request.ids))
 
-    def export_conversation(self, request: ConversationRequest) -> ConversationExport:
+    def export_conversation(self, request: requests.ConversationRequest) -> requests.ConversationExport:
         detail = self.conversation(request)
-        return ConversationExport(detail.conversation.id, to_markdown(detail.conversation, detail.turns))
+        return requests.ConversationExport(detail.conversation.id, to_markdown(detail.conversation, detail.turns))

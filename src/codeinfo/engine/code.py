@@ -1,17 +1,23 @@
-"""Questions about code: each operation reads one generation of an index, refreshed first."""
+"""Questions about code: each operation reads one generation of an index, refreshed first.
+
+Answers that are derived from a whole index are kept in one checksummed file beside it for the next process. Each holds
+for one stamp: a generation of the index, a state of the git history and a day, since "newest" and "in the last year"
+move with time. A file with another stamp, or one that cannot be read, counts as empty.
+"""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from msgspec import Struct
+import msgspec
+from msgspec import Struct, field
 from msgspec.structs import replace
 
-from codeinfo.engine.derived import Answer, derive
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.indexes import Indexes
 from codeinfo.errors import NotFound
@@ -32,8 +38,9 @@ from codeinfo.graph.references import (
 )
 from codeinfo.graph.scip import scip_written
 from codeinfo.graph.survey import area_files, code_map
-from codeinfo.knowledge.context import MOST_LISTED, FileContext, file_context
-from codeinfo.model import FileKind, Hit
+from codeinfo.knowledge.context import MOST_LISTED, file_context
+from codeinfo.knowledge.history import History
+from codeinfo.model import FileKind, Hit, HitContext
 from codeinfo.operations import code as requests
 from codeinfo.operations.base import Progress
 from codeinfo.ports import CodeFacts
@@ -42,8 +49,12 @@ from codeinfo.sources.read import Files, FolderFiles
 from codeinfo.store.sqlite import SqliteStore, code_facts, read_beside, write_beside
 
 GRAPH_FILE = "graph.json"  # beside the index: the next process does not have to build the graph
+ANSWERS_FILE = "answers.json"
+MOST_ANSWERS = 32  # in that file, the oldest goes first
 MOST_CACHED = 16  # trees of whose code something stays in memory; each revision is one
+_DAY = 86_400
 ProgressSink = Callable[[Progress], None]
+Answer = TypeVar("Answer")
 
 
 class CodeRequest(Protocol):
@@ -59,7 +70,7 @@ class CodeRequest(Protocol):
 class Surroundings(Struct, frozen=True):
     """What lies around the results of a search."""
 
-    files: dict[str, FileContext]  # by path
+    files: dict[str, HitContext]  # by path
     callers: dict[tuple[str, str], list[str]]  # by path and qualified name
 
 
@@ -224,6 +235,49 @@ class CodeOperations:
         return derive(store, root, f"{key} {place.below}".rstrip(), kind, compute)
 
 
+# --- answers that are kept -----------------------------------------------------------------------------------------
+
+
+class _Answers(Struct):
+    stamp: str
+    answers: dict[str, msgspec.Raw] = field(default_factory=dict)
+
+
+def derive(store: SqliteStore, root: Path, key: str, kind: type[Answer], make: Callable[[], Answer]) -> Answer:
+    """The answer that was kept under `key`, or a new one, which is kept."""
+    stamp = _stamp(store, root)
+    kept = _kept_answers(store, stamp)
+    if key in kept.answers:
+        try:
+            return msgspec.json.decode(kept.answers[key], type=kind)
+        except msgspec.DecodeError:  # written by another version
+            del kept.answers[key]
+    answer = make()
+    try:
+        encoded = msgspec.Raw(msgspec.json.encode(answer))
+    except UnicodeEncodeError:  # a path that is not UTF-8
+        return answer
+    if stamp == _stamp(store, root):  # else it may be of a newer generation
+        kept = _kept_answers(store, stamp)  # others may have added theirs meanwhile
+        kept.answers[key] = encoded
+        for old in list(kept.answers)[:-MOST_ANSWERS]:
+            del kept.answers[old]
+        write_beside(store, ANSWERS_FILE, msgspec.json.encode(kept))
+    return answer
+
+
+def _stamp(store: SqliteStore, root: Path) -> str:
+    return f"{store.meta()['generation']} {History(root).key()} {int(time.time() // _DAY)}"
+
+
+def _kept_answers(store: SqliteStore, stamp: str) -> _Answers:
+    try:
+        kept = msgspec.json.decode(read_beside(store, ANSWERS_FILE) or b"", type=_Answers)
+    except msgspec.DecodeError:
+        return _Answers(stamp)
+    return kept if kept.stamp == stamp else _Answers(stamp)
+
+
 def _next_index(
     before: CodeIndex | None, facts: CodeFacts, root: Path, store: SqliteStore, contents: Files
 ) -> CodeIndex:
@@ -235,8 +289,8 @@ def _next_index(
     return CodeIndex(facts, graph, root, contents, before)
 
 
-def _file_context(index: CodeIndex, path: str) -> FileContext:
-    known: FileContext | None = index.answers.get(("file", path))
+def _file_context(index: CodeIndex, path: str) -> HitContext:
+    known: HitContext | None = index.answers.get(("file", path))
     if known is None:
         own = relations(index.graph, path)
         users = {user: relations(index.graph, user) for user, _ in own.used_by[:MOST_LISTED]}

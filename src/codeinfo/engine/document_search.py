@@ -21,21 +21,7 @@ from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.search import OFF, Relevance, Reranking, best_first, reranking_of
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.model import CRUMB, Definition, Hit, Import, Quality
-from codeinfo.operations.documents import (
-    MAX_QUERIES,
-    DocsOutlineRequest,
-    DocsOutlineResponse,
-    DocsRelatedRequest,
-    DocsRelatedResponse,
-    DocsSearchRequest,
-    DocsSearchResponse,
-    DocsSectionRequest,
-    DocsSectionResponse,
-    DocumentHit,
-    DocumentSearch,
-    OutlineEntry,
-    RelatedDocument,
-)
+from codeinfo.operations import documents as operations
 from codeinfo.ports import ChunkRow, Embedder
 from codeinfo.search.joined import Joined, Part
 from codeinfo.search.line import SearchOptions, search
@@ -77,8 +63,11 @@ class _Part(Struct, frozen=True):
 
 
 def search_documents(
-    indexes: Indexes, collections: Sequence[CollectionIndex], request: DocsSearchRequest, progress: ProgressSink | None
-) -> DocsSearchResponse:
+    indexes: Indexes,
+    collections: Sequence[CollectionIndex],
+    request: operations.DocsSearchRequest,
+    progress: ProgressSink | None,
+) -> operations.DocsSearchResponse:
     _check(request, collections)
     with ExitStack() as open_views:
         parts, views, embedders, notes = [], [], [], list[str]()
@@ -100,7 +89,7 @@ def search_documents(
         reranking = reranking_of(indexes.models) if request.rerank else None
         searcher = _Searcher(Joined(views), parts, embedder, request, reranking)
         searches = tuple(searcher.answer(query) for query in request.queries)
-    return DocsSearchResponse(searches, tuple(dict.fromkeys((*notes, *searcher.notes))))
+    return operations.DocsSearchResponse(searches, tuple(dict.fromkeys((*notes, *searcher.notes))))
 
 
 def _part(index: IndexManager) -> _Part:
@@ -113,9 +102,11 @@ def _name(part: _Part) -> str:
     return part.collection or str(part.root)
 
 
-def _check(request: DocsSearchRequest, collections: Sequence[CollectionIndex]) -> None:
-    if not 1 <= len(request.queries) <= MAX_QUERIES or not all(query.strip() for query in request.queries):
-        raise UsageError(f"1 to {MAX_QUERIES} queries that say something are needed", next_step="Quote each question")
+def _check(request: operations.DocsSearchRequest, collections: Sequence[CollectionIndex]) -> None:
+    if not 1 <= len(request.queries) <= operations.MAX_QUERIES or not all(query.strip() for query in request.queries):
+        raise UsageError(
+            f"1 to {operations.MAX_QUERIES} queries that say something are needed", next_step="Quote each question"
+        )
     if not collections and not request.code:
         raise no_collection()
 
@@ -132,7 +123,7 @@ class _Searcher:
         view: Joined,
         parts: list[_Part],
         embedder: Embedder | None,
-        request: DocsSearchRequest,
+        request: operations.DocsSearchRequest,
         reranking: Reranking | None,
     ) -> None:
         self._view = view
@@ -150,7 +141,7 @@ class _Searcher:
         if embedder is None and not request.hybrid:
             self.notes.append(NO_MEANING)
 
-    def answer(self, query: str) -> DocumentSearch:
+    def answer(self, query: str) -> operations.DocumentSearch:
         started = time.perf_counter()
         asked = _AskedOnce(self._embedder) if self._embedder is not None else None
         cosines = self._view.cosines(asked.embed_query(query)) if asked is not None else None
@@ -163,9 +154,9 @@ class _Searcher:
         took = round(1000 * (time.perf_counter() - started), 2)
         if quality is not None:
             quality = replace(quality, reranker_status=status)
-        return DocumentSearch(query, tuple(results[: self._request.limit]), took, quality, status)
+        return operations.DocumentSearch(query, tuple(results[: self._request.limit]), took, quality, status)
 
-    def _reranked(self, query: str, results: list[DocumentHit]) -> tuple[list[DocumentHit], str]:
+    def _reranked(self, query: str, results: list[operations.DocumentHit]) -> tuple[list[operations.DocumentHit], str]:
         """The first passages by relevance. Each place keeps its score, as in a search of code. A reranker that failed
         is not asked again for the other questions of the request."""
         if self._reranking is None:
@@ -183,7 +174,7 @@ class _Searcher:
         ]
         return [*moved, *results[len(first) :]], relevance.status
 
-    def _by_meaning(self, cosines: NDArray[np.float32]) -> list[DocumentHit]:
+    def _by_meaning(self, cosines: NDArray[np.float32]) -> list[operations.DocumentHit]:
         near = np.flatnonzero(1 - cosines <= self._request.max_distance)
         order = near[np.argsort(-cosines[near], kind="stable")][: self._limit].tolist()
         chunks = self._view.chunks(order)
@@ -195,13 +186,13 @@ class _Searcher:
 
     def _by_search(
         self, query: str, embedder: Embedder | None, cosines: NDArray[np.float32] | None
-    ) -> tuple[list[DocumentHit], Quality]:
+    ) -> tuple[list[operations.DocumentHit], Quality]:
         """The best passage of each document, then, as far as there is room, the next best of those found."""
         allowed = self._near_files(cosines) if cosines is not None else None
         options = SearchOptions(roots=self._view.roots, limit=self._limit, allowed=allowed, weights=DOCUMENTS)
         found = search(query, self._view, embedder, options)
         wanted = {term for word in words(query) if word not in STOP_WORDS for term in terms(word)}
-        firsts, seconds = list[DocumentHit](), list[DocumentHit]()
+        firsts, seconds = list[operations.DocumentHit](), list[operations.DocumentHit]()
         for hit in found.hits:
             best, *more = self._chosen(hit, cosines)
             firsts.append(self._result(*best, hit.score))
@@ -226,11 +217,11 @@ class _Searcher:
         near = near or [max(self._view.rows_of(hit.root, hit.path), key=lambda row: float(cosines[row]))]
         return [(row, chunk, _distance(cosines, row)) for row, chunk in zip(near, self._view.chunks(near), strict=True)]
 
-    def _result(self, row: int, chunk: ChunkRow, distance: float | None, score: float) -> DocumentHit:
+    def _result(self, row: int, chunk: ChunkRow, distance: float | None, score: float) -> operations.DocumentHit:
         part, path = self._parts[self._view.part_of_row(row)], chunk.path
         title, _, section = chunk.breadcrumb.partition(CRUMB)
         place = "" if part.is_code else place_of(chunk.language, section)
-        return DocumentHit(
+        return operations.DocumentHit(
             id=f"{part.collection or part.root}#{chunk.chunk_id}",
             document=path,
             collection=part.collection,
@@ -262,7 +253,7 @@ class _AskedOnce:
         return self._known[text]
 
 
-def _read_text(hit: DocumentHit) -> str:
+def _read_text(hit: operations.DocumentHit) -> str:
     """What a reranker reads: a passage under the headings that it stands below."""
     return "\n".join(filter(None, (hit.title, hit.section, hit.content)))
 
@@ -304,12 +295,12 @@ def _slug(heading: str) -> str:
     return re.sub(r"[^\w]+", "-", heading.lower()).strip("-")
 
 
-def outline(opened: OpenCollection, request: DocsOutlineRequest) -> DocsOutlineResponse:
+def outline(opened: OpenCollection, request: operations.DocsOutlineRequest) -> operations.DocsOutlineResponse:
     store, path = opened.store, _document(opened.store, request.document)
-    return DocsOutlineResponse(opened.id, path, tuple(headings(store, path)), opened.notes)
+    return operations.DocsOutlineResponse(opened.id, path, tuple(headings(store, path)), opened.notes)
 
 
-def section(opened: OpenCollection, request: DocsSectionRequest) -> DocsSectionResponse:
+def section(opened: OpenCollection, request: operations.DocsSectionRequest) -> operations.DocsSectionResponse:
     store, path = opened.store, _document(opened.store, request.document)
     lines = document_lines(store, path)
     first, last, title = 1, max(lines, default=0), path
@@ -317,10 +308,10 @@ def section(opened: OpenCollection, request: DocsSectionRequest) -> DocsSectionR
         entry = _named(request.section, headings(store, path))
         first, last, title = entry.start_line, entry.end_line, entry.title
     content = "\n".join(lines.get(number, "") for number in range(first, last + 1)).strip("\n")
-    return DocsSectionResponse(opened.id, path, title, content, first, last)
+    return operations.DocsSectionResponse(opened.id, path, title, content, first, last)
 
 
-def related(opened: OpenCollection, request: DocsRelatedRequest) -> DocsRelatedResponse:
+def related(opened: OpenCollection, request: operations.DocsRelatedRequest) -> operations.DocsRelatedResponse:
     """Linked ones and similar ones together: the cosine of the documents' mean vectors, and what links are worth."""
     store, path = opened.store, _document(opened.store, request.document)
     similar = _similar(store, path)
@@ -339,9 +330,9 @@ def related(opened: OpenCollection, request: DocsRelatedRequest) -> DocsRelatedR
         if named:
             score = (cosine or 0.0) + LINK_WORTH * len(relations.get(other, ()))
             distance = round(1 - cosine, 4) if cosine is not None and opened.index.embedder else None
-            found.append(RelatedDocument(other, opened.id, named, distance, round(score, 4)))
+            found.append(operations.RelatedDocument(other, opened.id, named, distance, round(score, 4)))
     found.sort(key=lambda item: (-item.score, item.document))
-    return DocsRelatedResponse(opened.id, path, tuple(found[: request.limit]), opened.notes)
+    return operations.DocsRelatedResponse(opened.id, path, tuple(found[: request.limit]), opened.notes)
 
 
 def document_lines(store: SqliteStore, path: str) -> dict[int, str]:
@@ -359,7 +350,7 @@ def document_lines(store: SqliteStore, path: str) -> dict[int, str]:
     return {number: "".join(texts) for number, texts in pieces.items()} | lines
 
 
-def headings(store: SqliteStore, path: str) -> list[OutlineEntry]:
+def headings(store: SqliteStore, path: str) -> list[operations.OutlineEntry]:
     found = store.symbols(path)
     return [_entry(definition) for definition in found.definitions] if found else []
 
@@ -376,12 +367,12 @@ def _document(store: SqliteStore, name: str) -> str:
     raise NotFound(f"there is no document {name!r}", next_step=hint)
 
 
-def _entry(definition: Definition) -> OutlineEntry:
+def _entry(definition: Definition) -> operations.OutlineEntry:
     level = int(definition.signature.removeprefix("level ") or 1)
-    return OutlineEntry(definition.name, level, definition.start_line, definition.end_line)
+    return operations.OutlineEntry(definition.name, level, definition.start_line, definition.end_line)
 
 
-def _named(wanted: str, entries: list[OutlineEntry]) -> OutlineEntry:
+def _named(wanted: str, entries: list[operations.OutlineEntry]) -> operations.OutlineEntry:
     """By its whole title, else by a part of it, whichever comes first in the document."""
     key = wanted.strip().lstrip("#").strip().lower()
     for fits in (str.__eq__, str.startswith, str.__contains__):

@@ -18,30 +18,7 @@ from codeinfo.engine.indexes import Indexes
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.index.line import edited
 from codeinfo.model import Skip
-from codeinfo.operations.documents import (
-    CollectionInfo,
-    DocsAddRequest,
-    DocsListRequest,
-    DocsListResponse,
-    DocsOutlineRequest,
-    DocsOutlineResponse,
-    DocsPackRequest,
-    DocsPackResponse,
-    DocsRelatedRequest,
-    DocsRelatedResponse,
-    DocsRemoveRequest,
-    DocsRemoveResponse,
-    DocsSearchRequest,
-    DocsSearchResponse,
-    DocsSectionRequest,
-    DocsSectionResponse,
-    DocsSyncRequest,
-    DocumentInfo,
-    RemovedCollection,
-    SyncPlan,
-    SyncReport,
-    SyncResponse,
-)
+from codeinfo.operations import documents as operations
 from codeinfo.sources.read import FolderFiles
 
 
@@ -80,7 +57,7 @@ class DocumentOperations:
 
     # --- collections ---
 
-    def add(self, request: DocsAddRequest, progress: ProgressSink | None = None) -> SyncResponse:
+    def add(self, request: operations.DocsAddRequest, progress: ProgressSink | None = None) -> operations.SyncResponse:
         """List a collection and sync it. One that cannot be synced is not listed."""
         project = Path(request.path)
         collection = collection_of(request.sources, name=request.name, ref=request.ref, globs=request.globs)
@@ -100,16 +77,18 @@ class DocumentOperations:
             self.collections.add_to_project(collection, project, request.sources[0])
         else:
             self.collections.add(collection, project)
-        return SyncResponse((report,))
+        return operations.SyncResponse((report,))
 
-    def sync(self, request: DocsSyncRequest, progress: ProgressSink | None = None) -> SyncResponse:
+    def sync(
+        self, request: operations.DocsSyncRequest, progress: ProgressSink | None = None
+    ) -> operations.SyncResponse:
         chosen, notes = self.collections.named(Path(request.path), request.collections)
         reports = [self._sync(item, dry_run=request.dry_run, progress=progress) for item in chosen]
         if notes and reports:
             reports[0] = replace(reports[0], notes=(*notes, *reports[0].notes))
-        return SyncResponse(tuple(reports))
+        return operations.SyncResponse(tuple(reports))
 
-    def _sync(self, collection: Collection, *, dry_run: bool, progress: ProgressSink | None) -> SyncReport:
+    def _sync(self, collection: Collection, *, dry_run: bool, progress: ProgressSink | None) -> operations.SyncReport:
         started = time.monotonic()
         index = self.index_of(collection)
         if collection.fetched and not dry_run:
@@ -120,14 +99,16 @@ class DocumentOperations:
         except NotFound as error:
             if not dry_run:
                 raise
-            return SyncReport(collection.id, collection.name, SyncPlan(), True, notes=(str(error),))
+            return operations.SyncReport(
+                collection.id, collection.name, operations.SyncPlan(), True, notes=(str(error),)
+            )
         if dry_run:
             notes = ("what is at its source was not fetched for this",) if collection.fetched else ()
             skipped = tuple(skip for skip in skipped if skip.matters)
-            return SyncReport(collection.id, collection.name, plan, True, skipped=skipped, notes=notes)
+            return operations.SyncReport(collection.id, collection.name, plan, True, skipped=skipped, notes=notes)
         fresh = index.refresh(by_content=True, progress=progress)
         refused = {skip.path for skip in fresh.report.skipped if skip.rule == "refused"}
-        return SyncReport(
+        return operations.SyncReport(
             collection=collection.id,
             name=collection.name,
             plan=_without(plan, refused),
@@ -138,14 +119,14 @@ class DocumentOperations:
             took_ms=round(1000 * (time.monotonic() - started), 1),
         )
 
-    def list(self, request: DocsListRequest) -> DocsListResponse:
+    def list(self, request: operations.DocsListRequest) -> operations.DocsListResponse:
         chosen, notes = self.collections.named(Path(request.path), request.collections)
         details = bool(request.collections)
-        return DocsListResponse(tuple(self._info(item, details) for item in chosen), tuple(notes))
+        return operations.DocsListResponse(tuple(self._info(item, details) for item in chosen), tuple(notes))
 
-    def _info(self, collection: Collection, details: bool) -> CollectionInfo:
+    def _info(self, collection: Collection, details: bool) -> operations.CollectionInfo:
         index = self.index_of(collection)
-        about = CollectionInfo(
+        about = operations.CollectionInfo(
             collection.id, collection.name, collection.kind.value, collection.url, collection.origin, "new"
         )
         try:
@@ -158,7 +139,9 @@ class DocumentOperations:
             return replace(about, state="missing")
         counts = store.counts()
         rows = sorted(store.manifest().values(), key=lambda row: row.path) if details else []
-        listing = tuple(DocumentInfo(r.path, r.language, r.chunk_count, r.size, r.sha256) for r in rows if r.language)
+        listing = tuple(
+            operations.DocumentInfo(r.path, r.language, r.chunk_count, r.size, r.sha256) for r in rows if r.language
+        )
         return replace(
             about,
             state=state,
@@ -168,13 +151,13 @@ class DocumentOperations:
             listing=listing,
         )
 
-    def remove(self, request: DocsRemoveRequest) -> DocsRemoveResponse:
+    def remove(self, request: operations.DocsRemoveRequest) -> operations.DocsRemoveResponse:
         if not request.collections:
             raise UsageError("no collection is named", next_step="`codeinfo docs list` shows them")
         chosen, _ = self.collections.named(Path(request.path), request.collections)
-        return DocsRemoveResponse(tuple(self._remove(item, Path(request.path)) for item in chosen))
+        return operations.DocsRemoveResponse(tuple(self._remove(item, Path(request.path)) for item in chosen))
 
-    def _remove(self, collection: Collection, project: Path) -> RemovedCollection:
+    def _remove(self, collection: Collection, project: Path) -> operations.RemovedCollection:
         index = self.index_of(collection)
         folder, home = index.folder.path, index.source.home
         size = sum(bytes_under(place) for place in (folder, home) if place.exists())
@@ -185,9 +168,9 @@ class DocumentOperations:
             index.clear()  # first: where it is being indexed nothing is removed, and a sync restores it
         self.collections.remove(collection, project)
         shutil.rmtree(home, ignore_errors=True)
-        return RemovedCollection(collection.id, collection.name, size)
+        return operations.RemovedCollection(collection.id, collection.name, size)
 
-    def pack(self, request: DocsPackRequest) -> DocsPackResponse:
+    def pack(self, request: operations.DocsPackRequest) -> operations.DocsPackResponse:
         """A folder's documents as one file that anyone can add, with hashes of all of them."""
         source = collection_of([request.source], globs=request.globs)
         if source.kind not in (Kind.FOLDER, Kind.PACKAGE) or source.fetched:
@@ -196,7 +179,9 @@ class DocumentOperations:
 
     # --- search and reading ---
 
-    def search(self, request: DocsSearchRequest, progress: ProgressSink | None = None) -> DocsSearchResponse:
+    def search(
+        self, request: operations.DocsSearchRequest, progress: ProgressSink | None = None
+    ) -> operations.DocsSearchResponse:
         chosen, notes = self.chosen(request.path, request.collections)
         response = healed(
             lambda again: reading.search_documents(
@@ -210,13 +195,13 @@ class DocumentOperations:
         found, notes = self.collections.named(Path(project), names)
         return tuple(self.index_of(item) for item in found), tuple(notes)
 
-    def outline(self, request: DocsOutlineRequest) -> DocsOutlineResponse:
+    def outline(self, request: operations.DocsOutlineRequest) -> operations.DocsOutlineResponse:
         return reading.outline(self._open(request.path, request.collection), request)
 
-    def section(self, request: DocsSectionRequest) -> DocsSectionResponse:
+    def section(self, request: operations.DocsSectionRequest) -> operations.DocsSectionResponse:
         return reading.section(self._open(request.path, request.collection), request)
 
-    def related(self, request: DocsRelatedRequest) -> DocsRelatedResponse:
+    def related(self, request: operations.DocsRelatedRequest) -> operations.DocsRelatedResponse:
         return reading.related(self._open(request.path, request.collection), request)
 
     def _open(self, project: str, name: str) -> reading.OpenCollection:
@@ -226,19 +211,19 @@ class DocumentOperations:
         return reading.OpenCollection(index, *self._indexes.open(index))
 
 
-def _plan(index: CollectionIndex) -> tuple[SyncPlan, tuple[Skip, ...]]:
+def _plan(index: CollectionIndex) -> tuple[operations.SyncPlan, tuple[Skip, ...]]:
     """What a sync would do now, and what it would leave out."""
     walked, changes = index.pending(by_content=True)
     store = index.live_store()
     if changes is None or store is None:
-        return SyncPlan(added=tuple(file.path for file in walked.files)), walked.skipped
+        return operations.SyncPlan(added=tuple(file.path for file in walked.files)), walked.skipped
     changed = tuple(file.path for file in edited(FolderFiles(index.root), store, changes.suspects))
     same = changes.unchanged + len(changes.suspects) - len(changed)
-    plan = SyncPlan(tuple(file.path for file in changes.added), changed, changes.removed, same)
+    plan = operations.SyncPlan(tuple(file.path for file in changes.added), changed, changes.removed, same)
     return plan, walked.skipped
 
 
-def _without(plan: SyncPlan, refused: set[str]) -> SyncPlan:
+def _without(plan: operations.SyncPlan, refused: set[str]) -> operations.SyncPlan:
     added = tuple(path for path in plan.added if path not in refused)
     changed = tuple(path for path in plan.changed if path not in refused)
     return replace(plan, added=added, changed=changed)

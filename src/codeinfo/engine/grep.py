@@ -29,16 +29,7 @@ from codeinfo.model import INDEXING, Walk
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import GrepRequest, GrepResult, Match
 from codeinfo.ports import CodeFacts, Extent
-from codeinfo.search.literal import (
-    Line,
-    Needs,
-    Page,
-    Pattern,
-    Signatures,
-    decode_signatures,
-    matching_lines,
-    signatures_of,
-)
+from codeinfo.search import literal
 from codeinfo.sources.masking import blanked
 from codeinfo.sources.read import FileReader, Files, searchable
 from codeinfo.sources.revision import LACKING
@@ -93,7 +84,7 @@ class Corpus:
         self.languages = languages
         self.kinds = kinds
         self.notes = notes
-        self.signatures = signatures_of(())
+        self.signatures = literal.signatures_of(())
         self._derived: dict[Hashable, object] = {}
 
     def derived(self, key: Hashable, make: Callable[[], Made]) -> Made:
@@ -101,7 +92,7 @@ class Corpus:
             self._derived[key] = make()
         return cast(Made, self._derived[key])
 
-    def sign(self, signatures: Signatures) -> None:
+    def sign(self, signatures: literal.Signatures) -> None:
         self.signatures = signatures
         owners, places, unsigned = list[int](), list[int](), list[int]()
         for at, file in enumerate(self.files):
@@ -115,7 +106,9 @@ class Corpus:
         self._owners, self._places = np.array(owners, np.intp), np.array(places, np.intp)
         self._unsigned = np.array(unsigned, np.intp)
 
-    def candidates(self, needs: Needs, allowed: NDArray[np.bool_] | None) -> list[tuple[File, list[Page] | None]]:
+    def candidates(
+        self, needs: literal.Needs, allowed: NDArray[np.bool_] | None
+    ) -> list[tuple[File, list[literal.Page] | None]]:
         """The files that may match, each with the pages that may; None: all of it."""
         chosen = self.signatures.choose(needs)
         if chosen is None:
@@ -123,7 +116,7 @@ class Corpus:
         hits = chosen[self._places]
         if allowed is not None:
             hits &= allowed[self._owners]
-        pages: dict[int, list[Page] | None] = {
+        pages: dict[int, list[literal.Page] | None] = {
             at: None for at in self._unsigned.tolist() if allowed is None or allowed[at]
         }
         for at, place in zip(self._owners[hits].tolist(), self._places[hits].tolist(), strict=True):
@@ -146,7 +139,7 @@ class Found:
     def has_room(self) -> bool:
         return len(self.matches) < self._limit
 
-    def add(self, root: str, file: File, data: bytes, lines: list[Line], facts: CodeFacts) -> None:
+    def add(self, root: str, file: File, data: bytes, lines: list[literal.Line], facts: CodeFacts) -> None:
         room = self._limit - len(self.matches)
         if not room and not self._kinds:
             symbols = {}
@@ -172,7 +165,9 @@ class GrepOperations:
 
     def grep(self, request: GrepRequest, progress: ProgressSink | None = None) -> GrepResult:
         started = time.perf_counter()
-        pattern = Pattern(request.pattern, regex=request.regex, word=request.word, ignore_case=request.ignore_case)
+        pattern = literal.Pattern(
+            request.pattern, regex=request.regex, word=request.word, ignore_case=request.ignore_case
+        )
         if request.at and request.changed_since:
             raise UsageError(
                 "what changed since is about the work tree, not about a revision", next_step="Leave out one"
@@ -189,7 +184,7 @@ class GrepOperations:
     def _search(
         self,
         request: GrepRequest,
-        pattern: Pattern,
+        pattern: literal.Pattern,
         scope: Scope,
         again: bool,
         progress: ProgressSink | None,
@@ -204,7 +199,7 @@ class GrepOperations:
                 candidates = corpus.candidates(pattern.needs, allowed)
             except ValueError:  # the signatures are damaged: this search does without, the next one makes them again
                 write_beside(store, SIGNATURES_FILE, b"")
-                corpus.sign(signatures_of(()))
+                corpus.sign(literal.signatures_of(()))
                 candidates = corpus.candidates(pattern.needs, allowed)
             read = index.source.contents.open(file.path for file, _ in candidates)
             with read as reader, code_facts(store) as facts:
@@ -236,26 +231,26 @@ class GrepOperations:
 
     def _signatures(
         self, source: Files, store: SqliteStore, corpus: Corpus, progress: ProgressSink | None
-    ) -> Signatures:
+    ) -> literal.Signatures:
         """Those of the last time, with what has come since where that is much."""
         signatures = load_signatures(store)
         missing = [file for file in corpus.files if file.key and file.key not in signatures.files]
         if len(missing) <= max(FEW, len(corpus.files) // 50) or not is_complete(store):
             return signatures
         if not signatures.is_sound():  # what is built upon is checked first, or damage would get a new checksum
-            signatures, missing = signatures_of(()), [file for file in corpus.files if file.key]
-        added = signatures_of(contents(source, missing, progress))
+            signatures, missing = literal.signatures_of(()), [file for file in corpus.files if file.key]
+        added = literal.signatures_of(contents(source, missing, progress))
         merged = signatures.merged(added, {file.key for file in corpus.files} - added.files.keys())
         write_beside(store, SIGNATURES_FILE, merged.encode())
         return merged
 
 
-def load_signatures(store: SqliteStore) -> Signatures:
+def load_signatures(store: SqliteStore) -> literal.Signatures:
     data = map_beside(store, SIGNATURES_FILE)
     try:
-        return decode_signatures(data) if data is not None else signatures_of(())
+        return literal.decode_signatures(data) if data is not None else literal.signatures_of(())
     except ValueError:  # damaged, or of another version: made again
-        return signatures_of(())
+        return literal.signatures_of(())
 
 
 def contents(source: Files, files: Sequence[File], progress: ProgressSink | None) -> Iterator[tuple[str, bytes, bool]]:
@@ -327,14 +322,16 @@ def _describe(rules: Counter[str]) -> str:
 class Scan:
     """The files of one root, read and searched for one pattern."""
 
-    def __init__(self, reader: FileReader, signatures: Signatures, pattern: Pattern, clean: set[bytes]) -> None:
+    def __init__(
+        self, reader: FileReader, signatures: literal.Signatures, pattern: literal.Pattern, clean: set[bytes]
+    ) -> None:
         """`clean` are hashes of contents that were found to hold no secret; others are added."""
         self._reader = reader
         self._signatures = signatures
         self._pattern = pattern
         self._clean = clean
 
-    def lines(self, file: File, pages: list[Page] | None, *, shown: bool) -> tuple[bytes, list[Line]]:
+    def lines(self, file: File, pages: list[literal.Page] | None, *, shown: bool) -> tuple[bytes, list[literal.Line]]:
         """The lines of a file that match, with the text that they are lines of: its secrets are blank. Whether it is
         still what the index knows is checked where lines are `shown`."""
         try:
@@ -354,23 +351,23 @@ class Scan:
             return data, lines
         return self._without_secrets(raw, digest.digest())
 
-    def _without_secrets(self, raw: bytes, digest: bytes) -> tuple[bytes, list[Line]]:
+    def _without_secrets(self, raw: bytes, digest: bytes) -> tuple[bytes, list[literal.Line]]:
         data = searchable(raw)
         if data is None:
             return b"", []
         hidden = blanked(data)
         if hidden is data and len(self._clean) < MOST_CLEAN:
             self._clean.add(digest)
-        return hidden, list(matching_lines(self._pattern, hidden))
+        return hidden, list(literal.matching_lines(self._pattern, hidden))
 
 
-def _lines(pattern: Pattern, data: bytes, pages: list[Page] | None) -> list[Line]:
+def _lines(pattern: literal.Pattern, data: bytes, pages: list[literal.Page] | None) -> list[literal.Line]:
     if pages is None or (len(pages) == 1 and pages[0].end - pages[0].start == len(data)):
-        return list(matching_lines(pattern, data))
+        return list(literal.matching_lines(pattern, data))
     return [
-        Line(line.number + page.line, *(place + page.start for place in line[1:]))
+        literal.Line(line.number + page.line, *(place + page.start for place in line[1:]))
         for page in pages
-        for line in matching_lines(pattern, data[page.start : page.end])
+        for line in literal.matching_lines(pattern, data[page.start : page.end])
     ]
 
 
@@ -384,7 +381,7 @@ def enclosing(extents: Sequence[Extent], lines: Sequence[int]) -> dict[int, Exte
     return found
 
 
-def shown_line(data: bytes, line: Line) -> tuple[int, int, str]:
+def shown_line(data: bytes, line: literal.Line) -> tuple[int, int, str]:
     """The column and length of the match, and the line, cut around it where it is long."""
     end = data.find(b"\n", line.found)
     text = data[line.start : end if end >= 0 else len(data)].decode("utf-8", "replace")

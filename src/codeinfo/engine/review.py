@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -11,32 +12,14 @@ from codeinfo.engine.project_knowledge import ProjectKnowledge
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.graph.uses import all_references, unpack
 from codeinfo.index.pool import ParseTask
-from codeinfo.knowledge.change import (
-    WIDELY_USED,
-    Difference,
-    Revision,
-    Version,
-    api_changes,
-    changed_expectations,
-    changed_symbols,
-    compare,
-    contradictions,
-    dropped_calls,
-    gravest_first,
-    new_dependencies,
-    package_of,
-    reviewers,
-    risks,
-    untested,
-    unusual_patterns,
-)
+from codeinfo.knowledge import change as diff
 from codeinfo.knowledge.history import History
 from codeinfo.knowledge.metadata import dependencies, is_manifest
 from codeinfo.knowledge.patterns import in_area
 from codeinfo.languages import is_product, kind_of, language_of
 from codeinfo.model import Definition, FileKind, Import
-from codeinfo.operations.code import DefsRequest, RefsRequest, Usage
-from codeinfo.operations.knowledge import ChangedSymbol, Finding, Reviewer, ReviewPacket, ReviewRequest
+from codeinfo.operations.code import DefsRequest, RefsRequest, SymbolInfo, Usage
+from codeinfo.operations.knowledge import ChangedFile, ChangedSymbol, Finding, Reviewer, ReviewPacket, ReviewRequest
 from codeinfo.sources.git import GitFailed
 from codeinfo.sources.masking import mask
 from codeinfo.store.sqlite import SqliteStore
@@ -63,29 +46,20 @@ def review_change(
     memories, memory_notes = project.related_memories(
         " ".join(sorted(names)), {change.path for change in changes}, names, now
     )
-    without_tests = _without_tests(project, code, changes)
-    findings = _findings(project, store, code, revisions, uses, base, now)
-    patterns = _patterns(project, store, changes, now)
-    people = _reviewers(project.history, base, changes)
-    most = request.limit
+    lists: dict[str, Sequence[Any]] = {
+        "files": [ChangedFile(one.path, one.state, len(one.added), len(one.removed)) for one in changes],
+        "symbols": symbols,
+        "missing_tests": _without_tests(project, code, revisions),
+        "patterns": _patterns(project, store, changes, now),
+        "reviewers": _reviewers(project.history, base, changes),
+        "findings": _findings(project, store, code, revisions, uses, base, now),
+    }
     return ReviewPacket(
         base=base,
-        files=tuple(change.summary() for change in changes[:most]),
-        symbols=tuple(symbols[:most]),
-        missing_tests=tuple(without_tests[:most]),
-        patterns=tuple(patterns[:most]),
         memories=memories,
-        reviewers=tuple(people[:most]),
-        totals={
-            "files": len(changes),
-            "symbols": len(symbols),
-            "missing_tests": len(without_tests),
-            "patterns": len(patterns),
-            "reviewers": len(people),
-            "findings": len(findings),
-        },
+        totals={name: len(found) for name, found in lists.items()},
         notes=(*notes, *memory_notes),
-        findings=tuple(findings[:most]),
+        **{name: tuple(found[: request.limit]) for name, found in lists.items()},
     )
 
 
@@ -105,18 +79,18 @@ def _base(history: History, wanted: str) -> str:
     return point if point and point != head else head
 
 
-def _revisions(project: ProjectKnowledge, store: SqliteStore, base: str) -> tuple[list[Revision], list[str]]:
+def _revisions(project: ProjectKnowledge, store: SqliteStore, base: str) -> tuple[list[diff.Revision], list[str]]:
     """Every changed file that the index knows, with what is defined, imported and called on both sides."""
     listed = store.manifest()
     changed = sorted(project.history.changed_from(base))
     texts: dict[str, tuple[str, str]] = {}
-    changes: list[Difference] = []
+    changes: list[diff.Difference] = []
     for path in changed[:MOST_FILES]:
         before, after = project.history.committed_text(base, path), project.text(path)
         if path not in listed and after is not None:
             continue  # what the index leaves out is not for review either
         after = mask(after)[0] if after is not None else None  # as what was committed is
-        one = compare(path, before, after)
+        one = diff.compare(path, before, after)
         if one.added or one.removed:
             changes.append(one)
             texts[path] = before or "", after or ""
@@ -125,15 +99,15 @@ def _revisions(project: ProjectKnowledge, store: SqliteStore, base: str) -> tupl
     for change in changes:
         path, known = change.path, store.symbols(change.path)
         kind = kind_of(path, language_of(path))
-        was, now = old.get(path, Version(texts[path][0])), Version(texts[path][1])
+        was, now = old.get(path, diff.Version(texts[path][0])), diff.Version(texts[path][1])
         if known is not None and change.state != "removed":
             now = _version(now.text, known.definitions, known.imports, known.references)
-        revisions.append(Revision(change, was, now, kind is FileKind.TEST, is_product(path, kind)))
+        revisions.append(diff.Revision(change, was, now, kind, is_product(path, kind)))
     left_out = f"{len(changed)} files changed; the first {MOST_FILES} are compared"
     return revisions, [left_out] if len(changed) > MOST_FILES else []
 
 
-def _parsed(project: ProjectKnowledge, texts: dict[str, str]) -> dict[str, Version]:
+def _parsed(project: ProjectKnowledge, texts: dict[str, str]) -> dict[str, diff.Version]:
     """Files as they were, which no index has, by the same parsers."""
     tasks = [
         ParseTask(path, text, language.name, kind_of(path, language))
@@ -147,8 +121,10 @@ def _parsed(project: ProjectKnowledge, texts: dict[str, str]) -> dict[str, Versi
         }
 
 
-def _version(text: str, definitions: Sequence[Definition], imports: Sequence[Import], references: bytes) -> Version:
-    return Version(text, tuple(definitions), tuple(imports), tuple(all_references(unpack(references)[0])))
+def _version(
+    text: str, definitions: Sequence[Definition], imports: Sequence[Import], references: bytes
+) -> diff.Version:
+    return diff.Version(text, tuple(definitions), tuple(imports), tuple(all_references(unpack(references)[0])))
 
 
 class _Uses:
@@ -168,12 +144,12 @@ class _Uses:
                 self._known[name] = ()
         return self._known[name]
 
-    def is_defined(self, name: str) -> bool:
+    def definitions(self, name: str) -> tuple[SymbolInfo, ...]:
+        request = DefsRequest(name=name, path=self._root, limit=CALLERS_SHOWN, refresh=False)
         try:
-            self._code.definitions(DefsRequest(name=name, path=self._root, limit=1, refresh=False))
+            return self._code.definitions(request).definitions
         except CodeInfoError:
-            return False
-        return True
+            return ()  # defined elsewhere
 
     def in_tests(self, path: str, qualified: str) -> bool:
         return any(_is_test(use.file) for use in self.of(f"{path}::{qualified}"))
@@ -186,17 +162,13 @@ def _is_test(path: str) -> bool:
     return kind_of(path, language_of(path)) is FileKind.TEST
 
 
-def _is_code(path: str) -> bool:
-    return kind_of(path, language_of(path)) is FileKind.CODE
-
-
-def _symbols(revisions: Sequence[Revision], uses: _Uses) -> list[ChangedSymbol]:
+def _symbols(revisions: Sequence[diff.Revision], uses: _Uses) -> list[ChangedSymbol]:
     inside = {revision.path for revision in revisions}
     found: list[ChangedSymbol] = []
     for revision in revisions:
-        if not _is_code(revision.path):
+        if revision.kind is not FileKind.CODE:
             continue
-        for symbol in changed_symbols(revision.change, revision.after.definitions):
+        for symbol in diff.changed_symbols(revision.change, revision.after.definitions):
             outside = uses.outside(revision.path, symbol.name, inside) if len(found) < MOST_SYMBOLS else ()
             places = dict.fromkeys(f"{use.file}:{use.line}" for use in outside)
             found.append(replace(symbol, callers=tuple(places)[:CALLERS_SHOWN]))
@@ -210,7 +182,7 @@ def _findings(
     project: ProjectKnowledge,
     store: SqliteStore,
     code: CodeOperations,
-    revisions: Sequence[Revision],
+    revisions: Sequence[diff.Revision],
     uses: _Uses,
     base: str,
     now: float,
@@ -220,32 +192,32 @@ def _findings(
         memories = [memory for memory in project.memories(now) if memory.type != "gotcha" or memory.source != "git"]
     except UsageError:
         memories = []  # a note says so already
-    return gravest_first(
+    return diff.gravest_first(
         [
-            *contradictions(revisions, memories),
+            *diff.contradictions(revisions, memories),
             *_api(revisions, uses, inside),
-            *changed_expectations(revisions),
+            *diff.changed_expectations(revisions),
             *_dependencies(project, store, code, revisions),
-            *untested(revisions, uses.in_tests),
-            *_unused(project, code, revisions, uses),
+            *diff.untested(revisions, uses.in_tests),
+            *_unused(revisions, uses),
             *_widely_used(revisions, uses, inside),
             *_risks(project.history, revisions, base),
         ]
     )
 
 
-def _api(revisions: Sequence[Revision], uses: _Uses, inside: Collection[str]) -> list[Finding]:
+def _api(revisions: Sequence[diff.Revision], uses: _Uses, inside: Collection[str]) -> list[Finding]:
     """Changes of what others can name, with those here that do."""
     found = []
-    for finding, qualified in api_changes(revisions):
+    for finding, qualified in diff.api_changes(revisions):
         if not qualified:
             found.append(finding)
             continue
         path = finding.place.rpartition(":")[0]
         name = f"{path}::{qualified}"
-        if not uses.is_defined(name):  # it is gone: uses are known by its name alone, if nothing else has that name
+        if not uses.definitions(name):  # it is gone: uses are known by its name alone, if nothing else has that name
             name = qualified.rpartition(".")[2]
-            name = "" if uses.is_defined(name) else name
+            name = "" if uses.definitions(name) else name
         callers = dict.fromkeys(use.file for use in uses.of(name) if use.file not in inside) if name else {}
         also = f"; used outside the change in {_listed(callers)}" if callers else ""
         found.append(replace(finding, message=finding.message + also))
@@ -258,13 +230,13 @@ def _listed(paths: Collection[str]) -> str:
 
 
 def _dependencies(
-    project: ProjectKnowledge, store: SqliteStore, code: CodeOperations, revisions: Sequence[Revision]
+    project: ProjectKnowledge, store: SqliteStore, code: CodeOperations, revisions: Sequence[diff.Revision]
 ) -> list[Finding]:
     manifests = [revision for revision in revisions if is_manifest(revision.path)]
     before, _ = dependencies({one.path: one.before.text for one in manifests if one.before.text})
     after, _ = dependencies({one.path: one.after.text for one in manifests if one.after.text})
     changed = {revision.path: revision for revision in revisions if revision.is_product}
-    elsewhere = {package_of(written.module) for one in changed.values() for written in one.before.imports}
+    elsewhere = {diff.package_of(written.module) for one in changed.values() for written in one.before.imports}
     imported: list[tuple[str, str]] = []
     with code.open(project.root, store) as names:
         for path, links in names.index.graph.links.items():
@@ -273,22 +245,15 @@ def _dependencies(
                 added = changed[path].change.added
                 imported += [(one.module, f"{path}:{one.line}") for one in outside if one.line in added]
             else:
-                elsewhere.update(package_of(one.module) for one in outside)
-    return new_dependencies(before, after, imported, elsewhere)
+                elsewhere.update(diff.package_of(one.module) for one in outside)
+    return diff.new_dependencies(before, after, imported, elsewhere)
 
 
-def _unused(
-    project: ProjectKnowledge, code: CodeOperations, revisions: Sequence[Revision], uses: _Uses
-) -> list[Finding]:
+def _unused(revisions: Sequence[diff.Revision], uses: _Uses) -> list[Finding]:
     """Exported functions that the change was the last to call: dead code, or a hook that nobody reaches any more."""
     found = []
-    for name, path in list(dropped_calls(revisions).items())[:MOST_DROPPED]:
-        request = DefsRequest(name=name, path=str(project.root), limit=CALLERS_SHOWN, refresh=False)
-        try:
-            listed = code.definitions(request).definitions
-        except CodeInfoError:
-            continue  # defined elsewhere
-        defined = [one for one in listed if is_product(one.path, FileKind.CODE)]
+    for name, path in list(diff.dropped_calls(revisions).items())[:MOST_DROPPED]:
+        defined = [one for one in uses.definitions(name) if is_product(one.path, FileKind.CODE)]
         called = any(use.edge == "CALLS" and not _is_test(use.file) for use in uses.of(name))
         if len(defined) == 1 and defined[0].exported and not called:
             place = f"{defined[0].path}:{defined[0].start_line}"
@@ -297,43 +262,47 @@ def _unused(
     return found
 
 
-def _widely_used(revisions: Sequence[Revision], uses: _Uses, inside: Collection[str]) -> list[Finding]:
+def _widely_used(revisions: Sequence[diff.Revision], uses: _Uses, inside: Collection[str]) -> list[Finding]:
     found = []
     for revision in revisions:
         known = {one.qualified: one for one in revision.before.definitions} if revision.is_product else {}
-        for symbol in changed_symbols(revision.change, revision.after.definitions)[:MOST_SYMBOLS] if known else ():
+        for symbol in diff.changed_symbols(revision.change, revision.after.definitions)[:MOST_SYMBOLS] if known else ():
             outside = [use for use in uses.outside(revision.path, symbol.name, inside) if not _is_test(use.file)]
             files = dict.fromkeys(use.file for use in outside)
-            if symbol.name in known and len(files) >= WIDELY_USED:
+            if symbol.name in known and len(files) >= diff.WIDELY_USED:
                 message = f"{symbol.name} was changed and is used outside the change in {_listed(files)}"
                 found.append((len(files), Finding("callers", symbol.place.partition("-")[0], message)))
     return [finding for _, finding in sorted(found, key=lambda pair: (-pair[0], pair[1].place))]
 
 
-def _risks(history: History, revisions: Sequence[Revision], base: str) -> list[Finding]:
+def _risks(history: History, revisions: Sequence[diff.Revision], base: str) -> list[Finding]:
     paths = [revision.path for revision in revisions if revision.is_product and revision.change.state != "added"]
     try:
-        return risks(history.subjects(paths[:MOST_RISKY], base, RISK_DAYS), RISK_DAYS)
+        return diff.risks(history.subjects(paths[:MOST_RISKY], base, RISK_DAYS), RISK_DAYS)
     except GitFailed:
         return []  # the rest of the review stands
 
 
-def _without_tests(project: ProjectKnowledge, code: CodeOperations, changes: Iterable[Difference]) -> list[str]:
+def _without_tests(project: ProjectKnowledge, code: CodeOperations, revisions: Iterable[diff.Revision]) -> list[str]:
     """Changed code that no test imports or is named after."""
-    paths = [change.path for change in changes if change.state != "removed" and _is_code(change.path)]
+    paths = [one.path for one in revisions if one.change.state != "removed" and one.kind is FileKind.CODE]
     relations = code.relations(project.index, paths)
     return [path for path in paths if path in relations and not relations[path].tests]
 
 
-def _patterns(project: ProjectKnowledge, store: SqliteStore, changes: Sequence[Difference], now: float) -> list[str]:
+def _patterns(
+    project: ProjectKnowledge, store: SqliteStore, changes: Sequence[diff.Difference], now: float
+) -> list[str]:
     report = project.patterns.report(store, now)
     texts = {change.path: text for change in changes if (text := project.text(change.path)) is not None}
     uses = project.patterns.uses_in(texts)
     near = {path: in_area(report, path, language.name) for path in texts if (language := language_of(path))}
-    return unusual_patterns(uses, changes, project.patterns.detectors, {path: near[path].patterns for path in near})
+    return diff.unusual_patterns(
+        uses, changes, project.patterns.detectors, {path: near[path].patterns for path in near}
+    )
 
 
-def _reviewers(history: History, base: str, changes: Sequence[Difference]) -> list[Reviewer]:
+def _reviewers(history: History, base: str, changes: Sequence[diff.Difference]) -> list[Reviewer]:
     largest = sorted((c for c in changes if c.state != "added"), key=lambda c: (-len(c.removed), c.path))
     blames = {}
     for change in largest[:MOST_BLAMED]:
@@ -341,4 +310,4 @@ def _reviewers(history: History, base: str, changes: Sequence[Difference]) -> li
             blames[change.path] = history.blame(change.path, revision=base)
         except GitFailed:
             continue  # a file that git cannot blame has no author to propose
-    return reviewers(blames, largest[:MOST_BLAMED])
+    return diff.reviewers(blames, largest[:MOST_BLAMED])

@@ -18,24 +18,7 @@ from codeinfo.graph.uses import UsedNames, references_to
 from codeinfo.languages import GRAMMARS
 from codeinfo.languages.model import FileFacts
 from codeinfo.model import Definition
-from codeinfo.operations.code import (
-    Affected,
-    CycleInfo,
-    CycleReport,
-    CyclesRequest,
-    Hotspot,
-    HotspotReport,
-    HotspotsRequest,
-    ImpactReport,
-    ImpactRequest,
-    ImportInfo,
-    ImportsRequest,
-    ModuleImports,
-    Neighbour,
-    UnusedReport,
-    UnusedRequest,
-    UnusedSymbol,
-)
+from codeinfo.operations import code
 from codeinfo.ports import CodeFacts
 from codeinfo.sources.git import GitFailed, run, work_tree_of
 
@@ -52,7 +35,7 @@ _CALLED_FROM_OUTSIDE = frozenset({"main", "init", "setup", "teardown", "default"
 # --- imports -------------------------------------------------------------------------------------------------------
 
 
-def module_imports(index: CodeIndex, path: str, request: ImportsRequest) -> ModuleImports:
+def module_imports(index: CodeIndex, path: str, request: code.ImportsRequest) -> code.ModuleImports:
     graph = index.graph
     facts, unit = graph.files[path], index.unit(path)
     found = []
@@ -63,15 +46,15 @@ def module_imports(index: CodeIndex, path: str, request: ImportsRequest) -> Modu
             needed = {edge.target for edge in graph.edges_from(path)}
             targets = [target for target in targets if target in needed]
         names = (f"{written.names[0]} as {written.alias}",) if written.alias and written.names else written.names
-        found.append(ImportInfo(written.module, written.line, names, outcome.status, tuple(targets)))
+        found.append(code.ImportInfo(written.module, written.line, names, outcome.status, tuple(targets)))
     found += [
-        ImportInfo("", edge.line, edge.names, "package", (edge.target,))
+        code.ImportInfo("", edge.line, edge.names, "package", (edge.target,))
         for edge in graph.edges_from(path)
         if edge.implicit
     ]
     near = relations(graph, path)
-    into = [Neighbour(e.source, e.line, e.names, e.implicit) for e in graph.edges_to(path)]
-    return ModuleImports(
+    into = [code.Neighbour(e.source, e.line, e.names, e.implicit) for e in graph.edges_to(path)]
+    return code.ModuleImports(
         path=path,
         language=facts.language,
         imports=tuple(found[: request.limit]),
@@ -86,7 +69,7 @@ def module_imports(index: CodeIndex, path: str, request: ImportsRequest) -> Modu
 # --- cycles --------------------------------------------------------------------------------------------------------
 
 
-def cycle_report(graph: Graph, request: CyclesRequest, below: str = "") -> CycleReport:
+def cycle_report(graph: Graph, request: code.CyclesRequest, below: str = "") -> code.CycleReport:
     edges = [edge for edge in graph.edges if not edge.implicit]
     loaded = [edge for edge in edges if edge.is_loaded]
     runtime = [cycle for cycle in cycles(loaded) if _touches(cycle.files, below)]
@@ -102,10 +85,10 @@ def cycle_report(graph: Graph, request: CyclesRequest, below: str = "") -> Cycle
         key=lambda group: (-len(group), group),
     )
     external, unresolved = graph.loose
-    return CycleReport(
+    return code.CycleReport(
         total=len(found),
         cycles=tuple(
-            CycleInfo(cycle.severity, cycle.files, tuple(edge.line for edge in cycle.edges), cycle.timing)
+            code.CycleInfo(cycle.severity, cycle.files, tuple(edge.line for edge in cycle.edges), cycle.timing)
             for cycle in found[: request.limit]
         ),
         groups=tuple(groups),
@@ -233,14 +216,15 @@ def _shortest(start: str, out: Mapping[str, Mapping[str, Edge]], inside: set[str
 # --- impact --------------------------------------------------------------------------------------------------------
 
 
-def impact_report(index: CodeIndex, path: str, request: ImpactRequest) -> ImpactReport:
+def impact_report(index: CodeIndex, path: str, request: code.ImpactRequest) -> code.ImpactReport:
     graph = index.graph
     reached = impact(index, path, request.hops)
     files = [
-        Affected(one.path, one.line, one.via, one.hops, graph.files[one.path].is_test, one.timing) for one in reached
+        code.Affected(one.path, one.line, one.via, one.hops, graph.files[one.path].is_test, one.timing)
+        for one in reached
     ]
     files.sort(key=lambda one: (one.hops, one.is_test, one.timing))
-    return ImpactReport(
+    return code.ImpactReport(
         path=path,
         total=len(files),
         files=tuple(files[: request.limit]),
@@ -342,14 +326,14 @@ def _uses_itself(index: CodeIndex, edge: Edge, names: frozenset[str]) -> bool:
 # --- unused exports ------------------------------------------------------------------------------------------------
 
 
-def unused_exports(index: CodeIndex, request: UnusedRequest, below: str = "") -> UnusedReport:
+def unused_exports(index: CodeIndex, request: code.UnusedRequest, below: str = "") -> code.UnusedReport:
     users: Counter[str] = Counter()  # name → files that use it
     own: dict[int, frozenset[str]] = {}
     for file_id, packed in index.facts.references(list(index.by_id)):
         names = frozenset(UsedNames(packed))
         own[file_id] = names
         users.update(names)
-    found: list[UnusedSymbol] = []
+    found: list[code.UnusedSymbol] = []
     examined = 0
     for file_id, definition in index.facts.outlines():
         file = index.by_id.get(file_id)
@@ -358,11 +342,11 @@ def unused_exports(index: CodeIndex, request: UnusedRequest, below: str = "") ->
         examined += 1
         used_here = definition.name in own.get(file_id, ())
         if users[definition.name] == used_here and not _is_used_otherwise(index, file_id, definition, users):
-            found.append(UnusedSymbol(symbol_info(file.path, definition), used_here))
+            found.append(code.UnusedSymbol(symbol_info(file.path, definition), used_here))
     found.sort(key=lambda one: (one.used_here, one.symbol.path, one.symbol.start_line))
     unparsed = sum(f.kind in ("code", "tests") and f.language not in GRAMMARS for f in index.by_id.values())
     note = f"{unparsed} files have no syntax tree; what only they use is listed here too"
-    return UnusedReport(
+    return code.UnusedReport(
         total=len(found),
         symbols=tuple(found[: request.limit]),
         examined=examined,
@@ -418,11 +402,11 @@ class _Churn(Struct):
     authors: set[str] = field(default_factory=set)
 
 
-def hotspots(facts: CodeFacts, root: Path, request: HotspotsRequest, below: str = "") -> HotspotReport:
+def hotspots(facts: CodeFacts, root: Path, request: code.HotspotsRequest, below: str = "") -> code.HotspotReport:
     try:
         commits, churn = _history(root, request.days)
     except GitFailed as failed:
-        return HotspotReport(0, (), request.days, 0, (f"no git history: {failed.what}",))
+        return code.HotspotReport(0, (), request.days, 0, (f"no git history: {failed.what}",))
     changed = (file for file in facts.files() if file.kind == "code" and file.path in churn)
     files = {file.path: file for file in changed if lies_below(file.path, below)}
     definitions = Counter(file_id for file_id, _ in facts.outlines([file.file_id for file in files.values()]))
@@ -432,7 +416,7 @@ def hotspots(facts: CodeFacts, root: Path, request: HotspotsRequest, below: str 
         measured.append((churn[path].commits * lines, lines, path, definitions[file.file_id]))
     worst = max((weight for weight, *_ in measured), default=0)
     found = [
-        Hotspot(
+        code.Hotspot(
             path=path,
             commits=churn[path].commits,
             added=churn[path].added,
@@ -444,7 +428,7 @@ def hotspots(facts: CodeFacts, root: Path, request: HotspotsRequest, below: str 
         )
         for weight, lines, path, count in sorted(measured, key=lambda item: (-item[0], item[2]))
     ]
-    return HotspotReport(len(found), tuple(found[: request.limit]), request.days, commits)
+    return code.HotspotReport(len(found), tuple(found[: request.limit]), request.days, commits)
 
 
 def _history(root: Path, days: int) -> tuple[int, dict[str, _Churn]]:

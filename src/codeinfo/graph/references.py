@@ -20,19 +20,7 @@ from codeinfo.graph.uses import all_references, references_to
 from codeinfo.languages import GRAMMARS
 from codeinfo.languages.model import FileFacts, family
 from codeinfo.model import Definition, Import, Reference
-from codeinfo.operations.code import (
-    CallGraph,
-    CallsRequest,
-    CodeEdge,
-    DefinitionList,
-    DefsRequest,
-    ReferenceReport,
-    RefsRequest,
-    SymbolInfo,
-    SymbolList,
-    SymbolsRequest,
-    Usage,
-)
+from codeinfo.operations import code
 from codeinfo.ports import CodeFacts
 from codeinfo.tokens import identifier_terms, identifiers
 
@@ -44,7 +32,7 @@ _INTERFACES = frozenset({"interface", "trait", "protocol"})
 _NO_USES = frozenset({"package", "namespace", "heading"})  # code is in them or they speak of it; it does not use them
 
 
-def list_symbols(facts: CodeFacts, path: str, request: SymbolsRequest) -> SymbolList:
+def list_symbols(facts: CodeFacts, path: str, request: code.SymbolsRequest) -> code.SymbolList:
     files = [file for file in facts.files() if lies_below(file.path, path)]
     if not files:
         raise NotFound(f"{path or '.'} is not in the index", next_step=f"`codeinfo why {path or '.'}` says why")
@@ -58,7 +46,7 @@ def list_symbols(facts: CodeFacts, path: str, request: SymbolsRequest) -> Symbol
     unparsed = [file.path for file in files if file.kind in ("code", "tests") and file.language not in GRAMMARS]
     notes = (_unparsed_note(unparsed),) if unparsed else ()
     complete = len(found) <= request.limit and not unparsed
-    return SymbolList(path or ".", len(found), tuple(found[: request.limit]), complete, notes)
+    return code.SymbolList(path or ".", len(found), tuple(found[: request.limit]), complete, notes)
 
 
 # --- definitions ---------------------------------------------------------------------------------------------------
@@ -71,7 +59,7 @@ class Lookup(Struct, frozen=True):
     found: Mapping[SymbolId, Definition]
     others: bool
 
-    def listed(self) -> list[SymbolInfo]:
+    def listed(self) -> list[code.SymbolInfo]:
         """Exported ones first, prototypes last."""
         infos = [symbol_info(symbol.path, definition) for symbol, definition in self.found.items()]
         return sorted(infos, key=lambda info: (info.kind == "prototype", not info.exported, info.path, info.start_line))
@@ -148,7 +136,7 @@ def _symbol(index: CodeIndex, file: FileFacts, qualified: str) -> SymbolId:
     return SymbolId(file.path, unit.without_namespace(qualified) if unit else qualified)
 
 
-def find_definitions(index: CodeIndex, request: DefsRequest, below: str = "") -> DefinitionList:
+def find_definitions(index: CodeIndex, request: code.DefsRequest, below: str = "") -> code.DefinitionList:
     """Raises IndexDamaged where definitions of a name are not as they were stored. A damaged row may be missing from
     what was found, so all files are checked that have the name in their text, as long as these are few."""
     lookup = look_up(index, request.name)
@@ -157,7 +145,7 @@ def find_definitions(index: CodeIndex, request: DefsRequest, below: str = "") ->
     if not lookup.found:
         raise _nothing_called(request.name)
     found = _narrowed(lookup, below).listed()
-    return DefinitionList(request.name, len(found), tuple(found[: request.limit]), len(found) <= request.limit)
+    return code.DefinitionList(request.name, len(found), tuple(found[: request.limit]), len(found) <= request.limit)
 
 
 # --- uses ----------------------------------------------------------------------------------------------------------
@@ -185,7 +173,7 @@ class FoundUses(Struct, frozen=True):
         return len(self.uses)
 
 
-def find_references(names: NameResolver, request: RefsRequest, below: str = "") -> ReferenceReport:
+def find_references(names: NameResolver, request: code.RefsRequest, below: str = "") -> code.ReferenceReport:
     lookup = look_up(names.index, request.name)
     found = find_uses(names, lookup)
     if not lookup.found and not found.uses:
@@ -197,7 +185,7 @@ def find_references(names: NameResolver, request: RefsRequest, below: str = "") 
         notes.append(f"{len(found) - len(uses)} more outside {below}")
     if found.unattributed:
         notes.append(f"{found.unattributed} more uses of the name cannot be told from those of other definitions")
-    return ReferenceReport(
+    return code.ReferenceReport(
         symbol=request.name,
         usage_count=len(uses),
         usages=usages(names.index, lookup, uses[: request.limit]),
@@ -302,16 +290,16 @@ def _is_local(names: NameResolver, symbol: SymbolId) -> bool:
 # --- how uses are shown --------------------------------------------------------------------------------------------
 
 
-def usages(index: CodeIndex, lookup: Lookup, uses: Sequence[Use]) -> tuple[Usage, ...]:
+def usages(index: CodeIndex, lookup: Lookup, uses: Sequence[Use]) -> tuple[code.Usage, ...]:
     """Uses with their lines and edges, which only those that are shown need."""
     only = next(iter(lookup.found.values()), None)
     return tuple(_usage(index, use, lookup.found[use.symbol] if use.symbol else only) for use in uses)
 
 
-def _usage(index: CodeIndex, use: Use, definition: Definition | None) -> Usage:
+def _usage(index: CodeIndex, use: Use, definition: Definition | None) -> code.Usage:
     unit, reference = index.unit(use.file.path), use.reference
     text = index.lines(use.file.file_id).get(reference.line, "")
-    return Usage(
+    return code.Usage(
         file=use.file.path,
         line=reference.line,
         preview=text.strip()[:_PREVIEW_CHARS],
@@ -354,8 +342,8 @@ def _last_names(bases: Sequence[str]) -> set[str]:
     return {base.replace("::", ".").replace("\\", ".").rpartition(".")[2] for base in bases}
 
 
-def symbol_info(path: str, definition: Definition) -> SymbolInfo:
-    return SymbolInfo(
+def symbol_info(path: str, definition: Definition) -> code.SymbolInfo:
+    return code.SymbolInfo(
         id=f"{path}::{definition.qualified}",
         name=definition.name,
         qualified=definition.qualified,
@@ -380,12 +368,12 @@ _NEAR_FILES = 5  # that are looked into for the callers of a search result, the 
 _WORD_CHARACTERS = f"{ascii_letters}{digits}_"
 
 
-def call_graph(names: NameResolver, request: CallsRequest, below: str = "") -> CallGraph:
+def call_graph(names: NameResolver, request: code.CallsRequest, below: str = "") -> code.CallGraph:
     lookup = _narrowed(look_up_defined(names.index, request.name), below)
     upward = _follow(names, lookup, request.depth, incoming=True)
     downward = _follow(names, lookup, request.depth, incoming=False)
     related = [edge for symbol, definition in lookup.found.items() for edge in _related(names, symbol, definition)]
-    return CallGraph(
+    return code.CallGraph(
         symbol=request.name,
         definitions=tuple(lookup.listed()),
         callers=tuple(upward[: request.limit]),
@@ -407,13 +395,13 @@ def _lost_calls(names: NameResolver, symbol: SymbolId, definition: Definition) -
     return sum(one.possible and not one.symbols for one in found)
 
 
-def _follow(names: NameResolver, lookup: Lookup, depth: int, *, incoming: bool) -> list[CodeEdge]:
+def _follow(names: NameResolver, lookup: Lookup, depth: int, *, incoming: bool) -> list[code.CodeEdge]:
     """Edges up to `depth` calls away, each symbol looked at once."""
-    edges: list[CodeEdge] = []
+    edges: list[code.CodeEdge] = []
     seen: set[str] = set()
     border = [lookup]
     for _ in range(depth):
-        reached: list[CodeEdge] = []
+        reached: list[code.CodeEdge] = []
         for current in border:
             seen.update(map(str, current.found))
             if incoming:
@@ -426,25 +414,25 @@ def _follow(names: NameResolver, lookup: Lookup, depth: int, *, incoming: bool) 
     return edges
 
 
-def callers(names: NameResolver, lookup: Lookup) -> list[CodeEdge]:
-    edges: dict[tuple[str, str], CodeEdge] = {}
+def callers(names: NameResolver, lookup: Lookup) -> list[code.CodeEdge]:
+    edges: dict[tuple[str, str], code.CodeEdge] = {}
     only = str(next(iter(lookup.found))) if len(lookup.found) == 1 else lookup.name
     called = [use for use in find_uses(names, lookup).uses if use.reference.role == "call"]
     for usage in usages(names.index, lookup, called):
         if usage.edge == "CALLS":
             source = f"{usage.file}::{usage.within}" if usage.within else usage.file
             target = usage.definition or only
-            edge = CodeEdge(source, target, "CALLS", usage.file, usage.line, usage.confidence)
+            edge = code.CodeEdge(source, target, "CALLS", usage.file, usage.line, usage.confidence)
             edges.setdefault((source, target), edge)
     return list(edges.values())
 
 
-def callees(names: NameResolver, symbol: SymbolId, definition: Definition) -> list[CodeEdge]:
+def callees(names: NameResolver, symbol: SymbolId, definition: Definition) -> list[code.CodeEdge]:
     """What a definition calls, and the types it names, as far as they are defined here."""
     unit = names.index.unit(symbol.path)
     if unit is None:
         return []
-    edges: dict[tuple[str, str], CodeEdge] = {}
+    edges: dict[tuple[str, str], code.CodeEdge] = {}
     for use in all_references(names.index.uses(unit.facts.file_id)):
         if not definition.start_line <= use.line <= definition.end_line:
             continue
@@ -455,20 +443,20 @@ def callees(names: NameResolver, symbol: SymbolId, definition: Definition) -> li
                 continue
             kind = "CALLS" if use.role == "call" else "REFERENCES_TYPE" if target and target.is_type else ""
             if kind:
-                edge = CodeEdge(str(symbol), str(meant), kind, symbol.path, use.line, resolution.proof)
+                edge = code.CodeEdge(str(symbol), str(meant), kind, symbol.path, use.line, resolution.proof)
                 edges.setdefault((str(meant), kind), edge)
     return list(edges.values())
 
 
-def _related(names: NameResolver, symbol: SymbolId, definition: Definition) -> list[CodeEdge]:
-    edges = [CodeEdge(symbol.path, str(symbol), "DEFINES", symbol.path, definition.start_line, "resolved")]
+def _related(names: NameResolver, symbol: SymbolId, definition: Definition) -> list[code.CodeEdge]:
+    edges = [code.CodeEdge(symbol.path, str(symbol), "DEFINES", symbol.path, definition.start_line, "resolved")]
     if definition.exported:
-        edges.append(CodeEdge(symbol.path, str(symbol), "EXPORTS", symbol.path, definition.start_line, "resolved"))
+        edges.append(code.CodeEdge(symbol.path, str(symbol), "EXPORTS", symbol.path, definition.start_line, "resolved"))
     for base in names.bases(symbol):
         found = names.definition(base)
         implements = found is not None and found.kind in _INTERFACES and found.kind != definition.kind
         kind = "IMPLEMENTS" if implements else "EXTENDS"
-        edges.append(CodeEdge(str(symbol), str(base), kind, symbol.path, definition.start_line, "resolved"))
+        edges.append(code.CodeEdge(str(symbol), str(base), kind, symbol.path, definition.start_line, "resolved"))
     return edges
 
 

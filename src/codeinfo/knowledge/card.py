@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import takewhile
 
@@ -13,7 +13,7 @@ from msgspec import Struct
 from codeinfo.knowledge.detectors import family
 from codeinfo.knowledge.patterns import advice_line
 from codeinfo.model import Card, CardImpact, CardPatterns, CardPoint, FileKind, Hit, Quality, RelatedMemory
-from codeinfo.operations.knowledge import PatternConflict, PatternReport, PatternUse
+from codeinfo.operations.knowledge import PatternReport, PatternUse
 from codeinfo.search.query import CHANGE_VERBS, read_query
 from codeinfo.tokens import identifiers, split_identifier, stem, terms
 
@@ -70,22 +70,18 @@ def decide(evidence: Evidence) -> Card:
     score = round(sum(point.points for point in points), 1)
     covered, callers = _coverage(evidence, code)
     doubts = [
-        *_scope_doubt(evidence.query),
-        *_relevance_doubt(evidence, share, found, code),
-        *_index_doubt(evidence),
-        *_thin_doubt(evidence, code),
-        *_caller_doubt(evidence, covered, callers),
-        *_conflict_doubts(evidence, patterns),
-        *_stale_doubts(evidence.memories),
+        *_doubts_on_results(evidence, code, share, found),
+        *_doubts_around(evidence, patterns, callers, callers[covered:]),
     ]
     if score < NEEDED:
         doubts.append(_Doubt("too few points", f"{score:g} of the {NEEDED:g} points needed", _broader(evidence, code)))
+    failures = [f"{memory.memory} ({memory.label})" for memory in evidence.memories if memory.type == "failure"]
     helps = tuple(dict.fromkeys(step for doubt in doubts for step in doubt.help))[:MOST_HELP]
     return Card(
         ready=not doubts,
         score=score,
         next_action=f"{doubts[0].reason}: {doubts[0].help[0]}" if doubts else "",
-        warnings=tuple(_warning(memory) for memory in evidence.memories if memory.type == "failure")[:MOST_LISTED],
+        warnings=tuple(failures[:MOST_LISTED]),
         patterns=_advice(patterns),
         best_example=best_example(code, evidence.files, has_vectors=evidence.has_vectors) if share >= RELEVANT else "",
         impact=_impact(covered, callers),
@@ -153,9 +149,13 @@ def _subject(query: str) -> list[str]:
 
 
 def _code_points(share: float, found: Found) -> CardPoint:
-    missing = f"; nothing about {_listed(found.missing)}" if found.missing else ""
-    reason = f"the first results are about the task by {share:.0%}, {RELEVANT:.0%} give all points{missing}"
+    reason = f"the first results are about the task by {share:.0%}, {RELEVANT:.0%} give all points{_lacking(found)}"
     return CardPoint("code", round(CODE_POINTS * min(1.0, share / RELEVANT), 1), CODE_POINTS, reason)
+
+
+def _lacking(found: Found) -> str:
+    listed = ", ".join(found.missing[:MOST_LISTED]) + ("…" if len(found.missing) > MOST_LISTED else "")
+    return f"; nothing about {listed}" if found.missing else ""
 
 
 def _pattern_points(patterns: Sequence[PatternUse]) -> CardPoint:
@@ -189,78 +189,49 @@ _SWEEPING = re.compile(
 _REACHING = frozenset("delete deprecate drop move remove rename replace".split())
 
 
-def _scope_doubt(query: str) -> list[_Doubt]:
-    if not _EVERYWHERE.search(query) and not _SWEEPING.match(query):
-        return []
-    steps = ("run `codeinfo map` and choose one area", "search again for the first place to change, by its name")
-    return [_Doubt("wide scope", "the task spans many places, and one search shows a few of them", steps)]
-
-
-def _relevance_doubt(evidence: Evidence, share: float, found: Found, code: Sequence[Hit]) -> list[_Doubt]:
+def _doubts_on_results(evidence: Evidence, code: Sequence[Hit], share: float, found: Found) -> Iterator[_Doubt]:
+    """Whether the search found what the task is about."""
+    if _EVERYWHERE.search(evidence.query) or _SWEEPING.match(evidence.query):
+        steps = ("run `codeinfo map` and choose one area", "search again for the first place to change, by its name")
+        yield _Doubt("wide scope", "the task spans many places, and one search shows a few of them", steps)
     if found.vague:
-        return [_Doubt("vague task", "the task does not say what is to be changed", _broader(evidence, ()))]
-    if share < RELEVANT:
-        missing = f"; nothing about {_listed(found.missing)}" if found.missing else ""
-        reason = f"the results are hardly about the task ({share:.0%}){missing}"
-        return [_Doubt("low relevance", reason, _broader(evidence, code if found.names else ()))]
-    if evidence.quality.confidence < SURE:
+        yield _Doubt("vague task", "the task does not say what is to be changed", _broader(evidence, ()))
+    elif share < RELEVANT:
+        reason = f"the results are hardly about the task ({share:.0%}){_lacking(found)}"
+        yield _Doubt("low relevance", reason, _broader(evidence, code if found.names else ()))
+    elif evidence.quality.confidence < SURE:
         why = "; ".join(evidence.quality.reasons) or f"confidence {evidence.quality.confidence:.2f}"
-        return [_Doubt("low search quality", f"the search is not sure of itself ({why})", _broader(evidence, code))]
-    return []
+        yield _Doubt("low search quality", f"the search is not sure of itself ({why})", _broader(evidence, code))
+    if evidence.changed_since_index:
+        reason = f"{evidence.changed_since_index} files changed since they were indexed"
+        yield _Doubt("stale index", reason, ("run `codeinfo index` and search again",))
+    if len(code) < THIN_BELOW:
+        reason = f"only {len(code)} code result{'s' * (len(code) != 1)}"
+        yield _Doubt("thin evidence", reason, _broader(evidence, code))
 
 
-def _index_doubt(evidence: Evidence) -> list[_Doubt]:
-    if not evidence.changed_since_index:
-        return []
-    reason = f"{evidence.changed_since_index} files changed since they were indexed"
-    return [_Doubt("stale index", reason, ("run `codeinfo index` and search again",))]
-
-
-def _thin_doubt(evidence: Evidence, code: Sequence[Hit]) -> list[_Doubt]:
-    if len(code) >= THIN_BELOW:
-        return []
-    reason = f"only {len(code)} code result{'s' * (len(code) != 1)}"
-    return [_Doubt("thin evidence", reason, _broader(evidence, code))]
-
-
-def _caller_doubt(evidence: Evidence, covered: int, callers: Sequence[Place]) -> list[_Doubt]:
-    """Callers need not be read before a change of what a function does, but before one of how it is called."""
+def _doubts_around(
+    evidence: Evidence, patterns: Sequence[PatternUse], callers: Sequence[Place], missing: Sequence[Place]
+) -> Iterator[_Doubt]:
+    """Callers that were not seen (`missing`), ways that compete, memories that are old."""
+    # Callers need not be read before a change of what a function does, but before one of how it is called.
     first = next(iter(identifiers(evidence.query.lower())), "")
     reaching = evidence.purpose != "edit" or first in _REACHING
-    if not reaching or not callers or covered / len(callers) >= COVERED_AT:
-        return []
-    missing = callers[covered:]
-    steps = tuple(f"read {path}:{line}, which calls a result" for path, line in missing[:2])
-    return [_Doubt("low caller coverage", f"{len(missing)} of {len(callers)} callers are not in the results", steps)]
-
-
-def _conflict_doubts(evidence: Evidence, patterns: Sequence[PatternUse]) -> list[_Doubt]:
-    """Two ways of doing what the task is about, both in the area: which one to follow is open."""
+    if reaching and callers and 1 - len(missing) / len(callers) < COVERED_AT:
+        steps = tuple(f"read {path}:{line}, which calls a result" for path, line in missing[:2])
+        yield _Doubt("low caller coverage", f"{len(missing)} of {len(callers)} callers are not in the results", steps)
     subject = frozenset(terms(evidence.query))
     used = {(pattern.language, pattern.question, pattern.name) for pattern in patterns}
-    return [
-        _Doubt("pattern conflict", _conflict_reason(conflict), (f'run `codeinfo patterns -c "{conflict.category}"`',))
-        for conflict in evidence.patterns.conflicts
-        if used.issuperset((conflict.language, conflict.question, name) for name in conflict.patterns)
-        and any(subject.issuperset(terms(name)) for name in conflict.patterns)
-    ]
-
-
-def _conflict_reason(conflict: PatternConflict) -> str:
-    (one, other), (first, second) = conflict.patterns, conflict.adoption
-    return f"the team is divided on {conflict.question}: {one} {first} %, {other} {second} %"
-
-
-def _stale_doubts(memories: Sequence[RelatedMemory]) -> list[_Doubt]:
-    return [
-        _Doubt(
-            "stale memory",
-            f"memory {memory.id} counts only {memory.confidence:.0%} by now",
-            (f"run `codeinfo memory show {memory.id}` and remember it again if it still holds",),
-        )
-        for memory in memories
-        if memory.stale
-    ]
+    for conflict in evidence.patterns.conflicts:  # both ways are in the area: which one to follow is open
+        in_area = used.issuperset((conflict.language, conflict.question, name) for name in conflict.patterns)
+        if in_area and any(subject.issuperset(terms(name)) for name in conflict.patterns):
+            (one, other), (share, rest) = conflict.patterns, conflict.adoption
+            reason = f"the team is divided on {conflict.question}: {one} {share} %, {other} {rest} %"
+            yield _Doubt("pattern conflict", reason, (f'run `codeinfo patterns -c "{conflict.category}"`',))
+    for memory in evidence.memories:
+        if memory.stale:
+            step = f"run `codeinfo memory show {memory.id}` and remember it again if it still holds"
+            yield _Doubt("stale memory", f"memory {memory.id} counts only {memory.confidence:.0%} by now", (step,))
 
 
 def _broader(evidence: Evidence, code: Sequence[Hit]) -> tuple[str, ...]:
@@ -269,10 +240,6 @@ def _broader(evidence: Evidence, code: Sequence[Hit]) -> tuple[str, ...]:
     if named:
         return f"run `codeinfo refs {named}`", f'run `codeinfo search "{named}" --purpose {evidence.purpose}`'
     return (f'run `codeinfo search "{evidence.query}" -n 30` without filters, or name a function or file',)
-
-
-def _listed(words: Sequence[str]) -> str:
-    return ", ".join(words[:MOST_LISTED]) + ("…" if len(words) > MOST_LISTED else "")
 
 
 # --- what goes along -------------------------------------------------------------------------------------------------
@@ -305,10 +272,6 @@ def _advice(patterns: Sequence[PatternUse]) -> CardPatterns | None:
     return CardPatterns(tuple(map(advice_line, do)), tuple(map(advice_line, avoid)))
 
 
-def _warning(memory: RelatedMemory) -> str:
-    return f"{memory.memory} ({memory.label})"
-
-
 # --- the example -----------------------------------------------------------------------------------------------------
 
 # Files that gather others or stand for their folder show nobody how to write one.
@@ -328,8 +291,12 @@ def best_example(code: Sequence[Hit], files: Collection[str], *, has_vectors: bo
     alike = [path for path in {*own, *others} if _same_kind(path, target) and _shows_how(path, target)]
     if alike:
         return min(alike, key=lambda path: (path not in ranks, path not in own, -_likeness(path, target), path))
-    near = [path for path in others if path in own]
-    return min(near, key=lambda path: _farness(others[path]) if has_vectors else ranks[path], default="")
+
+    def farness(path: str) -> float:
+        distance = others[path].distance
+        return (distance.value if distance else math.inf) if has_vectors else ranks[path]
+
+    return min((path for path in others if path in own), key=farness, default="")
 
 
 def files_of_area(path: str, files: Collection[str]) -> list[str]:
@@ -363,10 +330,6 @@ def _likeness(path: str, target: str) -> float:
     folders, own_folders = path.split("/")[:-1], target.split("/")[:-1]
     common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(folders, own_folders, strict=False)))
     return len(words & own) / len(words | own) + (common + 1) / (max(len(folders), len(own_folders)) + 1)
-
-
-def _farness(hit: Hit) -> float:
-    return hit.distance.value if hit.distance else math.inf
 
 
 @lru_cache(maxsize=20_000)

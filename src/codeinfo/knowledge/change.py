@@ -13,8 +13,8 @@ from msgspec import Struct
 from codeinfo.knowledge.dates import BlameLine
 from codeinfo.knowledge.detectors import Detector
 from codeinfo.knowledge.memory import Memory, is_in_scope
-from codeinfo.model import Definition, Import, Reference
-from codeinfo.operations.knowledge import ChangedFile, ChangedSymbol, Dependency, Finding, PatternUse, Reviewer
+from codeinfo.model import Definition, FileKind, Import, Reference
+from codeinfo.operations.knowledge import ChangedSymbol, Dependency, Finding, PatternUse, Reviewer
 
 MOST_COMPARED = 20_000  # lines of one file: beyond it, all of it counts as changed
 
@@ -27,9 +27,6 @@ class Difference(Struct, frozen=True):
     added: frozenset[int]  # lines of the file as it is now
     removed: frozenset[int]  # lines of the file as it was
     touched: frozenset[int]
-
-    def summary(self) -> ChangedFile:
-        return ChangedFile(self.path, self.state, len(self.added), len(self.removed))
 
 
 def compare(path: str, before: str | None, after: str | None) -> Difference:
@@ -135,23 +132,25 @@ class Revision(Struct, frozen=True):
     change: Difference
     before: Version
     after: Version
-    is_test: bool = False
+    kind: FileKind = FileKind.CODE
     is_product: bool = False
 
     @property
     def path(self) -> str:
         return self.change.path
 
+    @property
+    def is_test(self) -> bool:
+        return self.kind is FileKind.TEST
+
     def at(self, line: int) -> str:
         return f"{self.path}:{line}"
 
     def added_lines(self) -> list[tuple[int, str]]:
-        lines = self.after.lines
-        return [(number, lines[number - 1]) for number in sorted(self.change.added) if number <= len(lines)]
+        return [pair for pair in enumerate(self.after.lines, 1) if pair[0] in self.change.added]
 
     def removed_lines(self) -> list[tuple[int, str]]:
-        lines = self.before.lines
-        return [(number, lines[number - 1]) for number in sorted(self.change.removed) if number <= len(lines)]
+        return [pair for pair in enumerate(self.before.lines, 1) if pair[0] in self.change.removed]
 
 
 def api_changes(revisions: Sequence[Revision]) -> list[tuple[Finding, str]]:
@@ -203,11 +202,6 @@ def _public(definitions: Sequence[Definition]) -> list[Definition]:
     return found
 
 
-def _is_used_differently(before: Definition, after: Definition) -> bool:
-    """Another value of a constant is no other way to use it."""
-    return before.kind != "constant" and _shape(before.signature) != _shape(after.signature)
-
-
 def _shape(signature: str) -> str:
     """A signature without what makes no difference: blanks, trailing commas."""
     return re.sub(r",(?=[)\]}])", "", re.sub(r"\s+", "", signature))
@@ -221,8 +215,6 @@ def _short(signature: str) -> str:
 _EXPECTATION = re.compile(
     r"\b(?:assert\w*|expect\w*|should\w*|require\.\w+|verify\w*|t\.(?:Error|Fatal)\w*|pytest\.raises|to(?:Be|Equal)\w*)\b"
 )
-
-
 _LITERAL = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\b\d+(?:\.\d+)?\b")
 
 
@@ -237,15 +229,14 @@ def changed_expectations(revisions: Sequence[Revision]) -> list[Finding]:
         before = {one.qualified: one for one in revision.before.definitions if one.is_function}
         gone = [one for name, one in before.items() if name not in names and name.rpartition(".")[0] not in before]
         found += [Finding("expectation", revision.at(d.start_line), f"the test {d.qualified} is gone") for d in gone]
-        removed = [
-            (number, line)
-            for number, line in revision.removed_lines()
-            if _bare(line) not in kept and not any(one.start_line <= number <= one.end_line for one in gone)
-        ]
-        for number, line in removed:
+        data = []
+        for number, line in revision.removed_lines():
+            if _bare(line) in kept or any(one.start_line <= number <= one.end_line for one in gone):
+                continue
             if _EXPECTATION.search(line):
                 found.append(Finding("expectation", revision.at(number), f"no longer expected: {line.strip()[:160]}"))
-        data = [pair for pair in removed if not _EXPECTATION.search(pair[1])]
+            else:
+                data.append((number, line))
         found += _changed_data(revision, data)
     return found
 
@@ -309,9 +300,8 @@ def new_dependencies(
     found = []
     for one in new:
         if one.name not in old:
-            found.append(
-                Finding("dependency", one.source, f"{one.name} {one.version}".strip() + " is a new dependency")
-            )
+            message = f"{one.name} {one.version}".strip() + " is a new dependency"
+            found.append(Finding("dependency", one.source, message))
         elif one.version != old[one.name].version and one.group == old[one.name].group:
             message = f"{one.name} was {old[one.name].version or 'any version'}, is {one.version or 'any version'}"
             found.append(Finding("dependency", one.source, message))
@@ -368,7 +358,9 @@ def contradictions(revisions: Sequence[Revision], memories: Iterable[Memory]) ->
         forbidden = {match["name"].rstrip(".").lower() for match in _FORBIDDING.finditer(memory.memory)}
         places = [match["place"].rstrip("/.") for match in _PLACE.finditer(memory.memory)]
         for revision in revisions if forbidden else ():
-            if revision.is_test or (places and not any(_lies_in(revision.path, place) for place in places)):
+            path = f"/{revision.path}"
+            lies_there = any(path.startswith(f"/{one}/") or path.endswith(f"/{one}") for one in places)
+            if revision.is_test or (places and not lies_there):
                 continue
             if (memory.scope and not is_in_scope(memory.scope, [revision.path], ())) or not revision.change.added:
                 continue
@@ -379,10 +371,6 @@ def contradictions(revisions: Sequence[Revision], memories: Iterable[Memory]) ->
                     found.append(Finding("contradiction", revision.at(line), message))
                     break
     return found
-
-
-def _lies_in(path: str, place: str) -> bool:
-    return path == place or path.startswith(place + "/") or path.endswith("/" + place)
 
 
 def _new_names(revision: Revision) -> list[tuple[int, str]]:
@@ -431,7 +419,5 @@ def risks(subjects: Mapping[str, Sequence[str]], days: int) -> list[Finding]:
 
 def gravest_first(findings: Iterable[Finding]) -> list[Finding]:
     """At most MOST_OF_A_KIND of each kind."""
-    by_kind: dict[str, list[Finding]] = {kind: [] for kind in KINDS}
-    for finding in findings:
-        by_kind[finding.kind].append(finding)
-    return [finding for kind in KINDS for finding in by_kind[kind][:MOST_OF_A_KIND]]
+    every = list(findings)
+    return [one for kind in KINDS for one in [each for each in every if each.kind == kind][:MOST_OF_A_KIND]]

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from codeinfo.graph.model import Relations
@@ -15,14 +14,6 @@ from codeinfo.model import FileKind, Hit, HitContext
 from codeinfo.tokens import identifiers, split_identifier
 
 MOST_LISTED = 3
-
-
-class FileContext(Struct, frozen=True):
-    """What surrounds a file, whichever part of it is a result."""
-
-    imported_by_count: int = 0
-    consumers: tuple[str, ...] = ()
-    tests: tuple[str, ...] = ()
 
 
 # What a file is, by a word of its name or of a folder, and the layer such files belong to.
@@ -52,13 +43,15 @@ _KINDS = {
 }
 
 
-def file_context(path: str, relations: Mapping[str, Relations]) -> FileContext:
-    """`relations` are those of the file and of the first files that use it."""
+def file_context(path: str, relations: Mapping[str, Relations]) -> HitContext:
+    """What surrounds a file, whichever part of it is a result. `relations` are those of the file and of the first files
+    that use it."""
     own = relations[path]
-    return FileContext(
-        len({importer for importer, _ in own.imported_by}),
-        _consumers(path, own.used_by, relations),
-        tuple(own.tests[:MOST_LISTED]),
+    return HitContext(
+        imported_by_count=len({importer for importer, _ in own.imported_by}),
+        has_tests=bool(own.tests),
+        consumers=_consumers(path, own.used_by, relations),
+        tests=tuple(own.tests[:MOST_LISTED]),
     )
 
 
@@ -77,22 +70,12 @@ def _consumers(path: str, users: Sequence[tuple[str, int]], relations: Mapping[s
 
 
 def hit_context(
-    hit: Hit, around: FileContext, hint: tuple[str, str] = ("", ""), callers: Sequence[str] = ()
+    hit: Hit, around: HitContext, hint: tuple[str, str] = ("", ""), callers: Sequence[str] = ()
 ) -> HitContext:
     """`callers` are definitions that call the result; `hint` is how its way to write code is going, and a warning."""
-    type_, layer = role(hit)
-    momentum, warning = hint
-    return HitContext(
-        type=type_,
-        layer=layer,
-        imported_by_count=around.imported_by_count,
-        has_tests=bool(around.tests),
-        callers=tuple(callers[:MOST_LISTED]),
-        consumers=around.consumers,
-        tests=around.tests,
-        trend=momentum,
-        pattern_warning=warning,
-    )
+    (kind, layer), (trend, warning) = role(hit), hint
+    listed = tuple(callers[:MOST_LISTED])
+    return replace(around, type=kind, layer=layer, callers=listed, trend=trend, pattern_warning=warning)
 
 
 def role(hit: Hit) -> tuple[str, str]:
@@ -118,7 +101,7 @@ def _words(part: str) -> list[str]:
 
 def add_context(
     hits: Sequence[Hit],
-    files: Mapping[str, FileContext],
+    files: Mapping[str, HitContext],
     hints: Mapping[str, FileHints],
     callers: Mapping[tuple[str, str], Sequence[str]],
 ) -> tuple[Hit, ...]:
@@ -128,7 +111,7 @@ def add_context(
             hit,
             context=hit_context(
                 hit,
-                files.get(hit.path, FileContext()),
+                files.get(hit.path, HitContext()),
                 hints[hit.path].of_lines(hit.start_line, hit.end_line) if hit.path in hints else ("", ""),
                 callers.get((hit.path, hit.symbol), ()),
             ),

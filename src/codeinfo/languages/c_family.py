@@ -12,21 +12,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from codeinfo.languages.model import (
-    EXTERNAL,
-    UNRESOLVED,
-    Declared,
-    FileFacts,
-    ImportRules,
-    Language,
-    NameRules,
-    Outcome,
-    Syntax,
-    Target,
-    bases_behind_colon,
-    word_set,
-    words,
-)
+from codeinfo.languages import model
 from codeinfo.languages.tree import Resolver, joined, nearest
 from codeinfo.model import Import
 
@@ -57,7 +43,7 @@ _ATTRIBUTE = re.compile(
 )
 
 
-def header_language(text: str) -> Language:
+def header_language(text: str) -> model.Language:
     """Of a `.h` file."""
     return CPP if _CPP_ONLY.search(text[:_HEADER_PROBE_CHARS]) else C
 
@@ -101,27 +87,27 @@ def read_include(statement: str, line: int) -> Iterator[Import]:
         yield Import(match.group(1) or match.group(2), line)
 
 
-def is_exported(declared: Declared) -> bool:
+def is_exported(declared: model.Declared) -> bool:
     return declared.outer is not None or "static" not in declared.before
 
 
 class CIncludes(Resolver):
-    def resolve(self, source: FileFacts, written: Import) -> Outcome:
+    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         system = written.module.startswith("<")
         name = written.module.strip("<>")
         beside = joined(source.folder, name)
         if not system and beside in self._tree:
-            return Outcome((Target(str(beside)),))
+            return model.Outcome((model.Target(str(beside)),))
         if name.removesuffix(".h") in _STANDARD or (system and ("." not in name or name.startswith(_SYSTEM_FOLDERS))):
-            return EXTERNAL
+            return model.EXTERNAL
         plain = "/".join(part for part in name.split("/") if part not in ("..", ".", ""))
         found = self._tree.having(plain) or tuple(path for path in self._tree.from_above(plain) if path in self._tree)
         if not found:
-            return EXTERNAL if system or "/" in name else UNRESOLVED
+            return model.EXTERNAL if system or "/" in name else model.UNRESOLVED
         if system and len(found) > 1:  # who means the one beside writes quotes
             found = tuple(path for path in found if path != beside)
         chosen = found[0] if len(found) == 1 else nearest(found, source.folder) or _from_include_folder(found, plain)
-        return Outcome((Target(chosen),)) if chosen else UNRESOLVED
+        return model.Outcome((model.Target(chosen),)) if chosen else model.UNRESOLVED
 
 
 def _from_include_folder(found: tuple[str, ...], name: str) -> str | None:
@@ -130,10 +116,10 @@ def _from_include_folder(found: tuple[str, ...], name: str) -> str | None:
     return public[0] if len(public) == 1 else None
 
 
-_C_SYNTAX = Syntax(
+_C_SYNTAX = model.Syntax(
     grammar="c",
     members=(".", "->", "::"),
-    keywords=word_set(
+    keywords=model.word_set(
         "auto break case char const continue default do double else enum extern float for goto if inline int long "
         "register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while "
         "bool true false NULL define ifdef ifndef endif include undef pragma elif defined"
@@ -141,33 +127,33 @@ _C_SYNTAX = Syntax(
     exported=is_exported,
     hide=hide_macros,
 )
-_IMPORTS = ImportRules(read=read_include, resolver=CIncludes)
-C = Language(
+_IMPORTS = model.ImportRules(read=read_include, resolver=CIncludes)
+C = model.Language(
     name="c",
-    extensions=words(".c"),
+    extensions=model.words(".c"),
     family="c",
     syntax=_C_SYNTAX,
     imports=_IMPORTS,
-    names=NameRules(linked=True),
+    names=model.NameRules(linked=True),
 )
-CPP = Language(
+CPP = model.Language(
     name="cpp",
-    extensions=words(".cpp .cc .cxx .c++ .hpp .hh .hxx .h++ .h .ipp .tpp .inl .cu .cuh .ino"),
+    extensions=model.words(".cpp .cc .cxx .c++ .hpp .hh .hxx .h++ .h .ipp .tpp .inl .cu .cuh .ino"),
     family="c",
     syntax=replace(
         _C_SYNTAX,
         grammar="cpp",
         queries=("c", "cpp"),
         keywords=_C_SYNTAX.keywords
-        | word_set(
+        | model.word_set(
             "alignas alignof catch class concept const_cast constexpr consteval constinit decltype delete dynamic_cast "
             "explicit export final friend mutable namespace new noexcept nullptr operator override private protected "
             "public reinterpret_cast requires static_assert static_cast template this throw try typeid typename using "
             "virtual"
         ),
-        bases=bases_behind_colon,
+        bases=model.bases_behind_colon,
     ),
     imports=_IMPORTS,
-    names=NameRules(implicit_self=True, open_types=True),
+    names=model.NameRules(implicit_self=True, open_types=True),
 )
 LANGUAGES = (C, CPP)

@@ -4,25 +4,12 @@ from __future__ import annotations
 
 import re
 
+from codeinfo.languages import model
 from codeinfo.languages.jvm import JvmImports
-from codeinfo.languages.model import (
-    EXTERNAL,
-    Declared,
-    FileFacts,
-    ImportRules,
-    Language,
-    NameRules,
-    Outcome,
-    Syntax,
-    bases_behind_colon,
-    dotted_import,
-    word_set,
-    words,
-)
 from codeinfo.model import Import
 
 
-def is_exported(declared: Declared) -> bool:
+def is_exported(declared: model.Declared) -> bool:
     outer, before = declared.outer, declared.before
     open_by_default = outer is None or outer.kind in {"interface", "enum", "namespace"}
     return bool(re.search(r"\b(?:public|protected|internal)\b", before)) or (
@@ -35,29 +22,29 @@ class CsharpImports(JvmImports):
 
     names_packages = True
 
-    def _open(self, source: FileFacts) -> tuple[str, ...]:
+    def _open(self, source: model.FileFacts) -> tuple[str, ...]:
         around: dict[str, None] = {}
         for package in source.packages:
             parts = package.split(".")
             around.update(dict.fromkeys(".".join(parts[:length]) for length in range(len(parts), 0, -1)))
         return tuple(around)
 
-    def _missing(self, source: FileFacts, written: Import) -> Outcome:
+    def _missing(self, source: model.FileFacts, written: Import) -> model.Outcome:
         """Most imports name a namespace, and others add to the same ones: only the missing type of an alias
         (`using Cart = Shop.Cart`) is known to be gone."""
         platform = written.module.partition(".")[0] in ("System", "Microsoft", "Windows")
-        return super()._missing(source, written) if written.alias and not platform else EXTERNAL
+        return super()._missing(source, written) if written.alias and not platform else model.EXTERNAL
 
 
 LANGUAGES = (
-    Language(
+    model.Language(
         name="csharp",
-        extensions=words(".cs .csx"),
-        syntax=Syntax(
+        extensions=model.words(".cs .csx"),
+        syntax=model.Syntax(
             grammar="csharp",
             members=(".", "::"),
             package="tree_sitter_c_sharp",
-            keywords=word_set(
+            keywords=model.word_set(
                 "abstract as async await base bool break byte case catch char checked class const continue decimal "
                 "default delegate do double dynamic else enum event explicit extern false finally fixed float for "
                 "foreach get global goto if implicit in init int interface internal is lock long nameof namespace new "
@@ -66,10 +53,10 @@ LANGUAGES = (
                 "ulong unchecked unsafe ushort using value var virtual void volatile when where while yield"
             ),
             exported=is_exported,
-            bases=bases_behind_colon,
+            bases=model.bases_behind_colon,
         ),
-        imports=ImportRules(read=dotted_import, resolver=CsharpImports, by_use=True),
-        names=NameRules(
+        imports=model.ImportRules(read=model.dotted_import, resolver=CsharpImports, by_use=True),
+        names=model.NameRules(
             implicit_self=True,
             open_types=True,
             imports_show=True,

@@ -8,25 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from codeinfo.languages.model import (
-    COMMENT,
-    EXTERNAL,
-    QUOTED,
-    UNRESOLVED,
-    Declared,
-    FileFacts,
-    ImportRules,
-    Language,
-    NameRules,
-    Outcome,
-    Syntax,
-    Target,
-    bases_behind_words,
-    grouped,
-    items,
-    word_set,
-    words,
-)
+from codeinfo.languages import model
 from codeinfo.languages.tree import Resolver, Tree, ancestors, joined, nearest
 from codeinfo.model import Import
 
@@ -44,12 +26,12 @@ _CONDITIONS = ("source", "import", "module", "default", "require", "node", "brow
 
 
 def read_import(statement: str, line: int) -> Iterator[Import]:
-    text = " ".join(COMMENT.sub("", statement).split())
-    written = _FROM.search(text) or QUOTED.search(text)
+    text = " ".join(model.COMMENT.sub("", statement).split())
+    written = _FROM.search(text) or model.QUOTED.search(text)
     if not written:
         return
     module, reexport = written.group(1), text.startswith("export")
-    bound = QUOTED.sub("", _FRAME.sub("", text)).strip("; ")
+    bound = model.QUOTED.sub("", _FRAME.sub("", text)).strip("; ")
     timing = "types" if _TYPES.match(text) else ""
     required = re.fullmatch(r"(\w+)\s*=\s*require\(.*", bound)
     if required:
@@ -64,13 +46,13 @@ def read_import(statement: str, line: int) -> Iterator[Import]:
         else:
             taken.append(("default", item))
     if brace:
-        taken += [(name.removeprefix("type "), alias) for name, alias in items(listed.partition("}")[0])]
-    yield from grouped(module, line, taken, reexport=reexport, timing=timing)
+        taken += [(name.removeprefix("type "), alias) for name, alias in model.items(listed.partition("}")[0])]
+    yield from model.grouped(module, line, taken, reexport=reexport, timing=timing)
     if not bound:
         yield Import(module, line)
 
 
-def is_exported(declared: Declared) -> bool:
+def is_exported(declared: model.Declared) -> bool:
     outer, written, before = declared.outer, declared.written, declared.before
     if outer is not None and outer.kind not in {"namespace", "module"}:
         return outer.exported and not written.startswith("#") and not re.search(r"\b(?:private|protected)\b", before)
@@ -91,7 +73,7 @@ class EcmascriptImports(Resolver):
         self._aliases = _tsconfigs(self._tree)
         self._memo: dict[tuple[str, str], str | None] = {}
 
-    def resolve(self, source: FileFacts, written: Import) -> Outcome:
+    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         module = written.module.partition("?")[0].partition("!")[0]
         folder = (self._prefix + source.folder).rstrip("/")
         key = (folder, module)
@@ -99,8 +81,8 @@ class EcmascriptImports(Resolver):
             self._memo[key] = self._look(folder, module)
         path = self._memo[key]
         if path:
-            return Outcome((Target(path.removeprefix(self._prefix), written.names),))
-        return UNRESOLVED if self._is_own(folder, module) and self._is_code(module) else EXTERNAL
+            return model.Outcome((model.Target(path.removeprefix(self._prefix), written.names),))
+        return model.UNRESOLVED if self._is_own(folder, module) and self._is_code(module) else model.EXTERNAL
 
     def _is_own(self, folder: str, module: str) -> bool:
         """Whether a file of this codebase should be meant; what lies above its root is not in it."""
@@ -291,10 +273,10 @@ def _chain(tree: Tree, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
                 waiting += [target, f"{target}.json", f"{target}/tsconfig.json"]
 
 
-_JAVASCRIPT = Syntax(
+_JAVASCRIPT = model.Syntax(
     grammar="javascript",
     queries=("ecmascript", "jsx", "javascript"),
-    keywords=word_set(
+    keywords=model.word_set(
         "async await break case catch class const continue debugger default delete do else export extends false "
         "finally for from function get if import in instanceof let new null of return set static super switch this "
         "throw true try typeof undefined var void while with yield"
@@ -302,7 +284,7 @@ _JAVASCRIPT = Syntax(
     word=r"[^\W\d][\w$]+",
     exported=is_exported,
     more_exports=r"\bmodule\.exports\s*=\s*(\{[^}]*\}|[\w$]+)",
-    bases=bases_behind_words,
+    bases=model.bases_behind_words,
 )
 _TYPESCRIPT = replace(
     _JAVASCRIPT,
@@ -310,12 +292,12 @@ _TYPESCRIPT = replace(
     entry="language_typescript",
     queries=("ecmascript", "typescript"),
     keywords=_JAVASCRIPT.keywords
-    | word_set(
+    | model.word_set(
         "abstract any as asserts boolean declare enum implements infer interface is keyof namespace never number "
         "object private protected public readonly satisfies string symbol type unknown"
     ),
 )
-_COMPONENT_IMPORTS = ImportRules(
+_COMPONENT_IMPORTS = model.ImportRules(
     resolver=EcmascriptImports, configs_above=True, configs=("package.json", "jsconfig.json", "tsconfig*.json")
 )
 _IMPORTS = replace(
@@ -327,7 +309,7 @@ _IMPORTS = replace(
         r"\b(?:require|import)\(\s*[\"'`](?P<module>[^\"'`\n$]+)[\"'`]\s*\)"
     ),
 )
-_NAMES = NameRules(
+_NAMES = model.NameRules(
     explicit=True,
     imports_show=True,
     outside="all",
@@ -335,28 +317,28 @@ _NAMES = NameRules(
 )
 FAMILY = "ecmascript"
 LANGUAGES = (
-    Language(
+    model.Language(
         name="javascript",
-        extensions=words(".js .mjs .cjs .jsx .es6"),
-        filenames=words("Jakefile"),
-        shebangs=words("node deno bun"),
+        extensions=model.words(".js .mjs .cjs .jsx .es6"),
+        filenames=model.words("Jakefile"),
+        shebangs=model.words("node deno bun"),
         family=FAMILY,
         syntax=_JAVASCRIPT,
         imports=_IMPORTS,
         names=_NAMES,
     ),
-    Language(
+    model.Language(
         name="typescript",
-        extensions=words(".ts .mts .cts"),
-        shebangs=words("ts-node tsx"),
+        extensions=model.words(".ts .mts .cts"),
+        shebangs=model.words("ts-node tsx"),
         family=FAMILY,
         syntax=_TYPESCRIPT,
         imports=_IMPORTS,
         names=_NAMES,
     ),
-    Language(
+    model.Language(
         name="tsx",
-        extensions=words(".tsx"),
+        extensions=model.words(".tsx"),
         family=FAMILY,
         syntax=replace(
             _TYPESCRIPT,
@@ -368,6 +350,6 @@ LANGUAGES = (
         imports=_IMPORTS,
         names=_NAMES,
     ),
-    Language(name="vue", extensions=words(".vue"), family=FAMILY, imports=_COMPONENT_IMPORTS),
-    Language(name="svelte", extensions=words(".svelte"), family=FAMILY, imports=_COMPONENT_IMPORTS),
+    model.Language(name="vue", extensions=model.words(".vue"), family=FAMILY, imports=_COMPONENT_IMPORTS),
+    model.Language(name="svelte", extensions=model.words(".svelte"), family=FAMILY, imports=_COMPONENT_IMPORTS),
 )

@@ -5,44 +5,33 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from codeinfo.languages.model import (
-    EXTERNAL,
-    UNRESOLVED,
-    FileFacts,
-    ImportRules,
-    Language,
-    NameRules,
-    Outcome,
-    Syntax,
-    Target,
-    is_package,
-    word_set,
-    words,
-)
+from codeinfo.languages import model
 from codeinfo.languages.tree import Resolver
 from codeinfo.model import Definition, Import
 
 
 class HaskellImports(Resolver):
-    def resolve(self, source: FileFacts, written: Import) -> Outcome:
-        return self._of_modules(source, written, [written.module]) or EXTERNAL
+    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
+        return self._of_modules(source, written, [written.module]) or model.EXTERNAL
 
-    def _of_modules(self, source: FileFacts, written: Import, modules: list[str]) -> Outcome | None:
+    def _of_modules(self, source: model.FileFacts, written: Import, modules: list[str]) -> model.Outcome | None:
         known = self._tree.by_package
         files = dict.fromkeys(path for module in modules for path in known.get((source.language, module), ()))
         if not files:
             return None
-        return Outcome(tuple(Target(path, written.names if len(files) == 1 else ()) for path in files))
+        return model.Outcome(tuple(model.Target(path, written.names if len(files) == 1 else ()) for path in files))
 
 
 class ElixirImports(HaskellImports):
-    def resolve(self, source: FileFacts, written: Import) -> Outcome:
+    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         modules = [f"{written.module}.{name}" for name in written.names]  # `alias Shop.{Cart, Price}` names modules
         if found := self._of_modules(source, written, modules or [written.module]):
             return found
         # Packages share their first name (Phoenix.PubSub is none of Phoenix's modules), seldom a longer one.
         around = written.module.rpartition(".")[0]
-        return UNRESOLVED if "." in around and (source.language, around) in self._tree.by_package else EXTERNAL
+        return (
+            model.UNRESOLVED if "." in around and (source.language, around) in self._tree.by_package else model.EXTERNAL
+        )
 
 
 def read_haskell_import(statement: str, line: int) -> Iterator[Import]:
@@ -62,16 +51,16 @@ def read_haskell_import(statement: str, line: int) -> Iterator[Import]:
 
 def is_elixir_package(definition: Definition) -> bool:
     """A protocol is a module."""
-    return is_package(definition) or definition.kind in ("module", "protocol")
+    return model.is_package(definition) or definition.kind in ("module", "protocol")
 
 
-ELIXIR = Language(
+ELIXIR = model.Language(
     name="elixir",
-    extensions=words(".ex .exs"),
-    shebangs=words("elixir"),
-    syntax=Syntax(
+    extensions=model.words(".ex .exs"),
+    shebangs=model.words("elixir"),
+    syntax=model.Syntax(
         grammar="elixir",
-        keywords=word_set(
+        keywords=model.word_set(
             "after alias and case catch cond def defdelegate defexception defguard defguardp defimpl defmacro "
             "defmacrop defmodule defoverridable defp defprotocol defstruct do doc else end false fn for if import in "
             "moduledoc nil not or quote raise receive require rescue spec true try unless unquote use when with"
@@ -97,11 +86,11 @@ ELIXIR = Language(
             "moduledoc": "doc",
             "typedoc": "doc",
         },
-        private_definers=word_set("defp defmacrop defguardp typep"),
+        private_definers=model.word_set("defp defmacrop defguardp typep"),
         clauses=True,
         doc_attribute=True,
     ),
-    imports=ImportRules(
+    imports=model.ImportRules(
         calls=(
             r"^[ \t]*(?:alias|import|use|require)[ \t]+(?P<module>[A-Z]\w*(?:\.\w+)*)"
             r"(?:\.\{(?P<names>[^}]{0,2000})\}|[^\n]*?\bas:[ \t]*(?P<alias>\w+))?"
@@ -111,15 +100,15 @@ ELIXIR = Language(
         whole_names=True,
         binds_last=True,
     ),
-    names=NameRules(whole_modules=True, package=is_elixir_package, called_by_platform=True),
+    names=model.NameRules(whole_modules=True, package=is_elixir_package, called_by_platform=True),
 )
-HASKELL = Language(
+HASKELL = model.Language(
     name="haskell",
-    extensions=words(".hs .hs-boot .hsc"),
-    shebangs=words("runhaskell stack cabal"),
-    syntax=Syntax(
+    extensions=model.words(".hs .hs-boot .hsc"),
+    shebangs=model.words("runhaskell stack cabal"),
+    syntax=model.Syntax(
         grammar="haskell",
-        keywords=word_set(
+        keywords=model.word_set(
             "as case class data default deriving do else family forall foreign hiding if import in infix infixl infixr "
             "instance let mdo module newtype of pattern proc qualified rec then type where"
         ),
@@ -127,6 +116,6 @@ HASKELL = Language(
         export_list=True,
         clauses=True,
     ),
-    imports=ImportRules(read=read_haskell_import, resolver=HaskellImports),
+    imports=model.ImportRules(read=read_haskell_import, resolver=HaskellImports),
 )
 LANGUAGES = (ELIXIR, HASKELL)

@@ -5,21 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from codeinfo.languages.model import (
-    EXTERNAL,
-    QUOTED,
-    UNRESOLVED,
-    Declared,
-    FileFacts,
-    ImportRules,
-    Language,
-    NameRules,
-    Outcome,
-    Syntax,
-    Target,
-    word_set,
-    words,
-)
+from codeinfo.languages import model
 from codeinfo.languages.tree import Resolver, Tree
 from codeinfo.model import Import
 
@@ -47,11 +33,11 @@ def nested_manifest(manifest: str, inside: str) -> str:
 
 def read_import(statement: str, line: int) -> Iterator[Import]:
     alias, _, _ = statement.strip().rpartition(" ")
-    for module in QUOTED.findall(statement):
+    for module in model.QUOTED.findall(statement):
         yield Import(module, line, ("*",) if alias.strip() == "." else (), alias.strip(" ."))
 
 
-def is_exported(declared: Declared) -> bool:
+def is_exported(declared: model.Declared) -> bool:
     return declared.name[:1].isupper()
 
 
@@ -65,16 +51,16 @@ class GoImports(Resolver):
         ]
         self._modules.sort(key=lambda module: -len(module[0]))
 
-    def resolve(self, source: FileFacts, written: Import) -> Outcome:
+    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         for module, root in self._modules:
             if written.module != module and not written.module.startswith(module + "/"):
                 continue
             folder = "/".join(filter(None, (root, written.module[len(module) :].strip("/"))))
             files = self._package(folder)
-            return Outcome(tuple(map(Target, files)), package=True) if files else UNRESOLVED
-        return EXTERNAL
+            return model.Outcome(tuple(map(model.Target, files)), package=True) if files else model.UNRESOLVED
+        return model.EXTERNAL
 
-    def visible(self, source: FileFacts) -> tuple[str, ...]:
+    def visible(self, source: model.FileFacts) -> tuple[str, ...]:
         beside = self._package(source.folder, tests=source.path.endswith("_test.go"))
         return tuple(path for path in beside if self._tree.files[path].packages == source.packages)
 
@@ -84,12 +70,12 @@ class GoImports(Resolver):
 
 
 LANGUAGES = (
-    Language(
+    model.Language(
         name="go",
-        extensions=words(".go"),
-        syntax=Syntax(
+        extensions=model.words(".go"),
+        syntax=model.Syntax(
             grammar="go",
-            keywords=word_set(
+            keywords=model.word_set(
                 "any append bool break byte cap case chan close const continue copy default defer delete else error "
                 "fallthrough false float32 float64 for func go goto if import int int32 int64 interface iota len make "
                 "map new nil package panic range return rune select string struct switch true type uint uint64 uintptr "
@@ -97,7 +83,7 @@ LANGUAGES = (
             ),
             exported=is_exported,
         ),
-        imports=ImportRules(
+        imports=model.ImportRules(
             read=read_import,
             resolver=GoImports,
             bound=lambda written: (local_name(written),),
@@ -107,7 +93,7 @@ LANGUAGES = (
             manifest=MANIFEST,
             nested_manifest=nested_manifest,
         ),
-        names=NameRules(
+        names=model.NameRules(
             explicit=True,
             open_types=True,
             imports_show=True,

@@ -4,25 +4,7 @@ from __future__ import annotations
 
 import re
 
-from codeinfo.languages.model import (
-    EXTERNAL,
-    UNRESOLVED,
-    FileFacts,
-    ImportRules,
-    Language,
-    NameRules,
-    Outcome,
-    Syntax,
-    Target,
-    bases_behind_colon,
-    bases_behind_words,
-    dotted_import,
-    family,
-    is_package,
-    not_private,
-    word_set,
-    words,
-)
+from codeinfo.languages import model
 from codeinfo.languages.tree import Resolver, packages_of
 from codeinfo.model import Definition, Import
 
@@ -33,37 +15,37 @@ class JvmImports(Resolver):
     separator = "."
     names_packages = False  # an import names a package, not a type
 
-    def resolve(self, source: FileFacts, written: Import) -> Outcome:
+    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         module = written.module.replace("`", "")  # Scala and Kotlin quote a name that is a keyword
         return self._look(source, module, written.names) or self._missing(source, written)
 
-    def _look(self, source: FileFacts, module: str, names: tuple[str, ...]) -> Outcome | None:
-        group = family(source.language)
+    def _look(self, source: model.FileFacts, module: str, names: tuple[str, ...]) -> model.Outcome | None:
+        group = model.family(source.language)
         for around in self._readings(source):
             package = self.separator.join(filter(None, (around, module)))
             files = self._tree.by_package.get((group, package))
             if files and names and names != ("*",):
                 found = [self._type(group, package, name) for name in names]
                 if any(found):
-                    return Outcome(tuple(dict.fromkeys(t for targets in found for t in targets)))
+                    return model.Outcome(tuple(dict.fromkeys(t for targets in found for t in targets)))
             if files and (names == ("*",) or self.names_packages):
-                return Outcome(tuple(map(Target, files)), package=True)
+                return model.Outcome(tuple(map(model.Target, files)), package=True)
             if files and not names and (whole := self._whole_package(files)):
                 return whole
             targets = self._within(group, around, module)
             if targets:
-                return Outcome(targets)
+                return model.Outcome(targets)
         return None
 
-    def _readings(self, source: FileFacts) -> list[str]:
+    def _readings(self, source: model.FileFacts) -> list[str]:
         """The packages that a path may start from."""
         return [""]
 
-    def _whole_package(self, files: tuple[str, ...]) -> Outcome | None:
+    def _whole_package(self, files: tuple[str, ...]) -> model.Outcome | None:
         """What an import of a package by its name alone leads to."""
         return None
 
-    def _within(self, group: str, around: str, module: str) -> tuple[Target, ...]:
+    def _within(self, group: str, around: str, module: str) -> tuple[model.Target, ...]:
         """The longest part of the path that is a package, with the top-level name behind it."""
         parts = module.split(self.separator)
         for cut in range(len(parts) - 1, -1, -1):
@@ -72,44 +54,44 @@ class JvmImports(Resolver):
                 return targets
         return ()
 
-    def _type(self, group: str, package: str, name: str) -> tuple[Target, ...]:
-        return tuple(Target(path, (name,)) for path in self._tree.definers.get((group, package, name), ()))
+    def _type(self, group: str, package: str, name: str) -> tuple[model.Target, ...]:
+        return tuple(model.Target(path, (name,)) for path in self._tree.definers.get((group, package, name), ()))
 
-    def _missing(self, source: FileFacts, written: Import) -> Outcome:
+    def _missing(self, source: model.FileFacts, written: Import) -> model.Outcome:
         package, _, last = written.module.rpartition(self.separator)
         if written.names and last[:1].islower():
-            return EXTERNAL  # taken from a package, which may well lie in another part of the project
-        known = self._tree.by_package.get((family(source.language), package), ()) if package else ()
+            return model.EXTERNAL  # taken from a package, which may well lie in another part of the project
+        known = self._tree.by_package.get((model.family(source.language), package), ()) if package else ()
         # What a package has beyond the definitions of its files, its package object inherits.
         if objects := _package_objects(known, last):
-            return Outcome(objects)
-        return UNRESOLVED if known else EXTERNAL
+            return model.Outcome(objects)
+        return model.UNRESOLVED if known else model.EXTERNAL
 
-    def visible(self, source: FileFacts) -> tuple[str, ...]:
-        group = family(source.language)
+    def visible(self, source: model.FileFacts) -> tuple[str, ...]:
+        group = model.family(source.language)
         return tuple(path for package in self._open(source) for path in self._tree.by_package.get((group, package), ()))
 
-    def _open(self, source: FileFacts) -> tuple[str, ...]:
+    def _open(self, source: model.FileFacts) -> tuple[str, ...]:
         return packages_of(source)
 
 
-def _package_objects(files: tuple[str, ...], *names: str) -> tuple[Target, ...]:
-    return tuple(Target(path, names) for path in files if path.endswith("/package.scala"))
+def _package_objects(files: tuple[str, ...], *names: str) -> tuple[model.Target, ...]:
+    return tuple(model.Target(path, names) for path in files if path.endswith("/package.scala"))
 
 
 class ScalaImports(JvmImports):
     """A path is also read from inside the packages around it; a package has what its package object holds."""
 
-    def _readings(self, source: FileFacts) -> list[str]:
+    def _readings(self, source: model.FileFacts) -> list[str]:
         return ["", *reversed(packages_of(source))]
 
-    def _whole_package(self, files: tuple[str, ...]) -> Outcome | None:
-        return Outcome(_package_objects(files))
+    def _whole_package(self, files: tuple[str, ...]) -> model.Outcome | None:
+        return model.Outcome(_package_objects(files))
 
 
 def is_scala_package(definition: Definition) -> bool:
     """What a package object holds belongs to the package."""
-    return is_package(definition) or (definition.kind == "object" and "package object " in definition.signature)
+    return model.is_package(definition) or (definition.kind == "object" and "package object " in definition.signature)
 
 
 # What the grammar cannot read: `get`, `set`, `where` as names, guards of a `when`, strings with several dollar signs.
@@ -131,68 +113,70 @@ def _spaces(match: re.Match[str]) -> str:
 
 FAMILY = "jvm"
 LANGUAGES = (
-    Language(
+    model.Language(
         name="java",
-        extensions=words(".java"),
+        extensions=model.words(".java"),
         family=FAMILY,
-        syntax=Syntax(
+        syntax=model.Syntax(
             grammar="java",
             members=(".", "::"),
-            keywords=word_set(
+            keywords=model.word_set(
                 "abstract assert boolean break byte case catch char class const continue default do double else enum "
                 "extends false final finally float for goto if implements import instanceof int interface long native "
                 "new null package permits private protected public record return sealed short static strictfp super "
                 "switch synchronized this throw throws transient true try var void volatile while yield"
             ),
-            exported=not_private,
-            bases=bases_behind_words,
+            exported=model.not_private,
+            bases=model.bases_behind_words,
         ),
-        imports=ImportRules(read=dotted_import, resolver=JvmImports, by_use=True, binds_last=True),
-        names=NameRules(explicit=True, implicit_self=True, imports_show=True, outside="types"),
+        imports=model.ImportRules(read=model.dotted_import, resolver=JvmImports, by_use=True, binds_last=True),
+        names=model.NameRules(explicit=True, implicit_self=True, imports_show=True, outside="types"),
     ),
-    Language(
+    model.Language(
         name="kotlin",
-        extensions=words(".kt .kts"),
+        extensions=model.words(".kt .kts"),
         family=FAMILY,
-        syntax=Syntax(
+        syntax=model.Syntax(
             grammar="kotlin",
             members=(".", "::"),
             hide=hide_kotlin_news,
-            keywords=word_set(
+            keywords=model.word_set(
                 "abstract actual annotation as break by catch class companion const constructor continue crossinline "
                 "data do else enum expect external false final finally for fun get if import in infix init inline "
                 "inner interface internal is it lateinit noinline null object open operator out override package "
                 "private protected public reified return sealed set super suspend tailrec this throw true try "
                 "typealias val value var vararg when where while"
             ),
-            exported=not_private,
-            bases=bases_behind_colon,
+            exported=model.not_private,
+            bases=model.bases_behind_colon,
         ),
-        imports=ImportRules(read=dotted_import, resolver=JvmImports, by_use=True, binds_last=True),
-        names=NameRules(implicit_self=True, imports_show=True, outside="types", private_to_file=True, extensions=True),
+        imports=model.ImportRules(read=model.dotted_import, resolver=JvmImports, by_use=True, binds_last=True),
+        names=model.NameRules(
+            implicit_self=True, imports_show=True, outside="types", private_to_file=True, extensions=True
+        ),
     ),
-    Language(
+    model.Language(
         name="scala",
-        extensions=words(".scala .sc .sbt .mill"),
+        extensions=model.words(".scala .sc .sbt .mill"),
         family=FAMILY,
-        syntax=Syntax(
+        syntax=model.Syntax(
             grammar="scala",
-            keywords=word_set(
+            keywords=model.word_set(
                 "abstract case catch class def do else enum export extends extension false final finally for given if "
                 "implicit import lazy match new null object override package private protected return sealed super "
                 "then this throw trait true try type using val var while with yield"
             ),
-            exported=not_private,
-            bases=bases_behind_words,
+            exported=model.not_private,
+            bases=model.bases_behind_words,
         ),
-        imports=ImportRules(
-            read=dotted_import,
+        imports=model.ImportRules(
+            read=model.dotted_import,
             resolver=ScalaImports,
             by_use=True,
             binds_last=True,
             types_only=True,
             nested_packages=True,
         ),
-        names=NameRules(implicit_self=True, outside="types", package=is_scala_package),
+        names=model.NameRules(implicit_self=True, outside="types", package=is_scala_package),
     ),
 )

@@ -5,36 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from codeinfo.languages import model
 from codeinfo.languages.jvm import JvmImports
-from codeinfo.languages.model import (
-    EXTERNAL,
-    UNRESOLVED,
-    FileFacts,
-    ImportRules,
-    Language,
-    NameRules,
-    Outcome,
-    Syntax,
-    Target,
-    bases_behind_words,
-    grouped,
-    items,
-    not_private,
-    plain,
-    word_set,
-    words,
-)
 from codeinfo.languages.tree import Tree, ancestors, joined
 from codeinfo.model import Import
 
 
 def read_import(statement: str, line: int) -> Iterator[Import]:
-    text = re.sub(r"^use\s+(?:(?:function|const)\s+)?", "", plain(statement))
+    text = re.sub(r"^use\s+(?:(?:function|const)\s+)?", "", model.plain(statement))
     prefix, brace, listed = text.partition("{")
     if brace:
-        yield from grouped(prefix.strip().strip("\\"), line, items(listed.rstrip("} ")))
+        yield from model.grouped(prefix.strip().strip("\\"), line, model.items(listed.rstrip("} ")))
         return
-    for module, alias in items(text):
+    for module, alias in model.items(text):
         yield Import(module.strip("\\"), line, (), alias)
 
 
@@ -47,7 +30,7 @@ class PhpImports(JvmImports):
         super().__init__(tree)
         self._prefixes = sorted(_psr4(tree), key=lambda pair: -len(pair[0]))
 
-    def resolve(self, source: FileFacts, written: Import) -> Outcome:
+    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         if written.module.endswith((".php", ".inc")) or "/" in written.module:
             return self._required(source, written.module)
         found = self._look(source, written.module, written.names)
@@ -55,11 +38,11 @@ class PhpImports(JvmImports):
             return found
         names = written.names or ("",)
         whole = [self.separator.join(filter(None, (written.module, name))) for name in names]
-        targets = tuple(Target(path) for name in whole if (path := self._by_prefix(name)))
+        targets = tuple(model.Target(path) for name in whole if (path := self._by_prefix(name)))
         if targets:
-            return Outcome(targets)
+            return model.Outcome(targets)
         own = any(name.startswith(prefix) for name in whole for prefix, _ in self._prefixes)
-        return UNRESOLVED if own else EXTERNAL
+        return model.UNRESOLVED if own else model.EXTERNAL
 
     def _by_prefix(self, name: str) -> str | None:
         for prefix, folder in self._prefixes:
@@ -69,12 +52,12 @@ class PhpImports(JvmImports):
                     return path
         return None
 
-    def _required(self, source: FileFacts, written: str) -> Outcome:
+    def _required(self, source: model.FileFacts, written: str) -> model.Outcome:
         for folder in ancestors(source.folder):
             path = joined(folder, written)
             if path in self._tree:
-                return Outcome((Target(str(path)),))
-        return EXTERNAL if "vendor" in written else UNRESOLVED
+                return model.Outcome((model.Target(str(path)),))
+        return model.EXTERNAL if "vendor" in written else model.UNRESOLVED
 
 
 def _psr4(tree: Tree) -> list[tuple[str, str]]:
@@ -93,14 +76,14 @@ def _psr4(tree: Tree) -> list[tuple[str, str]]:
 
 
 LANGUAGES = (
-    Language(
+    model.Language(
         name="php",
-        extensions=words(".php .phtml .php5 .php7 .phpt"),
-        shebangs=words("php"),
-        syntax=Syntax(
+        extensions=model.words(".php .phtml .php5 .php7 .phpt"),
+        shebangs=model.words("php"),
+        syntax=model.Syntax(
             grammar="php",
             entry="language_php",
-            keywords=word_set(
+            keywords=model.word_set(
                 "abstract and array as bool break callable case catch class clone const continue declare default do "
                 "echo else elseif empty enum extends false final finally float fn for foreach function global if "
                 "implements include include_once instanceof insteadof int interface isset iterable list match mixed "
@@ -110,10 +93,10 @@ LANGUAGES = (
             ),
             members=("->", "::", "\\"),
             word=r"(?<![\w$])[^\W\d]\w+",  # `$name` is a local variable: never a use of something defined elsewhere
-            exported=not_private,
-            bases=bases_behind_words,
+            exported=model.not_private,
+            bases=model.bases_behind_words,
         ),
-        imports=ImportRules(
+        imports=model.ImportRules(
             read=read_import,
             calls=r"\b(?:require|include)(?:_once)?\b[^;'\"\n]*[\"'](?P<module>[^\"'\n]+)[\"']",
             resolver=PhpImports,
@@ -122,7 +105,7 @@ LANGUAGES = (
             types_only=True,
             configs=("composer.json",),
         ),
-        names=NameRules(
+        names=model.NameRules(
             explicit=True,
             imports_show=True,
             outside="types",

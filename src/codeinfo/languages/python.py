@@ -6,24 +6,7 @@ import re
 import sys
 from collections.abc import Iterator
 
-from codeinfo.languages.model import (
-    DOTTED_NAME,
-    EXTERNAL,
-    UNRESOLVED,
-    FileFacts,
-    ImportRules,
-    Language,
-    NameRules,
-    Outcome,
-    Syntax,
-    Target,
-    grouped,
-    items,
-    without_brackets,
-    without_underscore,
-    word_set,
-    words,
-)
+from codeinfo.languages import model
 from codeinfo.languages.tree import Resolver, Tree, ancestors, joined
 from codeinfo.model import Import
 
@@ -35,9 +18,9 @@ def read_import(statement: str, line: int) -> Iterator[Import]:
     text = " ".join(_HASH_COMMENT.sub("", statement).replace("\\", " ").replace("(", " ").replace(")", " ").split())
     if text.startswith("from"):
         module, _, names = text[4:].partition(" import ")
-        yield from grouped(module.replace(" ", ""), line, items(names))
+        yield from model.grouped(module.replace(" ", ""), line, model.items(names))
     else:
-        for module, alias in items(text.removeprefix("import ")):
+        for module, alias in model.items(text.removeprefix("import ")):
             yield Import(module, line, (), alias)
 
 
@@ -51,8 +34,8 @@ def bound_names(written: Import) -> tuple[str, ...]:
 def bases(rest: str, keywords: frozenset[str]) -> tuple[str, ...]:
     if not rest.lstrip().startswith("("):
         return ()
-    inside = without_brackets(rest.strip().removeprefix("(").rstrip(": \n").removesuffix(")"))
-    names = (DOTTED_NAME.match(part.strip()) for part in inside.split(",") if "=" not in part)
+    inside = model.without_brackets(rest.strip().removeprefix("(").rstrip(": \n").removesuffix(")"))
+    names = (model.DOTTED_NAME.match(part.strip()) for part in inside.split(",") if "=" not in part)
     return tuple(match.group() for match in names if match)
 
 
@@ -65,7 +48,7 @@ class PythonImports(Resolver):
         self._roots = (*_USUAL_ROOTS, *sorted(tops - packages - set(_USUAL_ROOTS)))
         self._memo: dict[tuple[str, str], tuple[str, str] | None] = {}
 
-    def resolve(self, source: FileFacts, written: Import) -> Outcome:
+    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         module = written.module.lstrip(".")
         level = len(written.module) - len(module)
         if level:
@@ -74,32 +57,32 @@ class PythonImports(Resolver):
         else:
             base = self._absolute(source, module)
         if base is None:
-            return UNRESOLVED if level or self._is_own(source, module.partition(".")[0]) else EXTERNAL
+            return model.UNRESOLVED if level or self._is_own(source, module.partition(".")[0]) else model.EXTERNAL
         return self._taken(base, written)
 
-    def _is_own(self, source: FileFacts, first: str) -> bool:
+    def _is_own(self, source: model.FileFacts, first: str) -> bool:
         """Whether a package or module of this codebase has the name; a mere folder may be called like a library."""
         found = self._absolute(source, first)
         return found is not None and bool(found[0])
 
-    def _taken(self, base: tuple[str, str], written: Import) -> Outcome:
+    def _taken(self, base: tuple[str, str], written: Import) -> model.Outcome:
         """A name that is a module of its own leads there, any other to the module it is taken from."""
         file, folder = base
         rest: list[str] = []
-        targets: list[Target] = []
+        targets: list[model.Target] = []
         for name in written.names:
             inner = self._module(folder, name) if name != "*" and folder != "-" else None
             if inner and inner[0]:
-                targets.append(Target(inner[0]))
+                targets.append(model.Target(inner[0]))
             else:
                 rest.append(name)
         if file and (rest or not written.names):
-            targets.append(Target(file, tuple(rest)))
+            targets.append(model.Target(file, tuple(rest)))
         if targets:
-            return Outcome(tuple(targets))
-        return UNRESOLVED if file or written.module.startswith(".") else EXTERNAL
+            return model.Outcome(tuple(targets))
+        return model.UNRESOLVED if file or written.module.startswith(".") else model.EXTERNAL
 
-    def _absolute(self, source: FileFacts, module: str) -> tuple[str, str] | None:
+    def _absolute(self, source: model.FileFacts, module: str) -> tuple[str, str] | None:
         own = source.folder
         while own in self._packages:
             own = own.rpartition("/")[0] if own else "-"
@@ -149,24 +132,24 @@ class PythonImports(Resolver):
         return ("", base) if base in self._tree.folders else None
 
 
-PYTHON = Language(
+PYTHON = model.Language(
     name="python",
-    extensions=words(".py .pyi .pyw"),
-    filenames=words("SConstruct SConscript wscript"),
-    shebangs=words("python pypy"),
-    syntax=Syntax(
+    extensions=model.words(".py .pyi .pyw"),
+    filenames=model.words("SConstruct SConscript wscript"),
+    shebangs=model.words("python pypy"),
+    syntax=model.Syntax(
         grammar="python",
-        keywords=word_set(
+        keywords=model.word_set(
             "False None True and as assert async await break class continue def del elif else except finally for from "
             "global if import in is lambda nonlocal not or pass raise return self try while with yield cls"
         ),
-        exported=without_underscore,
+        exported=model.without_underscore,
         bases=bases,
     ),
-    imports=ImportRules(
+    imports=model.ImportRules(
         read=read_import, timed=True, types_block="TYPE_CHECKING", resolver=PythonImports, bound=bound_names
     ),
-    names=NameRules(
+    names=model.NameRules(
         explicit=True,
         imports_show=True,
         outside="all",

@@ -5,24 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from codeinfo.languages.model import (
-    AS,
-    EXTERNAL,
-    UNRESOLVED,
-    FileFacts,
-    ImportRules,
-    Language,
-    NameRules,
-    Outcome,
-    Syntax,
-    Target,
-    bases_behind_colon,
-    items,
-    marked_pub,
-    plain,
-    word_set,
-    words,
-)
+from codeinfo.languages import model
+from codeinfo.languages.model import items
 from codeinfo.languages.tree import Resolver, Tree, ancestors
 from codeinfo.model import Import
 
@@ -32,7 +16,7 @@ _VALUE = re.compile(r'^\s*(name|path)\s*=\s*"([^"]+)"', re.MULTILINE)
 
 
 def read_import(statement: str, line: int) -> Iterator[Import]:
-    text = plain(statement)
+    text = model.plain(statement)
     match = re.match(r"(pub(?:\s*\([^)]*\))?\s+)?(?:use|extern crate|mod)\s+", text)
     if not match:
         return
@@ -73,7 +57,7 @@ def _expanded(written: str) -> Iterator[tuple[str, str]]:
 
 
 def _path(prefix: str, item: str) -> tuple[str, str]:
-    name, *alias = AS.split(item.strip(), maxsplit=1)
+    name, *alias = model.AS.split(item.strip(), maxsplit=1)
     return (prefix + name).removeprefix("::"), alias[0].strip() if alias else ""
 
 
@@ -98,19 +82,19 @@ class RustImports(Resolver):
         if name and library in self._tree:
             self._crates[name.replace("-", "_")] = library
 
-    def resolve(self, source: FileFacts, written: Import) -> Outcome:
+    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         segments = [part.removeprefix("r#") for part in written.module.split("::") if part]
         if not segments:
-            return UNRESOLVED
+            return model.UNRESOLVED
         inline = sum(first < written.line <= last for first, last in source.inline_modules)
         starts, rest, own = self._starts(source, segments, inline)
         for start in starts:
             file, items = self._walk(start, rest)
             if len(items) < len(rest) or not rest or own:
                 return self._taken(file, items, written)
-        return UNRESOLVED if own else EXTERNAL
+        return model.UNRESOLVED if own else model.EXTERNAL
 
-    def _starts(self, source: FileFacts, segments: list[str], inline: int) -> tuple[list[str], list[str], bool]:
+    def _starts(self, source: model.FileFacts, segments: list[str], inline: int) -> tuple[list[str], list[str], bool]:
         """Files to start from, what remains to be walked, and whether the path must lie in this crate."""
         first = segments[0]
         if first == "crate":
@@ -130,20 +114,20 @@ class RustImports(Resolver):
             return [self._crates[first]], segments[1:], True
         return [], segments, False
 
-    def _taken(self, file: str, items: list[str], written: Import) -> Outcome:
+    def _taken(self, file: str, items: list[str], written: Import) -> model.Outcome:
         if items:
-            return Outcome((Target(file, (items[0],)),))
-        targets: list[Target] = []
+            return model.Outcome((model.Target(file, (items[0],)),))
+        targets: list[model.Target] = []
         own: list[str] = []
         for name in written.names:
             inner = self._child(file, name)
             if inner:
-                targets.append(Target(inner))
+                targets.append(model.Target(inner))
             else:
                 own.append(name)
         if own or not written.names:
-            targets.append(Target(file, tuple(own)))
-        return Outcome(tuple(targets))
+            targets.append(model.Target(file, tuple(own)))
+        return model.Outcome(tuple(targets))
 
     def _walk(self, file: str, segments: list[str]) -> tuple[str, list[str]]:
         """As far as the path names modules with files of their own; the rest are items inside the last one."""
@@ -154,7 +138,7 @@ class RustImports(Resolver):
             file = inner
         return file, []
 
-    def _crate_roots(self, source: FileFacts) -> list[str]:
+    def _crate_roots(self, source: model.FileFacts) -> list[str]:
         for folder in ancestors(source.folder):
             if folder in self._roots:
                 inside = source.path.removeprefix(f"{folder}/" if folder else "")
@@ -194,22 +178,22 @@ class RustImports(Resolver):
 
 
 LANGUAGES = (
-    Language(
+    model.Language(
         name="rust",
-        extensions=words(".rs"),
-        syntax=Syntax(
+        extensions=model.words(".rs"),
+        syntax=model.Syntax(
             grammar="rust",
             members=(".", "::"),
-            keywords=word_set(
+            keywords=model.word_set(
                 "Self as async await bool break const continue crate dyn else enum extern f32 f64 false fn for i16 i32 "
                 "i64 i8 if impl in isize let loop match mod move mut pub ref return self static str struct super trait "
                 "true type u16 u32 u64 u8 union unsafe use usize where while"
             ),
-            exported=marked_pub,
-            bases=bases_behind_colon,
+            exported=model.marked_pub,
+            bases=model.bases_behind_colon,
         ),
-        imports=ImportRules(read=read_import, resolver=RustImports, configs=("Cargo.toml",)),
-        names=NameRules(
+        imports=model.ImportRules(read=read_import, resolver=RustImports, configs=("Cargo.toml",)),
+        names=model.NameRules(
             explicit=True,
             open_types=True,
             imports_show=True,

@@ -4,22 +4,7 @@ from __future__ import annotations
 
 import re
 
-from codeinfo.languages.model import (
-    EXTERNAL,
-    UNRESOLVED,
-    Declared,
-    FileFacts,
-    ImportRules,
-    Language,
-    NameRules,
-    Outcome,
-    Syntax,
-    Target,
-    marked_pub,
-    without_underscore,
-    word_set,
-    words,
-)
+from codeinfo.languages import model
 from codeinfo.languages.tree import Resolver, Tree, ancestors, joined, nearest
 from codeinfo.model import Import
 
@@ -32,26 +17,26 @@ class RubyImports(Resolver):
         super().__init__(tree)
         self._roots = [*sorted(f for f in tree.folders if f.rpartition("/")[2] in ("lib", "app")), ""]
 
-    def resolve(self, source: FileFacts, written: Import) -> Outcome:
+    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         name = written.module.removesuffix(".rb") + ".rb"
         if written.module.startswith("."):
             path = joined(source.folder, name)
-            return _one(path) if path in self._tree else UNRESOLVED
+            return _one(path) if path in self._tree else model.UNRESOLVED
         above = ancestors(source.folder)
         near = [root for folder in above for root in (f"{folder}/lib".lstrip("/"), f"{folder}/test".lstrip("/"))]
         near += [folder for folder in above if folder.rpartition("/")[2] in ("lib", "test", "spec")]
         paths = (*(joined(root, name) for root in (*near, *self._roots)), *self._tree.from_above(name))
         found = next((path for path in paths if path in self._tree), None)
-        return _one(found) if found else EXTERNAL
+        return _one(found) if found else model.EXTERNAL
 
 
 class LuaImports(Resolver):
-    def resolve(self, source: FileFacts, written: Import) -> Outcome:
+    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         base = written.module.replace(".", "/")
         found = self._tree.having(base + ".lua") or self._tree.having(base + "/init.lua")
         rooted = [path for path in found if path.startswith(base) or f"lua/{base}" in path or f"src/{base}" in path]
         chosen = nearest(rooted, source.folder) if len(rooted) > 1 else next(iter(rooted), self._from_above(base))
-        return _one(chosen) if chosen else EXTERNAL
+        return _one(chosen) if chosen else model.EXTERNAL
 
     def _from_above(self, base: str) -> str | None:
         paths = [
@@ -71,31 +56,31 @@ class ZigImports(Resolver):
             for name, root in _ZIG_MODULE.findall(text) if file == "build.zig" else ():
                 self._modules[folder, name] = joined(folder, root) or ""
 
-    def resolve(self, source: FileFacts, written: Import) -> Outcome:
+    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         if not written.module.endswith((".zig", ".zon")):
             added = (self._modules.get((folder, written.module)) for folder in ancestors(source.folder))
             found = next((path for path in added if path in self._tree), None)
-            return _one(found) if found else EXTERNAL
+            return _one(found) if found else model.EXTERNAL
         path = joined(source.folder, written.module)
-        return _one(path) if path in self._tree else UNRESOLVED
+        return _one(path) if path in self._tree else model.UNRESOLVED
 
 
 class BashImports(Resolver):
-    def resolve(self, source: FileFacts, written: Import) -> Outcome:
+    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         fixed = _VARIABLE_PART.sub("", written.module)
         if "$" in fixed or fixed.startswith(("/", "~")):
-            return EXTERNAL
+            return model.EXTERNAL
         beside = joined(source.folder, fixed)
         if beside in self._tree:
             return _one(beside)
         found = self._tree.having(fixed)
         if len(found) == 1:
             return _one(found[0])
-        return UNRESOLVED if fixed == written.module else EXTERNAL  # a variable may lead anywhere
+        return model.UNRESOLVED if fixed == written.module else model.EXTERNAL  # a variable may lead anywhere
 
 
-def _one(path: str | None) -> Outcome:
-    return Outcome((Target(path),)) if path else UNRESOLVED
+def _one(path: str | None) -> model.Outcome:
+    return model.Outcome((model.Target(path),)) if path else model.UNRESOLVED
 
 
 def ruby_bases(rest: str, keywords: frozenset[str]) -> tuple[str, ...]:
@@ -103,24 +88,24 @@ def ruby_bases(rest: str, keywords: frozenset[str]) -> tuple[str, ...]:
     return (match.group(1),) if match else ()
 
 
-def not_local(declared: Declared) -> bool:
+def not_local(declared: model.Declared) -> bool:
     return "local" not in declared.before
 
 
-RUBY = Language(
+RUBY = model.Language(
     name="ruby",
-    extensions=words(".rb .rake .gemspec .ru .rbi .podspec .jbuilder"),
-    filenames=words("Rakefile Gemfile Guardfile Vagrantfile Podfile Fastfile Brewfile Capfile"),
-    shebangs=words("ruby jruby rake"),
-    syntax=Syntax(
+    extensions=model.words(".rb .rake .gemspec .ru .rbi .podspec .jbuilder"),
+    filenames=model.words("Rakefile Gemfile Guardfile Vagrantfile Podfile Fastfile Brewfile Capfile"),
+    shebangs=model.words("ruby jruby rake"),
+    syntax=model.Syntax(
         grammar="ruby",
         members=(".", "::", "&."),
-        keywords=word_set(
+        keywords=model.word_set(
             "alias and begin break case class def defined do else elsif end ensure false for if in module next nil not "
             "or redo rescue retry return self super then true undef unless until when while yield"
         ),
         word=r"[^\W\d]\w+(?:[?!](?![=~]))?",
-        exported=without_underscore,
+        exported=model.without_underscore,
         definers={
             "attr_accessor": "property",
             "attr_reader": "property",
@@ -130,65 +115,65 @@ RUBY = Language(
         },
         bases=ruby_bases,
     ),
-    imports=ImportRules(
+    imports=model.ImportRules(
         calls=(
             r"^[ \t]*(?:require|(?P<relative>require_relative)|load|autoload[ (]+:(?P<alias>\w+),)[ (]+"
             r"[\"'](?P<module>[^\"'\n#]+)[\"']"
         ),
         resolver=RubyImports,
     ),
-    names=NameRules(implicit_self=True, open_types=True),
+    names=model.NameRules(implicit_self=True, open_types=True),
 )
-LUA = Language(
+LUA = model.Language(
     name="lua",
-    extensions=words(".lua .rockspec"),
-    filenames=words(".luacheckrc"),
-    shebangs=words("lua luajit"),
-    syntax=Syntax(
+    extensions=model.words(".lua .rockspec"),
+    filenames=model.words(".luacheckrc"),
+    shebangs=model.words("lua luajit"),
+    syntax=model.Syntax(
         grammar="lua",
         members=(".", ":"),
-        keywords=word_set(
+        keywords=model.word_set(
             "and break do else elseif end false for function goto if in local nil not or repeat return self then true "
             "until while"
         ),
         exported=not_local,
     ),
-    imports=ImportRules(
+    imports=model.ImportRules(
         calls=(
             r"(?:\blocal[ \t]+(?P<alias>\w+)[ \t]*=[ \t]*)?"
             r"\brequire[ \t]*[(,]?[ \t]*[\"'](?P<module>[^\"'\n]+)[\"']"
         ),
         resolver=LuaImports,
     ),
-    names=NameRules(tables=True),
+    names=model.NameRules(tables=True),
 )
-ZIG = Language(
+ZIG = model.Language(
     name="zig",
-    extensions=words(".zig .zon"),
-    syntax=Syntax(
+    extensions=model.words(".zig .zon"),
+    syntax=model.Syntax(
         grammar="zig",
-        keywords=word_set(
+        keywords=model.word_set(
             "addrspace align allowzero and anyframe anytype asm async await bool break callconv catch comptime const "
             "continue defer else enum errdefer error export extern false fn for if inline linksection noalias noinline "
             "nosuspend null opaque or orelse packed pub resume return struct suspend switch test threadlocal true try "
             "type undefined union unreachable usingnamespace usize var void volatile while"
         ),
-        exported=marked_pub,
+        exported=model.marked_pub,
     ),
-    imports=ImportRules(
+    imports=model.ImportRules(
         calls=r"(?:\bconst[ \t]+(?P<alias>\w+)[ \t]*=[ \t]*)?@import\([ \t]*\"(?P<module>[^\"\n]+)\"",
         resolver=ZigImports,
         configs=("build.zig",),
     ),
 )
-BASH = Language(
+BASH = model.Language(
     name="bash",
-    extensions=words(".sh .bash .zsh .ksh .bats .ebuild .command"),
-    filenames=words(".bashrc .bash_profile .bash_aliases .profile .zshrc .zprofile .zshenv PKGBUILD"),
-    shebangs=words("bash sh zsh dash ksh ash bats"),
-    syntax=Syntax(
+    extensions=model.words(".sh .bash .zsh .ksh .bats .ebuild .command"),
+    filenames=model.words(".bashrc .bash_profile .bash_aliases .profile .zshrc .zprofile .zshenv PKGBUILD"),
+    shebangs=model.words("bash sh zsh dash ksh ash bats"),
+    syntax=model.Syntax(
         grammar="bash",
-        keywords=word_set(
+        keywords=model.word_set(
             "break case continue declare do done echo elif else esac eval exit export false fi for function if in "
             "local printf read readonly return set shift test then true typeset unset until while"
         ),
@@ -196,7 +181,7 @@ BASH = Language(
         definers={"alias": "alias"},
         rescue=re.compile(r"^[ \t]*(?:function[ \t]+)?([\w:.-]+)[ \t]*\(\)[ \t]*\{", re.MULTILINE),
     ),
-    imports=ImportRules(
+    imports=model.ImportRules(
         calls=r"^[ \t]*\\?(?:source|\.)[ \t]+[\"']?(?P<module>[^\s\"';|&<][^\s\"';|&]*)", resolver=BashImports
     ),
 )

@@ -4,21 +4,7 @@ from __future__ import annotations
 
 import re
 
-from codeinfo.languages.model import (
-    EXTERNAL,
-    FileFacts,
-    ImportRules,
-    Language,
-    NameRules,
-    Outcome,
-    Syntax,
-    Target,
-    bases_behind_colon,
-    dotted_import,
-    not_private,
-    word_set,
-    words,
-)
+from codeinfo.languages import model
 from codeinfo.languages.tree import Resolver, Tree, joined
 from codeinfo.model import Import
 
@@ -35,11 +21,11 @@ class SwiftImports(Resolver):
             if facts.language == "swift":
                 self._targets.setdefault(self._target(path), []).append(path)
 
-    def resolve(self, source: FileFacts, written: Import) -> Outcome:
+    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         files = self._targets.get(written.module.partition(".")[0])
-        return Outcome(tuple(map(Target, files)), package=True) if files else EXTERNAL
+        return model.Outcome(tuple(map(model.Target, files)), package=True) if files else model.EXTERNAL
 
-    def visible(self, source: FileFacts) -> tuple[str, ...]:
+    def visible(self, source: model.FileFacts) -> tuple[str, ...]:
         return tuple(self._targets.get(self._target(source.path), ()))
 
     def _target(self, path: str) -> str:
@@ -68,23 +54,23 @@ def _swift_targets(tree: Tree) -> list[tuple[str, str]]:
 
 
 LANGUAGES = (
-    Language(
+    model.Language(
         name="swift",
-        extensions=words(".swift"),
-        shebangs=words("swift"),
-        syntax=Syntax(
+        extensions=model.words(".swift"),
+        shebangs=model.words("swift"),
+        syntax=model.Syntax(
             grammar="swift",
-            keywords=word_set(
+            keywords=model.word_set(
                 "actor any as associatedtype async await break case catch class continue convenience default defer "
                 "deinit do dynamic else enum extension fallthrough false fileprivate final for func get guard if "
                 "import in indirect init inout internal is lazy let mutating nil nonisolated open operator optional "
                 "override private protocol public repeat required rethrows return self Self set some static struct "
                 "subscript super switch throw throws true try typealias unowned var weak where while"
             ),
-            exported=not_private,
-            bases=bases_behind_colon,
+            exported=model.not_private,
+            bases=model.bases_behind_colon,
         ),
-        imports=ImportRules(read=dotted_import, resolver=SwiftImports, by_use=True, configs=(_MANIFEST,)),
-        names=NameRules(implicit_self=True, open_types=True, private_to_file=True),
+        imports=model.ImportRules(read=model.dotted_import, resolver=SwiftImports, by_use=True, configs=(_MANIFEST,)),
+        names=model.NameRules(implicit_self=True, open_types=True, private_to_file=True),
     ),
 )

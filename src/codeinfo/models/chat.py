@@ -17,18 +17,8 @@ from typing import Any
 from msgspec import Struct, field
 
 from codeinfo.errors import ProviderError, UsageError
+from codeinfo.models import http
 from codeinfo.models.endpoints import ChatEndpoint, Discovery, Key, Limits
-from codeinfo.models.http import (
-    Connection,
-    Fault,
-    Kind,
-    Target,
-    event_data,
-    parse_target,
-    provider_error,
-    status_kind,
-    with_retries,
-)
 from codeinfo.ports import Delta, Message, ToolCall, ToolSpec, Usage
 
 _LARGEST_REPLY = 16_000_000  # bytes of a reply that is not streamed
@@ -41,7 +31,7 @@ class OpenAIChat:
         if not endpoint.model:
             raise UsageError("no chat model is named", next_step="Set llm.model to one the endpoint offers.")
         self._endpoint = endpoint
-        self._target = parse_target(endpoint.base_url)
+        self._target = http.parse_target(endpoint.base_url)
         self._refused: set[str] = set()  # types of response format that the endpoint does not know
 
     @property
@@ -72,9 +62,9 @@ class OpenAIChat:
 class ChatStream(Iterator[Delta]):
     """One reply. `close` cancels it, from any thread and at any moment: also while the model has yet to say a word."""
 
-    def __init__(self, endpoint: ChatEndpoint, target: Target, payload: dict[str, Any], refused: set[str]) -> None:
+    def __init__(self, endpoint: ChatEndpoint, target: http.Target, payload: dict[str, Any], refused: set[str]) -> None:
         self._cancelled = threading.Event()
-        self._connection = Connection(target, endpoint.key, endpoint.limits)
+        self._connection = http.Connection(target, endpoint.key, endpoint.limits)
         self._deltas = _deltas(endpoint, self._connection, payload, self._cancelled, refused)
 
     def __next__(self) -> Delta:
@@ -95,7 +85,7 @@ class ChatStream(Iterator[Delta]):
 
 def _deltas(
     endpoint: ChatEndpoint,
-    connection: Connection,
+    connection: http.Connection,
     payload: dict[str, Any],
     cancelled: threading.Event,
     refused: set[str],
@@ -108,7 +98,7 @@ def _deltas(
         return events, next(events, None)
 
     try:
-        events, event = with_retries(begin, endpoint.limits, cancelled)
+        events, event = http.with_retries(begin, endpoint.limits, cancelled)
         while event is not None:
             if text := builder.add(event):
                 yield Delta(text=text)
@@ -116,52 +106,52 @@ def _deltas(
                 break
             event = next(events, None)
         if not builder.begun and not builder.ended:
-            raise Fault(Kind.BROKEN, "before the first word")
+            raise http.Fault(http.Kind.BROKEN, "before the first word")
         yield builder.last()
-    except Fault as fault:
-        if fault.kind is Kind.CANCELLED:
+    except http.Fault as fault:
+        if fault.kind is http.Kind.CANCELLED:
             return
-        if fault.kind is Kind.REJECTED and "response_format" in payload and "response_format" in fault.detail:
+        if fault.kind is http.Kind.REJECTED and "response_format" in payload and "response_format" in fault.detail:
             refused.add(payload["response_format"]["type"])
-        if fault.kind is Kind.BROKEN:
-            fault.kind = Kind.SILENCED
+        if fault.kind is http.Kind.BROKEN:
+            fault.kind = http.Kind.SILENCED
         if not builder.begun:
-            raise provider_error(fault, role="LLM", where=connection.target.shown, model=endpoint.model) from fault
+            raise http.provider_error(fault, role="LLM", where=connection.target.shown, model=endpoint.model) from fault
         yield builder.cut()
     finally:
         connection.close()
 
 
-def _events(connection: Connection) -> Iterator[dict[str, Any]]:
+def _events(connection: http.Connection) -> Iterator[dict[str, Any]]:
     """The chunks of a streamed reply, or the one body of an endpoint that does not stream."""
     content_type = str(connection.headers.get("Content-Type", "")) if connection.headers else ""
     if content_type.startswith("application/json"):
         yield _event(connection.read_json(_LARGEST_REPLY))
         yield {"done": True}
         return
-    for data in event_data(connection.read):
+    for data in http.event_data(connection.read):
         if data.strip() == "[DONE]":
             yield {"done": True}
             return
         try:
             yield _event(json.loads(data))
         except (ValueError, RecursionError) as error:
-            raise Fault(Kind.BAD_REPLY, f"not JSON: {data[:80]}") from error
+            raise http.Fault(http.Kind.BAD_REPLY, f"not JSON: {data[:80]}") from error
 
 
 def _event(event: Any) -> dict[str, Any]:
     if not isinstance(event, dict):
-        raise Fault(Kind.BAD_REPLY, "an event that is not an object")
+        raise http.Fault(http.Kind.BAD_REPLY, "an event that is not an object")
     if event.get("error"):
         error = event["error"]
         words = error.get("message") if isinstance(error, dict) else error
-        raise Fault(status_kind(500, str(words)), str(words or "an error without words"))
+        raise http.Fault(http.status_kind(500, str(words)), str(words or "an error without words"))
     return event
 
 
 def _payload(
     endpoint: ChatEndpoint,
-    target: Target,
+    target: http.Target,
     messages: Sequence[Message],
     tools: Sequence[ToolSpec],
     max_tokens: int | None,
@@ -407,7 +397,7 @@ def discover(settings: Discovery) -> tuple[Server, ...]:
 
 def look(name: str, base_url: str, key: Key | None, limits: Limits) -> Server:
     """One address, configured or guessed; a failure is a state, not an error."""
-    shown = parse_target(base_url).shown
+    shown = http.parse_target(base_url).shown
     try:
         models = list_models(base_url, key, limits)
     except ProviderError as error:
@@ -417,13 +407,13 @@ def look(name: str, base_url: str, key: Key | None, limits: Limits) -> Server:
 
 def list_models(base_url: str, key: Key | None, limits: Limits) -> tuple[str, ...]:
     """The names of the models an endpoint offers."""
-    target = parse_target(base_url)
-    connection = Connection(target, key, limits)
+    target = http.parse_target(base_url)
+    connection = http.Connection(target, key, limits)
     try:
         connection.get("/models")
         return _names(connection.read_json(_LARGEST_LIST))
-    except Fault as fault:
-        raise provider_error(fault, role="LLM", where=target.shown, model="") from fault
+    except http.Fault as fault:
+        raise http.provider_error(fault, role="LLM", where=target.shown, model="") from fault
     finally:
         connection.close()
 
@@ -433,5 +423,5 @@ def _names(reply: Any) -> tuple[str, ...]:
     if data is None and isinstance(reply, dict) and reply.get("object") == "list":
         data = []  # Ollama without a model
     if not isinstance(data, list):
-        raise Fault(Kind.BAD_REPLY, "no list of models in it")
+        raise http.Fault(http.Kind.BAD_REPLY, "no list of models in it")
     return tuple(str(item["id"]) for item in data if isinstance(item, dict) and item.get("id"))

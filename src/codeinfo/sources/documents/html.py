@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
-from codeinfo.sources.documents.formats import (
-    MAX_CELLS,
-    MAX_TEXT_CHARS,
-    Block,
-    BlockKind,
-    Document,
-    Refused,
-    heading,
-    one_line,
-    paragraph,
-)
+from codeinfo.sources.documents import formats
 
 _SILENT = frozenset({"script", "style", "template", "svg", "noscript", "iframe", "nav", "select", "head"})
 _BREAKS = frozenset(
@@ -24,30 +14,32 @@ _BREAKS = frozenset(
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 
 
-def convert_html(data: bytes, path: str) -> Document:
+def convert_html(data: bytes, path: str) -> formats.Document:
     from codeinfo.sources.read import decode
 
     text = decode(data)
     if text is None:
-        raise Refused("not text, by its content")
+        raise formats.Refused("not text, by its content")
     return html_document(text.content)
 
 
-def html_document(markup: str) -> Document:
-    if len(markup) > MAX_TEXT_CHARS:
-        raise Refused(f"{len(markup):,} characters of HTML: a dump, not a page")
+def html_document(markup: str) -> formats.Document:
+    if len(markup) > formats.MAX_TEXT_CHARS:
+        raise formats.Refused(f"{len(markup):,} characters of HTML: a dump, not a page")
     reader = _Reader()
     reader.feed(markup)
     reader.close()
     reader.flush()
-    title = one_line(reader.title) or next((one_line(b.text) for b in reader.blocks if b.kind is BlockKind.HEADING), "")
-    return Document(title, tuple(reader.blocks))
+    title = formats.one_line(reader.title) or next(
+        (formats.one_line(b.text) for b in reader.blocks if b.kind is formats.BlockKind.HEADING), ""
+    )
+    return formats.Document(title, tuple(reader.blocks))
 
 
 class _Reader(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
-        self.blocks: list[Block] = []
+        self.blocks: list[formats.Block] = []
         self.title = ""
         self._text: list[str] = []
         self._silent: list[str] = []  # the open elements whose text is not for readers
@@ -138,23 +130,23 @@ class _Reader(HTMLParser):
         text, self._text, self._link = "".join(self._text), [], None
         if self._preformatted:
             if text.strip():
-                self.blocks.append(Block(BlockKind.CODE, text))
+                self.blocks.append(formats.Block(formats.BlockKind.CODE, text))
             return
         text = "\n".join(line for line in (" ".join(part.split()) for part in text.split("\n")) if line)
         if not text:
             return
         if self._heading:
-            self.blocks.append(heading(text, self._heading))
+            self.blocks.append(formats.heading(text, self._heading))
         elif self._item:
-            self.blocks.append(Block(BlockKind.ITEM, text, max(self._lists, 1)))
+            self.blocks.append(formats.Block(formats.BlockKind.ITEM, text, max(self._lists, 1)))
         else:
-            self.blocks.append(paragraph(text))
+            self.blocks.append(formats.paragraph(text))
         self._item = False
 
     def _end_of_link(self) -> None:
         if self._link is not None:
             address, start = self._link
-            text = one_line("".join(self._text[start:]))
+            text = formats.one_line("".join(self._text[start:]))
             if text and not address.lower().startswith(("javascript:", "data:", "#")):
                 self._text[start:] = [f"[{text}]({address})"]
         self._link = None
@@ -176,14 +168,14 @@ class _Reader(HTMLParser):
             if not self._table:
                 self._table.append([])
             self._cells += 1
-            if self._cells > MAX_CELLS:
-                raise Refused(f"more than {MAX_CELLS:,} table cells")
+            if self._cells > formats.MAX_CELLS:
+                raise formats.Refused(f"more than {formats.MAX_CELLS:,} table cells")
             self._table[-1].append("")
 
     def _end_of_cell(self) -> None:
         """Text since the cell began belongs to it; text between cells is not for readers."""
         if self._table and self._table[-1]:
-            self._table[-1][-1] += one_line("".join(self._text), MAX_TEXT_CHARS)
+            self._table[-1][-1] += formats.one_line("".join(self._text), formats.MAX_TEXT_CHARS)
         self._text, self._link = [], None
 
     def _end_of_table(self, tag: str) -> None:
@@ -197,4 +189,4 @@ class _Reader(HTMLParser):
             rows = tuple(tuple(row) for row in self._table if any(row))
             self._table = None
             if rows:
-                self.blocks.append(Block(BlockKind.TABLE, rows=rows))
+                self.blocks.append(formats.Block(formats.BlockKind.TABLE, rows=rows))
