@@ -25,12 +25,12 @@ from msgspec import Struct
 
 from codeinfo import Config, Engine
 from codeinfo.answers.evidence import estimate_tokens
-from codeinfo.models.scripted import Reply, Request
 from codeinfo.operations.answers import Answer, AskRequest
 from codeinfo.search.query import STOP_WORDS
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from model_server import ScriptedServer
+from scripted import Reply, Request
 
 PER_TREE = (17, 17, 16)
 SETTINGS = {"llm.discover": "false"}

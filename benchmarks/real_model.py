@@ -21,8 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from codeinfo.errors import ProviderError
-from codeinfo.models import make_llm
-from codeinfo.models.chat import look
+from codeinfo.models.chat import look, make_llm
 from codeinfo.models.endpoints import ChatEndpoint, Limits
 from codeinfo.models.structured import structured
 from codeinfo.ports import Llm, Message

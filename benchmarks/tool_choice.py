@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 from codeinfo.errors import ProviderError
-from codeinfo.models import make_llm
+from codeinfo.models.chat import make_llm
 from codeinfo.models.endpoints import ChatEndpoint
 from codeinfo.ports import Message, ToolSpec
 from codeinfo.shells.mcp import INSTRUCTIONS

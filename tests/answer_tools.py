@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from codeinfo.models.scripted import Reply, Request
+from scripted import Reply, Request
 
 ACCOUNT = '''class Account:
     """Money that belongs to one customer."""

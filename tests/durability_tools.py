@@ -18,7 +18,8 @@ from typing import Any, NamedTuple, NoReturn
 from codeinfo.config import Config
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.index_sources import CodeSource, walk_settings
-from codeinfo.models.scripted import ScriptedEmbedder
+from codeinfo.errors import ProviderError
+from codeinfo.models.embeddings import ScriptedEmbedder
 from codeinfo.ports import Embedder
 from codeinfo.shells.cli import run
 from codeinfo.sources.git import family_of
@@ -32,12 +33,15 @@ class CountingEmbedder(ScriptedEmbedder):
     """Remembers how much it embedded; `before_each` is called whenever it is asked."""
 
     def __init__(self, dimension: int = 64, *, fail_after: int | None = None) -> None:
-        super().__init__(dimension, fail_after=fail_after)
+        super().__init__(dimension)
         self.texts = 0
+        self._fail_after = fail_after
         self.before_each: Callable[[], None] = lambda: None
 
     def embed_documents(self, texts: Sequence[str]) -> Any:
         self.before_each()
+        if self._fail_after is not None and self.texts + len(texts) > self._fail_after:
+            raise ProviderError("the embedder fails here on purpose", code="EMBEDDING_UNAVAILABLE")
         rows = super().embed_documents(texts)
         self.texts += len(texts)
         return rows

@@ -6,6 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from scripted import Reply, Request, ScriptedLlm
+
 from codeinfo.answers.agents import ToolFunctions
 from codeinfo.answers.evidence import Gate, Item
 from codeinfo.answers.loop import Means, answer
@@ -13,7 +15,6 @@ from codeinfo.answers.model import Budget, Metered, Model
 from codeinfo.errors import NotFound
 from codeinfo.model import Distance, Hit, Intent, Quality, SearchResult
 from codeinfo.models.chat import ThinkFilter
-from codeinfo.models.scripted import Reply, Request, ScriptedLlm
 from codeinfo.models.structured import structured
 from codeinfo.search.policy import PolicySettings
 from codeinfo.settings import AnswerSettings

@@ -15,17 +15,17 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
 
 from msgspec import Struct, field
-
-from codeinfo.errors import ProviderError
-from codeinfo.models.scripted import (
+from scripted import (
     Reply,
     Request,
     Script,
-    ScriptedEmbedder,
     ScriptedReranker,
     next_reply,
     reply_pieces,
 )
+
+from codeinfo.errors import ProviderError
+from codeinfo.models.embeddings import ScriptedEmbedder
 from codeinfo.ports import Message, ToolCall, ToolSpec
 
 CHAT_MODEL = "scripted-chat"

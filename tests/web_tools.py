@@ -14,10 +14,10 @@ from typing import IO, Any
 
 from answer_tools import ACCOUNT, before_writing
 from answer_tools import ANSWER as ANSWER
+from scripted import Reply, Request
 from starlette.testclient import TestClient
 
 from codeinfo.config import Config
-from codeinfo.models.scripted import Reply, Request
 from codeinfo.serve.auth import Access, Sessions, hosts_for
 from codeinfo.shells.http import make_app
 

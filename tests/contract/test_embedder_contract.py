@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from model_server import EMBEDDING_MODEL, ScriptedServer
 
-from codeinfo.models import make_embedder
 from codeinfo.models.builtin import BuiltinEmbedder
-from codeinfo.models.endpoints import EmbeddingEndpoint, ScriptedModel
+from codeinfo.models.embeddings import OpenAIEmbedder, ScriptedEmbedder
+from codeinfo.models.endpoints import EmbeddingEndpoint
 from codeinfo.ports import Embedder
 
 TEXTS = [
@@ -27,13 +27,13 @@ TEXTS = [
 
 @contextmanager
 def scripted() -> Iterator[Embedder]:
-    yield make_embedder(ScriptedModel())
+    yield ScriptedEmbedder()
 
 
 @contextmanager
 def openai_compatible() -> Iterator[Embedder]:
     with ScriptedServer(dimension=256) as server:
-        yield make_embedder(EmbeddingEndpoint(server.url, EMBEDDING_MODEL, batch_count=4))
+        yield OpenAIEmbedder(EmbeddingEndpoint(server.url, EMBEDDING_MODEL, batch_count=4))
 
 
 @contextmanager

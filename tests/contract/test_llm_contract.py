@@ -7,11 +7,11 @@ from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 from model_server import ScriptedServer
+from scripted import Reply, Script, ScriptedLlm
 
 from codeinfo.errors import ProviderError
-from codeinfo.models import make_llm
+from codeinfo.models.chat import make_llm
 from codeinfo.models.endpoints import ChatEndpoint, Limits
-from codeinfo.models.scripted import Reply, Script, ScriptedLlm
 from codeinfo.models.structured import structured
 from codeinfo.ports import Delta, Llm, Message, ToolCall, ToolSpec
 
@@ -133,7 +133,7 @@ def test_structured_has_one_repair_try(make: MakeLlm) -> None:
     with make(['{"score": 3}', '{"why": "x"}', '{"score": 1}']) as llm, pytest.raises(ProviderError) as caught:
         structured(llm, ASK, SCHEMA)
     assert caught.value.code == "LLM_BAD_REPLY"
-    assert "score is missing" in caught.value.what
+    assert "'score' is a required property" in caught.value.what
 
 
 def test_structured_asks_the_caller_too(make: MakeLlm) -> None:

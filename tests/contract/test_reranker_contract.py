@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from model_server import RERANK_MODEL, ScriptedServer
 from rerank_tools import make_cross_encoder
+from scripted import ScriptedReranker
 
-from codeinfo.models import make_reranker
 from codeinfo.models.endpoints import CrossEncoderFolder, RerankEndpoint
-from codeinfo.models.scripted import ScriptedReranker
+from codeinfo.models.rerank import EndpointReranker, LocalReranker
 from codeinfo.ports import Reranker
 
 QUERY = "retry a failed request"
@@ -35,25 +35,25 @@ def scripted(folder: Path) -> Iterator[Reranker]:
 @contextmanager
 def usual_endpoint(folder: Path) -> Iterator[Reranker]:
     with ScriptedServer() as server:
-        yield make_reranker(RerankEndpoint(server.url, RERANK_MODEL))
+        yield EndpointReranker(RerankEndpoint(server.url, RERANK_MODEL))
 
 
 @contextmanager
 def endpoint_with_logits(folder: Path) -> Iterator[Reranker]:
     with ScriptedServer(logits=True) as server:
-        yield make_reranker(RerankEndpoint(server.url, RERANK_MODEL))
+        yield EndpointReranker(RerankEndpoint(server.url, RERANK_MODEL))
 
 
 @contextmanager
 def tei_endpoint(folder: Path) -> Iterator[Reranker]:
     with ScriptedServer() as server:
-        yield make_reranker(RerankEndpoint(server.url.removesuffix("/v1")))
+        yield EndpointReranker(RerankEndpoint(server.url.removesuffix("/v1")))
 
 
 @contextmanager
 def local(folder: Path) -> Iterator[Reranker]:
     path = make_cross_encoder(folder / "tiny", " ".join((QUERY, *TEXTS)))
-    yield make_reranker(CrossEncoderFolder(path, seconds=30))
+    yield LocalReranker(CrossEncoderFolder(path, seconds=30))
 
 
 RERANKERS: dict[str, Callable[[Path], AbstractContextManager[Reranker]]] = {

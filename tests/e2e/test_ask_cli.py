@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 from answer_tools import ACCOUNT, ANSWER, before_writing
 from model_server import ScriptedServer, Trouble, endless_tool_calls
+from scripted import Reply, Request
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.errors import NotFound, ProviderError, UsageError
-from codeinfo.models.scripted import Reply, Request
 from codeinfo.operations.answers import AgentRunRequest, Answer, AskRequest, ConversationRequest, ConversationsRequest
 from codeinfo.ports import ToolCall
 

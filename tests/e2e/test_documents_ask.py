@@ -14,11 +14,11 @@ from conftest import RunCli
 from document_tools import add
 from mcp_help import sdk_client
 from model_server import ScriptedServer
+from scripted import Reply, Request
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.errors import NotFound
-from codeinfo.models.scripted import Reply, Request
 from codeinfo.operations.answers import Answer, ConversationRequest, ConversationsRequest
 from codeinfo.operations.documents import DocsAskRequest
 from codeinfo.ports import ToolCall

@@ -30,7 +30,7 @@ from codeinfo.engine.index_manager import OTHER_MODEL, IndexManager
 from codeinfo.engine.index_sources import CodeSource
 from codeinfo.engine.search import Scope, search_roots
 from codeinfo.errors import Busy, ProviderError
-from codeinfo.models.scripted import ScriptedEmbedder
+from codeinfo.models.embeddings import ScriptedEmbedder
 from codeinfo.operations.search import SearchRequest
 from codeinfo.store.sqlite import SqliteStore
 

@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 from model_server import CHAT_MODEL, EMBEDDING_MODEL, ScriptedServer, Trouble, endless_tool_calls
+from scripted import Reply
 
 from codeinfo.errors import ProviderError
-from codeinfo.models import make_embedder, make_llm
-from codeinfo.models.chat import OpenAIChat
-from codeinfo.models.embeddings import known_prefixes
+from codeinfo.models.chat import OpenAIChat, make_llm
+from codeinfo.models.embeddings import OpenAIEmbedder, known_prefixes
 from codeinfo.models.endpoints import ChatEndpoint, EmbeddingEndpoint, Limits
-from codeinfo.models.scripted import Reply
 from codeinfo.models.structured import structured
 from codeinfo.ports import Delta, Message
 
@@ -35,7 +34,7 @@ def chat(server: ScriptedServer, limits: Limits = QUICK, **more: Any) -> OpenAIC
 
 
 def embedder(server: ScriptedServer, limits: Limits = QUICK, **more: Any) -> Any:
-    return make_embedder(EmbeddingEndpoint(server.url, EMBEDDING_MODEL, limits=limits, **more))
+    return OpenAIEmbedder(EmbeddingEndpoint(server.url, EMBEDDING_MODEL, limits=limits, **more))
 
 
 def text(deltas: list[Delta]) -> str:

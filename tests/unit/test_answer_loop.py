@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from loop_tools import FIVE, World, hit, interrupt
 from msgspec.structs import replace
+from scripted import Reply, Request, ScriptedLlm
 
 from codeinfo.answers.loop import BATCH, UNJUDGED, Research
-from codeinfo.models.scripted import Reply, Request, ScriptedLlm
 
 # --- grading and rounds -------------------------------------------------------------------------------------------
 

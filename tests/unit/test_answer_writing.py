@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from loop_tools import FIVE, World, hit, interrupt
+from scripted import Reply, ScriptedLlm
 
 from codeinfo.answers.evidence import Item, fence, format_passages, halved
 from codeinfo.answers.loop import Research
 from codeinfo.answers.model import fill_prompt
 from codeinfo.answers.write import stats_block, strip_stats
 from codeinfo.errors import ProviderError
-from codeinfo.models.scripted import Reply, ScriptedLlm
 from codeinfo.operations.answers import AnswerUsage
 from codeinfo.ports import Message, ToolCall
 

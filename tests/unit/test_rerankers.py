@@ -13,9 +13,8 @@ from model_server import RERANK_MODEL, ScriptedServer, Trouble
 from rerank_tools import make_cross_encoder
 
 from codeinfo.errors import ProviderError, UsageError
-from codeinfo.models import make_reranker
 from codeinfo.models.endpoints import CrossEncoderFolder, Key, Limits, RerankEndpoint
-from codeinfo.models.rerank import sigmoid
+from codeinfo.models.rerank import EndpointReranker, LocalReranker, sigmoid
 
 QUICK = Limits(connect_seconds=1, read_seconds=1, total_seconds=1, retry_seconds=1, backoff_seconds=0.01)
 TEXTS = ["tides", "tides and harbours", "neither"]
@@ -23,7 +22,7 @@ TEXTS = ["tides", "tides and harbours", "neither"]
 
 def test_the_usual_shape() -> None:
     with ScriptedServer(key="a-secret-key") as server:
-        reranker = make_reranker(RerankEndpoint(server.url, RERANK_MODEL, Key("a-secret-key", "a test")))
+        reranker = EndpointReranker(RerankEndpoint(server.url, RERANK_MODEL, Key("a-secret-key", "a test")))
         assert reranker.score("tides harbours", TEXTS) == [0.5, sigmoid(1), sigmoid(-1)]
         (request,) = server.requests
     assert request.path == "/v1/rerank"
@@ -35,7 +34,7 @@ def test_the_usual_shape() -> None:
 def test_an_endpoint_without_a_model_is_asked_as_tei_is(slash: str) -> None:
     with ScriptedServer() as server:
         address = server.url.removesuffix("/v1")
-        reranker = make_reranker(RerankEndpoint(address + slash))
+        reranker = EndpointReranker(RerankEndpoint(address + slash))
         assert reranker.score("tides harbours", TEXTS) == [0.5, sigmoid(1), sigmoid(-1)]
         (request,) = server.requests
     assert request.path == "/rerank"
@@ -45,7 +44,7 @@ def test_an_endpoint_without_a_model_is_asked_as_tei_is(slash: str) -> None:
 
 def test_logits_are_recognised_by_their_range_and_remembered() -> None:
     with ScriptedServer(logits=True) as server:
-        reranker = make_reranker(RerankEndpoint(server.url, RERANK_MODEL))
+        reranker = EndpointReranker(RerankEndpoint(server.url, RERANK_MODEL))
         assert reranker.score("tides", ["tides"]) == [0.5]  # a logit of .5 looks like a relevance
         assert reranker.score("tides", TEXTS) == [sigmoid(0.5), sigmoid(0.5), sigmoid(-0.5)]
         assert reranker.score("tides", ["tides"]) == [sigmoid(0.5)]
@@ -58,14 +57,14 @@ def test_the_sigmoid_overflows_on_neither_side() -> None:
 
 def test_long_texts_are_cut_and_empty_ones_are_sent_as_a_space() -> None:
     with ScriptedServer() as server:
-        make_reranker(RerankEndpoint(server.url, RERANK_MODEL, text_chars=10)).score("q" * 99, ["x" * 99, ""])
+        EndpointReranker(RerankEndpoint(server.url, RERANK_MODEL, text_chars=10)).score("q" * 99, ["x" * 99, ""])
         assert server.requests[0].body["documents"] == ["x" * 10, " "]
         assert server.requests[0].body["query"] == "q" * 10
 
 
 def test_one_connection_is_used_again() -> None:
     with ScriptedServer() as server:
-        reranker = make_reranker(RerankEndpoint(server.url, RERANK_MODEL))
+        reranker = EndpointReranker(RerankEndpoint(server.url, RERANK_MODEL))
         for _ in range(3):
             reranker.score("tides", TEXTS)
         assert server.connections == 1
@@ -78,7 +77,7 @@ def test_one_connection_is_used_again() -> None:
 @pytest.mark.parametrize("trouble", [Trouble.RATE_LIMITED, Trouble.SERVER_ERROR, Trouble.DROP])
 def test_what_another_try_may_mend_is_tried_again(trouble: Trouble) -> None:
     with ScriptedServer(troubles=[trouble]) as server:
-        reranker = make_reranker(RerankEndpoint(server.url, RERANK_MODEL, limits=QUICK))
+        reranker = EndpointReranker(RerankEndpoint(server.url, RERANK_MODEL, limits=QUICK))
         assert len(reranker.score("tides", TEXTS)) == 3
         assert len(server.requests) == 2
         reranker.close()
@@ -102,7 +101,7 @@ def test_what_another_try_may_mend_is_tried_again(trouble: Trouble) -> None:
 )
 def test_a_failure_has_a_code_and_a_next_step(trouble: Trouble, code: str) -> None:
     with ScriptedServer(troubles=[trouble] * 4) as server:
-        reranker = make_reranker(RerankEndpoint(server.url, RERANK_MODEL, limits=QUICK))
+        reranker = EndpointReranker(RerankEndpoint(server.url, RERANK_MODEL, limits=QUICK))
         with pytest.raises(ProviderError) as caught:
             reranker.score("tides", TEXTS)
     assert caught.value.code == code
@@ -112,10 +111,10 @@ def test_a_failure_has_a_code_and_a_next_step(trouble: Trouble, code: str) -> No
 def test_an_endpoint_that_does_not_know_the_model_or_the_shape() -> None:
     with ScriptedServer() as server:
         with pytest.raises(ProviderError, match="does not exist") as unknown:
-            make_reranker(RerankEndpoint(server.url, "another")).score("tides", TEXTS)
+            EndpointReranker(RerankEndpoint(server.url, "another")).score("tides", TEXTS)
         assert unknown.value.code == "RERANK_MODEL_MISSING"
         with pytest.raises(UsageError, match="must look like"):
-            make_reranker(RerankEndpoint("nowhere", "m"))
+            EndpointReranker(RerankEndpoint("nowhere", "m"))
 
 
 # --- local ---------------------------------------------------------------------------------------------------------
@@ -127,14 +126,14 @@ def local(folder: Path, seconds: float = 30.0, **options: int) -> CrossEncoderFo
 
 @pytest.mark.parametrize("kind", ["int64", "int32"])
 def test_a_cross_encoder_gives_the_sigmoid_of_its_logit(tmp_path: Path, kind: str) -> None:
-    reranker = make_reranker(local(make_cross_encoder(tmp_path / "tiny", " ".join(TEXTS), kind=kind)))
+    reranker = LocalReranker(local(make_cross_encoder(tmp_path / "tiny", " ".join(TEXTS), kind=kind)))
     assert reranker.score("tides harbours", TEXTS) == pytest.approx([sigmoid(0), sigmoid(1), sigmoid(-1)])
     assert reranker.model_id == "local:tiny"
     reranker.close()
 
 
 def test_of_two_classes_the_difference_counts(tmp_path: Path) -> None:
-    reranker = make_reranker(local(make_cross_encoder(tmp_path / "two", " ".join(TEXTS), classes=2)))
+    reranker = LocalReranker(local(make_cross_encoder(tmp_path / "two", " ".join(TEXTS), classes=2)))
     assert reranker.score("tides harbours", TEXTS) == pytest.approx([sigmoid(0), sigmoid(2), sigmoid(-2)])
     reranker.close()
 
@@ -143,35 +142,35 @@ def test_pairs_are_truncated(tmp_path: Path) -> None:
     folder = make_cross_encoder(tmp_path / "tiny", "tides filler")
     late = "filler " * 600 + "tides"
     early = "tides " + "filler " * 600
-    scores = make_reranker(local(folder)).score("tides", [late, early])
+    scores = LocalReranker(local(folder)).score("tides", [late, early])
     assert scores == pytest.approx([sigmoid(-1), sigmoid(0)])
-    longer = make_reranker(local(folder, max_tokens=1000)).score("tides", [late])
+    longer = LocalReranker(local(folder, max_tokens=1000)).score("tides", [late])
     assert longer == pytest.approx([sigmoid(0)])
 
 
 def test_a_folder_that_is_no_cross_encoder_says_so(tmp_path: Path) -> None:
     with pytest.raises(ProviderError, match=r"no model\.onnx and no tokenizer\.json") as missing:
-        make_reranker(local(tmp_path)).score("q", ["t"])
+        LocalReranker(local(tmp_path)).score("q", ["t"])
     assert missing.value.code == "RERANK_MODEL_MISSING"
     assert "rerank.model_path" in missing.value.next_step
     broken = make_cross_encoder(tmp_path / "broken", "tides")
     (broken / "model.onnx").write_bytes(b"not a model")
     with pytest.raises(ProviderError, match="cannot be loaded") as damaged:
-        make_reranker(local(broken)).score("q", ["t"])
+        LocalReranker(local(broken)).score("q", ["t"])
     assert damaged.value.code == "RERANK_BAD_MODEL"
     (broken / "tokenizer.json").write_text(json.dumps({"version": "1.0"}))
     with pytest.raises(ProviderError, match="cannot be loaded"):
-        make_reranker(local(broken)).score("q", ["t"])
+        LocalReranker(local(broken)).score("q", ["t"])
     with pytest.raises(ProviderError, match="wants the input 'pixel_values'"):
-        make_reranker(local(make_cross_encoder(tmp_path / "seeing", "tides", inputs=("pixel_values",)))).score(
+        LocalReranker(local(make_cross_encoder(tmp_path / "seeing", "tides", inputs=("pixel_values",)))).score(
             "q", ["t"]
         )
     with pytest.raises(ProviderError, match="gives 3 numbers"):
-        make_reranker(local(make_cross_encoder(tmp_path / "three", "tides", classes=3))).score("q", ["t"])
+        LocalReranker(local(make_cross_encoder(tmp_path / "three", "tides", classes=3))).score("q", ["t"])
 
 
 def test_a_local_model_stops_when_its_time_is_over(tmp_path: Path) -> None:
-    reranker = make_reranker(local(make_cross_encoder(tmp_path / "tiny", "tides filler"), seconds=0.2))
+    reranker = LocalReranker(local(make_cross_encoder(tmp_path / "tiny", "tides filler"), seconds=0.2))
     with pytest.raises(ProviderError) as caught:
         reranker.score("tides", ["filler " * 600] * 100_000)
     assert caught.value.code == "RERANK_TIMEOUT"
@@ -179,7 +178,7 @@ def test_a_local_model_stops_when_its_time_is_over(tmp_path: Path) -> None:
 
 
 def test_closing_ends_a_call_that_is_running(tmp_path: Path) -> None:
-    reranker = make_reranker(local(make_cross_encoder(tmp_path / "tiny", "tides filler"), seconds=60))
+    reranker = LocalReranker(local(make_cross_encoder(tmp_path / "tiny", "tides filler"), seconds=60))
     ended: list[str] = []
 
     def ask() -> None:

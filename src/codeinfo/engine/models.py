@@ -15,7 +15,7 @@ from codeinfo.operations.answers import Provider, ProviderList
 
 if TYPE_CHECKING:
     from codeinfo.models.chat import Server
-    from codeinfo.models.endpoints import CrossEncoderFolder, Key, Limits, RerankEndpoint
+    from codeinfo.models.endpoints import Key, Limits
     from codeinfo.ports import Embedder, Llm, Reranker
 
 CONFIGURED = "configured"
@@ -41,9 +41,7 @@ class Models:
         """The configured reranker; only for those who know that there is one."""
         with self._lock:
             if self._reranker is None:
-                from codeinfo.models import make_reranker
-
-                self._reranker = make_reranker(self._reranker_settings())
+                self._reranker = self._make_reranker()
             return self._reranker
 
     def embedder(self) -> Embedder | None:
@@ -67,18 +65,18 @@ class Models:
             from codeinfo.models.builtin import BuiltinEmbedder
 
             return BuiltinEmbedder()
-        from codeinfo.models import make_embedder
-        from codeinfo.models.endpoints import EmbeddingEndpoint, Key, Limits, ScriptedModel
+        from codeinfo.models.embeddings import OpenAIEmbedder, ScriptedEmbedder
+        from codeinfo.models.endpoints import EmbeddingEndpoint, Key, Limits
 
         if settings.provider == "scripted":
-            return make_embedder(ScriptedModel(settings.dimension or 256))
+            return ScriptedEmbedder(settings.dimension or 256)
         if not settings.model:
             raise UsageError(
                 "no embedding model is named",
                 next_step="Set embedding.model (CODEINFO_EMBEDDING_MODEL) to one it serves",
             )
         secret = self.config.secret(settings.api_key_env)
-        return make_embedder(
+        return OpenAIEmbedder(
             EmbeddingEndpoint(
                 base_url=settings.base_url,
                 model=settings.model,
@@ -89,8 +87,9 @@ class Models:
             )
         )
 
-    def _reranker_settings(self) -> RerankEndpoint | CrossEncoderFolder:
+    def _make_reranker(self) -> Reranker:
         from codeinfo.models.endpoints import CrossEncoderFolder, Limits, RerankEndpoint, key_from_environment
+        from codeinfo.models.rerank import EndpointReranker, LocalReranker
 
         settings = self.config.rerank
         seconds = settings.timeout_ms / 1000
@@ -100,19 +99,16 @@ class Models:
                     "no folder of a reranking model is named",
                     next_step="Set rerank.model_path (CODEINFO_RERANK_MODEL_PATH) to one",
                 )
-            return CrossEncoderFolder(Path(settings.model_path).expanduser(), seconds)
+            return LocalReranker(CrossEncoderFolder(Path(settings.model_path).expanduser(), seconds))
         if not settings.base_url:
             raise UsageError(
                 "no reranking endpoint is named",
                 next_step="Set rerank.base_url (CODEINFO_RERANK_BASE_URL) to its address",
             )
         name = settings.api_key_env
-        return RerankEndpoint(
-            base_url=settings.base_url,
-            model=settings.model,
-            key=key_from_environment(name, {name: self.config.secret(name)}) if name else None,
-            limits=Limits(seconds, seconds, seconds, retry_seconds=seconds, backoff_seconds=seconds / 10),
-        )
+        key = key_from_environment(name, {name: self.config.secret(name)}) if name else None
+        limits = Limits(seconds, seconds, seconds, retry_seconds=seconds, backoff_seconds=seconds / 10)
+        return EndpointReranker(RerankEndpoint(settings.base_url, settings.model, key, limits=limits))
 
 
 class ChatModel(Struct, frozen=True):
@@ -203,7 +199,7 @@ def _model_of(server: Server, config: Config, wish: str) -> str:
 
 
 def _llm(config: Config, base_url: str, model: str, seconds: float, key: Key | None) -> Llm:
-    from codeinfo.models import make_llm
+    from codeinfo.models.chat import make_llm
     from codeinfo.models.endpoints import ChatEndpoint
 
     endpoint = ChatEndpoint(

@@ -93,34 +93,27 @@ def score(query: Query, answer: Answer | None) -> Score:
         recall1000=recall_within(1000),
         recall2000=recall_within(2000),
         functions=len(changed),
-        functions_found=sum(_finds_function(target, found[:DEPTH]) for target in changed),
+        functions_found=sum(
+            any(target.has_function(hit.path, hit.start, hit.end) for hit in found[:DEPTH]) for target in changed
+        ),
         ok=answer.is_ok if answer else None,
         took_ms=answer.took_ms if answer else None,
     )
 
 
+_MEANS = tuple(
+    "ndcg10 file10 recall10 mrr10 top1 top3 top5 top10 spec chars first_tokens recall500 recall1000 recall2000".split()
+)
+
+
 def summarise(scores: Sequence[Score]) -> Summary:
     times = sorted(score.took_ms for score in scores if score.took_ms is not None)
-    chars = mean(score.chars for score in scores)
     functions = sum(score.functions for score in scores)
     return Summary(
         n=len(scores),
-        ndcg10=mean(score.ndcg10 for score in scores),
-        file10=mean(score.file10 for score in scores),
-        recall10=mean(score.recall10 for score in scores),
-        mrr10=mean(score.mrr10 for score in scores),
-        top1=mean(score.top1 for score in scores),
-        top3=mean(score.top3 for score in scores),
-        top5=mean(score.top5 for score in scores),
-        top10=mean(score.top10 for score in scores),
-        spec=mean(score.spec for score in scores),
-        chars=chars,
-        tokens=chars / CHARS_PER_TOKEN,
+        **{name: mean(getattr(score, name) for score in scores) for name in _MEANS},
+        tokens=mean(score.chars for score in scores) / CHARS_PER_TOKEN,
         shown=_mean_or_none(score.shown for score in scores if score.shown is not None),
-        first_tokens=mean(score.first_tokens for score in scores),
-        recall500=mean(score.recall500 for score in scores),
-        recall1000=mean(score.recall1000 for score in scores),
-        recall2000=mean(score.recall2000 for score in scores),
         function10=sum(score.functions_found for score in scores) / functions if functions else None,
         ok=_mean_or_none(score.ok for score in scores if score.ok is not None),
         ok_top3=_mean_or_none(score.top3 for score in scores if score.ok),
@@ -164,10 +157,6 @@ def is_test(path: str) -> bool:
 
 def _first(target: Target, found: Sequence[Found]) -> int | None:
     return next((rank for rank, hit in enumerate(found, 1) if target.covers(hit.path, hit.start, hit.end)), None)
-
-
-def _finds_function(target: Target, found: Sequence[Found]) -> bool:
-    return any(target.has_function(hit.path, hit.start, hit.end) for hit in found)
 
 
 def _tokens_until(target: Target, found: Sequence[Found]) -> float | None:
@@ -248,7 +237,8 @@ def compare(
     changes = [Change(q.id, q.text, getattr(old[q.id], metric), getattr(new[q.id], metric)) for q in shared]
     differences = [change.new - change.old for change in changes]
     p_value, low, high = _significance(differences)
-    moved = sorted((change for change in changes if abs(change.new - change.old) > SAME), key=_gain)
+    changed = [change for change in changes if abs(change.new - change.old) > SAME]
+    moved = sorted(changed, key=lambda change: (change.new - change.old, change.id))
     wins = tuple(change for change in reversed(moved) if change.new > change.old)
     losses = tuple(change for change in moved if change.new < change.old)
     return Comparison(
@@ -265,10 +255,6 @@ def compare(
         losses=losses,
         ties=len(shared) - len(moved),
     )
-
-
-def _gain(change: Change) -> tuple[float, str]:
-    return change.new - change.old, change.id
 
 
 def _significance(differences: Sequence[float]) -> tuple[float, float, float]:

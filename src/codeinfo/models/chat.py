@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from codeinfo.errors import ProviderError, UsageError
 from codeinfo.models import http
@@ -416,6 +417,19 @@ def list_models(base_url: str, key: Key | None, limits: Limits) -> tuple[str, ..
         raise http.provider_error(fault, role="LLM", where=target.shown, model="") from fault
     finally:
         connection.close()
+
+
+def make_llm(settings: ChatEndpoint) -> OpenAIChat:
+    """Without a model's name the endpoint is asked, and its first chat model taken."""
+    if not settings.model:
+        models = list_models(settings.base_url, settings.key, settings.limits)
+        offered = Server("", "", "ok", models).chat_models
+        if not offered:
+            raise ProviderError(
+                "the chat endpoint offers no chat model", next_step="Load one there.", code="LLM_MODEL_MISSING"
+            )
+        settings = replace(settings, model=offered[0])
+    return OpenAIChat(settings)
 
 
 def _names(reply: Any) -> tuple[str, ...]:

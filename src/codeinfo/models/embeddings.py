@@ -1,4 +1,4 @@
-"""Embedder over any OpenAI-compatible `/embeddings` endpoint."""
+"""Embedder over any OpenAI-compatible `/embeddings` endpoint, and one that needs no model."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from codeinfo.errors import UsageError
 from codeinfo.models.endpoints import TEXT_CHARS, EmbeddingEndpoint
 from codeinfo.models.http import Connection, Fault, Kind, parse_target, provider_error, with_retries
+from codeinfo.tokens import stem, words
 
 if TYPE_CHECKING:
     from codeinfo.ports import Vectors
@@ -168,3 +169,29 @@ def _unit_rows(rows: list[list[Any]], dimension: int) -> Vectors:
             raise Fault(Kind.BAD_REPLY, f"vector {index} is zero")
     unit: Vectors = (vectors / norms[:, None]).astype(np.float32)
     return unit
+
+
+class ScriptedEmbedder:
+    """Hashed bag of stemmed words: texts that share words are close. Deterministic, for tests and for trying things out
+    without a model."""
+
+    def __init__(self, dimension: int = 256) -> None:
+        self.dimension = dimension
+        self.model_id = f"scripted:words@{dimension}"
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        import numpy as np
+
+        rows = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            for word in words(text):
+                code = zlib.crc32(stem(word).encode())
+                row[code % self.dimension] += 1.0 if code & 0x8000_0000 else -1.0
+            if not row.any():
+                row[0] = 1.0  # a text without words still has a place, the same for all of them
+            row /= np.linalg.norm(row)
+        return rows
+
+    def embed_query(self, text: str) -> Vectors:
+        row: Vectors = ScriptedEmbedder(self.dimension).embed_documents([text])[0]
+        return row

@@ -80,12 +80,6 @@ class CrossEncoderFolder(Struct, frozen=True):
     max_tokens: int = 512  # of a query and a text together
 
 
-class ScriptedModel(Struct, frozen=True):
-    """The deterministic embedder, for tests and for trying things out without a model."""
-
-    dimension: int = 256
-
-
 class Discovery(Struct, frozen=True):
     """Where local servers usually listen. `seconds` bounds each look; they run side by side."""
 

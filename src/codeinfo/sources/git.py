@@ -441,9 +441,10 @@ def commit_of(root: str | os.PathLike[str], revision: str) -> str:
         ) from error
 
 
-def list_commit(root: str | os.PathLike[str], commit: str) -> list[Blob]:
-    """What a commit has below `root`, submodules included."""
-    listed = os.fsdecode(run(root, ("ls-tree", "-r", "-l", "-z", commit))).split("\0")[:-1]
+def list_commit(root: str | os.PathLike[str], commit: str, *, whole: bool = False) -> list[Blob]:
+    """What a commit has below `root`, or all of it, submodules included."""
+    switches = ("--full-tree",) if whole else ()
+    listed = os.fsdecode(run(root, ("ls-tree", "-r", "-l", "-z", *switches, commit))).split("\0")[:-1]
     blobs = []
     for entry in listed:
         description, _, path = entry.partition("\t")

@@ -1,11 +1,10 @@
-"""Deterministic stand-ins for an embedder, a reranker and a chat model: for tests of this package and others."""
+"""Deterministic stand-ins for a reranker and a chat model, for tests that need no sockets."""
 
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
@@ -14,52 +13,7 @@ from codeinfo.models.rerank import sigmoid
 from codeinfo.ports import Delta, Message, ToolCall, ToolSpec, Usage
 from codeinfo.tokens import stem, words
 
-if TYPE_CHECKING:
-    from codeinfo.ports import Vectors
-
-
 _PIECE = re.compile(r"\S+\s*|\s+")
-
-
-class ScriptedEmbedder:
-    """Hashed bag of stemmed words: texts that share words are close. `fail_after` documents the endpoint "breaks"."""
-
-    def __init__(self, dimension: int = 256, *, fail_after: int | None = None) -> None:
-        self._dimension = dimension
-        self._left = fail_after
-
-    @property
-    def model_id(self) -> str:
-        return f"scripted:words@{self._dimension}"
-
-    @property
-    def dimension(self) -> int:
-        return self._dimension
-
-    def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        import numpy as np
-
-        if self._left is not None:
-            if len(texts) > self._left:
-                raise ProviderError(
-                    "the scripted embedder fails here on purpose",
-                    next_step="Run it again.",
-                    code="EMBEDDING_UNAVAILABLE",
-                )
-            self._left -= len(texts)
-        rows = np.zeros((len(texts), self._dimension), dtype=np.float32)
-        for row, text in zip(rows, texts, strict=True):
-            for word in words(text):
-                code = zlib.crc32(stem(word).encode())
-                row[code % self._dimension] += 1.0 if code & 0x8000_0000 else -1.0
-            if not row.any():
-                row[0] = 1.0  # a text without words still has a place, the same for all of them
-            row /= np.linalg.norm(row)
-        return rows
-
-    def embed_query(self, text: str) -> Vectors:
-        row: Vectors = ScriptedEmbedder(self._dimension).embed_documents([text])[0]
-        return row
 
 
 class ScriptedReranker:
