@@ -1,8 +1,7 @@
 """Replies of tools: in the shape that clients of other servers know, and cut to their token budget.
 
-A field that is None is left out of a shaped reply. Of a reply that is too long the largest lists and texts are cut, and
-a cursor says where each goes on. The cursor holds no state of the server: it is the places at which fields were cut, so
-that the same call with it takes up there.
+Of a reply that is too long the largest lists and texts are cut, and a cursor says where each goes on. The cursor holds
+no state of the server: it is the places at which fields were cut, so that the same call with it takes up there.
 """
 
 from __future__ import annotations
@@ -11,20 +10,20 @@ import base64
 import json
 from collections.abc import Callable, Iterable, Mapping
 from textwrap import dedent
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 
 from codeinfo.errors import UsageError
-from codeinfo.jsonable import PLAIN, dumps_plain, jsonable
+from codeinfo.jsonable import dumps_plain, jsonable
 from codeinfo.model import INDEXING, NO_TRENDS, CardImpact, CardPatterns, HitContext
 from codeinfo.operations.documents import DocsSearchResponse, DocumentHit
 from codeinfo.operations.search import GrepResult, IndexResponse, StatusReport
 from codeinfo.tokens import CHARS_PER_TOKEN, estimate_tokens
 
 if TYPE_CHECKING:
-    from codeinfo.model import Card, Hit, RelatedMemory, SearchResult
+    from codeinfo.model import Hit, SearchResult
     from codeinfo.operations.answers import AgentList, AgentRun, Answer
     from codeinfo.operations.code import Exploration, ReferenceReport
     from codeinfo.operations.knowledge import MemoryList
@@ -34,71 +33,74 @@ Reply = dict[str, Any]
 Phrase = Callable[[str], str]
 
 
-def without_none(value: Any) -> Any:
-    """A value as JSON without the fields that are None."""
-    if type(value) in PLAIN:
-        return value
-    if isinstance(value, Struct):
-        pairs = [(name, getattr(value, name)) for name in value.__struct_fields__]
-        return {name: one if type(one) in PLAIN else without_none(one) for name, one in pairs if one is not None}
-    if isinstance(value, tuple | list):
-        return [one if type(one) in PLAIN else without_none(one) for one in value]
-    return jsonable(value)
+class Shape(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A part of a reply: its keys are in camel case, and a field with nothing to say is left out."""
 
 
-def shaped(value: Any) -> Reply:
-    reply: Reply = without_none(value)
+Shaped = TypeVar("Shaped", bound=Shape)
+
+
+def filled(shape: type[Shaped], source: object, **more: Any) -> Shaped:
+    """A shape with the fields of the same name of a result, and others."""
+    same = {
+        name: getattr(source, name) for name in shape.__struct_fields__ if name not in more and hasattr(source, name)
+    }
+    return shape(**same, **more)
+
+
+def shaped(value: Shape) -> Reply:
+    reply: Reply = jsonable(to_builtins(value, enc_hook=str))  # a note is a text with a code, which JSON leaves out
     return reply
 
 
 # --- search_codebase -----------------------------------------------------------------------------------------------
 
 
-class SearchQuality(Struct, frozen=True):
+class SearchQuality(Shape, frozen=True):
     status: str  # ok or low_confidence
     confidence: float
-    tokenEstimate: int
-    hint: str | None = None
-    rerankerStatus: str | None = None  # whether a reranker ordered the first results, and why not
+    token_estimate: int
+    hint: str = ""
+    reranker_status: str = "off"  # whether a reranker ordered the first results, and why not
 
 
-class Relationships(Struct, frozen=True):
-    importedByCount: int
-    hasTests: bool
+class Relationships(Shape, frozen=True):
+    imported_by_count: int
+    has_tests: bool
 
 
-class Hints(Struct, frozen=True):
-    callers: tuple[str, ...] | None = None
-    consumers: tuple[str, ...] | None = None
-    tests: tuple[str, ...] | None = None
-    more: tuple[str, ...] | None = None  # further good places in the same file
+class Hints(Shape, frozen=True):
+    callers: tuple[str, ...] = ()
+    consumers: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()  # further good places in the same file
 
 
-class CodeResult(Struct, frozen=True):
+class CodeResult(Shape, frozen=True):
     """`file` is path:start-end; `score` is relative to the best result."""
 
     file: str
     summary: str
     score: float
-    type: str | None = None  # componentType:layer
-    trend: str | None = None
-    patternWarning: str | None = None
+    type: str = ""  # componentType:layer
+    trend: str = ""
+    pattern_warning: str = ""
     relationships: Relationships | None = None
     hints: Hints | None = None
-    snippet: str | None = None
+    snippet: str = ""
 
 
-class Preflight(Struct, frozen=True):
+class Preflight(Shape, frozen=True):
     ready: bool
-    nextAction: str | None = None
-    warnings: tuple[str, ...] | None = None
+    next_action: str = ""
+    warnings: tuple[str, ...] = ()
     patterns: CardPatterns | None = None
-    bestExample: str | None = None
+    best_example: str = ""
     impact: CardImpact | None = None
-    whatWouldHelp: tuple[str, ...] | None = None
+    what_would_help: tuple[str, ...] = ()
 
 
-class Memory(Struct, frozen=True):
+class Memory(Shape, frozen=True):
     id: str
     type: str
     category: str
@@ -108,11 +110,11 @@ class Memory(Struct, frozen=True):
     confidence: float
     stale: bool
     label: str
-    source: str | None = None
-    scope: str | None = None
+    source: str = ""
+    scope: str = ""
 
 
-class MatchedLine(Struct, frozen=True):
+class MatchedLine(Shape, frozen=True):
     path: str
     line: int
     column: int
@@ -120,16 +122,16 @@ class MatchedLine(Struct, frozen=True):
     symbol: str  # the innermost definition around it
 
 
-class CodebaseSearch(Struct, frozen=True):
+class CodebaseSearch(Shape, frozen=True):
     """`status` is success, or indexing while the results come from a part of the project."""
 
     status: str
-    searchQuality: SearchQuality
+    search_quality: SearchQuality
     results: tuple[CodeResult, ...]
     preflight: Preflight | None = None
-    relatedMemories: tuple[Memory, ...] | None = None
-    suggestions: tuple[str, ...] | None = None  # spellings that occur here, for a query whose words do not
-    notes: tuple[str, ...] | None = None
+    related_memories: tuple[Memory, ...] = ()
+    suggestions: tuple[str, ...] = ()  # spellings that occur here, for a query whose words do not
+    notes: tuple[str, ...] = ()
     matches: tuple[MatchedLine, ...] | None = None  # of mode literal or regex, by path and line
     total: int | None = None  # lines that match, those not shown included
 
@@ -145,26 +147,28 @@ def search_codebase(result: SearchResult | GrepResult, values: dict[str, Any], p
     """`phrase` turns commands in texts into what the reader can do. With `includeSnippets` all results are shown with
     all that is known; without it the first ones, and of the others where they are and what."""
     if isinstance(result, GrepResult):
-        lines = tuple(MatchedLine(one.path, one.line, one.column, one.text, one.symbol) for one in result.matches)
-        said, sure = tuple(map(phrase, result.notes)) or None, SearchQuality("ok", 1.0, 0)
-        return shaped(CodebaseSearch("success", sure, (), notes=said, matches=lines, total=result.total))
+        lines, notes = tuple(filled(MatchedLine, one) for one in result.matches), tuple(map(phrase, result.notes))
+        sure = SearchQuality("ok", 1.0, 0)
+        return shaped(CodebaseSearch("success", sure, (), notes=notes, matches=lines, total=result.total))
     wanted: bool | None = values.get("includeSnippets")
-    partial = any(getattr(note, "code", "") == INDEXING for note in result.notes)
-    quality = result.quality
-    found = CodebaseSearch(
-        status="indexing" if partial else "success",
-        searchQuality=SearchQuality(
-            quality.status,
-            quality.confidence,
-            0,
-            hint=quality.hint or "; ".join(quality.reasons) or None,
-            rerankerStatus=None if quality.reranker_status == "off" else quality.reranker_status,
-        ),
+    card, notes = result.preflight, result.notes
+    hint = result.quality.hint or "; ".join(result.quality.reasons)
+    found = filled(
+        CodebaseSearch,
+        result,
+        status="indexing" if any(getattr(note, "code", "") == INDEXING for note in notes) else "success",
+        search_quality=filled(SearchQuality, result.quality, token_estimate=0, hint=hint),
         results=tuple(_code_result(hit, place, wanted) for place, hit in enumerate(result.hits)),
-        preflight=_preflight(result.preflight, phrase) if result.preflight else None,
-        relatedMemories=tuple(map(memory, result.memories)) or None,
-        suggestions=result.suggestions or None,
-        notes=tuple(phrase(note) for note in result.notes if wanted or getattr(note, "code", "") != NO_TRENDS) or None,
+        preflight=card
+        and filled(
+            Preflight,
+            card,
+            next_action=phrase(card.next_action),
+            warnings=tuple(map(phrase, card.warnings)),
+            what_would_help=tuple(map(phrase, card.what_would_help)),
+        ),
+        related_memories=tuple(filled(Memory, one) for one in result.memories),
+        notes=tuple(phrase(note) for note in notes if wanted or getattr(note, "code", "") != NO_TRENDS),
     )
     return shaped(found) if wanted else _within_budget(shaped(found))
 
@@ -181,31 +185,27 @@ def _within_budget(reply: Reply) -> Reply:
 
 def _code_result(hit: Hit, place: int, wanted: bool | None) -> CodeResult:
     context, whole = hit.context or HitContext(), wanted is True or place < SHOWN_WHOLE
+    summary = hit.breadcrumb or f"{hit.symbol_kind} {hit.symbol}".strip() or hit.language
     shown = CodeResult(
         file=f"{hit.path}:{hit.start_line}-{hit.end_line}",
-        summary=_shortened(hit.breadcrumb or f"{hit.symbol_kind} {hit.symbol}".strip() or hit.language, wanted),
+        summary=summary if wanted or len(summary) <= SUMMARY_CHARS else f"{summary[:SUMMARY_CHARS]}…",
         score=round(hit.score, 2),
-        type=":".join(filter(None, (context.type or hit.symbol_kind, context.layer))) or None,
-        trend=context.trend or None,
-        patternWarning=context.pattern_warning or None,
+        type=":".join(filter(None, (context.type or hit.symbol_kind, context.layer))),
+        trend=context.trend,
+        pattern_warning=context.pattern_warning,
     )
     if not whole:
         return shown
-    count, most = context.imported_by_count, len(hit.text) if wanted else SNIPPET_CHARS
-    hints = Hints(callers=context.callers[:CALLERS] or None)
+    related = filled(Relationships, context)
+    hints = Hints(callers=context.callers[:CALLERS])
     if wanted:
-        more = tuple(f"{hit.path}:{first}-{last}" for first, last in hit.more)
-        hints = Hints(context.callers or None, context.consumers or None, context.tests or None, more or None)
+        hints = filled(Hints, context, more=tuple(f"{hit.path}:{first}-{last}" for first, last in hit.more))
     return replace(
         shown,
-        relationships=Relationships(count, context.has_tests) if count or context.has_tests else None,
+        relationships=related if related != Relationships(0, False) else None,
         hints=hints if hints != Hints() else None,
-        snippet=None if wanted is False else _snippet(hit, most) or None,
+        snippet="" if wanted is False else _snippet(hit, len(hit.text) if wanted else SNIPPET_CHARS),
     )
-
-
-def _shortened(text: str, wanted: bool | None) -> str:
-    return text if wanted or len(text) <= SUMMARY_CHARS else f"{text[:SUMMARY_CHARS]}…"
 
 
 def _snippet(hit: Hit, most: int) -> str:
@@ -216,52 +216,29 @@ def _snippet(hit: Hit, most: int) -> str:
     return f"// {hit.symbol}\n{cut}" if name and name not in cut.partition("\n")[0] else cut
 
 
-def _preflight(card: Card, phrase: Phrase) -> Preflight:
-    return Preflight(
-        ready=card.ready,
-        nextAction=phrase(card.next_action) or None,
-        warnings=tuple(map(phrase, card.warnings)) or None,
-        patterns=card.patterns,
-        bestExample=card.best_example or None,
-        impact=card.impact,
-        whatWouldHelp=tuple(map(phrase, card.what_would_help)) or None,
-    )
-
-
 # --- explore -------------------------------------------------------------------------------------------------------
 
 
-class Explored(Struct, frozen=True):
+class Explored(Shape, frozen=True):
     place: str
-    code: str | None = None
-    definitions: tuple[str, ...] | None = None
-    callers: tuple[str, ...] | None = None
-    callees: tuple[str, ...] | None = None
-    tests: tuple[str, ...] | None = None
-    history: tuple[str, ...] | None = None
-    memories: tuple[str, ...] | None = None
-    totals: dict[str, int] | None = None
-    notes: tuple[str, ...] | None = None
+    code: str = ""
+    definitions: tuple[str, ...] = ()
+    callers: tuple[str, ...] = ()
+    callees: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()
+    history: tuple[str, ...] = ()
+    memories: tuple[str, ...] = ()
+    totals: dict[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 def explored(found: Exploration, values: dict[str, Any]) -> Reply:
     listed = tuple(
         f"{one.path}:{one.start_line}-{one.end_line} {one.signature or one.qualified}" for one in found.definitions
     )
-    return shaped(
-        Explored(
-            found.place,
-            found.code or None,
-            listed if found.kind == "file" or len(listed) > 1 else None,
-            found.callers or None,
-            found.callees or None,
-            found.tests or None,
-            found.history or None,
-            tuple(f"{one.type}: {one.memory} ({one.label})" for one in found.memories) or None,
-            found.totals or None,
-            found.notes or None,
-        )
-    )
+    definitions = listed if found.kind == "file" or len(listed) > 1 else ()
+    memories = tuple(f"{one.type}: {one.memory} ({one.label})" for one in found.memories)
+    return shaped(filled(Explored, found, definitions=definitions, memories=memories))
 
 
 def explored_files(found: Exploration, root: str) -> Iterable[str]:
@@ -276,96 +253,74 @@ def hit_files(result: SearchResult | GrepResult, root: str) -> Iterable[str]:
 # --- references, memory, status ------------------------------------------------------------------------------------
 
 
-class SymbolUsage(Struct, frozen=True):
+class SymbolUsage(Shape, frozen=True):
     file: str
     line: int
     preview: str
     confidence: str  # resolved or syntactic
 
 
-class SymbolReferences(Struct, frozen=True):
+class SymbolReferences(Shape, frozen=True):
     status: str
     symbol: str
-    usageCount: int
+    usage_count: int
     usages: tuple[SymbolUsage, ...]
     confidence: str
-    isComplete: bool
+    is_complete: bool
 
 
 def symbol_references(report: ReferenceReport, values: dict[str, Any]) -> Reply:
-    usages = tuple(SymbolUsage(use.file, use.line, use.preview, use.confidence) for use in report.usages)
-    found = SymbolReferences(
-        "success", report.symbol, report.usage_count, usages, report.confidence, report.is_complete
-    )
-    return shaped(found)
+    usages = tuple(filled(SymbolUsage, use) for use in report.usages)
+    return shaped(filled(SymbolReferences, report, status="success", usages=usages))
 
 
 def usage_files(report: ReferenceReport, root: str) -> Iterable[str]:
     return (f"{root or '.'}/{use.file}" for use in report.usages)
 
 
-def memory(one: RelatedMemory) -> Memory:
-    return Memory(
-        id=one.id,
-        type=one.type,
-        category=one.category,
-        memory=one.memory,
-        reason=one.reason,
-        date=one.date,
-        confidence=one.confidence,
-        stale=one.stale,
-        label=one.label,
-        source=one.source or None,
-        scope=one.scope or None,
-    )
-
-
-class Memories(Struct, frozen=True):
+class Memories(Shape, frozen=True):
     status: str
     memories: tuple[Memory, ...]
     total: int
-    notes: tuple[str, ...] | None = None
+    notes: tuple[str, ...] = ()
 
 
 def memories(result: MemoryList, values: dict[str, Any]) -> Reply:
-    return shaped(Memories("success", tuple(map(memory, result.memories)), result.total, result.notes or None))
+    found = tuple(filled(Memory, one) for one in result.memories)
+    return shaped(filled(Memories, result, status="success", memories=found))
 
 
-class IndexingProgress(Struct, frozen=True):
+class IndexingProgress(Shape, frozen=True):
     phase: str
     done: int
     total: int
 
 
-class IndexingStatus(Struct, frozen=True):
+class IndexingStatus(Shape, frozen=True):
     """`status` is ready, stale, missing, building or damaged."""
 
     status: str
     project: str
     files: int
     chunks: int
-    indexedAt: str
-    modelId: str
-    pendingChanges: int
+    indexed_at: str
+    model_id: str
+    pending_changes: int
     languages: dict[str, int]
     progress: IndexingProgress | None = None
-    notes: tuple[str, ...] | None = None
+    notes: tuple[str, ...] = ()
 
 
 def indexing_status(found: tuple[StatusReport, Any], values: dict[str, Any]) -> Reply:
     report, running = found
     index = report.indexes[0]
-    status = IndexingStatus(
+    status = filled(
+        IndexingStatus,
+        index,
         status="building" if running else index.state,
         project=index.root,
-        files=index.files,
-        chunks=index.chunks,
-        indexedAt=index.indexed_at,
-        modelId=index.model_id,
-        pendingChanges=index.added + index.changed + index.removed,
-        languages=index.languages,
-        progress=IndexingProgress(running.phase, running.done, running.total) if running else None,
-        notes=index.notes or None,
+        pending_changes=index.added + index.changed + index.removed,
+        progress=filled(IndexingProgress, running) if running else None,
     )
     return shaped(status)
 
@@ -373,51 +328,52 @@ def indexing_status(found: tuple[StatusReport, Any], values: dict[str, Any]) -> 
 # --- reingest_repository -------------------------------------------------------------------------------------------
 
 
-class Reingested(Struct, frozen=True):
+class Reingested(Shape, frozen=True):
     status: str
     operation: str
-    runId: str
-    sourceId: str
-    durationMs: float
+    run_id: str
+    source_id: str
+    duration_ms: float
     files: int
     chunks: int
     embedded: int
-    errorCode: str | None
+    error_code: str | None
 
 
 def reingested(response: IndexResponse, values: dict[str, Any]) -> Reply:
     import secrets
 
     report = response.reports[0]
-    embedded = report.added + report.changed if report.model_id else 0
-    done = Reingested(
-        "completed",
-        "reembed",
-        secrets.token_hex(8),
-        report.root,
-        report.took_ms,
-        report.files,
-        report.chunks,
-        embedded,
-        None,
+    done = filled(
+        Reingested,
+        report,
+        status="completed",
+        operation="reembed",
+        run_id=secrets.token_hex(8),
+        source_id=report.root,
+        duration_ms=report.took_ms,
+        embedded=report.added + report.changed if report.model_id else 0,
+        error_code=None,
     )
-    reply: Reply = jsonable(done)
-    return reply
+    return shaped(done)
 
 
-class Segment(Struct, frozen=True):
+# --- answers -------------------------------------------------------------------------------------------------------
+
+
+class Segment(Shape, frozen=True):
     type: str
     text: str
 
 
-class AnswerOnly(Struct, frozen=True):
-    conversationId: str
-    modelId: str
+class AnswerOnly(Shape, frozen=True):
+    conversation_id: str
+    model_id: str
     segments: tuple[Segment, ...]
 
 
 def answer_only(answer: Answer, values: dict[str, Any]) -> Reply:
-    return shaped(AnswerOnly(answer.conversation_id, answer.model_id, (_segment(answer),)))
+    return shaped(filled(AnswerOnly, answer, segments=(_segment(answer),)))
 
 
 def _segment(answer: Answer) -> Segment:
@@ -426,79 +382,68 @@ def _segment(answer: Answer) -> Segment:
     return Segment("answer", answer.text + why)
 
 
-class DocumentSource(Struct, frozen=True):
+class DocumentSource(Shape, frozen=True):
     """`number` is the [n] of the answer; `section` is a page, sheet, slide or heading; `opens` is where to read it."""
 
     number: int
     collection: str
     document: str
     opens: str
-    section: str | None = None
-    problem: str | None = None  # why the claim it stands for is not verified
+    section: str = ""
+    problem: str = ""  # why the claim it stands for is not verified
 
 
-class DocumentAnswer(Struct, frozen=True):
+class DocumentAnswer(Shape, frozen=True):
     """`confidence` is high, medium or low."""
 
     answer: str
     sources: tuple[DocumentSource, ...]
     confidence: str
-    conversationId: str
-    modelId: str
-    note: str | None = None
+    conversation_id: str
+    model_id: str
+    note: str = ""
 
 
 def document_answer(answer: Answer, values: dict[str, Any]) -> Reply:
-    sources = tuple(
-        DocumentSource(
-            one.number, one.collection, one.path, one.opens, section=one.section or None, problem=one.problem or None
-        )
-        for one in answer.citations
-    )
-    note = "; ".join(answer.notes) or None
-    found = DocumentAnswer(answer.text, sources, answer.confidence, answer.conversation_id, answer.model_id, note=note)
-    return shaped(found)
+    sources = tuple(filled(DocumentSource, one, document=one.path) for one in answer.citations)
+    note = "; ".join(answer.notes)
+    return shaped(filled(DocumentAnswer, answer, answer=answer.text, sources=sources, note=note))
 
 
-class AgentAnswer(Struct, frozen=True):
-    agentName: str
-    conversationId: str
-    modelId: str
-    segments: tuple[Segment, ...]
+class AgentAnswer(AnswerOnly, frozen=True, kw_only=True):
+    agent_name: str
 
 
 def agent_answer(run: AgentRun, values: dict[str, Any]) -> Reply:
-    return shaped(AgentAnswer(run.agent, run.conversation_id, run.model_id, (_segment(run.answers[-1]),)))
+    return shaped(filled(AgentAnswer, run, agent_name=run.agent, segments=(_segment(run.answers[-1]),)))
 
 
-class ListedAgent(Struct, frozen=True):
+class ListedAgent(Shape, frozen=True):
     name: str
     description: str
     disabled: bool
 
 
-class ListedAgents(Struct, frozen=True):
+class ListedAgents(Shape, frozen=True):
     agents: tuple[ListedAgent, ...]
 
 
 def listed_agents(found: AgentList, values: dict[str, Any]) -> Reply:
-    return shaped(ListedAgents(tuple(ListedAgent(a.name, a.description, bool(a.problem)) for a in found.agents)))
+    return shaped(ListedAgents(tuple(filled(ListedAgent, one, disabled=bool(one.problem)) for one in found.agents)))
 
 
-# --- documents -----------------------------------------------------------------------------------------------------
-
-
-class DocumentResults(Struct, frozen=True):
+class DocumentResults(Shape, frozen=True):
     results: tuple[DocumentHit, ...]
     notes: tuple[str, ...]
-    rerankerStatus: str
+    reranker_status: str
 
 
 def document_results(response: DocsSearchResponse, values: dict[str, Any]) -> Reply:
     (found,) = response.searches  # one query, one search
-    reply: Reply = jsonable(DocumentResults(found.results, response.notes, found.reranker_status))
-    return reply
+    return shaped(filled(DocumentResults, found, notes=response.notes))
 
+
+# --- the budget ----------------------------------------------------------------------------------------------------
 
 _SIGNS = 120  # characters that `truncated` and a cursor may need themselves
 
