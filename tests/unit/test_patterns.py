@@ -398,12 +398,12 @@ def test_a_project_adds_its_own(team: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "says"),
     [
-        ({"name": "a"}, "no category"),
+        ({"name": "a"}, "missing required field `category`"),
         ({"name": "a", "category": "logging", "language": "go"}, "either a regex or a query"),
         ({"name": "a", "category": "logging", "language": "go", "regex": "a", "query": "(b) @c"}, "either a regex or"),
-        ({"name": "a", "category": "x", "language": "go", "regex": "a"}, "no category"),
-        ({"name": 3, "category": "logging", "language": "go", "regex": "a"}, "wrong type"),
-        ({"name": "a", "colour": "red"}, "not known"),
+        ({"name": "a", "category": "x", "language": "go", "regex": "a"}, "not a category"),
+        ({"name": 3, "category": "logging", "language": "go", "regex": "a"}, "Expected `str`, got `int`"),
+        ({"name": "a", "colour": "red"}, "unknown field `colour`"),
     ],
 )
 def test_a_wrong_table_is_refused(table: dict[str, object], says: str) -> None:

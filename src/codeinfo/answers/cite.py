@@ -71,12 +71,14 @@ class CitationChecker:
         return tuple(self._items[number].citation(problem) for number, problem in sorted(self._problems.items()))
 
     def _claim(self, claim: str) -> str:
-        groups = list(_outside_code(claim))
+        groups = list(_NUMBERS.finditer(_masked(claim)))
         if not groups:
             return claim
         numbers = [number for group in groups for number in _numbers(group)]
         cited = [self._items[number] for number in numbers if number in self._items]
-        bare = _without(claim, groups)
+        bare = claim
+        for group in reversed(groups):
+            bare = bare[: group.start()] + bare[group.end() :]
         facts = facts_of(bare)
         kept: dict[int, str] = {}
         for number in dict.fromkeys(numbers):
@@ -208,20 +210,8 @@ def _masked(text: str) -> str:
     return _CODE.sub(lambda match: "`" + "x" * len(match[1]) + "`", text)
 
 
-def _outside_code(claim: str) -> Iterator[re.Match[str]]:
-    yield from _NUMBERS.finditer(_masked(claim))
-
-
 def _numbers(group: re.Match[str]) -> list[int]:
     return [int(number) for number in re.split(r"[,;]", group[1])]
-
-
-def _without(claim: str, groups: Sequence[re.Match[str]]) -> str:
-    parts, start = [], 0
-    for group in groups:
-        parts.append(claim[start : group.start()])
-        start = group.end()
-    return "".join((*parts, claim[start:]))
 
 
 def _rewritten(claim: str, groups: Sequence[re.Match[str]], kept: Mapping[int, str]) -> str:

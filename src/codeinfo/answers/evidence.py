@@ -17,7 +17,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from codeinfo.model import Distance, Dropped, FileKind, Hit, Quality, SearchResult
 from codeinfo.operations.answers import Answer, AnswerUsage, Citation, GradedItem
@@ -56,17 +56,8 @@ class Item(Struct, frozen=True):
         )
 
     def citation(self, problem: str = "") -> Citation:
-        return Citation(
-            number=self.number,
-            root=self.root,
-            path=self.path,
-            start_line=self.start_line,
-            end_line=self.end_line,
-            symbol=self.symbol,
-            distance=self.distance,
-            problem=problem,
-            section=self.section,
-        )
+        own = {name: value for name, value in asdict(self).items() if name not in ("text", "score")}
+        return Citation(**own, problem=problem)
 
 
 class Evidence(Struct):
@@ -165,10 +156,12 @@ class Gate(Struct, frozen=True):
         finder = finder_of(self.weigh(found.query))
         items, dropped = list[Item](), list(dropped_by(result))
         for place, kept in enumerate(result.kept):
-            if place >= ALWAYS and kept.payload.score < floor:
-                dropped.append(_too_low(kept.payload, best))
+            hit: Hit = kept.payload
+            if place >= ALWAYS and hit.score < floor:
+                why = f"{hit.score / best:.2f} of the best score"
+                dropped.append(Dropped(hit.path, hit.start_line, hit.end_line, "least_score", why))
                 continue
-            item = item_of(kept.payload, kept.text)
+            item = item_of(hit, kept.text)
             items.append(focus_item(item, finder, self.passage_chars) if items else item)
         return Admitted(tuple(items), tuple(dropped), result.score_source)
 
@@ -199,10 +192,6 @@ def item_of(hit: Hit, text: str) -> Item:
     last = min(hit.end_line, hit.text_line + text.count("\n"))  # a cut text cites only the lines it has
     section = hit.breadcrumb if hit.kind is FileKind.DOCS else ""
     return Item(0, hit.root, hit.path, hit.text_line, last, text, hit.symbol, hit.distance, section=section)
-
-
-def _too_low(hit: Hit, best: float) -> Dropped:
-    return Dropped(hit.path, hit.start_line, hit.end_line, "least_score", f"{hit.score / best:.2f} of the best score")
 
 
 def _policy_item(hit: Hit, asked: Collection[str]) -> PolicyItem:

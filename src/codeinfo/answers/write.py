@@ -59,7 +59,7 @@ class StatsFilter:
         if is_title(line):
             self._held, self._inside = [], True
             return []
-        if self._inside and (not line.strip() or _is_figure(line)):
+        if self._inside and (not line.strip() or line.lstrip(" -*•").startswith(_LABELS)):
             return []
         self._inside = False
         before = self._held
@@ -82,10 +82,6 @@ def is_title(line: str) -> bool:
     if TITLE not in line or len(line) > _LONGEST_TITLE_LINE:
         return False
     return "".join(char for char in line if char.isascii() and (char.isalpha() or char == " ")).strip() == TITLE
-
-
-def _is_figure(line: str) -> bool:
-    return line.lstrip(" -*•").startswith(_LABELS)
 
 
 Emit = Callable[[str], None]
@@ -181,11 +177,8 @@ def _streamed(
 
 
 def _results(calls: Sequence[ToolCall], toolbox: Toolbox) -> list[Message]:
-    results = []
-    for call in calls:
-        over = "error: no more tool calls are allowed; answer from what you have"
-        results.append(Message("tool", toolbox.perform(call) if toolbox.open else over, tool_call_id=call.id))
-    return results
+    over = "error: no more tool calls are allowed; answer from what you have"
+    return [Message("tool", toolbox.perform(call) if toolbox.open else over, tool_call_id=call.id) for call in calls]
 
 
 class LiveAnswer:

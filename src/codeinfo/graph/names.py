@@ -153,20 +153,16 @@ class NameResolver:
         if known is None:
             owners = self._receivers.evaluate(unit, use.receiver, use)
             if use.receiver.endswith("{}"):  # a key that a constructor takes is its parameter
-                owners = [one for one in owners if isinstance(one, SymbolId) and not self._has_constructor(one)]
-            is_ours = owners or rows or not self._is_foreign(unit, first, use)
+                types = [one for one in owners if isinstance(one, SymbolId)]
+                owners = [one for one in types if not self._binder.member(one, "__init__")]
+            # Who asks for a name from outside wants its uses.
+            is_foreign = not self._foreign.only(use.name) and self._foreign.has(unit, first)
+            is_ours = owners or rows or not is_foreign
             known = self._received_by(owners, use.name) if is_ours else _OTHER
             if use.receiver.endswith("{}") and not known.symbols:
                 known = _OTHER  # the name of an argument
             self._received[key] = known
         return known
-
-    def _has_constructor(self, owner: SymbolId) -> bool:
-        return bool(self._binder.member(owner, "__init__"))
-
-    def _is_foreign(self, unit: Unit, first: str, use: Reference) -> bool:
-        """Whether the receiver lies outside. Who asks for a name from there wants its uses."""
-        return not self._foreign.only(use.name) and self._foreign.has(unit, first)
 
     def _received_by(self, owners: Meaning, name: str) -> Resolution:
         known_owners = [one for one in owners if not isinstance(one, Many)]
@@ -176,14 +172,12 @@ class NameResolver:
         symbols = tuple(dict.fromkeys(one for one in found if isinstance(one, SymbolId)))
         if symbols:
             return Resolution(symbols) if len(symbols) <= _MOST_MEANT else _UNKNOWN
+        # A module has what its file shows; a table may take the rest from another one.
         known = any(
-            self._is_whole(owner) if isinstance(owner, ModuleId) else self._closed(owner) for owner in known_owners
+            not self._rules(owner.paths[0]).tables if isinstance(owner, ModuleId) else self._closed(owner)
+            for owner in known_owners
         )
         return _OTHER if known else _UNKNOWN
-
-    def _is_whole(self, module: ModuleId) -> bool:
-        """Whether a module has what its file shows; a table may take the rest from another one."""
-        return not self._rules(module.paths[0]).tables
 
     def _rules(self, path: str) -> NameRules:
         unit = self.index.unit(path)

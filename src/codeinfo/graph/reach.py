@@ -23,7 +23,6 @@ from codeinfo.ports import CodeFacts
 from codeinfo.sources.git import GitFailed, run, work_tree_of
 
 _SEVERITY = {2: "high", 3: "medium"}  # the shorter a cycle, the tighter its files hang together
-IMPACT_HOPS = 2
 _COMMIT_MARK = "\x01"
 
 _KINDS = frozenset("function class interface struct enum trait protocol type object constant variable macro".split())
@@ -217,45 +216,29 @@ def _shortest(start: str, out: Mapping[str, Mapping[str, Edge]], inside: set[str
 
 
 def impact_report(index: CodeIndex, path: str, request: code.ImpactRequest) -> code.ImpactReport:
-    graph = index.graph
-    reached = impact(index, path, request.hops)
-    files = [
-        code.Affected(one.path, one.line, one.via, one.hops, graph.files[one.path].is_test, one.timing)
-        for one in reached
-    ]
-    files.sort(key=lambda one: (one.hops, one.is_test, one.timing))
+    files = sorted(impact(index, path, request.hops), key=lambda one: (one.hops, one.is_test, one.timing))
     return code.ImpactReport(
         path=path,
         total=len(files),
         files=tuple(files[: request.limit]),
-        tests=relations(graph, path).tests,
+        tests=relations(index.graph, path).tests,
         is_complete=len(files) <= request.limit,
     )
-
-
-class Reached(Struct, frozen=True):
-    """A file that a change may affect: `via` is the file it needs, at `line`; `hops` away from the change."""
-
-    path: str
-    line: int
-    via: str
-    hops: int
-    timing: str = ""
 
 
 Border = dict[str, frozenset[str]]  # a file, and which of its names a change has reached
 
 
-def impact(index: CodeIndex, changed: str, hops: int = IMPACT_HOPS) -> list[Reached]:
+def impact(index: CodeIndex, changed: str, hops: int) -> list[code.Affected]:
     """Who uses what a changed file offers, directly or through others; near ones first, then important ones.
 
     A file that only passes names on is no hop: who takes other names from it is not affected.
     """
     seen = {changed}
-    reached: list[Reached] = []
+    reached: list[code.Affected] = []
     origins = [changed]
     for hop in range(1, hops + 1):
-        found: dict[str, Reached] = {}
+        found: dict[str, code.Affected] = {}
         passed: Border = {}
         border: Border = {path: frozenset((*index.graph.files[path].exports, "default")) for path in origins}
         while border:
@@ -271,7 +254,8 @@ def impact(index: CodeIndex, changed: str, hops: int = IMPACT_HOPS) -> list[Reac
                     if given - passed.get(edge.source, frozenset()):
                         beyond[edge.source] = passed[edge.source] = given | passed.get(edge.source, frozenset())
                     if not given or _uses_itself(index, edge, taken):
-                        found[edge.source] = Reached(edge.source, edge.line, path, hop, edge.timing)
+                        is_test = edge.source in index.graph.tests
+                        found[edge.source] = code.Affected(edge.source, edge.line, path, hop, is_test, edge.timing)
             border = beyond
         seen.update(found)
         origins = list(found)
@@ -435,19 +419,8 @@ def _history(root: Path, days: int) -> tuple[int, dict[str, _Churn]]:
     """Commits, and churn by path as seen from the root."""
     if work_tree_of(str(root)) is None:
         raise GitFailed("this folder is not in a git repository")
-    output = run(
-        root,
-        [
-            "log",
-            "--no-merges",
-            "--no-renames",
-            "--numstat",
-            "--relative",
-            "-z",
-            f"--since={days} days ago",
-            f"--format={_COMMIT_MARK}%ae",
-        ],
-    )
+    shape = ("--no-merges", "--no-renames", "--numstat", "--relative", "-z", f"--format={_COMMIT_MARK}%ae")
+    output = run(root, ("log", *shape, f"--since={days} days ago"))
     churn: dict[str, _Churn] = {}
     commits, author = 0, ""
     for item in output.split(b"\0"):

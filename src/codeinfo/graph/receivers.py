@@ -212,7 +212,7 @@ class Receivers:
             if written.name in ("Self", "self", "this", "static"):
                 found += self._own_type(unit, scope, inherited=False)
                 continue
-            meant = self._binder.dotted(unit, written.name, self._type_scope(unit, scope))
+            meant = self._binder.dotted(unit, written.name, unit.without_namespace(scope))
             if meant:
                 found += [one for one in meant if not isinstance(one, SymbolId) or self._is_type(one)] or [
                     value for one in meant if isinstance(one, SymbolId) for value in self._instance(one)
@@ -220,9 +220,6 @@ class Receivers:
             elif written.arguments:
                 found.append(Many(unit.facts.path, scope, written.arguments[-1]))
         return list(dict.fromkeys(found))
-
-    def _type_scope(self, unit: Unit, scope: str) -> str:
-        return unit.without_namespace(scope)
 
     def _instance(self, symbol: SymbolId) -> Meaning:
         """`Alias = Union[A, B]` and `Model = get_model()`: a variable that holds a type."""
@@ -326,13 +323,12 @@ class Receivers:
 
     def field(self, owner: SymbolId, name: str) -> Meaning:
         """A field that methods of the type or of its bases assign."""
-        return self._once((owner, name), lambda: self._field(owner, name))
 
-    def _field(self, owner: SymbolId, name: str) -> Meaning:
-        for one in (owner, *self._binder.all_bases(owner)):
-            if found := self._assigned(one, name):
-                return found
-        return []
+        def assigned() -> Meaning:
+            owners = (owner, *self._binder.all_bases(owner))
+            return next((found for one in owners if (found := self._assigned(one, name))), [])
+
+        return self._once((owner, name), assigned)
 
     def _assigned(self, owner: SymbolId, name: str) -> Meaning:
         unit = self._binder.unit(owner.path)

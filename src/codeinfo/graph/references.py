@@ -517,7 +517,7 @@ def _near_callers(names: NameResolver, path: str, qualified: str, budget: ReadBu
     files = [index.graph.files[one] for one in dict.fromkeys((path, *importers))]
     near = [file for file in files if not file.is_test][:_NEAR_FILES]
     index.read_uses([file.file_id for file in near])
-    is_only = _is_only(index, unit, definition.name)
+    is_only = index.defining(definition.name) == {path} and len(unit.by_name.get(definition.name, ())) == 1
     first: dict[tuple[bool, str, str], int] = {}
     calls: Counter[tuple[bool, str, str]] = Counter()
     for file in near:
@@ -545,8 +545,3 @@ def _may_be_called(index: CodeIndex, path: str, qualified: str) -> bool:
     importers = dict.fromkeys(edge.source for edge in index.graph.edges_to(path))
     near = [file for file in (index.graph.files[one] for one in importers) if not file.is_test][:_NEAR_FILES]
     return any(word in index.uses(file.file_id) for file in near)
-
-
-def _is_only(index: CodeIndex, unit: Unit, name: str) -> bool:
-    """Whether nothing else here has the name."""
-    return index.defining(name) == {unit.facts.path} and len(unit.by_name.get(name, ())) == 1

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from math import ceil, log2, sqrt
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from msgspec import Struct
@@ -444,17 +445,14 @@ def mermaid(areas: Sequence[Area]) -> str:
     number = {area.name: f"a{position}" for position, area in enumerate(areas)}
     arrows = _arrows(areas)
     lines = ["flowchart TD"]
-    lines += [f'    {number[area.name]}["{_quoted(area.name)}<br/>{len(area.files)} files"]' for area in areas]
+    names = {area.name: escape(area.name, quote=False).replace('"', "&quot;") for area in areas}
+    lines += [f'    {number[area.name]}["{names[area.name]}<br/>{len(area.files)} files"]' for area in areas]
     lines += [f"    {number[one.source.name]} -->|{one.weight}| {number[one.target.name]}" for one in arrows]
     lines += [f"    style {number[area.name]} stroke:#d1242f,stroke-width:2px" for area in areas if area.in_cycle]
     red = [str(position) for position, one in enumerate(arrows) if one.closes_cycle]
     if red:
         lines.append(f"    linkStyle {','.join(red)} stroke:#d1242f")
     return "\n".join(lines) + "\n"
-
-
-def _quoted(text: str) -> str:
-    return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 # --- SVG -----------------------------------------------------------------------------------------------------------
@@ -522,7 +520,7 @@ def _rows(boxes: Mapping[str, _Box]) -> list[list[_Box]]:
             neighbours[other].append(name)
     for _ in range(_PASSES):
         for layer in layers:
-            layer.sort(key=lambda box: _mean([rank[other] for other in neighbours[box.area.name]], rank[box.area.name]))
+            layer.sort(key=lambda box: mean([rank[other] for other in neighbours[box.area.name] or [box.area.name]]))
             rank.update({box.area.name: position for position, box in enumerate(layer)})
     rows: list[list[_Box]] = []
     for layer in layers:
@@ -534,10 +532,6 @@ def _rows(boxes: Mapping[str, _Box]) -> list[list[_Box]]:
             row.append(box)
         rows.append(row)
     return rows
-
-
-def _mean(values: Sequence[int], otherwise: float) -> float:
-    return sum(values) / len(values) if values else otherwise
 
 
 def _place(rows: Sequence[Sequence[_Box]]) -> tuple[float, float]:

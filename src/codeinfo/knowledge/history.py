@@ -17,6 +17,7 @@ MOST_INDEXED = 10_000  # commits whose messages are searched: some years of a bu
 _COMMIT_START, _MESSAGE_END = "\x02", "\x03"
 _NAMES = ("--name-only", "--no-renames", "--relative", "-z")
 _DAY = 86_400
+MOST_TOUCHING = 3  # commits shown of a file or a definition
 LOG_TIMEOUT_S = 60.0
 LINES_TIMEOUT_S = 2.0
 
@@ -65,32 +66,26 @@ class History:
     def commits(self, since: str = "") -> Iterator[tuple[str, tuple[str, ...]]]:
         """Message and paths of the newest commits below the root, of those after `since` where it is given."""
         revisions = f"{since}..{self._revision}" if since else self._revision
-        shape = (f"--max-count={MOST_INDEXED}", "--no-merges", *_NAMES)
-        log = self._masked(("log", *shape, f"--format={_COMMIT_START}%B{_MESSAGE_END}", revisions, "--", "."))
-        for entry in log.split(_COMMIT_START)[1:]:
-            message, _, names = entry.partition(_MESSAGE_END)
-            yield message, tuple(name.lstrip("\n") for name in names.split("\0") if name.strip("\n"))
+        return self._messages("%B", f"--max-count={MOST_INDEXED}", revisions, "--", ".")
 
     def subjects(self, paths: Sequence[str], revision: str, days: int) -> dict[str, list[str]]:
         """The subjects of the commits that changed each of some files in the days before a revision, newest first."""
         seconds = self._text(("log", "-1", "--format=%ct", revision)).strip()
         if not paths or not seconds.isdigit():
             return {}
-        since = f"--since=@{int(seconds) - days * _DAY}"
-        shape = (
-            since,
-            f"--max-count={MOST_COMMITS}",
-            "--no-merges",
-            *_NAMES,
-            f"--format={_COMMIT_START}%s{_MESSAGE_END}",
-        )
+        bounds = (f"--since=@{int(seconds) - days * _DAY}", f"--max-count={MOST_COMMITS}")
         found: dict[str, list[str]] = {path: [] for path in paths}
-        for entry in self._masked(("log", *shape, revision, "--", *paths)).split(_COMMIT_START)[1:]:
-            subject, _, names = entry.partition(_MESSAGE_END)
-            for name in names.split("\0"):
-                if (path := name.lstrip("\n")) in found:
-                    found[path].append(subject)
+        for subject, names in self._messages("%s", *bounds, revision, "--", *paths):
+            for path in found.keys() & set(names):
+                found[path].append(subject)
         return found
+
+    def _messages(self, message: str, *arguments: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Message, in a format of git's, and paths of each commit, newest first."""
+        shape = ("--no-merges", *_NAMES, f"--format={_COMMIT_START}{message}{_MESSAGE_END}")
+        for entry in self._masked(("log", *shape, *arguments)).split(_COMMIT_START)[1:]:
+            text, _, names = entry.partition(_MESSAGE_END)
+            yield text, tuple(name.lstrip("\n") for name in names.split("\0") if name.strip("\n"))
 
     def has_ancestor(self, commit: str) -> bool:
         """Whether HEAD has `commit` in its history: not after a rebase or on another branch."""
@@ -110,10 +105,10 @@ class History:
         # A list of commits to ignore that the repository names and does not have would be an error.
         return read_blame(self._text(arguments, settings=("blame.ignoreRevsFile=",)))
 
-    def touching(self, path: str, lines: tuple[int, int] | None = None, most: int = 3) -> tuple[str, ...]:
+    def touching(self, path: str, lines: tuple[int, int] | None = None) -> tuple[str, ...]:
         """The newest commits that changed a file, or these lines of it: hash, date and subject. Following lines takes
         seconds in a long history; past the limit the whole file has to do."""
-        shape = ("log", f"--max-count={most}", "--no-merges", "--format=%h %as %s")
+        shape = ("log", f"--max-count={MOST_TOUCHING}", "--no-merges", "--format=%h %as %s")
         if lines is not None:
             with suppress(git.GitFailed):
                 span = f"-L{lines[0]},{lines[1]}:{path}"

@@ -241,8 +241,7 @@ def _json_tables(groups: Mapping[str, str]) -> Callable[[str, str], Iterator[Dep
 
 def _cargo(path: str, text: str) -> Iterator[Dependency]:
     parsed = parse_toml(text, Path(path))
-    sources = [("", parsed), ("", parsed.get("workspace", {}))]
-    for _, table in sources:
+    for table in (parsed, parsed.get("workspace", {})):
         for key, group in (("dependencies", ""), ("dev-dependencies", "dev"), ("build-dependencies", "build")):
             for name, value in table.get(key, {}).items():
                 yield Dependency(name, _version(value), f"{path}:{_line(text, name, '=')}", group)
@@ -251,9 +250,8 @@ def _cargo(path: str, text: str) -> Iterator[Dependency]:
 def _go_mod(path: str, text: str) -> Iterator[Dependency]:
     for number, line in enumerate(text.split("\n"), 1):
         if (match := _GO.match(line)) and not line.startswith(("module", "replace")):
-            yield Dependency(
-                match["name"], match["version"], f"{path}:{number}", "indirect" if match["indirect"] else ""
-            )
+            group = "indirect" if match["indirect"] else ""
+            yield Dependency(match["name"], match["version"], f"{path}:{number}", group)
 
 
 def _expression(
@@ -262,17 +260,14 @@ def _expression(
     def read(path: str, text: str) -> Iterator[Dependency]:
         for match in expression.finditer(text):
             line = text.count("\n", 0, match.start("name")) + 1
-            yield Dependency(_full_name(match), match["version"] or "", f"{path}:{line}", group(match))
+            name = f"{match['group']}:{match['name']}" if expression is _POM else match["name"]
+            yield Dependency(name, match["version"] or "", f"{path}:{line}", group(match))
 
     return read
 
 
-def _full_name(match: re.Match[str]) -> str:
-    parts = match.groupdict()
-    return f"{parts['group']}:{parts['name']}" if match.re is _POM else parts["name"]
-
-
 _nuget = _expression(_NUGET)
+_gradle = _expression(_GRADLE, lambda match: "test" if match["group"].startswith("test") else "")
 _READERS: Mapping[str, Callable[[str, str], Iterator[Dependency]]] = {
     "pyproject.toml": _pyproject,
     "package.json": _json_tables(
@@ -282,7 +277,7 @@ _READERS: Mapping[str, Callable[[str, str], Iterator[Dependency]]] = {
     "Cargo.toml": _cargo,
     "go.mod": _go_mod,
     "pom.xml": _expression(_POM, lambda match: match["scope"] or ""),
-    "build.gradle": _expression(_GRADLE, lambda match: "test" if match["group"].startswith("test") else ""),
-    "build.gradle.kts": _expression(_GRADLE, lambda match: "test" if match["group"].startswith("test") else ""),
+    "build.gradle": _gradle,
+    "build.gradle.kts": _gradle,
     "Gemfile": _expression(_GEM),
 }

@@ -86,11 +86,11 @@ _OWN_PATHS = re.compile(r"[\[\"',\s]*(?:\.{1,2}/[\w./-]+[\"',\s]*)+\]?")  # file
 
 
 def eslint_entries(text: str) -> Iterator[Entry]:
-    """What is extended, and each rule with all of its value; those of an override under the files it is for."""
-    yield from _eslint(_composed(text), "")
+    return _eslint(_composed(text), "")
 
 
 def _eslint(node: yaml.Node | None, files: str) -> Iterator[Entry]:
+    """What is extended, and each rule with all of its value; those of an override under the files it is for."""
     for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
         if key.value == "rules" and isinstance(value, yaml.MappingNode):
             for name, setting in value.value:

@@ -189,14 +189,13 @@ def _formats(schema: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
 def _message(message: Message) -> dict[str, Any]:
     out: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.tool_calls:
-        out["tool_calls"] = [_tool_call(call) for call in message.tool_calls]
+        out["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.tool_calls
+        ]
     if message.tool_call_id:
         out["tool_call_id"] = message.tool_call_id
     return out
-
-
-def _tool_call(call: ToolCall) -> dict[str, Any]:
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
 
 
 _MOST_CALLS = 64  # tool calls of one reply; more means that the model has lost its way
@@ -257,7 +256,8 @@ class ReplyBuilder:
         finish = self._finish or "stop"
         if finish in ("stop", "tool_calls") and self._calls:
             # Some servers say "stop" although there are calls. On "length" the arguments may be half a text: no calls.
-            return Delta(tool_calls=self._assembled(), finish="tool_calls", usage=self._usage)
+            calls = (ToolCall(call.id, call.name, "".join(call.arguments) or "{}") for call in self._calls)
+            return Delta(tool_calls=tuple(calls), finish="tool_calls", usage=self._usage)
         return Delta(finish="stop" if finish == "tool_calls" else finish, usage=self._usage)
 
     def cut(self) -> Delta:
@@ -295,9 +295,6 @@ class ReplyBuilder:
             self.begun = True
             self.full = self.full or len(self._calls) > _MOST_CALLS
         return call
-
-    def _assembled(self) -> tuple[ToolCall, ...]:
-        return tuple(ToolCall(call.id, call.name, "".join(call.arguments) or "{}") for call in self._calls)
 
 
 def _string(value: Any) -> str:

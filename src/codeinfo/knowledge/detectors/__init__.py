@@ -31,7 +31,6 @@ from codeinfo.operations.knowledge import PATTERN_CATEGORIES
 
 MOST_PROJECT_PATTERNS = 100
 _FILES = ("python", "javascript", "angular", "go", "java", "csharp", "rust")  # the order of a golden file's patterns
-_PROJECT_KEYS = frozenset({"name", "category", "question", "language", "regex", "query", "paths"})
 _FAMILY = dict.fromkeys(("typescript", "tsx", "vue", "html"), "javascript")  # HTML: Angular's templates
 # An import of a package. The match starts before the string with its name, where it counts as code.
 _IMPORT = {
@@ -124,22 +123,15 @@ def built_in_detectors() -> tuple[Detector, ...]:
 
 def _detector(file: _File, question: _Question, answer: _Answer) -> Detector:
     imported = _IMPORT[file.language].format(answer.imports) if answer.imports else ""
+    asked = {name: getattr(question, name) for name in ("category", "question", "in_text", "advice")}
+    own = {name: getattr(answer, name) for name in ("name", "words", "example", "without", "poor", "modern", "paths")}
     return Detector(
-        name=answer.name,
-        category=question.category,
-        question=question.question,
+        **asked,
+        **own,
         language=file.language,
         expression="|".join(filter(None, (answer.regex, imported))),
-        words=answer.words,
-        example=answer.example,
-        in_text=question.in_text,
         within=answer.within or (() if question.in_text else file.within),
-        without=answer.without,
         packages=answer.packages or question.packages or file.packages,
-        poor=answer.poor,
-        modern=answer.modern,
-        advice=question.advice,
-        paths=answer.paths,
     )
 
 
@@ -150,6 +142,16 @@ def import_of(package: str, family: str) -> re.Pattern[str]:
 
 
 # --- those of a project --------------------------------------------------------------------------------------------
+
+
+class _Own(Struct, forbid_unknown_fields=True):
+    name: str
+    category: str
+    language: str
+    question: str = ""
+    regex: str = ""
+    query: str = ""
+    paths: tuple[str, ...] = ()
 
 
 class PatternSandbox(Protocol):
@@ -190,36 +192,31 @@ def project_detectors(tables: Sequence[Mapping[str, Any]], sandbox: PatternSandb
 
 def _project_detector(table: Mapping[str, Any], number: int, sandbox: PatternSandbox) -> Detector:
     where = f"pattern {number} of .codeinfo.toml"
-    if not isinstance(table, Mapping) or set(table) - _PROJECT_KEYS:
-        raise UsageError(f"{where} has fields that are not known", next_step=f"Use {', '.join(sorted(_PROJECT_KEYS))}")
-    texts = {key: table.get(key, "") for key in _PROJECT_KEYS - {"paths"}}
-    paths = table.get("paths", [])
-    if not all(isinstance(text, str) for text in (*texts.values(), *paths)) or not isinstance(paths, list):
-        raise UsageError(f"{where} has a field of the wrong type", next_step="Use texts, and a list of texts for paths")
-    missing = [key for key in ("name", "category", "language") if not texts[key]]
-    if missing:
-        raise UsageError(
-            f"{where} has no {missing[0]}", next_step="Give it a name, category, language, and regex or query"
-        )
-    if bool(texts["regex"]) == bool(texts["query"]):
+    try:
+        own = msgspec.convert(table, _Own)
+    except msgspec.ValidationError as error:
+        step = f"Use texts for {', '.join(_Own.__struct_fields__)}, and a list of them for paths"
+        raise UsageError(f"{where}: {error}", next_step=step) from None
+    if not own.name or not own.language:
+        raise UsageError(f"{where} has no name or language", next_step="Give it both")
+    if bool(own.regex) == bool(own.query):
         raise UsageError(f"{where} needs either a regex or a query", next_step="Give it one of them")
-    if texts["category"] not in PATTERN_CATEGORIES:
-        raise UsageError(
-            f"{where}: {texts['category']!r} is no category", next_step=f"Use one of {', '.join(PATTERN_CATEGORIES)}"
-        )
-    check_globs(paths, f"{where}, paths")
-    if texts["regex"] and (wrong := sandbox.expression_complaint(texts["regex"])):
-        raise UsageError(f"{where}, regex: {wrong}", next_step="Mend the regex")
-    if texts["query"] and (wrong := sandbox.query_complaint(texts["language"], texts["query"])):
-        raise UsageError(f"{where}, query: {wrong}", next_step="Mend the query")
+    if own.category not in PATTERN_CATEGORIES:
+        step = f"Use one of {', '.join(PATTERN_CATEGORIES)}"
+        raise UsageError(f"{where}: {own.category!r} is not a category", next_step=step)
+    check_globs(own.paths, f"{where}, paths")
+    if own.regex and (wrong := sandbox.expression_complaint(own.regex)):
+        raise UsageError(f"{where}, regex: {wrong}", next_step="Correct the regex")
+    if own.query and (wrong := sandbox.query_complaint(own.language, own.query)):
+        raise UsageError(f"{where}, query: {wrong}", next_step="Correct the query")
     return Detector(
-        name=texts["name"],
-        category=texts["category"],
-        question=texts["question"] or f"{texts['category']}, the project's own",
-        language=family(texts["language"]),
-        expression=texts["regex"],
-        paths=tuple(paths),
+        name=own.name,
+        category=own.category,
+        question=own.question or f"{own.category}, the project's own",
+        language=family(own.language),
+        expression=own.regex,
+        paths=own.paths,
         from_project=True,
-        query=texts["query"],
-        grammar=texts["language"] if texts["query"] else "",
+        query=own.query,
+        grammar=own.language if own.query else "",
     )
