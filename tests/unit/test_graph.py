@@ -228,7 +228,7 @@ def test_one_edit_recomputes_one_file(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_hotspots_come_from_the_history(tmp_path: Path) -> None:
-    root = written(tmp_path, {"hot.py": "a = 1\n" * 50, "cold.py": "a = 1\n" * 50})
+    root = written(tmp_path, {"hot.py": "a = 1\n" * 50, "cold.py": "a = 1\n" * 50, "looks.css": "a {}\n" * 900})
     identity = {
         "GIT_AUTHOR_NAME": "a",
         "GIT_AUTHOR_EMAIL": "a@b",

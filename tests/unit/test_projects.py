@@ -183,6 +183,20 @@ def test_on_the_command_line(repository: Path, codeinfo: Any) -> None:
     assert os.path.basename(repository) in codeinfo("projects").stdout
 
 
+def test_paths_are_shown_from_the_current_folder(repository: Path, codeinfo: Any) -> None:
+    here = repository / "app"
+    for command, shown in (
+        (("refs", "pause"), ("../lib/again.py", "main.py", "../lib/pause.py:1")),
+        (("defs", "pause"), ("../lib/pause.py:1",)),
+        (("calls", "main"), ("main.py:4", "../lib/pause.py::pause")),
+        (("cycles",), ("../lib/one.py:1", "../lib/two.py:1")),
+        (("imports", "main.py"), ("main.py", "../lib/pause.py")),
+    ):
+        words = codeinfo(*command, cwd=here).stdout.split()
+        assert set(shown) <= set(words), command
+        assert not any(word.startswith(("lib/", "app/")) for word in words), command
+
+
 def test_languages_by_the_names_that_people_use(repository: Path, engine: Engine) -> None:
     named = engine.search(SearchRequest("pause", (str(repository),), languages=("py", "C++")))
     assert {hit.path.rpartition(".")[2] for hit in named.hits} == {"py"}

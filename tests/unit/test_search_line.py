@@ -182,6 +182,21 @@ def test_what_many_files_say_is_no_place(tmp_path: Path) -> None:
         assert "the first result contains the exact text" not in found.quality.reasons
 
 
+def test_a_long_list_begins_as_a_short_one_does(tmp_path: Path) -> None:
+    """Tests have most of the words, so that only a part of them and of the code are looked at."""
+    files = {
+        f"tests/test_{n}.py": "def test_retry_of_requests():\n    retry_request('retry', 'request')\n"
+        for n in range(170)
+    }
+    files |= {f"src/part{n}.py": f"def part{n}():\n    return 'a request, {n}'\n" for n in range(60)}
+    with make_engine(write(tmp_path, files), "none") as engine:
+        short, long = (
+            engine.search(SearchRequest("retry of requests", paths=(str(tmp_path),), limit=limit)).hits
+            for limit in (10, 100)
+        )
+    assert [hit.path for hit in long[:10]] == [hit.path for hit in short]
+
+
 def test_limit_and_scores(search: Search) -> None:
     scores = [hit.score for hit in search("failed request").hits]
     assert scores == sorted(scores, reverse=True)
@@ -431,6 +446,13 @@ def test_nothing_found_is_low_confidence_with_a_hint(project: Path, query: str) 
         True,
         True,
     )
+
+
+def test_a_single_result_is_not_compared_with_others(tmp_path: Path) -> None:
+    with make_engine(write(tmp_path, {"src/pool.py": FILES["src/pool.py"]})) as engine:
+        found = engine.search(SearchRequest("pool of things kept", paths=(str(tmp_path),)))
+    assert len(found.hits) == 1
+    assert found.quality.reasons == ("only one file has anything of it",)
 
 
 def test_a_good_question_is_ok_and_a_foreign_one_is_not(search: Search) -> None:

@@ -15,7 +15,7 @@ from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Edge, Graph, relations
 from codeinfo.graph.references import importing, symbol_info
 from codeinfo.graph.uses import UsedNames, references_to
-from codeinfo.languages import GRAMMARS
+from codeinfo.languages import GRAMMARS, STYLESHEETS
 from codeinfo.languages.model import FileFacts
 from codeinfo.model import Definition
 from codeinfo.operations import code
@@ -391,8 +391,8 @@ def hotspots(facts: CodeFacts, root: Path, request: code.HotspotsRequest, below:
         commits, churn = _history(root, request.days)
     except GitFailed as failed:
         return code.HotspotReport(0, (), request.days, 0, (f"no git history: {failed.what}",))
-    changed = (file for file in facts.files() if file.kind == "code" and file.path in churn)
-    files = {file.path: file for file in changed if lies_below(file.path, below)}
+    logic = (file for file in facts.files() if file.kind == "code" and file.language not in STYLESHEETS)
+    files = {file.path: file for file in logic if file.path in churn and lies_below(file.path, below)}
     definitions = Counter(file_id for file_id, _ in facts.outlines([file.file_id for file in files.values()]))
     measured = []
     for path, file in files.items():

@@ -33,6 +33,7 @@ from codeinfo.model import FileKind
 _FAMILIES = (python, ecmascript, go, rust, jvm, c_family, csharp, php, swift, scripting, functional, data)
 LANGUAGES: tuple[Language, ...] = tuple(language for one in _FAMILIES for language in one.LANGUAGES)
 BY_NAME.update({language.name: language for language in LANGUAGES})
+STYLESHEETS = frozenset({"css", "scss"})  # code by their kind, without logic that could be complex
 GRAMMARS: Mapping[str, Syntax] = {one.name: one.syntax for one in LANGUAGES if one.syntax is not None}
 _BY_EXTENSION = {extension: language for language in LANGUAGES for extension in language.extensions}
 _BY_FILENAME = {filename: language for language in LANGUAGES for filename in language.filenames}

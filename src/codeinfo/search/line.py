@@ -53,7 +53,6 @@ from codeinfo.search.weights import WITH_VECTORS, WITHOUT_VECTORS, Weights
 from codeinfo.tokens import stem
 
 CANDIDATES = 150  # files that get the per-path signals, at least: in a whole tree tests and documents come first
-CANDIDATES_PER_RESULT = 2  # the factors that follow may halve a score, so a long list needs files to choose from
 PATHS_READ = 30  # of them, those whose paths are read for their meaning: farther down it changes nothing
 RRF_K = 60
 # The share of meaning beside words by intent, for fusion by rank; what an intent that the caller names does to scores.
@@ -278,11 +277,12 @@ def filtered(scores: Floats, options: SearchOptions) -> Floats:
 
 
 def candidates_for(options: SearchOptions) -> int | None:
-    """How many files to look at so that a list is short only when there is nothing more; None: all of them.
+    """How many files to look at so that a list is short only when there is nothing more; None: all of them. As many
+    for ten results as for a hundred, or the first ten would not be the same.
 
     Kinds of symbols are known of chunks, not of files, so that filter may leave out any number of the best files.
     """
-    return None if options.symbol_kinds else max(CANDIDATES, CANDIDATES_PER_RESULT * options.limit)
+    return None if options.symbol_kinds else max(CANDIDATES, options.limit)
 
 
 def boosted(query: Query, scores: Floats, view: Snapshot, w: Weights, options: SearchOptions) -> list[Ranked]:

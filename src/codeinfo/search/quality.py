@@ -35,6 +35,7 @@ class Grounds(Struct, frozen=True):
     title: float = 0.0  # share of the words of its first line that the first file has; less where little is known
     lead: float = 0.0  # how far, by score, the first file is ahead of the fourth
     spread: float = 0.0  # and of the tenth
+    alone: bool = False  # no other file has anything of it
     quoted: bool = False  # the first file has the query's text as it is
 
 
@@ -70,7 +71,8 @@ def grounds(
     in_names = (keyword.met_fields[theirs] & np.uint8(NAMES)) > 0
     covered, named = (float(np.bincount(keyword.met_file[theirs], values, 1).max()) for values in (met, met * in_names))
     share = min(1.0, known / total / MOSTLY_KNOWN)
-    return Grounds(known / total, covered / total, named / total, closest, title * share, lead * share, spread * share)
+    alone, title, lead, spread = len(scores) == 1, title * share, lead * share, spread * share
+    return Grounds(known / total, covered / total, named / total, closest, title, lead, spread, alone)
 
 
 def assess(found: Grounds, query: Query) -> Quality:
@@ -95,7 +97,8 @@ def _reasons(found: Grounds) -> tuple[str, ...]:
         reasons.append("no file has most of the query's words")
     if found.named < 0.2:
         reasons.append("no name of a file or definition matches")
-    return tuple(reasons) or ("the first results are about equally likely",)
+    unclear = "only one file has anything of it" if found.alone else "the first results are about equally likely"
+    return tuple(reasons) or (unclear,)
 
 
 def _hint(found: Grounds, query: Query) -> str:

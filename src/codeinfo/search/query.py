@@ -399,6 +399,8 @@ _SYNONYMS = (
     ("attributes", "attr"),
     ("property", "prop"),
     ("properties", "props"),
+    ("resolve", "solve"),
+    ("resolved", "solve"),
 )
 
 EXPANSIONS: dict[str, tuple[str, ...]] = {}

@@ -241,7 +241,7 @@ def _perform(operation: Operation, /, settings: tuple[str, ...], as_json: bool, 
     if as_json:
         write_json(result)
     else:
-        write_text(result, request, verbose=verbose)
+        write_text(result, request, partial(_project_of, engine, request), verbose=verbose)
     return operation.exit_code(result) if operation.exit_code else 0
 
 
@@ -318,6 +318,11 @@ def _project_folder(request: Any) -> Path:
     return first if os.path.isdir(first) else first.parent
 
 
+def _project_of(engine: Engine, request: Any) -> str:
+    """The root that paths in the result of a request about one project are counted from."""
+    return engine.indexes.locate(os.path.join(getattr(request, "root", ""), request.path))
+
+
 # --- writing a result ----------------------------------------------------------------------------------------------
 
 
@@ -327,19 +332,22 @@ def write_json(value: object) -> None:
         print(dumps(value, indent=indent, ascii_only=not is_unicode(sys.stdout)), flush=True)
 
 
-def write_text(result: object, request: object = None, *, verbose: bool = False) -> None:
+def write_text(
+    result: object, request: object = None, find_root: Callable[[], str] = str, *, verbose: bool = False
+) -> None:
     from codeinfo.shells import render, render_answers, render_code  # noqa: F401  (they register)
 
     with _quiet_pipe():
-        render.render(result, _output(request, verbose=verbose))
+        render.render(result, _output(request, find_root, verbose=verbose))
         sys.stdout.flush()
 
 
-def _output(request: object, *, verbose: bool = False) -> Output:
+def _output(request: object, find_root: Callable[[], str] = str, *, verbose: bool = False) -> Output:
     explain = getattr(request, "explain", False)
     # What was asked for in full is not cut to a few lines again.
     whole = bool(getattr(request, "full_text", False) or getattr(request, "max_tokens", 0))
-    return Output(sys.stdout, colour=not colour_refused(), explain=explain, whole=whole, verbose=verbose)
+    colour = not colour_refused()
+    return Output(sys.stdout, find_root=find_root, colour=colour, explain=explain, whole=whole, verbose=verbose)
 
 
 def _print_notes(notes: Iterable[str]) -> None:

@@ -346,13 +346,8 @@ def _hit(number: int, hit: documents.DocumentHit, out: Output) -> None:
     if hit.kind != "document":
         spans += ["  ", (hit.kind, "green")]
     out.line(*spans)
-    details = []
-    if hit.distance is not None:
-        details.append(f"distance {hit.distance:.3f} (cosine, lower is closer)")
     if hit.rerank_score is not None:
-        details.append(f"relevance {hit.rerank_score:.3f}")
-    if details:
-        out.line("    ", (" · ".join(details), "dim"))
+        out.line("    ", (f"relevance {hit.rerank_score:.3f}", "dim"))
     lines = [line for line in hit.content.splitlines() if line.strip()]
     for line in lines[:LINES_SHOWN]:
         out.line("    ", out.cut(line, 4))
@@ -377,12 +372,7 @@ def _section(response: documents.DocsSectionResponse, out: Output) -> None:
 @render.register
 def _related(response: documents.DocsRelatedResponse, out: Output) -> None:
     rows: list[tuple[Span, ...]] = [
-        (
-            (item.document, "bold cyan"),
-            ", ".join(item.relations),
-            f"distance {item.distance:.3f} (cosine)" if item.distance is not None else "",
-        )
-        for item in response.related
+        ((item.document, "bold cyan"), ", ".join(item.relations)) for item in response.related
     ]
     out.table(rows)
     if not rows:

@@ -16,8 +16,8 @@ _EIGHTHS = tuple(" ▏▎▍▌▋▊▉")
 KIND = 11  # characters; "interface " and the like
 
 
-def _place(path: str, line: int) -> tuple[str, str]:
-    return (f"{path}:{line}", "bold cyan")
+def _place(path: str, line: int, out: Output) -> tuple[str, str]:
+    return (f"{out.near(path)}:{line}", "bold cyan")
 
 
 def _more(shown: int, total: int, out: Output) -> None:
@@ -31,7 +31,7 @@ def _symbols(result: code.SymbolList, out: Output) -> None:
     for symbol in result.symbols:
         if symbol.path != path:
             path = symbol.path
-            out.line((path, "bold cyan"))
+            out.line((out.near(path), "bold cyan"))
         signature = "  " * symbol.qualified.count(".") + (symbol.signature or symbol.name)
         mark: Span = " " if symbol.exported else ("·", "dim")
         spans: list[Span] = [
@@ -52,7 +52,7 @@ def _symbols(result: code.SymbolList, out: Output) -> None:
 @render.register
 def _definitions(result: code.DefinitionList, out: Output) -> None:
     for symbol in result.definitions:
-        out.line(_place(symbol.path, symbol.start_line), "  ", (symbol.kind, "magenta"), f"  {symbol.qualified}")
+        out.line(_place(symbol.path, symbol.start_line, out), "  ", (symbol.kind, "magenta"), f"  {symbol.qualified}")
         out.wrap("    ", symbol.signature, hang=8)
         if symbol.doc:
             out.wrap("    ", (symbol.doc, "dim"), hang=4)
@@ -65,12 +65,12 @@ _PROOF: dict[str, Span] = {"compiler": ("✓", "green"), "resolved": (" ", ""), 
 
 @render.register
 def _references(result: code.ReferenceReport, out: Output) -> None:
-    out.table([(("defined", "dim"), *_definition(symbol)) for symbol in result.definitions], indent=0)
+    out.table([(("defined", "dim"), *_definition(symbol, out)) for symbol in result.definitions], indent=0)
     file = ""
     for usage in sorted(result.usages, key=lambda usage: (usage.file, usage.line)):
         if usage.file != file:
             file = usage.file
-            out.line((file, "bold cyan"))
+            out.line((out.near(file), "bold cyan"))
         unsure: Span = _PROOF[usage.confidence]
         edge = f" {usage.edge.lower():<15} "
         out.line((f"{usage.line:>7} ", "dim"), unsure, (edge, "magenta"), out.fit(usage.preview, 9 + len(edge)))
@@ -83,22 +83,22 @@ def _references(result: code.ReferenceReport, out: Output) -> None:
     out.notes(result.notes)
 
 
-def _definition(symbol: code.SymbolInfo) -> tuple[Span, ...]:
-    return _place(symbol.path, symbol.start_line), (symbol.kind, "magenta"), symbol.qualified
+def _definition(symbol: code.SymbolInfo, out: Output) -> tuple[Span, ...]:
+    return _place(symbol.path, symbol.start_line, out), (symbol.kind, "magenta"), symbol.qualified
 
 
 @render.register
 def _exploration(result: code.Exploration, out: Output) -> None:
     is_file = result.kind == "file"
-    out.line((result.place, "bold cyan"))
+    out.line((out.near(result.place), "bold cyan"))
     for line in result.code.splitlines():
         out.line("  ", line)
     if is_file or len(result.definitions) > 1:
         out.line(("defines" if is_file else "definitions", "bold"))
-        out.table([_definition(symbol) for symbol in result.definitions])
-    section("imported by" if is_file else "used by", result.callers, out)
-    section("imports" if is_file else "uses", result.callees, out)
-    section("tests", result.tests, out)
+        out.table([_definition(symbol, out) for symbol in result.definitions])
+    section("imported by" if is_file else "used by", tuple(map(out.near, result.callers)), out)
+    section("imports" if is_file else "uses", tuple(map(out.near, result.callees)), out)
+    section("tests", tuple(map(out.near, result.tests)), out)
     section("commits", result.history, out)
     memories(result.memories, out)
     for name, total in result.totals.items():
@@ -108,10 +108,10 @@ def _exploration(result: code.Exploration, out: Output) -> None:
 
 @render.register
 def _calls(result: code.CallGraph, out: Output) -> None:
-    out.table([_definition(symbol) for symbol in result.definitions], indent=0)
+    out.table([_definition(symbol, out) for symbol in result.definitions], indent=0)
     for title, edges, end in (("called by", result.callers, "source"), ("calls", result.callees, "target")):
         out.line((f"{title} ({len(edges)})", "bold"))
-        out.table([_call_row(edge, getattr(edge, end)) for edge in edges])
+        out.table([_call_row(edge, getattr(edge, end), out) for edge in edges])
     heritage = [edge for edge in result.related if edge.kind in ("EXTENDS", "IMPLEMENTS")]
     for edge in heritage:
         out.line((edge.kind.lower(), "bold"), f"  {edge.target}")
@@ -124,29 +124,30 @@ def _calls(result: code.CallGraph, out: Output) -> None:
         out.line(("not complete: raise --limit to see all", "yellow"))
 
 
-def _call_row(edge: code.CodeEdge, other: str) -> tuple[Span, ...]:
+def _call_row(edge: code.CodeEdge, other: str, out: Output) -> tuple[Span, ...]:
     """Where the call is and its other end, without the file where that is the same."""
     unsure: Span = _PROOF[edge.confidence]
     kind = "" if edge.kind == "CALLS" else f"  ({edge.kind.lower().replace('_', ' ')})"
-    return unsure, (f"{edge.path}:{edge.line}", "dim"), other.removeprefix(f"{edge.path}::") + kind
+    name = other.removeprefix(f"{edge.path}::")
+    return unsure, (f"{out.near(edge.path)}:{edge.line}", "dim"), (out.near(name) if "::" in name else name) + kind
 
 
 @render.register
 def _imports(result: code.ModuleImports, out: Output) -> None:
     centrality = f"centrality {result.centrality:.2f}"
-    out.line((result.path, "bold cyan"), (f"  {result.language}, {centrality}", "dim"))
+    out.line((out.near(result.path), "bold cyan"), (f"  {result.language}, {centrality}", "dim"))
     out.line((f"imports ({len(result.imports)})", "bold"))
     styles = {"internal": "green", "package": "green", "unresolved": "red"}
     for item in result.imports:
         names = ", ".join(item.names)
         module = item.module or "(same package)"
         spans: list[Span] = [(f"{item.line:>6}  ", "dim"), module + (f": {names}" if names else "")]
-        target = ", ".join(item.targets) or item.status
+        target = ", ".join(map(out.near, item.targets)) or item.status
         out.wrap(*spans, "  → ", (target, styles.get(item.status, "dim")), hang=10)
     out.line((f"imported by ({result.imported_by_count})", "bold"))
-    out.table([(_place(item.path, item.line), ", ".join(item.names)) for item in result.imported_by])
+    out.table([(_place(item.path, item.line, out), ", ".join(item.names)) for item in result.imported_by])
     if result.tests:
-        out.wrap(("tests  ", "bold"), ", ".join(result.tests), hang=7)
+        out.wrap(("tests  ", "bold"), ", ".join(map(out.near, result.tests)), hang=7)
 
 
 @render.register
@@ -158,8 +159,8 @@ def _cycles(result: code.CycleReport, out: Output) -> None:
             (f"  {cycle.timing}" if cycle.timing else "", "dim"),
         )
         for path, line in zip(cycle.files, cycle.lines, strict=True):
-            out.line("    ", _place(path, line), " →")
-        out.line("    ", (cycle.files[0], "dim"))
+            out.line("    ", _place(path, line, out), " →")
+        out.line("    ", (out.near(cycle.files[0]), "dim"))
     _more(len(result.cycles), result.total, out)
     seen = f"{quantity(result.files, 'file')}, {quantity(result.edges, 'import')}, {result.external} external"
     state = "bold red" if result.total else "green"
@@ -171,23 +172,23 @@ def _cycles(result: code.CycleReport, out: Output) -> None:
 
 @render.register
 def _impact(result: code.ImpactReport, out: Output) -> None:
-    out.line((result.path, "bold cyan"), f"  a change may affect {quantity(result.total, 'file')}")
+    out.line((out.near(result.path), "bold cyan"), f"  a change may affect {quantity(result.total, 'file')}")
     rows: list[tuple[Span, ...]] = []
     for item in result.files:
-        place, style = _place(item.path, item.line)
-        via = "" if item.via == result.path else f"via {item.via}"  # the nearest import the file itself
+        place, style = _place(item.path, item.line, out)
+        via = "" if item.via == result.path else f"via {out.near(item.via)}"  # the nearest import the file itself
         via += f"  ({item.timing})" if item.timing else ""
         mark: Span = ("test", "green") if item.is_test else "    "
         rows.append((mark, ("  " * (item.hops - 1) + place, style), (via, "dim")))
     out.table(rows)
     _more(len(result.files), result.total, out)
     if result.tests:
-        out.wrap(("tests to run  ", "bold"), ", ".join(result.tests), hang=14)
+        out.wrap(("tests to run  ", "bold"), ", ".join(map(out.near, result.tests)), hang=14)
 
 
 @render.register
 def _hotspots(result: code.HotspotReport, out: Output) -> None:
-    out.table([_hot_row(item) for item in result.hotspots])
+    out.table([_hot_row(item, out.near(item.path)) for item in result.hotspots])
     _more(len(result.hotspots), result.total, out)
     out.line((f"{result.commits} commits in {result.days} days; score is commits × lines", "dim"))
     out.notes(result.notes)
@@ -199,9 +200,9 @@ def _bar(share: float) -> str:
     return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8]).strip().ljust(BAR)
 
 
-def _hot_row(item: code.Hotspot) -> tuple[Span, ...]:
+def _hot_row(item: code.Hotspot, path: str) -> tuple[Span, ...]:
     summary = f"{quantity(item.commits, 'commit')} by {item.authors}"
-    return ((_bar(item.score), "red"), (item.path, "bold cyan"), (f"{summary}, {quantity(item.lines, 'line')}", "dim"))
+    return ((_bar(item.score), "red"), (path, "bold cyan"), (f"{summary}, {quantity(item.lines, 'line')}", "dim"))
 
 
 @render.register
@@ -211,7 +212,7 @@ def _unused(result: code.UnusedReport, out: Output) -> None:
         symbol = item.symbol
         if symbol.path != path:
             path = symbol.path
-            out.line((path, "bold cyan"))
+            out.line((out.near(path), "bold cyan"))
         used = "  used in its own file only" if item.used_here else ""
         out.line((f"{symbol.start_line:>6}  ", "dim"), (f"{symbol.kind} ", "magenta"), symbol.name, (used, "dim"))
     _more(len(result.symbols), result.total, out)
@@ -238,7 +239,7 @@ def _map(result: code.CodeMap, out: Output) -> None:
     _section("Key types", [(f"{s.kind} {s.qualified}", f"{s.path}:{s.start_line}") for s in result.interfaces], out)
     if result.hotspots:
         out.line(("Hotspots", "bold"))
-        out.table([_hot_row(item) for item in result.hotspots])
+        out.table([_hot_row(item, item.path) for item in result.hotspots])
     out.notes(result.notes)
 
 

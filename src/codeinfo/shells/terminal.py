@@ -10,8 +10,9 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, TextIO
 
 import click
@@ -59,12 +60,13 @@ def quantity(number: int, noun: str, plural: str = "") -> str:
 
 class Output:
     """Where results are written for people. `explain`: with every reason; `whole`: texts are not shortened; `verbose`:
-    nor are lists."""
+    nor are lists; `find_root`: says where the paths of results that do not say so are counted from."""
 
     def __init__(
         self,
         stream: TextIO,
         *,
+        find_root: Callable[[], str] = str,
         colour: bool = True,
         explain: bool = False,
         whole: bool = False,
@@ -72,6 +74,7 @@ class Output:
     ) -> None:
         self._stream = stream
         self.verbose = verbose
+        self._find_root = find_root
         self.explain = explain
         self.whole = whole
         self.terminal = stream.isatty()
@@ -81,6 +84,14 @@ class Output:
             from rich.console import Console
 
             self._console = Console(file=stream, highlight=False, soft_wrap=True)
+
+    def near(self, place: str) -> str:
+        """A path of the project, or what begins with one, counted from the current folder."""
+        return near_path(os.path.join(self._root, place)) if self._root else place
+
+    @cached_property
+    def _root(self) -> str:
+        return self._find_root()
 
     def line(self, *spans: Span) -> None:
         """One line; where a terminal is too narrow for it, it is broken between words, below its own indentation."""
