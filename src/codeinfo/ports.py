@@ -252,24 +252,12 @@ class StoredFile(Struct, frozen=True):
     brought_back: bool
 
 
-class Store(Protocol):
-    """One tree of an index. Everything a file has is replaced in one transaction; readers never see half of it.
-
-    The trees of a family share what they have in common: a file, which is a path with a content, is stored once. What
-    is read and written here is this tree's alone.
-    """
-
-    def manifest(self) -> Mapping[str, ManifestRow]: ...
-
-    def sources(self, paths: Sequence[str] | None = None) -> AbstractSet[SourceFile]:
-        """Every file, or those of `paths`, as it was when indexed: enough to tell whether it may have changed."""
-        ...
+class IndexTarget(Protocol):
+    """What the index line writes to."""
 
     def hashes(self, paths: Sequence[str]) -> Mapping[str, str]:
         """The content hashes of those of `paths` that are in the index."""
         ...
-
-    def meta(self) -> dict[str, str]: ...
 
     def warm_up(self) -> None:
         """Load what writing needs, while the caller waits for something else."""
@@ -290,14 +278,30 @@ class Store(Protocol):
         replace `reused` by files that are `stored`."""
         ...
 
+    def vectors_by_hash(self, sha256: str) -> Vectors | None:
+        """The vectors of a file with this content, so that a rename is not embedded again."""
+        ...
+
+
+class Store(IndexTarget, Protocol):
+    """One tree of an index. Everything a file has is replaced in one transaction; readers never see half of it.
+
+    The trees of a family share what they have in common: a file, which is a path with a content, is stored once. What
+    is read and written here is this tree's alone.
+    """
+
+    def manifest(self) -> Mapping[str, ManifestRow]: ...
+
+    def sources(self, paths: Sequence[str] | None = None) -> AbstractSet[SourceFile]:
+        """Every file, or those of `paths`, as it was when indexed: enough to tell whether it may have changed."""
+        ...
+
+    def meta(self) -> dict[str, str]: ...
+
     def finish(
         self, meta: Mapping[str, str], keep: Retention = NOTHING_KEPT, trees: Collection[str] | None = None
     ) -> None:
         """Mark the tree complete: record `meta`, and tidy up, which drops all but these `trees`."""
-        ...
-
-    def vectors_by_hash(self, sha256: str) -> Vectors | None:
-        """The vectors of a file with this content, so that a rename is not embedded again."""
         ...
 
     def snapshot(self) -> AbstractContextManager[Snapshot]: ...

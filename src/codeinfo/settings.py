@@ -271,6 +271,14 @@ class StoreSettings(Struct, frozen=True):
         str,
         Setting("A file of https://user:token@host lines that workers fetch repositories with; private to its owner."),
     ] = ""
+    heartbeat_s: Annotated[
+        float,
+        Setting(
+            "Seconds between a worker's signs of life; after six that are missing others do its jobs.",
+            minimum=0.1,
+            maximum=600,
+        ),
+    ] = 5.0
 
 
 class PathSettings(Struct, frozen=True):

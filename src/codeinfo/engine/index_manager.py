@@ -365,9 +365,7 @@ class IndexManager:
             "lacking": str(lacking),
             "indexed_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "root": str(self.root),
-            "model_id": self._embedder.model_id if self._embedder else "",
-            "dimension": str(self._embedder.dimension if self._embedder else 0),
-            "metric": "squared_l2",
+            **model_meta(self._embedder),
         }
 
     def _fresh(
@@ -400,6 +398,15 @@ class IndexManager:
             model_id=self._embedder.model_id if self._embedder else "",
         )
         return Fresh(store, report, seen, (*run.notes, *standing))
+
+
+def model_meta(embedder: Embedder | None) -> dict[str, str]:
+    """What an index says about its vectors."""
+    return {
+        "model_id": embedder.model_id if embedder else "",
+        "dimension": str(embedder.dimension if embedder else 0),
+        "metric": "squared_l2",
+    }
 
 
 def healed(ask: Callable[[bool], Answer]) -> Answer:

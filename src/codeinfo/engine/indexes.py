@@ -107,13 +107,17 @@ class Indexes:
         with self._lock:
             found = self._revisions.pop(key, None)
             if found is None:
-                source = RevisionSource(RevisionFiles(index.root, key[1]), walk_settings(index.config.index))
-                found = IndexManager(source, index.config, self.models.embedder(), self._spares)
+                found = self.at_commit(index.root, key[1], index.config)
             self._revisions[key] = found
             while len(self._revisions) > OPEN_REVISIONS:
                 self._revisions.pop(next(iter(self._revisions))).close()
         found.folder.mark_used()
         return found
+
+    def at_commit(self, root: Path, commit: str, config: Config) -> IndexManager:
+        """The index of a commit of a repository, which is not kept open here."""
+        source = RevisionSource(RevisionFiles(root, commit), walk_settings(config.index))
+        return IndexManager(source, config, self.models.embedder(), self._spares)
 
     def locate(self, path: str | Path) -> str:
         """The root of the project that a path belongs to: the nearest folder from there upwards that `of` was asked

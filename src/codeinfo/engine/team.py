@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from codeinfo.engine.index_manager import model_meta
 from codeinfo.engine.indexes import Indexes
 from codeinfo.errors import UsageError
+from codeinfo.model import Walk
 from codeinfo.operations import team as requests
+from codeinfo.ports import Retention
+from codeinfo.sources.read import Files
 from codeinfo.team import access
+from codeinfo.team.identity import identity_of
 
 if TYPE_CHECKING:
     from codeinfo.team.database import TeamDatabase
+    from codeinfo.team.indexing import Tools
 
 _USERS = """
 SELECT u.name, u.email, u.admin, u.disabled,
@@ -150,6 +157,78 @@ class TeamOperations:
 
     def _tokens(self, *, user: int = 0, token: int = 0) -> requests.TeamTokens:
         return token_list(self._rows(_TOKENS, user=user, token=token))
+
+    # --- projects and workers ---
+
+    def add_project(self, request: requests.TeamProjectAddRequest) -> requests.TeamProject:
+        from codeinfo.team.jobs import defer_index
+        from codeinfo.team.webhooks import project_row
+
+        identity = identity_of(request.url)
+        with self.database.transaction() as db:
+            family = identity
+            if request.fork_of:
+                query = "SELECT family FROM projects WHERE id = %s"
+                family = db.execute(query, (access.project_id(db, request.fork_of),)).fetchall()[0][0]
+            added = db.execute(
+                """INSERT INTO projects(identity, family, clone_url, follow) VALUES (%s, %s, %s, %s)
+                   ON CONFLICT (identity) DO UPDATE SET clone_url = excluded.clone_url, follow = excluded.follow
+                   RETURNING id""",
+                (identity, family, request.url, list(request.follow)),
+            ).fetchall()
+            access.audit(db, "project added", project=added[0][0], detail={"url": identity})
+            defer_index(db, added[0][0], "")
+            return project_row(db, added[0][0])
+
+    def project(self, request: requests.TeamProjectRequest) -> requests.TeamProject:
+        from codeinfo.team.webhooks import project_row
+
+        with self.database.transaction() as db:
+            return project_row(db, access.project_id(db, request.project))
+
+    def index_project(self, request: requests.TeamProjectRequest) -> requests.TeamJobs:
+        from codeinfo.team.jobs import defer_index, queue_state
+
+        with self.database.transaction() as db:
+            defer_index(db, access.project_id(db, request.project), request.ref)
+        return queue_state(self.database, 1)
+
+    def jobs(self, request: requests.TeamJobsRequest) -> requests.TeamJobs:
+        from codeinfo.team.jobs import queue_state
+
+        return queue_state(self.database, request.limit)
+
+    def work(self, *, until_idle: bool) -> None:
+        """Do the jobs of workers until a signal ends it, or until none is left."""
+        from codeinfo.team.jobs import run_worker
+
+        run_worker(self.tools(), self._indexes.config.store.heartbeat_s, until_idle=until_idle)
+
+    def tools(self) -> Tools:
+        """What a worker of this configuration indexes with."""
+        from codeinfo.collections.fetch import Reach
+        from codeinfo.team.indexing import Tools
+        from codeinfo.team.mirror import Mirrors
+
+        config, indexes = self._indexes.config, self._indexes
+        hosts = frozenset(host.lower() for host in config.trust.private_hosts)
+        folder = config.paths.cache_dir / "mirrors"
+        any_index = indexes.at_commit(folder, "0" * 40, config)
+        embedder = indexes.models.embedder()
+
+        def walk(mirror: Path, commit: str) -> tuple[Files, Walk]:
+            return indexes.at_commit(mirror, commit, config).source.walk(None, by_content=False)
+
+        return Tools(
+            database=self.database,
+            mirrors=Mirrors(folder, Reach(hosts), config.store.git_credentials),
+            recipe=any_index.recipe(),
+            walk=walk,
+            parsers=any_index.parsers,
+            embedder=embedder,
+            meta=model_meta(embedder),
+            keep=Retention(config.index.keep_days, config.index.keep_share),
+        )
 
     # --- the audit log ---
 

@@ -16,7 +16,7 @@ from codeinfo.index.pool import Parsed, ParsePool, ParseTask
 from codeinfo.languages import kind_of, language_of_text
 from codeinfo.model import PASSAGE, Chunk, FileKind, IndexedFile, ParsedFile, Skip, SourceFile, passage_text
 from codeinfo.operations.base import Progress
-from codeinfo.ports import Embedder, Store, StoredFile
+from codeinfo.ports import Embedder, IndexTarget, Store, StoredFile
 from codeinfo.sources.read import CONTENT_RULES, Files, Loaded, decode, unwanted_content
 from codeinfo.tokens import path_terms
 
@@ -78,7 +78,7 @@ def add_edited(source: Files, store: Store, changes: Changes, files: Iterable[So
 
 def update(
     source: Files,
-    store: Store,
+    store: IndexTarget,
     changes: Changes,
     pool: ParsePool,
     embedder: Embedder | None,
@@ -272,7 +272,7 @@ def _batches(files: Iterable[IndexedFile]) -> Iterator[list[IndexedFile]]:
         yield batch
 
 
-def _embed_all(files: Iterable[IndexedFile], store: Store, embedder: Embedder | None) -> Iterator[IndexedFile]:
+def _embed_all(files: Iterable[IndexedFile], store: IndexTarget, embedder: Embedder | None) -> Iterator[IndexedFile]:
     if embedder is None:
         yield from files
         return
@@ -286,7 +286,7 @@ def _embed_all(files: Iterable[IndexedFile], store: Store, embedder: Embedder | 
     yield from _embed(group, store, embedder)
 
 
-def _embed(files: Sequence[IndexedFile], store: Store, embedder: Embedder) -> list[IndexedFile]:
+def _embed(files: Sequence[IndexedFile], store: IndexTarget, embedder: Embedder) -> list[IndexedFile]:
     """Vectors for a group in one go; content that the store knows already, as after a rename, is not embedded again."""
     reused = {file.sha256: store.vectors_by_hash(file.sha256) for file in files}
     fresh = [file for file in files if not _fits(reused[file.sha256], file)]

@@ -1,4 +1,5 @@
-"""Who belongs to a team and what they may see: for its administrators, on a command line that has the store."""
+"""Who belongs to a team and what they may see, which projects its workers index: for its administrators, on a command
+line that has the store."""
 
 from __future__ import annotations
 
@@ -66,6 +67,65 @@ class TeamAuditRequest(Struct, frozen=True):
     project: Annotated[str, Opt("Only about this project.")] = ""
     days: Annotated[int, Opt("Look back this many days.", short="d", minimum=1, maximum=3650)] = 7
     limit: Limit = 100
+
+
+class TeamProjectAddRequest(Struct, frozen=True):
+    url: Annotated[str, Arg("Where workers fetch it from, as in https://host/owner/name or git@host:owner/name.")]
+    follow: Annotated[
+        tuple[str, ...], Opt("Index what is pushed there too, as in 'refs/heads/release-*'.", metavar="REFS")
+    ] = ()
+    fork_of: Annotated[str, Opt("The project it was forked from, with which it shares what is alike.")] = ""
+
+
+class TeamProjectRequest(Struct, frozen=True):
+    project: Annotated[str, Arg(_PROJECT)]
+    ref: Annotated[str, Opt("Only this branch or tag, as in refs/heads/main.")] = ""
+
+
+class TeamJobsRequest(Struct, frozen=True):
+    limit: Limit = 20
+
+
+class TeamProject(Struct, frozen=True):
+    """A project as workers see it; `secret` is what its push webhook is set up with."""
+
+    project: str
+    url: str
+    default_ref: str
+    follow: tuple[str, ...]
+    secret: str
+
+
+class TeamRun(Struct, frozen=True):
+    """A branch or tag that is or was indexed; `state` is "active", "done" or "failed"."""
+
+    project: str
+    ref: str
+    revision: str
+    state: str
+    files: int  # that differ from what was indexed before
+    to_parse: int  # of them, that nobody had parsed yet
+    parsed: int
+    started_at: str
+    finished_at: str
+    problem: str
+
+
+class TeamFailure(Struct, frozen=True):
+    """A job that was given up; `arguments` is JSON."""
+
+    job: str
+    arguments: str
+    attempts: int
+    at: str
+
+
+class TeamJobs(Struct, frozen=True):
+    waiting: int
+    running: int
+    workers: int  # that have shown lately that they are alive
+    runs: tuple[TeamRun, ...]
+    failed: tuple[TeamFailure, ...]
 
 
 class TeamUser(Struct, frozen=True):
@@ -183,5 +243,17 @@ OPERATIONS = (
         help="It is shown once. Programs send it as `Authorization: Bearer`.",
     ),
     _row("token revoke", TeamTokenRevokeRequest, TeamTokens, "revoke_token", "End a token, at once.", writes=True),
+    _row(
+        "project add", TeamProjectAddRequest, TeamProject, "add_project",
+        "Have workers index a repository.", writes=True,
+        help="Its default branch is indexed at once, and whenever a webhook says that it was pushed to. Nobody sees the"
+        " project until it is granted to them.",
+    ),
+    _row(
+        "project index", TeamProjectRequest, TeamJobs, "index_project", "Have workers look at a repository now.",
+        writes=True,
+    ),
+    _row("project hook", TeamProjectRequest, TeamProject, "project", "Show the secret of a project's push webhook."),
+    _row("jobs", TeamJobsRequest, TeamJobs, "jobs", "Show what workers are doing, what waits and what failed."),
     _row("audit", TeamAuditRequest, TeamEvents, "audit", "Show who signed in, looked at what, and was granted what."),
 )  # fmt: skip

@@ -35,7 +35,8 @@ GROUP_HELP = {
     "conversations": "Saved conversations: list, show, search, archive, export.",
     "docs": "Collections of documents: add, sync, search, cite.",
     "memory": "What the team remembers about this project.",
-    "team": "A team's store: users, groups, grants, tokens, the audit log.",
+    "team": "A team's store: users, groups, grants, tokens, projects, jobs, the audit log.",
+    "project": "What its workers index.",
     "user": "Who belongs to the team.",
     "group": "Groups of users.",
     "grant": "Who may see which project.",
@@ -43,7 +44,7 @@ GROUP_HELP = {
 }
 ALIASES = {"memory add": "remember"}  # where people look for it beside the other commands of a group
 MISSPELT = 0.78  # of the letters: "what" begins a question and is not "chat", "serach" is "search"
-SERVING, OTHERS = "For agents and browsers", "More"  # headings of the list of commands
+SERVING, TEAM, OTHERS = "For agents and browsers", "A team's server", "More"  # headings of the list of commands
 
 
 class Commands(click.Group):
@@ -126,7 +127,7 @@ def _near(typed: str, names: Sequence[str], alike: float = 0.6) -> str:
 def sections(names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
     """The commands under the headings that their operations name; those without one come last."""
     headings = {name.split()[0]: operation.section for name, operation in reversed(OPERATIONS.items())}
-    headings |= {"mcp": SERVING, "serve": SERVING}
+    headings |= {"mcp": SERVING, "serve": SERVING, "worker": TEAM}
     placed: dict[str, list[str]] = {}
     for name in names:
         placed.setdefault(headings.get(name) or OTHERS, []).append(name)
@@ -286,6 +287,29 @@ def serve(
         raise UsageError(f"{error.name} is not installed", next_step="pip install 'codeinfo[web]'") from error
     settled = Config.load(parse_settings(settings))
     http.serve(settled, host=host, port=port, allowed=allow, token_file=token_file, open_page=open_page)
+
+
+@cli.command(
+    params=[
+        click.Option(
+            ["--processes"],
+            type=click.IntRange(1, 256),
+            default=1,
+            show_default=True,
+            metavar="N",
+            help="As many workers; one that dies is replaced.",
+        ),
+        click.Option(["--until-idle"], is_flag=True, help="End when no job is left."),
+        common_options()[0],
+    ],
+    short_help="Index a team's repositories.",
+)
+def worker(processes: int, until_idle: bool, settings: tuple[str, ...]) -> None:
+    """Do the jobs of a team's store, such as indexing what was pushed, until interrupted: the job in hand is finished
+    first. Start as many as you like, on as many machines."""
+    from codeinfo.serve.workers import work
+
+    work(Config.load(parse_settings(settings)), settings, processes=processes, until_idle=until_idle)
 
 
 # --- errors and exit -------------------------------------------------------------------------------------------------

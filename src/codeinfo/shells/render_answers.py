@@ -433,6 +433,32 @@ def _events(found: team.TeamEvents, out: Output) -> None:
     _listed(rows, out, "Nothing happened.")
 
 
+@render.register
+def _project(found: team.TeamProject, out: Output) -> None:
+    out.line((found.project, "bold cyan"), f"  {found.url}")
+    follows = ", ".join(dict.fromkeys((found.default_ref or "the default branch", *found.follow)))
+    out.line(f"  follows {follows}")
+    out.line("  webhook secret  ", (found.secret, "bold"))
+
+
+@render.register
+def _jobs(found: team.TeamJobs, out: Output) -> None:
+    waiting, workers = quantity(found.waiting, "job"), quantity(found.workers, "worker")
+    out.line(f"{workers}, {quantity(found.running, 'job')} running, {waiting} waiting")
+    colours = {"active": "yellow", "done": "green", "failed": "bold red"}
+    rows: list[tuple[Span, ...]] = []
+    for run in found.runs:
+        part = f"{run.parsed} of {run.to_parse} parsed" if run.state == "active" else run.problem
+        at = (run.finished_at or run.started_at)[:19].replace("T", " ")
+        state, files = (run.state, colours[run.state]), quantity(run.files, "file")
+        rows.append(((run.project, "bold cyan"), run.ref, run.revision[:12], state, files, (at, "dim"), part))
+    out.table(rows, indent=0)
+    for job in found.failed:
+        out.line(
+            ("given up  ", "bold red"), f"{job.job} {job.arguments}, {quantity(job.attempts, 'attempt')}, {job.at}"
+        )
+
+
 def _listed(rows: list[tuple[Span, ...]], out: Output, none: str) -> None:
     out.table(rows, indent=0)
     if not rows:

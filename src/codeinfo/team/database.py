@@ -32,6 +32,7 @@ _POOL = 10
 _CONNECT_S = 5.0  # a failover takes about this long: a search that meets one waits for it
 _RETRY_S = 0.1
 _COMPATIBLE = re.compile(r"-- compatible-from: (\d+)\n")
+_WITH_JOBS = "-- with the tables of procrastinate\n"  # as its pinned release makes them
 
 # What ends with the connection, or says that this server does not take writes (any more): another try may succeed.
 _LOST = (
@@ -173,6 +174,10 @@ class TeamDatabase:
             made = self._made(db)
             for migration in known:
                 if migration.number not in made:
+                    if _WITH_JOBS in migration.statements:
+                        from procrastinate.schema import SchemaManager
+
+                        db.execute(SchemaManager.get_schema().encode())
                     db.execute(migration.statements.encode())  # several statements, without parameters
                     row = (migration.number, migration.name, migration.compatible_from)
                     db.execute("INSERT INTO migrations(number, name, compatible_from) VALUES (%s, %s, %s)", row)

@@ -1,0 +1,174 @@
+"""What a code host says about pushes: checked, believed once, and turned into a job.
+
+A delivery only ever leads to a look at the repository from where the project says that it is; what was pushed is read
+there and not from the message. A message about a project that is not here is answered as one that is not signed.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import time
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
+
+from codeinfo.errors import CodeInfoError, UsageError
+from codeinfo.operations.team import TeamProject
+from codeinfo.team.database import Connection, TeamDatabase
+from codeinfo.team.identity import identity_of
+from codeinfo.team.indexing import is_followed
+from codeinfo.team.jobs import defer_index
+
+CLOCK_SKEW_S = 300.0  # that the time of a plain message may differ from ours
+_MOST_DELIVERY = 200  # characters of an id
+
+
+class HookRefused(CodeInfoError):
+    status = 401
+    code = "HOOK_REFUSED"
+
+
+class Replayed(CodeInfoError):
+    status = 409
+    code = "REPLAYED"
+
+
+def project_row(db: Connection, project: int) -> TeamProject:
+    query = "SELECT identity, clone_url, default_ref, follow FROM projects WHERE id = %s"
+    identity, url, default, follow = db.execute(query, (project,)).fetchall()[0]
+    return TeamProject(identity, url, default, tuple(follow), secret_of(db, project))
+
+
+def secret_of(db: Connection, project: int) -> str:
+    """For a project that does not exist one that nobody knows."""
+    query = (
+        "SELECT (SELECT value FROM secrets WHERE name = 'webhooks'), (SELECT hook_version FROM projects WHERE id = %s)"
+    )
+    key, version = db.execute(query, (project,)).fetchall()[0]
+    derived = hmac.digest(bytes(key), f"webhook {project} {version}".encode(), hashlib.sha256)
+    return "cih_" + base64.urlsafe_b64encode(derived).decode().rstrip("=")
+
+
+# --- what the hosts send -------------------------------------------------------------------------------------------
+
+
+class _Repository(Struct):
+    clone_url: str = ""  # GitHub, Gitea, Forgejo
+    git_http_url: str = ""  # GitLab
+
+
+class _Push(Struct):
+    """Of a push by any of them. A ref of "" is all that the project follows."""
+
+    repository: _Repository = msgspec.field(default_factory=_Repository)
+    project: _Repository | str = ""  # GitLab; by name in a plain message
+    ref: str = ""
+
+    @property
+    def address(self) -> str:
+        if isinstance(self.project, _Repository):
+            return self.project.git_http_url
+        return self.project or self.repository.clone_url or self.repository.git_http_url
+
+
+class _Scheme(Struct, frozen=True):
+    """The headers of one kind of host. `signature` is an HMAC-SHA-256 of the body in hex, behind `prefix`; `token` is
+    the secret itself."""
+
+    delivery: tuple[str, ...]  # one of them
+    event: str = ""
+    pushes: frozenset[str] = frozenset()  # values of `event` that mean that a ref changed
+    signature: str = ""
+    prefix: str = ""
+    token: str = ""
+    timestamp: str = ""  # it and the delivery are signed too
+
+
+_CHANGES = frozenset({"push", "create", "delete"})
+SCHEMES = {
+    "github": _Scheme(("x-github-delivery",), "x-github-event", _CHANGES, "x-hub-signature-256", "sha256="),
+    "gitea": _Scheme(("x-gitea-delivery", "x-forgejo-delivery"), "x-gitea-event", _CHANGES, "x-gitea-signature"),
+    "gitlab": _Scheme(
+        ("idempotency-key", "x-gitlab-event-uuid"),
+        "x-gitlab-event",
+        frozenset({"Push Hook", "Tag Push Hook", "System Hook"}),
+        token="x-gitlab-token",
+    ),
+    "push": _Scheme(
+        ("x-codeinfo-delivery",),
+        signature="x-codeinfo-signature",
+        prefix="sha256=",
+        timestamp="x-codeinfo-timestamp",
+        token="x-codeinfo-token",
+    ),
+}
+
+
+def sign(secret: str, timestamp: str, delivery: str, body: bytes) -> str:
+    """The signature of a plain message."""
+    signed = f"{timestamp}.{delivery}.".encode() + body
+    return "sha256=" + hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
+
+
+def receive(database: TeamDatabase, kind: str, headers: Mapping[str, str], body: bytes) -> str:
+    """What was done about a delivery: "queued", or why nothing. Raises HookRefused, Replayed or UsageError."""
+    scheme = SCHEMES[kind]
+    try:
+        push = msgspec.json.decode(body, type=_Push)
+    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
+        push = _Push()
+    delivery = next((headers[name] for name in scheme.delivery if headers.get(name)), "")
+    with database.transaction() as db:
+        project = _project(db, push.address)
+        if not _is_genuine(scheme, headers, body, delivery, secret_of(db, project)) or not project:
+            raise HookRefused(
+                "this is not signed with the secret of a project here",
+                next_step="Set the webhook up with what `codeinfo team project hook` shows",
+            )
+        if not delivery or len(delivery) > _MOST_DELIVERY:
+            raise UsageError(f"{scheme.delivery[0]} is missing or too long", next_step="Send an id for each delivery")
+        insert = "INSERT INTO deliveries(project, delivery) VALUES (%s, %s) ON CONFLICT DO NOTHING"
+        if not db.execute(insert, (project, f"{kind} {delivery}")).rowcount:
+            raise Replayed("this delivery was received before", next_step="Nothing is to be done")
+        if scheme.event and headers.get(scheme.event, "") not in scheme.pushes:
+            return "ignored: not about a branch or tag"
+        if push.ref and not push.ref.startswith("refs/"):
+            push = msgspec.structs.replace(push, ref="")  # created or deleted: a short name, of a branch or a tag
+        return _queue(db, project, push.ref)
+
+
+def _queue(db: Connection, project: int, ref: str) -> str:
+    query = """SELECT default_ref, follow, EXISTS (SELECT 1 FROM trees WHERE project = %s AND name = %s)
+               FROM projects WHERE id = %s"""
+    default, follow, is_indexed = db.execute(query, (project, ref, project)).fetchall()[0]
+    if ref and ref != default and default and not is_indexed and not is_followed(ref, follow):
+        return "ignored: the project does not follow it"
+    defer_index(db, project, ref if default else "")
+    return "queued"
+
+
+def _project(db: Connection, address: str) -> int:
+    """0 for one that is not here."""
+    try:
+        identity = identity_of(address) if "://" in address or ":" in address else address
+    except UsageError:
+        identity = ""
+    found = db.execute("SELECT id FROM projects WHERE identity = %s AND clone_url <> ''", (identity,)).fetchall()
+    return int(found[0][0]) if found else 0
+
+
+def _is_genuine(scheme: _Scheme, headers: Mapping[str, str], body: bytes, delivery: str, secret: str) -> bool:
+    if scheme.signature and (given := headers.get(scheme.signature, "")):
+        if scheme.timestamp:
+            moment = headers.get(scheme.timestamp, "")
+            if not moment.isdecimal() or abs(time.time() - int(moment[:15])) > CLOCK_SKEW_S:
+                return False
+            return hmac.compare_digest(given.encode(), sign(secret, moment, delivery, body).encode())
+        wanted = scheme.prefix + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+        return hmac.compare_digest(given.encode(), wanted.encode())
+    if scheme.token and (given := headers.get(scheme.token, "")):
+        return hmac.compare_digest(hashlib.sha256(given.encode()).digest(), hashlib.sha256(secret.encode()).digest())
+    return False

@@ -1,0 +1,271 @@
+"""Workers on a real PostgreSQL and real repositories: runs, batches, lost workers, files that kill, branches."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from git_server import GitServer, serving
+from repository_tools import Repository
+from team_workers import Team, clean_digest
+
+from codeinfo.operations.team import TeamJobs, TeamJobsRequest, TeamProjectRequest
+from codeinfo.team import indexing
+from codeinfo.team.indexing import DIED, Indexing
+from codeinfo.team.jobs import rescue_jobs
+
+MAIN = "refs/heads/main"
+
+
+def source(number: int) -> dict[str, str]:
+    return {f"part{number % 7}/module{number}.py": f"def handle_{number}(order):\n    return order.total * {number}\n"}
+
+
+@pytest.fixture
+def upstream(tmp_path: Path) -> Repository:
+    (tmp_path / "served").mkdir()
+    repository = Repository(tmp_path / "served" / "shop")
+    files = {path: text for number in range(30) for path, text in source(number).items()}
+    repository.commit("Begin", files | {"README.md": "# Shop\n\nSells things.\n"})
+    return repository
+
+
+@pytest.fixture
+def server(upstream: Repository) -> Iterator[GitServer]:
+    with serving(upstream.folder.parent) as running:
+        yield running
+
+
+@pytest.fixture
+def team(postgres: str, tmp_path: Path) -> Iterator[Team]:
+    team = Team(postgres, tmp_path / "machine")
+    yield team
+    team.close()
+
+
+def jobs(team: Team) -> TeamJobs:
+    return team.engine.team.jobs(TeamJobsRequest())
+
+
+def push(team: Team, project: str, ref: str = MAIN) -> None:
+    team.engine.team.index_project(TeamProjectRequest(project, ref))
+    team.work()
+
+
+def counted(team: Team, query: str) -> int:
+    with team.database.transaction() as db:
+        return int(db.execute(query.encode()).fetchall()[0][0])
+
+
+def test_a_repository_is_indexed_as_a_local_one_is(
+    team: Team, upstream: Repository, server: GitServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexing, "BATCH_FILES", 8)
+    project = team.add(server, "shop")
+    assert jobs(team).waiting == 1
+    team.work()
+    state = jobs(team)
+    assert (state.waiting, state.running, state.failed) == (0, 0, ())
+    run = state.runs[0]
+    assert (run.project, run.ref, run.state, run.files, run.to_parse, run.parsed) == (project, MAIN, "done", 31, 31, 31)
+    assert counted(team, "SELECT count(*) FROM index_batches") == 4
+    assert counted(team, "SELECT count(*) FROM index_files") == 0
+    assert team.digest(project) == clean_digest(upstream, tmp_path)
+
+    upstream.git("rm", "-q", "part0/module0.py")
+    upstream.git("mv", "part1/module1.py", "part1/renamed.py")
+    commit = upstream.commit("Change", {"part2/module2.py": "def changed():\n    return 3\n", "notes.txt": "\0\1"})
+    push(team, project)
+    run = jobs(team).runs[0]
+    assert (run.revision, run.state, run.files, run.to_parse) == (commit, "done", 5, 3)
+    assert team.digest(project) == clean_digest(upstream, tmp_path, commit)
+
+    upstream.git("revert", "--no-edit", "HEAD")
+    push(team, project)
+    assert jobs(team).runs[0].to_parse == 0  # its files are here since the first run
+    assert team.digest(project) == clean_digest(upstream, tmp_path, "HEAD~2")
+
+
+def test_what_did_not_change_costs_nothing(team: Team, server: GitServer) -> None:
+    project = team.add(server, "shop")
+    team.work()
+    push(team, project)
+    push(team, project, "")
+    assert len(jobs(team).runs) == 1
+
+
+def test_branches_and_tags_are_followed_as_told(team: Team, upstream: Repository, server: GitServer) -> None:
+    upstream.git("tag", "v1")
+    upstream.git("branch", "release-1")
+    upstream.git("branch", "topic")
+    project = team.add(server, "shop", follow=("refs/heads/release-*", "refs/tags/*"))
+    team.work()
+    trees = "SELECT string_agg(name, ' ' ORDER BY name) FROM trees WHERE complete"
+    with team.database.transaction() as db:
+        assert db.execute(trees).fetchall() == [("refs/heads/main refs/heads/release-1 refs/tags/v1",)]
+    assert counted(team, "SELECT count(*) FROM files") == 31  # they share all of it
+    upstream.git("branch", "-D", "release-1")
+    push(team, project, "")
+    with team.database.transaction() as db:
+        assert db.execute(trees).fetchall() == [("refs/heads/main refs/tags/v1",)]
+    push(team, project, "refs/heads/topic")  # once asked for, it is kept up to date
+    assert jobs(team).runs[0].ref == "refs/heads/topic"
+
+
+def test_one_ref_is_queued_and_indexed_once_at_a_time(team: Team, upstream: Repository, server: GitServer) -> None:
+    project = team.add(server, "shop")
+    team.work()
+    second = upstream.commit("Second", source(100))
+    for _ in range(5):
+        team.engine.team.index_project(TeamProjectRequest(project, MAIN))
+    assert jobs(team).waiting == 1
+    deferred: list[str] = []
+    planned = Indexing(team.engine.team.tools(), lambda db, job, arguments, key="": deferred.append(job))
+    row = counted(team, "SELECT id FROM projects")
+    assert "1 to parse" in planned.plan(row, MAIN)
+    third = upstream.commit("Third", source(101))
+    assert "is being indexed" in planned.plan(row, MAIN)  # the run in hand is not disturbed…
+    batch = counted(team, "SELECT max(id) FROM index_batches")
+    planned.index_batch(batch)
+    run = counted(team, "SELECT max(id) FROM index_runs")
+    assert second[:12] in planned.finish(run)
+    assert deferred == ["index_batch", "finish_tree", "index_ref"]  # …and is followed by another one
+    assert planned.finish(run) == "done already"
+    assert planned.index_batch(batch) == "done already"
+    team.work()
+    assert jobs(team).runs[0].revision == third
+
+
+def test_forks_share_what_is_alike(team: Team, upstream: Repository, server: GitServer, tmp_path: Path) -> None:
+    first = team.add(server, "shop")
+    team.work()
+    upstream.git("clone", "-q", ".", str(upstream.folder.parent / "fork"))
+    fork = Repository.__new__(Repository)
+    fork.folder, fork.clock = upstream.folder.parent / "fork", upstream.clock
+    fork.commit("Differ", source(200))
+    team.add(server, "fork", fork_of=first)
+    team.work()
+    assert jobs(team).runs[0].to_parse == 1
+    assert counted(team, "SELECT count(*) FROM files") == 32
+
+
+def test_a_job_that_fails_is_tried_again_and_shown(
+    team: Team, server: GitServer, upstream: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codeinfo.team.jobs.ATTEMPTS", 2)
+    project = team.add(server, "shop")
+    upstream.folder.rename(upstream.folder.with_name("moved"))
+    team.work()
+    assert (jobs(team).waiting, jobs(team).failed) == (1, ())  # waits for its time
+    with team.database.transaction() as db:
+        db.execute("UPDATE procrastinate_jobs SET scheduled_at = now()")
+    team.work()
+    (failed,) = jobs(team).failed
+    assert (failed.job, failed.attempts) == ("index_ref", 2)
+    upstream.folder.with_name("moved").rename(upstream.folder)
+    push(team, project, "")
+    assert jobs(team).runs[0].state == "done"
+
+
+def test_a_file_that_kills_its_worker_is_found_and_left_out(
+    team: Team, upstream: Repository, server: GitServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each death is a worker that never says how it ended."""
+
+    def deadly(self: Indexing, run: object, files: list[tuple[object, str]], progress: object) -> None:
+        if any("module13.py" in str(file) for file, _ in files):
+            os._exit(9)
+        original(self, run, files, progress)  # type: ignore[arg-type]
+
+    original = Indexing._index
+    monkeypatch.setattr(Indexing, "_index", deadly)
+    project = team.add(server, "shop")
+    for _ in range(40):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                child = Team(team.environment["CODEINFO_STORE_URL"], team.home)
+                child.work()
+            finally:
+                os._exit(0)
+        os.waitpid(pid, 0)
+        time.sleep(0.05)
+        rescue_jobs(team.database, 0)
+        if jobs(team).runs and jobs(team).runs[0].state == "done":
+            break
+    state = jobs(team)
+    assert state.runs[0].state == "done"
+    with team.database.transaction() as db:
+        left_out = db.execute("SELECT path, skip FROM files WHERE skip <> ''").fetchall()
+    assert left_out == [("part6/module13.py", DIED)]
+    assert counted(team, "SELECT count(*) FROM entries WHERE file IS NOT NULL") == 31
+    assert team.digest(project)
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT])
+def test_a_worker_ends_when_it_is_asked_to(team: Team, server: GitServer, end: signal.Signals) -> None:
+    worker = team.start_worker("--processes", "2")
+    try:
+        team.add(server, "shop")
+        until = time.monotonic() + 30
+        while not jobs(team).runs or jobs(team).runs[0].state != "done":
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        assert jobs(team).workers == 2
+        worker.send_signal(end)
+        assert worker.wait(20) == 0
+        assert jobs(team).workers == 0
+    finally:
+        worker.kill()
+        worker.wait()
+
+
+def test_the_jobs_of_a_killed_worker_are_taken_over(
+    team: Team, upstream: Repository, server: GitServer, tmp_path: Path
+) -> None:
+    upstream.commit("Many", {path: text for number in range(300, 420) for path, text in source(number).items()})
+    project = team.add(server, "shop")
+    worker = team.start_worker()
+    until = time.monotonic() + 30
+    while jobs(team).running == 0 and time.monotonic() < until:
+        time.sleep(0.01)
+    os.killpg(worker.pid, signal.SIGKILL)
+    worker.wait()
+    assert jobs(team).running == 1
+    other = Team(team.environment["CODEINFO_STORE_URL"], tmp_path / "other")
+    second = other.start_worker()
+    try:
+        while not jobs(team).runs or jobs(team).runs[0].state != "done":
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        assert (jobs(team).running, jobs(team).waiting) == (0, 0)
+        assert team.digest(project) == clean_digest(upstream, tmp_path)
+    finally:
+        os.killpg(second.pid, signal.SIGTERM)
+        second.wait(20)
+        other.close()
+
+
+def test_a_worker_outlives_its_database(team: Team, server: GitServer) -> None:
+    """Every connection is cut while it waits, as by a failover."""
+    worker = team.start_worker()
+    try:
+        until = time.monotonic() + 30
+        while jobs(team).workers != 1:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        with team.database.transaction() as db:
+            cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database()"
+            assert db.execute(f"{cut} AND pid <> pg_backend_pid()").fetchall()[0][0] > 0
+        team.add(server, "shop")
+        while not jobs(team).runs or jobs(team).runs[0].state != "done":
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        assert worker.poll() is None
+    finally:
+        os.killpg(worker.pid, signal.SIGTERM)
+        worker.wait(20)
