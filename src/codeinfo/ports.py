@@ -224,6 +224,10 @@ class Snapshot(FileList, Protocol):
         """The row of a file that holds a line."""
         ...
 
+    def extents(self, file: int, first: int, last: int) -> list[Extent]:
+        """Definitions that have lines from `first` to `last`, in the order of the file, outer ones first."""
+        ...
+
     def definitions(self, names: Sequence[str]) -> list[StoredSymbol]:
         """Definitions whose name equals one of `names`, ignoring case, in the order of paths and lines."""
         ...

@@ -273,7 +273,7 @@ def test_a_snippet_names_its_scope_and_a_type_its_layer(service: Service, projec
     reply = call(service, "search_codebase", query="spin_quickly")
     best = next(one for one in reply["results"] if one["file"].startswith("services/"))
     assert best["type"] == "service:application"
-    assert best["snippet"].startswith("// WheelService")
+    assert best["snippet"].startswith("// WheelService.turn\n")
 
 
 def test_arguments_have_one_check() -> None:

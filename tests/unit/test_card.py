@@ -191,7 +191,7 @@ def test_the_teams_card(tmp_path: Path) -> None:
         assert [memory.memory for memory in before.memories] == ["shop: keep orders in a store"]
         assert (card.ready, card.score) == (True, 93.4)
         assert card.impact is not None
-        assert card.impact.coverage == "2/2 callers in results"  # reports.py and shipping.py call the store
+        assert card.impact.coverage == "1/1 callers in results"  # of `Store.save`
         unknown = engine.search(replace(request, query="rotate the certificates of the kubernetes operator")).preflight
         assert unknown is not None
         assert not unknown.ready

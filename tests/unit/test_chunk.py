@@ -111,6 +111,19 @@ def test_the_head_of_a_large_class_stays_with_its_beginning(language: str, head:
     assert "m0" in first.text
 
 
+def test_a_large_function_begins_a_chunk_with_the_comment_above_it() -> None:
+    before = "".join(f"links.push(format({n}, '{'x' * 60}'));\n" for n in range(8))
+    body = "".join(f"  this.set({n}, '{'y' * 70}');\n" for n in range(30))
+    text = f"{before}\n/**\n * Sends a response.\n */\n\nres.send = function send(body) {{\n{body}}};\n"
+    chunks = parse(text, "javascript").chunks
+    assert chunks[0].text == before.rstrip("\n")
+    assert chunks[1].text.startswith(
+        "/**\n * Sends a response.\n */\n\nres.send = function send(body) {\n  this.set(0,"
+    )
+    small = parse(text.replace(before, "links.clear();\n"), "javascript").chunks
+    assert small[0].text.startswith("links.clear();\n\n/**"), "a line or two do not stand alone"
+
+
 def test_a_method_knows_its_class_and_signature() -> None:
     method = "    def {name}(self, x: int) -> str:\n        return self.other(x) + 'aaaaaaaaaaaaaaaaaaaa'\n\n"
     text = "class Greeter:\n" + method.format(name="hello") + method.format(name="bye")

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from conftest import REPOSITORY, RunCli
 
-from codeinfo.search.focus import Finder, LineKind, focus, line_kind
+from codeinfo.ports import Extent
+from codeinfo.search.focus import Finder, LineKind, answering_definition, focus, line_kind
 
 BUDGET = 300
 FILLER = "".join(f"    step_{n} = prepare(step_{n}, {n})\n" for n in range(12))
@@ -85,3 +86,41 @@ def test_the_question_of_the_readme_shows_the_loop_that_answers_it(codeinfo: Run
     assert done.returncode == 0, done.stderr
     assert "for attempt in range(MAX_ATTEMPTS):" in done.stdout
     assert "import" not in done.stdout
+
+
+POOL = """\
+class Pool:
+    def open(self):
+        return Connection()
+
+    # Waits for an idle connection, and gives up after the timeout.
+    def borrow(self):
+        return self.idle.get(self.limit)
+
+    def close(self):
+        self.drop()
+"""
+IN_POOL = [
+    Extent("Pool", "class", 1, 10),
+    Extent("Pool.open", "method", 2, 3),
+    Extent("Pool.borrow", "method", 6, 7),
+    Extent("Pool.limit", "field", 6, 6),
+    Extent("Pool.close", "method", 9, 10),
+]
+
+
+@pytest.mark.parametrize(
+    ("terms", "expected"),
+    [
+        ({"timeout": 1.0}, "Pool.borrow"),  # only the comment above it says so
+        ({"idl": 1.0, "connect": 0.3}, "Pool.borrow"),
+        ({"connect": 1.0}, "Pool.open"),  # of equals the first
+        ({"close": 1.0}, "Pool.close"),
+        ({"pool": 1.0}, "Pool"),
+        ({"limit": 1.0}, "Pool.borrow"),  # a field is no answer by itself
+        ({"zebra": 1.0}, ""),
+    ],
+)
+def test_a_chunk_is_called_after_the_definition_that_answers(terms: dict[str, float], expected: str) -> None:
+    found = answering_definition(IN_POOL, 1, POOL, Finder(terms))
+    assert (found.qualified if found else "") == expected

@@ -57,6 +57,7 @@ class _Unit(Struct):
     scope: int  # which entered node it came from: siblings share it
     leading: bool = False
     header: bool = False  # what stands before the body of a definition that is entered
+    opens: bool = False  # begins with such a header
 
 
 def syntax_spans(root: Node, source: Source, settings: ChunkSettings) -> list[Span]:
@@ -150,7 +151,8 @@ def _attach_leading(units: list[_Unit], source: Source, max_chars: int) -> list[
     """Comments, decorators and attributes go with the definition right below them, the head of a class or function that
     is too large for one chunk with what its body begins with.
 
-    Together they may be half as large again as one definition alone: a documented method stays whole.
+    Together they may be half as large again as one definition alone: a documented method stays whole. Above a large
+    definition a blank line may lie between.
     """
     limit = max_chars * 3 // 2
     attached: list[_Unit] = []
@@ -158,10 +160,11 @@ def _attach_leading(units: list[_Unit], source: Source, max_chars: int) -> list[
         below = attached[-1] if attached else None
         if (
             below is not None
-            and (unit.header or (unit.leading and below.first == unit.last + 1))
+            and (unit.header or (unit.leading and below.first <= unit.last + (2 if below.opens else 1)))
             and source.size(unit.first, below.last) <= limit
         ):
             below.first = unit.first
+            below.opens = below.opens or unit.header
         else:
             attached.append(unit)
     attached.reverse()
@@ -179,13 +182,15 @@ def _attach_closers(units: list[_Unit], source: Source) -> list[_Unit]:
 
 
 def _join(units: list[_Unit], source: Source, settings: ChunkSettings) -> Iterator[Span]:
-    """Neighbours up to the target size; across the border of a scope only when one of both is small."""
+    """Neighbours up to the target size; across the border of a scope only when one of both is small. A definition that
+    is too large for one chunk begins one, unless little stands before it."""
     small = settings.code_chars // 4
     current: _Unit | None = None
     for unit in units:
         if current is not None and source.size(current.first, unit.last) <= settings.code_chars:
+            before, own = source.size(current.first, current.last), source.size(unit.first, unit.last)
             crosses = unit.scope != current.scope
-            if not crosses or min(source.size(current.first, current.last), source.size(unit.first, unit.last)) < small:
+            if (not crosses or min(before, own) < small) and not (unit.opens and before >= 2 * small):
                 current.last, current.scope = unit.last, unit.scope
                 continue
         if current is not None:

@@ -10,15 +10,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from codeinfo.model import FileKind, symbol_kind
-from codeinfo.ports import Snapshot, StoredSymbol
+from codeinfo.model import PLAIN_KIND, FileKind, symbol_kind
+from codeinfo.ports import Extent, Snapshot, StoredSymbol
 from codeinfo.search.channels import Floats, Ints, TermUses
 from codeinfo.search.query import Query
 from codeinfo.tokens import terms
 
 MEANING_IN_FILE = 1.0  # a cosine's worth beside the relative keyword score when chunks of one file compete
 DEFINED_HERE = 3.0  # the chunk where a bare name is defined wins over any that uses it
-NAMED_HERE = 0.3
+NAMED_HERE = 1.0
 QUOTED_HERE = 10.0
 READ_FOR_QUOTE = 200  # chunks with all of a quotation's words that are read for it, best first
 QUOTED_FIRST = (FileKind.CODE, FileKind.CONFIG, FileKind.TEST, FileKind.DOCS)
@@ -105,6 +105,31 @@ def _rows_of(view: Snapshot, files: Sequence[int]) -> tuple[Ints, Ints, Ints]:
     ends = counts.cumsum()
     starts = ends - counts
     return (view.file_first[wanted] - starts).repeat(counts) + np.arange(ends[-1]), starts, counts
+
+
+def answering_definition(extents: Sequence[Extent], first_line: int, text: str, finder: Finder) -> Extent | None:
+    """Of the definitions in a chunk of code, the one that has most of the query in its name and in its own lines; the
+    first of equals. None where there is none, or none has anything of the query."""
+    named = [extent for extent in extents if symbol_kind(extent.kind) is not PLAIN_KIND]
+    worths = {extent: sum(finder.found_in(extent.qualified.rpartition(".")[2]).weights) for extent in named}
+    found, met = finder.found_in(text), dict[tuple[Extent, str], None]()
+    for at, start in enumerate(found.starts) if named else ():
+        is_leading = line_kind(text[start : _line_end(text, start)]) in _LEADING
+        owner = _owner(named, first_line + text.count("\n", 0, start), is_leading)
+        if owner is not None:
+            met |= dict.fromkeys((owner, term) for _, term in found.terms_of(at))
+    for owner, term in met:
+        worths[owner] += finder.weights[term]
+    best = max(worths, key=worths.__getitem__, default=None)
+    return best if best is not None and worths[best] else None
+
+
+def _owner(named: Sequence[Extent], line: int, is_leading: bool) -> Extent | None:
+    """The innermost definition around a line; where that is none or holds others, a comment is of the one below it."""
+    around = [extent for extent in named if extent.start_line <= line <= extent.end_line]
+    inner = max(around, key=lambda extent: extent.start_line, default=None)
+    below = next((extent for extent in named if extent.start_line > line), None) if is_leading else None
+    return below if below is not None and (inner is None or below.start_line <= inner.end_line) else inner
 
 
 LINE_READ = 200  # characters of a line that tell what it is

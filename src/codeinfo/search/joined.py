@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from codeinfo.cache import Cache
-from codeinfo.ports import ChunkRow, Made, Posting, Snapshot, StoredSymbol
+from codeinfo.ports import ChunkRow, Extent, Made, Posting, Snapshot, StoredSymbol
 
 KEPT_JOINS = 2  # of the combinations that one index is searched in
 
@@ -154,6 +154,10 @@ class Joined:
         part = bisect_right(self._columns.first_file, file) - 1
         row = self._parts[part].view.row_at(file - self._columns.first_file[part], line)
         return None if row is None else row + self._columns.first_row[part]
+
+    def extents(self, file: int, first: int, last: int) -> list[Extent]:
+        part = bisect_right(self._columns.first_file, file) - 1
+        return self._parts[part].view.extents(file - self._columns.first_file[part], first, last)
 
     def definitions(self, names: Sequence[str]) -> list[StoredSymbol]:
         return [

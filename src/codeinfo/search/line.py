@@ -40,6 +40,7 @@ from codeinfo.search.channels import (
 from codeinfo.search.focus import (
     QUOTED_HERE,
     Finder,
+    answering_definition,
     best_rows,
     budget_for,
     closest_rows,
@@ -363,7 +364,7 @@ def choose(
         if budget < SMALLEST_EXCERPT:
             dropped.append(_dropped(root, best[0][0], "max_tokens", "the token budget is used up"))
             break
-        hit = _hit(finder, item.score / highest, kept, budget, root)
+        hit = _hit(view, item, finder, item.score / highest, kept, budget, root)
         hits.append(_explained(hit, item, query, evidence, view, options, w) if options.explain else hit)
     return hits, dropped
 
@@ -442,6 +443,8 @@ def _ranks(file: int, evidence: Evidence) -> dict[str, int]:
 
 
 def _hit(
+    view: Snapshot,
+    item: Ranked,
     finder: Finder,
     score: float,
     best: list[tuple[ChunkRow, float | None]],
@@ -450,6 +453,11 @@ def _hit(
 ) -> Hit:
     chunk, cosine = best[0]
     shown = focus(chunk.text, finder, budget, prose=chunk.file_kind == FileKind.DOCS)
+    symbol, kind = chunk.symbol, chunk.kind
+    if chunk.file_kind in (FileKind.CODE, FileKind.TEST):
+        extents = view.extents(item.file, chunk.start_line, chunk.end_line)
+        if answering := answering_definition(extents, chunk.start_line, chunk.text, finder):
+            symbol, kind = answering.qualified, answering.kind
     return Hit(
         root=root,
         path=chunk.path,
@@ -461,8 +469,8 @@ def _hit(
         chunk_id=chunk.chunk_id,
         language=chunk.language,
         kind=FileKind(chunk.file_kind),
-        symbol=chunk.symbol,
-        symbol_kind=chunk.kind,
+        symbol=symbol,
+        symbol_kind=kind,
         breadcrumb=chunk.breadcrumb,
         distance=None if cosine is None else Distance(round(channels.squared_l2(cosine), 4)),
         more=tuple((other.start_line, other.end_line) for other, _ in best[1:2]),

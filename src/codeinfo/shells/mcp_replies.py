@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -213,7 +214,8 @@ def _snippet(hit: Hit, most: int) -> str:
     text = dedent(hit.text)
     cut = text[:most].rpartition("\n")[0] or text[:most] if len(text) > most else text
     name = hit.symbol.rpartition(".")[2]
-    return f"// {hit.symbol}\n{cut}" if name and name not in cut.partition("\n")[0] else cut
+    says_it = not name or re.search(rf"(?<!\w){re.escape(name)}(?!\w)", cut.partition("\n")[0])
+    return cut if says_it else f"// {hit.symbol}\n{cut}"
 
 
 # --- explore -------------------------------------------------------------------------------------------------------

@@ -153,7 +153,7 @@ class Picker:
 
     def _row(self, hit: Hit, out: Output, *, chosen: bool) -> None:
         place = f"{near_path(os.path.join(hit.root, hit.path))}:{hit.start_line}"
-        label = title_of(hit, query_words(self._query))
+        label = title_of(hit)
         spans = out.fitted([(place, "bold cyan"), f"  {label}" if label else ""], 2)
         out.exactly(("▌ ", "bold yellow") if chosen else "  ", *spans)
 

@@ -9,7 +9,7 @@ from functools import singledispatch
 from typing import Any
 
 from codeinfo.config import Config, table
-from codeinfo.model import CRUMB, Card, Dropped, FileKind, Hit, HitContext, RelatedMemory, SearchResult
+from codeinfo.model import Card, Dropped, FileKind, Hit, HitContext, RelatedMemory, SearchResult
 from codeinfo.operations import search
 from codeinfo.operations.clients import InstallReport, ProjectsResult, SavingsReport, VectorSearchResult
 from codeinfo.operations.evaluation import EvalReport
@@ -39,7 +39,7 @@ def render(result: object, out: Output) -> None:
 def _search(result: SearchResult, out: Output) -> None:
     wanted = query_words(result.query)
     for number, hit in enumerate(result.hits, 1):
-        _heading(number, hit, wanted, out)
+        _heading(number, hit, out)
         if out.explain:
             _explain(hit, out)
         if hit.text:
@@ -95,24 +95,15 @@ def query_words(query: str) -> set[str]:
     return {word for word in words(query) if len(word) > 2 and word not in STOP_WORDS}
 
 
-def title_of(hit: Hit, wanted: set[str]) -> str:
-    """What a result is called: the heading of a document, else a symbol. Of the many that a chunk of small definitions
-    holds, the one with most words of the query."""
-    from codeinfo.tokens import split_identifier, stem
-
-    if hit.kind is FileKind.DOCS:
-        return hit.breadcrumb or hit.symbol
-    names = hit.breadcrumb.rpartition(CRUMB)[2].split(", ") if "(" not in hit.breadcrumb else []
-    stems = set(map(stem, wanted))
-    counts = {name: len(stems & {stem(part.lower()) for part in split_identifier(name)}) for name in names}
-    best = max(counts, key=counts.__getitem__, default="")
-    return best if counts.get(best, 0) > counts.get(hit.symbol.rpartition(".")[2], 0) else hit.symbol
+def title_of(hit: Hit) -> str:
+    """What a result is called: the heading of a document, else a symbol."""
+    return (hit.breadcrumb if hit.kind is FileKind.DOCS else "") or hit.symbol
 
 
-def _heading(number: int, hit: Hit, wanted: set[str], out: Output) -> None:
+def _heading(number: int, hit: Hit, out: Output) -> None:
     place = f"{_path_of(hit)}:{hit.start_line}-{hit.end_line}"
     spans: list[Span] = [(f"{number:>2}  ", "dim"), (place, "bold cyan")]
-    if label := title_of(hit, wanted):
+    if label := title_of(hit):
         spans += ["  ", (label, "magenta")]
     out.line(*spans)
     details = []

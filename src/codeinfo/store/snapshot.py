@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
-from codeinfo.ports import ChunkRow, Made, Posting, StoredSymbol
+from codeinfo.ports import ChunkRow, Extent, Made, Posting, StoredSymbol
 from codeinfo.store.database import BuildDamaged, Damage, Version, chunk_checksum, is_whole
 from codeinfo.store.segments import (
     decode_posting,
@@ -265,6 +265,12 @@ class SqliteSnapshot:
         for (chunk_id,) in self._db.execute(query, (first_id, last_id, line, line)):
             return first + int(chunk_id) - first_id
         return None
+
+    def extents(self, file: int, first: int, last: int) -> list[Extent]:
+        query = """SELECT qualified, kind, start_line, end_line FROM definitions
+                   WHERE file_id = ? AND start_line <= ? AND end_line >= ? ORDER BY ordinal"""
+        rows = self._db.execute(query, (int(self._arrays.file_ids[file]), last, first))
+        return [Extent(*row) for row in rows]
 
     def definitions(self, names: Sequence[str]) -> list[StoredSymbol]:
         keys = list(dict.fromkeys(name.lower() for name in names))
