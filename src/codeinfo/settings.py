@@ -281,6 +281,23 @@ class StoreSettings(Struct, frozen=True):
     ] = 5.0
 
 
+class ServeSettings(Struct, frozen=True):
+    drain_s: Annotated[
+        float,
+        Setting(
+            "Seconds that requests in progress get at SIGTERM, while /ready says no; 0 ends the server at once.",
+            minimum=0,
+            maximum=3600,
+        ),
+    ] = 0.0
+    log: Annotated[
+        str, Setting("What `serve` writes to stderr: warnings as text, or all as JSON.", choices=("text", "json"))
+    ] = "text"
+    metrics_address: Annotated[
+        str, Setting("Address host:port of /metrics, /health and /ready, for operators alone; empty serves none.")
+    ] = ""
+
+
 class PathSettings(Struct, frozen=True):
     cache_dir: Annotated[
         Path, Setting("Indexes live here; they can be deleted at any time.", env="CODEINFO_CACHE_DIR")
@@ -310,6 +327,7 @@ SECTIONS: Mapping[str, type] = {
     "mcp": McpSettings,
     "web": WebSettings,
     "store": StoreSettings,
+    "serve": ServeSettings,
     "paths": PathSettings,
     "trust": TrustSettings,
 }

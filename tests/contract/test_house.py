@@ -79,6 +79,7 @@ HOMES = {
     "procrastinate": "team",
     "authlib": "team",
     "prometheus_client": "serve",
+    "opentelemetry": "serve",
 }
 
 

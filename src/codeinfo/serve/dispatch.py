@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -200,6 +200,11 @@ log = logging.getLogger(__name__)
 Done = TypeVar("Done")
 Asked = TypeVar("Asked", bound=Struct)
 Report = Callable[[float, float | None, str], Awaitable[None]]  # done, total, phase
+Observe = Callable[[str, str], AbstractContextManager[None]]  # of an operation, by a kind of client
+
+
+def unobserved(operation: str, client: str) -> AbstractContextManager[None]:
+    return nullcontext()
 
 
 class Call:
@@ -410,7 +415,8 @@ def file_within(root: str, given: str) -> str:
 
 
 class Dispatcher:
-    """Runs what clients ask for. `seconds` limits each run; `log_place` is where people find the trace of a fault."""
+    """Runs what clients ask for. `seconds` limits each run; `log_place` is where people find the trace of a fault;
+    `observe` is entered for each operation."""
 
     def __init__(
         self,
@@ -419,8 +425,10 @@ class Dispatcher:
         *,
         seconds: float | None = None,
         log_place: str = "the server's stderr",
+        observe: Observe = unobserved,
     ) -> None:
         self.lease = lease
+        self.observe = observe
         self.projects = projects
         self._seconds = seconds
         self._log_place = log_place
@@ -430,7 +438,7 @@ class Dispatcher:
 
     def perform(self, operation: Operation, values: Mapping[str, Any], call: Call) -> Any:
         request = operation.request(**self.projects.place(operation.request, values))
-        with self.lease.use() as engine:
+        with self.observe(operation.name, "http"), self.lease.use() as engine:
             result = operation.run(engine, request, call.progress, source="REST")
         if not operation.read_only:
             self.projects.forget()

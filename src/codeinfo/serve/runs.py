@@ -125,6 +125,11 @@ class Runs:
         for run in going:
             run.ended.wait(_CLOSE_S)
 
+    @property
+    def busy(self) -> bool:
+        """Whether answers are being written."""
+        return any(not run.finished for run in list(self._runs.values()))
+
     def start(self, request: AskRequest | DocsAskRequest | AgentRunRequest) -> AnswerRun:
         if isinstance(request, AskRequest):
             question, agent, paths = request.question, "", request.paths
@@ -241,6 +246,12 @@ class State(Struct):
     allowed: tuple[Path, ...]
     queue_bell: Bell
     late_s: Callable[[], float] = lambda: 0.0
+    draining: bool = False
+
+    def drain(self) -> None:
+        """The server is about to end: streams without an end are closed, so that clients go to another one."""
+        self.draining = True
+        self.queue_bell.ring()
 
     @property
     def projects(self) -> Projects:

@@ -273,12 +273,27 @@ def mcp(project: str, tools: str, log_level: str, settings: tuple[str, ...]) -> 
             ["--token-file"], metavar="FILE", default="", help="Holds the token that every request must carry."
         ),
         click.Option(["--open", "open_page"], is_flag=True, help="Open the pages in a browser."),
+        click.Option(
+            ["--workers"],
+            type=click.IntRange(1, 64),
+            default=1,
+            show_default=True,
+            help="Processes that serve the address together; needs store.url.",
+        ),
+        click.Option(["--listener"], type=int, default=-1, hidden=True),
         common_options()[0],
     ],
     short_help="Serve the pages, the JSON API and the MCP server.",
 )
 def serve(
-    port: int, host: str, allow: tuple[str, ...], token_file: str, open_page: bool, settings: tuple[str, ...]
+    port: int,
+    host: str,
+    allow: tuple[str, ...],
+    token_file: str,
+    open_page: bool,
+    workers: int,
+    listener: int,
+    settings: tuple[str, ...],
 ) -> None:
     """Serve the pages, the JSON API and the MCP server on this machine, until interrupted."""
     try:
@@ -286,7 +301,18 @@ def serve(
     except ModuleNotFoundError as error:
         raise UsageError(f"{error.name} is not installed", next_step="pip install 'codeinfo[web]'") from error
     settled = Config.load(parse_settings(settings))
-    http.serve(settled, host=host, port=port, allowed=allow, token_file=token_file, open_page=open_page)
+    code = http.serve(
+        settled,
+        host=host,
+        port=port,
+        allowed=allow,
+        token_file=token_file,
+        open_page=open_page,
+        workers=1 if listener >= 0 else workers,
+        inherited=listener,
+    )
+    if code:
+        raise SystemExit(code)
 
 
 @cli.command(

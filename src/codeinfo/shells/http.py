@@ -9,12 +9,12 @@ import contextlib
 import errno
 import faulthandler
 import logging
+import os
 import resource
 import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from pathlib import Path
-from types import FrameType
 from typing import Any, cast
 
 import h11
@@ -28,7 +28,7 @@ from starlette.staticfiles import StaticFiles
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from codeinfo.config import Config
-from codeinfo.errors import Interrupted, UsageError
+from codeinfo.errors import UsageError
 from codeinfo.serve.auth import (
     CODE_PARAMETER,
     LOOPBACK,
@@ -41,12 +41,14 @@ from codeinfo.serve.auth import (
     kept_token,
     write_link_file,
 )
-from codeinfo.serve.dispatch import Dispatcher, EngineLease, Projects, check_threads, end_by_deadline
+from codeinfo.serve.dispatch import Dispatcher, EngineLease, Observe, Projects, check_threads, unobserved
 from codeinfo.serve.index_queue import IndexQueue
+from codeinfo.serve.metrics import Metrics, OperatorServer, Reading, log_as_json, memory_reading, with_spans
 from codeinfo.serve.refresh import server_engine
 from codeinfo.serve.runs import Bell, LogLines, Runs, State
 from codeinfo.shells.http_api import api_routes, read_paths
 from codeinfo.shells.http_pages import page_routes
+from codeinfo.shells.http_process import Draining, Traffic, serve_with_workers
 from codeinfo.shells.http_routes import EXCEPTION_HANDLERS, LOG_PLACE, json_response, openapi_document
 from codeinfo.shells.http_views import editor_template
 from codeinfo.shells.http_visit import unknown_page
@@ -230,12 +232,21 @@ EVERY_ADDRESS = ("", "0.0.0.0", "::")
 log = logging.getLogger(__name__)
 
 
-def make_app(config: Config, access: Access, allowed: tuple[Path, ...] = ()) -> App:
-    """The whole application behind its guard. `allowed` are the folders below which projects may be added."""
+def make_app(
+    config: Config,
+    access: Access,
+    allowed: tuple[Path, ...] = (),
+    *,
+    observe: Observe = unobserved,
+    started: Callable[[State], None] = lambda state: None,
+) -> App:
+    """The whole application behind its guard. `allowed` are the folders below which projects may be added; `observe` is
+    entered for each operation; `started` gets what all routes share."""
     editor_template(config.web.editor)  # a wrong one is refused at the start, not by every page
     watch = LoopWatch()
-    state = _state(config, allowed, watch)
-    mcp = http_service(config, chosen_tools(()), state.dispatcher.lease, state.projects)
+    state = _state(config, allowed, watch, observe)
+    started(state)
+    mcp = http_service(config, chosen_tools(()), state.dispatcher.lease, state.projects, observe)
     rows = api_routes()
 
     async def document(request: Request) -> Response:
@@ -269,14 +280,14 @@ def make_app(config: Config, access: Access, allowed: tuple[Path, ...] = ()) -> 
     return Guard(app, replace(access, reads=access.reads | read_paths()))
 
 
-def _state(config: Config, allowed: tuple[Path, ...], watch: LoopWatch) -> State:
+def _state(config: Config, allowed: tuple[Path, ...], watch: LoopWatch, observe: Observe) -> State:
     engine = server_engine(config)
     bell = Bell()
     here = Path(engine.indexes.locate(""))
     lease = EngineLease(lambda: engine, idle_s=None)
     return State(
         engine=engine,
-        dispatcher=Dispatcher(lease, Projects(lease, here), seconds=WORK_SECONDS, log_place=LOG_PLACE),
+        dispatcher=Dispatcher(lease, Projects(lease, here), seconds=WORK_SECONDS, log_place=LOG_PLACE, observe=observe),
         ingest=IndexQueue(engine, bell.ring),
         runs=Runs(engine),
         logs=LogLines(),
@@ -295,10 +306,19 @@ def _close(state: State) -> None:
 # --- the program ---------------------------------------------------------------------------------------------------
 
 
-def serve(config: Config, *, host: str, port: int, allowed: tuple[str, ...], token_file: str, open_page: bool) -> None:
-    """Serve until interrupted. With a token file every request needs its token, and other addresses can be served."""
-    import uvicorn
-
+def serve(
+    config: Config,
+    *,
+    host: str,
+    port: int,
+    allowed: tuple[str, ...],
+    token_file: str,
+    open_page: bool,
+    workers: int = 1,
+    inherited: int = -1,
+) -> int:
+    """Serve until interrupted; the exit code. With a token file every request needs its token, and other addresses can
+    be served. With several `workers` each of them is this program again, with the number of an `inherited` socket."""
     if host not in LOOPBACK and not token_file:
         raise UsageError(
             f"{host} can be reached from other machines",
@@ -311,29 +331,48 @@ def serve(config: Config, *, host: str, port: int, allowed: tuple[str, ...], tok
         )
     check_threads()
     token = given_token(Path(token_file)) if token_file else kept_token(config.paths.data_dir)
-    listener = _listener(host, port)
+    listener = socket.socket(fileno=inherited) if inherited >= 0 else _listener(host, port)
     real_port = listener.getsockname()[1]
     address = f"http://{host if ':' not in host else f'[{host}]'}:{real_port}/"
     link = f"{address}?{CODE_PARAMETER}="
     sessions = Sessions(token, lambda code: print(f"  pages in another browser, once: {link}{code}", flush=True))
     access = Access(hosts_for(host, real_port), token, private=bool(token_file), sessions=sessions)
-    app = make_app(config, access, tuple(Path(folder).expanduser() for folder in allowed))
-    print(f"CodeInfo is served at {address}", flush=True)
-    print(f"  API {address}docs   MCP {address}mcp/", flush=True)
+    if inherited < 0:
+        print(f"CodeInfo is served at {address}", flush=True)
+        print(f"  API {address}docs   MCP {address}mcp/", flush=True)
+    if config.serve.log == "json":
+        log_as_json()
+    if workers > 1:
+        return serve_with_workers(config, workers, listener)
+    states: list[State] = []
+    metrics = _metrics(config, states) if config.serve.metrics_address or inherited >= 0 else None
+    folders = tuple(Path(folder).expanduser() for folder in allowed)
+    observe = with_spans(metrics.observe if metrics is not None else unobserved)
+    app = make_app(config, access, folders, observe=observe, started=states.append)
+    team = states[0].engine.indexes.team
+    if team is not None and metrics is not None:
+        team.on_pull = metrics.count_pull
+    traffic = Traffic(
+        app,
+        team.problem if team is not None else lambda: "",
+        health=team is not None,
+        log_requests=config.serve.log == "json",
+    )
+    if metrics is not None and inherited < 0:
+        OperatorServer(config.serve.metrics_address, metrics, traffic.problem_now)
     print(f"  pages, in your browser, once: {link}{sessions.code}", flush=True)
     if open_page:
         import webbrowser
 
         webbrowser.open(write_link_file(config.paths.data_dir, f"{link}{sessions.code}").as_uri())
 
-    class Server(BoundedServer):
-        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            end_by_deadline(Interrupted.exit_code)
-            super().handle_exit(sig, frame)
+    class Server(Draining, BoundedServer):
+        """Ends politely, and accepts few connections at a time."""
 
     settings = uvicorn.Config(
-        answer_cancelled(app, lambda: server.should_exit),
+        answer_cancelled(traffic, lambda: server.should_exit),
         log_level="warning",
+        log_config=None if config.serve.log == "json" else uvicorn.config.LOGGING_CONFIG,
         access_log=False,
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_S,
@@ -342,8 +381,17 @@ def serve(config: Config, *, host: str, port: int, allowed: tuple[str, ...], tok
         backlog=ACCEPTED_AT_ONCE,
         ws="none",
     )
-    server = Server(settings)
+    server = Server(settings, traffic, states[0], config.serve.drain_s)
     server.run(sockets=[listener])
+    return 0
+
+
+def _metrics(config: Config, states: list[State]) -> Metrics:
+    def readings() -> list[Reading]:
+        team = states[0].engine.indexes.team
+        return [*(team.figures() if team is not None else ()), memory_reading((os.getpid(),))]
+
+    return Metrics(readings)
 
 
 def _listener(host: str, port: int) -> socket.socket:

@@ -153,7 +153,7 @@ async def _queue_events(state: State, values: Values, request: Request) -> Respo
 async def _queue_changes(state: State) -> AsyncIterator[dict[str, str]]:
     """The queue at once, then whenever it changed; a slow listener misses steps in between, never the end."""
     with state.queue_bell.listening() as news:
-        while True:
+        while not state.draining:
             news.clear()
             yield {"event": "queue", "data": dumps(await state.run(lambda call: state.ingest.status()))}
             await asyncio.sleep(REST_SECONDS)

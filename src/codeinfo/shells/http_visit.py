@@ -112,7 +112,8 @@ def page(method: str, path: str, make: Callable[[Visit], str], frame: Callable[[
 
         def work(call: Call) -> str:
             visit = Visit(request, state, given, call)
-            return frame(visit) if frame is not None and not visit.is_fragment else make(visit)
+            with state.dispatcher.observe(path, "page"):
+                return frame(visit) if frame is not None and not visit.is_fragment else make(visit)
 
         try:
             return HTMLResponse(await state.run(work))

@@ -33,7 +33,7 @@ from codeinfo import __version__
 from codeinfo.config import Config
 from codeinfo.errors import CodeInfoError
 from codeinfo.jsonable import dumps_plain, jsonable
-from codeinfo.serve.dispatch import Call, Dispatcher, EngineLease, Projects, check, end_by_deadline
+from codeinfo.serve.dispatch import Call, Dispatcher, EngineLease, Observe, Projects, check, end_by_deadline, unobserved
 from codeinfo.shells.mcp_catalog import chosen_tools, with_tool
 from codeinfo.shells.mcp_replies import Reply, counted, fitted, most_chars
 from codeinfo.shells.mcp_tools import Tool, listed
@@ -255,7 +255,7 @@ class Service:
         """The reply within its budget, as JSON and as text, and the state of the project that it shows."""
         values = check(tool.arguments(), arguments)
         cursor = values.pop("cursor", "")
-        with self.lease.use() as engine:
+        with self._dispatcher.observe(tool.name, "mcp"), self.lease.use() as engine:
             project = self._dispatcher.projects.root_of(values.pop(tool.project.name, "")) if tool.project else ""
             request = self._dispatcher.projects.anchored(tool.request(values, project))
             result = tool.run(engine, request, call)
@@ -434,14 +434,18 @@ class HttpService(Struct, frozen=True):
 
 
 def http_service(
-    config: Config, tools: Iterable[Tool], lease: EngineLease | None = None, projects: Projects | None = None
+    config: Config,
+    tools: Iterable[Tool],
+    lease: EngineLease | None = None,
+    projects: Projects | None = None,
+    observe: Observe = unobserved,
 ) -> HttpService:
     """Streamable HTTP without sessions. `lease` shares the caller's engine; `projects` decides which folders may be
     named."""
     from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 
     if lease is not None and projects is not None:
-        service = Service(Dispatcher(lease, projects), tools, config.mcp.reply_tokens)
+        service = Service(Dispatcher(lease, projects, observe=observe), tools, config.mcp.reply_tokens)
     else:
         service = own_service(config, tools)
     manager = StreamableHTTPSessionManager(make_server(service), stateless=True)

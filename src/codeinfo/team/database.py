@@ -11,15 +11,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from importlib.resources import files
+from itertools import zip_longest
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import psycopg
 from msgspec import Struct
 from psycopg import errors, sql
+from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from codeinfo.errors import Busy, IndexTooNew, OutOfSpace, StoreUnavailable, UsageError
+from codeinfo.errors import Busy, CodeInfoError, IndexTooNew, OutOfSpace, StoreUnavailable, UsageError
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 Answer = TypeVar("Answer")
@@ -44,6 +45,30 @@ _LOST = (
     PoolTimeout,
 )
 _FULL = (errors.DiskFull, errors.OutOfMemory, errors.ConfigurationLimitExceeded)
+
+
+Figure = tuple[str, str, dict[str, float]]  # a name, what it says, its values by label
+_FIGURES = (  # the table that it is about, then name, meaning and query
+    ("projects", "codeinfo_projects", "Projects of the team.", "SELECT '', count(*) FROM projects"),
+    ("trees", "codeinfo_trees", "Branches, tags and work trees with an index.", "SELECT '', count(*) FROM trees"),
+    ("trees", "codeinfo_database_bytes", "Size of the database.", "SELECT '', pg_database_size(current_database())"),
+    (
+        "trees",
+        "codeinfo_index_age_seconds",
+        "Time since branches and tags were last indexed: of the median and of the oldest.",
+        """SELECT 'of=' || which, extract(epoch FROM now() - at) FROM (
+               SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY indexed_at) AS median, min(indexed_at) AS oldest
+               FROM trees WHERE name NOT LIKE 'work/%' AND complete) AS found,
+           LATERAL (VALUES ('median', median), ('oldest', oldest)) AS named(which, at) WHERE at IS NOT NULL""",
+    ),
+    ("runs", "codeinfo_runs", "Runs of the servers' queue.", "SELECT 'state=' || state, count(*) FROM runs GROUP BY 1"),
+    (
+        "procrastinate_jobs",
+        "codeinfo_jobs",
+        "Jobs of the workers.",
+        "SELECT 'status=' || status::text, count(*) FROM procrastinate_jobs GROUP BY 1",
+    ),
+)
 
 
 class Migration(Struct, frozen=True):
@@ -71,6 +96,7 @@ class TeamDatabase:
 
     def __init__(self, url: str) -> None:
         self.url = url
+        self.on_pull: Callable[[bool], None] = lambda behind: None  # told of each look whether a local copy is behind
         self._pool: ConnectionPool[Connection] | None = None
         self._opening = threading.Lock()
 
@@ -154,6 +180,30 @@ class TeamDatabase:
                     held = db.execute("SELECT pg_try_advisory_lock(%s)", (lock_key(name),)).fetchall()[0][0]
             yield held
 
+    def problem(self) -> str:
+        """Why requests cannot be answered now; "" where they can. Takes a few seconds at most."""
+        try:
+            known = migrations()
+            with self.transaction() as db:
+                if not self._made(db) >= {migration.number for migration in known}:
+                    return "the database lacks migrations: it was restored from an older backup"
+                self._refuse_newer(db, known[-1].number)
+        except CodeInfoError as error:
+            return error.what
+        return ""
+
+    def figures(self) -> list[Figure]:
+        """What operators watch."""
+
+        def ask(db: Connection) -> list[Figure]:
+            return [
+                (name, about, {label: float(value) for label, value in db.execute(query.encode())})
+                for table, name, about, query in _FIGURES
+                if db.execute("SELECT to_regclass(%s)", (table,)).fetchall()[0][0] is not None
+            ]
+
+        return self.read(ask)
+
     # --- migrations ---
 
     def _migrate(self) -> None:
@@ -235,5 +285,11 @@ def _first_line(error: Exception) -> str:
 
 
 def _without_secrets(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.hostname or 'localhost'}{f':{parts.port}' if parts.port else ''}{parts.path}"
+    """There may be several hosts, each with its port."""
+    try:
+        parts = {name: str(value or "") for name, value in conninfo_to_dict(url).items()}
+    except psycopg.Error:
+        return "store.url"
+    hosts, ports = parts.get("host", "localhost").split(","), parts.get("port", "").split(",")
+    named = [f"{host}:{port}" if port else host for host, port in zip_longest(hosts, ports, fillvalue=ports[-1])]
+    return f"{','.join(named)}/{parts.get('dbname', '')}"

@@ -389,6 +389,7 @@ class TeamStore(SqliteStore):
             if reached is not None:  # nobody has it any more, so what is here is to be stored again
                 self._forget()
             return reached is not None
+        self.place.database.on_pull(now != reached)
         if now == reached:
             return False
         since = reached.generation if reached is not None and self._is_known(reached) else None

@@ -1,0 +1,44 @@
+"""Failover of the team's database, a primary with a synchronous standby: 8 threads search, 2 index, one asks; then the
+primary is killed (-9) and the standby promoted. Shows what was lost, and how long searches and writes paused.
+
+    python benchmarks/team_failover.py --runs 20
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import statistics
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from failover_tools import fail_over_under_load
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=20)
+    runs = parser.parse_args().runs
+    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
+    outcomes = []
+    for number in range(1, runs + 1):
+        found = fail_over_under_load()
+        outcomes.append(found)
+        print(
+            f"run {number}: {found.writes} writes acknowledged, {len(found.lost)} lost; {found.searches} searches, "
+            f"{found.failed_searches} failed; first search after {found.silence_s:.2f} s, first write after "
+            f"{found.resumed_s:.2f} s {' '.join(found.errors)}",
+            flush=True,
+        )
+    for name in ("silence_s", "resumed_s"):
+        values = sorted(getattr(one, name) for one in outcomes)
+        print(f"{name}: median {statistics.median(values):.2f} s, worst {values[-1]:.2f} s")
+    lost, wrong = sum(len(one.lost) for one in outcomes), sum(len(one.errors) for one in outcomes)
+    print(f"{runs} runs: {sum(one.writes for one in outcomes)} writes acknowledged, {lost} lost, {wrong} errors")
+    return 1 if lost or wrong else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

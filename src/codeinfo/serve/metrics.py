@@ -1,0 +1,205 @@
+"""What operators see of a server, on an address of its own: metrics for Prometheus, and whether it is alive and ready.
+Also spans for OpenTelemetry, where that is installed, and logs as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from codeinfo.errors import CodeInfoError, UsageError
+from codeinfo.serve.dispatch import Observe, unobserved
+
+Reading = tuple[str, str, Mapping[str, float]]  # a gauge: its name, what it says, its values by label
+Problem = Callable[[], str]  # why the server is not ready; "" where it is
+
+# Seconds. A search takes milliseconds, a first look at a large project seconds.
+_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120)
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+log = logging.getLogger(__name__)
+
+
+class Metrics:
+    """Counts operations. `shared_folder` is where the processes of one server count together."""
+
+    def __init__(self, readings: Callable[[], Iterable[Reading]], shared_folder: str = "") -> None:
+        if shared_folder:  # read by the library when it is first imported
+            os.environ["PROMETHEUS_MULTIPROC_DIR"] = shared_folder
+        try:
+            import prometheus_client
+            from prometheus_client import multiprocess
+        except ModuleNotFoundError as error:
+            raise UsageError(
+                "serve.metrics_address needs prometheus_client, which is not installed",
+                next_step="pip install 'codeinfo[server]'",
+            ) from error
+        self._library = prometheus_client
+        self._readings = readings
+        self._registry = prometheus_client.CollectorRegistry()
+        self._seconds = prometheus_client.Histogram(
+            "codeinfo_operation_seconds",
+            "How long operations took.",
+            ("operation", "client"),
+            buckets=_BUCKETS,
+            registry=self._registry,
+        )
+        self._errors = prometheus_client.Counter(
+            "codeinfo_operation_errors",
+            "Operations that failed, by the code of their error.",
+            ("operation", "client", "code"),
+            registry=self._registry,
+        )
+        self._pulls = prometheus_client.Counter(
+            "codeinfo_cache_lookups",
+            "Looks whether a local copy of a tree is the team's: a hit, or behind.",
+            ("result",),
+            registry=self._registry,
+        )
+        self._counted = self._registry
+        if shared_folder:
+            self._counted = prometheus_client.CollectorRegistry()
+            multiprocess.MultiProcessCollector(self._counted, shared_folder)  # type: ignore[no-untyped-call]
+
+    @contextmanager
+    def observe(self, operation: str, client: str) -> Iterator[None]:
+        started = time.perf_counter()
+        try:
+            yield
+        except BaseException as error:
+            code = error.code if isinstance(error, CodeInfoError) else "INTERNAL"
+            self._errors.labels(operation, client, code).inc()
+            raise
+        finally:
+            self._seconds.labels(operation, client).observe(time.perf_counter() - started)
+
+    def count_pull(self, behind: bool) -> None:
+        self._pulls.labels("behind" if behind else "hit").inc()
+
+    def text(self) -> bytes:
+        """As Prometheus reads it: what was counted, and gauges as they are now."""
+        now = self._library.CollectorRegistry()
+        for name, about, values in self._readings():
+            (label, *_) = (*(key.partition("=")[0] for key in values if key), "")
+            gauge = self._library.Gauge(name, about, (label,) if label else (), registry=now)
+            for key, value in values.items():
+                (gauge.labels(key.partition("=")[2]) if label else gauge).set(value)
+        return self._library.generate_latest(self._counted) + self._library.generate_latest(now)
+
+
+def memory_reading(pids: Iterable[int]) -> Reading:
+    """The resident memory of processes; one that has just ended has none."""
+    total = 0
+    for pid in pids:
+        try:
+            total += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
+        except (OSError, IndexError, ValueError):
+            continue
+    return "codeinfo_resident_memory_bytes", "Memory of the server's processes.", {"": float(total)}
+
+
+def with_spans(observe: Observe = unobserved) -> Observe:
+    """Each operation as a span too, where OpenTelemetry is installed; who wants them sets up its SDK."""
+    try:
+        from opentelemetry import trace
+    except ModuleNotFoundError:
+        return observe
+    tracer = trace.get_tracer("codeinfo")
+
+    @contextmanager
+    def observed(operation: str, client: str) -> Iterator[None]:
+        with (
+            tracer.start_as_current_span(operation, attributes={"codeinfo.client": client}),
+            observe(operation, client),
+        ):
+            yield
+
+    return observed
+
+
+# --- the operators' address ----------------------------------------------------------------------------------------
+
+
+class OperatorServer:
+    """`/metrics`, `/health` (the process is alive) and `/ready` (send it requests), without a token: bind it to an
+    address that only operators reach."""
+
+    def __init__(self, address: str, metrics: Metrics, problem: Problem) -> None:
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                status, kind, body = _reply(self.path, metrics, problem)
+                self.send_response(status)
+                self.send_header("content-type", kind)
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: Any) -> None:
+                """A look every few seconds is no news."""
+
+        host, _, port = address.rpartition(":")
+        if not port.isdecimal():
+            raise UsageError(f"{address!r} is no address", next_step="Set serve.metrics_address as in 127.0.0.1:9464")
+        try:
+            self._server = ThreadingHTTPServer((host.strip("[]"), int(port)), Handler)
+        except OSError as error:
+            raise UsageError(
+                f"{address} cannot be used: {error.strerror}", next_step="Set serve.metrics_address to another one"
+            ) from error
+        self._server.daemon_threads = True
+        self.address = f"http://{host}:{self._server.server_address[1]}/metrics"
+        threading.Thread(target=self._server.serve_forever, name="codeinfo metrics", daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def _reply(path: str, metrics: Metrics, problem: Problem) -> tuple[int, str, bytes]:
+    if path == "/metrics":
+        return 200, "text/plain; version=0.0.4; charset=utf-8", metrics.text()
+    if path in ("/health", "/ready"):
+        why = problem() if path == "/ready" else ""
+        return 503 if why else 200, "application/json", probe_body(why)
+    return 404, "text/plain", b"/metrics, /health, /ready\n"
+
+
+def probe_body(why: str) -> bytes:
+    return json.dumps({"status": "unavailable", "reason": why} if why else {"status": "ok"}).encode()
+
+
+# --- logs ----------------------------------------------------------------------------------------------------------
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        line = {
+            "time": f"{when}.{int(record.msecs):03}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            "pid": record.process,
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
+def log_as_json() -> None:
+    """What all loggers say from INFO on, and each request, to stderr."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)

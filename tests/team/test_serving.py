@@ -1,0 +1,232 @@
+"""A server as operators see it: readiness, an end that lets requests finish, several processes, metrics, logs."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from failover_tools import free_port
+from postgres_tools import drop_database, new_database, wait_until
+from web_tools import environment_of
+
+from codeinfo.serve.metrics import Metrics, with_spans
+from codeinfo.team.access import create_token, create_user
+from codeinfo.team.database import TeamDatabase
+
+
+class Server:
+    """`codeinfo serve` in a process of its own, with the operators' address."""
+
+    def __init__(self, folder: Path, home: Path, *options: str, **environment: str) -> None:
+        self.operators = f"127.0.0.1:{free_port()}"
+        self.log = home / "log"
+        env = environment_of(home) | {"CODEINFO_SERVE_METRICS_ADDRESS": self.operators} | environment
+        command = [sys.executable, "-m", "codeinfo", "serve", "--port", "0", *options]
+        home.mkdir(exist_ok=True)
+        with self.log.open("wb") as sink:
+            self.process = subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=sink)
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline().decode()
+        assert "served at" in line, line + self.log.read_text()
+        self.address = line.split()[-1].removeprefix("http://").rstrip("/")
+        self.headers: dict[str, str] = {"content-type": "application/json"}
+        wait_until(lambda: self.status("/ready") == 200, 30)
+
+    def status(self, path: str, *, operators: bool = False) -> int:
+        try:
+            with urllib.request.urlopen(f"http://{self.operators if operators else self.address}{path}") as reply:
+                return int(reply.status)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code
+        except OSError:
+            return 0
+
+    def post(self, path: str, body: Any) -> http.client.HTTPResponse:
+        connection = http.client.HTTPConnection(self.address, timeout=30)
+        connection.request("POST", path, json.dumps(body), self.headers)
+        reply = connection.getresponse()
+        reply.read()
+        connection.close()
+        return reply
+
+    def metrics(self) -> str:
+        with urllib.request.urlopen(f"http://{self.operators}/metrics") as reply:
+            return str(reply.read().decode())
+
+    def count(self, operation: str) -> float:
+        pattern = rf'codeinfo_operation_seconds_count{{client="http",operation="{operation}"}} ([\d.]+)'
+        return sum(map(float, re.findall(pattern, self.metrics())))
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(30)
+
+
+@contextmanager
+def server(folder: Path, home: Path, *options: str, **environment: str) -> Iterator[Server]:
+    started = Server(folder, home, *options, **environment)
+    try:
+        yield started
+    finally:
+        if started.process.poll() is None:
+            started.process.terminate()
+            try:
+                started.process.wait(20)
+            except subprocess.TimeoutExpired:
+                started.process.kill()
+                started.process.wait()
+        assert started.process.stdout is not None
+        started.process.stdout.close()
+
+
+def half_sent(address: str, body: bytes) -> socket.socket:
+    """A request that has begun."""
+    host, _, port = address.partition(":")
+    connection = socket.create_connection((host, int(port)), timeout=30)
+    head = f"POST /api/v1/search HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\n"
+    connection.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body[:5])
+    return connection
+
+
+def test_what_was_begun_is_finished_before_the_server_ends(project: Path, tmp_path: Path) -> None:
+    with server(project, tmp_path / "home", CODEINFO_SERVE_DRAIN_S="20") as started:
+        assert started.post("/api/v1/search", {"query": "transfer"}).status == 200
+        body = json.dumps({"query": "account"}).encode()
+        with half_sent(started.address, body) as connection:
+            events = urllib.request.urlopen(f"http://{started.address}/ingest/events", timeout=30)
+            assert events.readline().startswith(b"event: queue")
+            started.process.send_signal(signal.SIGTERM)
+            wait_until(lambda: started.status("/ready") == 503)
+            assert (started.status("/ready", operators=True), started.status("/health", operators=True)) == (503, 200)
+            reply = started.post("/api/v1/search", {"query": "teller"})
+            assert (reply.status, reply.getheader("connection")) == (200, "close")
+            with events:
+                events.read()  # a stream without an end is ended
+            assert started.process.poll() is None
+            connection.sendall(body[5:])
+            assert connection.recv(100).startswith(b"HTTP/1.1 200")
+        assert started.process.wait(10) == 0
+        assert "Traceback" not in started.log.read_text()
+
+
+def test_what_takes_longer_than_it_may_is_cut_off(project: Path, tmp_path: Path) -> None:
+    with server(project, tmp_path / "home", CODEINFO_SERVE_DRAIN_S="1") as started:
+        with half_sent(started.address, b'{"query": "x"}'):
+            before = time.monotonic()
+            assert started.end() == 0
+            assert time.monotonic() - before < 4
+        assert "Traceback" not in started.log.read_text()
+
+
+def test_every_request_is_a_line_of_json(project: Path, tmp_path: Path) -> None:
+    with server(project, tmp_path / "home", CODEINFO_SERVE_LOG="json", CODEINFO_SERVE_DRAIN_S="2") as started:
+        started.post("/api/v1/search", {"query": "transfer"})
+        started.post("/api/v1/search", {"query": 7})
+        started.end()
+        lines = [json.loads(line) for line in started.log.read_text().splitlines()]
+    requests = [(line["method"], line["path"], line["status"]) for line in lines if line["message"] == "request"]
+    assert requests == [("POST", "/api/v1/search", 200), ("POST", "/api/v1/search", 400)]
+    assert all({"time", "level", "logger", "pid"} <= line.keys() for line in lines)
+
+
+def test_several_processes_serve_one_address(project: Path, tmp_path: Path, postgres: str) -> None:
+    database = TeamDatabase(postgres)
+    create_user(database, "ann")
+    token = create_token(database, "ann")
+    database.close()
+    environment = {"CODEINFO_STORE_URL": postgres, "CODEINFO_SERVE_DRAIN_S": "5"}
+    with server(project, tmp_path / "home", "--workers", "2", **environment) as started:
+        started.headers["authorization"] = f"Bearer {token}"
+        wait_until(lambda: started.status("/ready", operators=True) == 200, 30)
+        children = children_of(started.process.pid)
+        assert len(children) == 2
+        for _ in range(20):
+            assert started.post("/api/v1/projects", {}).status == 200
+        assert started.count("projects") == 20  # whichever of them answered
+        for gauge in ("codeinfo_projects 0.0", "codeinfo_database_bytes ", "codeinfo_resident_memory_bytes "):
+            assert gauge in started.metrics()
+        os.kill(children[0], signal.SIGKILL)
+        wait_until(lambda: started.status("/ready", operators=True) == 503)
+        for _ in range(5):
+            assert started.post("/api/v1/projects", {}).status == 200
+        wait_until(lambda: started.status("/ready", operators=True) == 200 and len(alive(started)) == 2, 30)
+        assert started.count("projects") == 25
+        assert started.end() == 0
+        assert alive(started) == []
+
+
+def alive(started: Server) -> list[int]:
+    return children_of(started.process.pid)
+
+
+def children_of(pid: int) -> list[int]:
+    try:
+        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def test_several_processes_need_a_store_that_they_share(project: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "codeinfo", "serve", "--port", "0", "--workers", "2"]
+    done = subprocess.run(
+        command, cwd=project, env=environment_of(tmp_path), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 2
+    assert "store.url" in done.stderr
+
+
+def test_a_server_without_its_database_is_alive_but_not_ready(project: Path, tmp_path: Path) -> None:
+    url = new_database()
+    with server(project, tmp_path / "home", CODEINFO_STORE_URL=url) as started:
+        assert started.status("/health") == 200
+        drop_database(url)
+        wait_until(lambda: started.status("/ready") == 503, 20)
+        assert (started.status("/health"), started.status("/health", operators=True)) == (200, 200)
+
+
+def test_a_failed_operation_is_counted_by_its_code() -> None:
+    from codeinfo.errors import NotFound
+
+    metrics = Metrics(lambda: [("codeinfo_things", "Things.", {"state=new": 2.0, "state=old": 1.0})])
+    for error in (NotFound("nothing there"), ZeroDivisionError()):
+        with pytest.raises(type(error)), metrics.observe("search", "mcp"):
+            raise error
+    text = metrics.text().decode()
+    for line in (
+        'codeinfo_operation_errors_total{client="mcp",code="NOT_FOUND",operation="search"} 1.0',
+        'codeinfo_operation_errors_total{client="mcp",code="INTERNAL",operation="search"} 1.0',
+        'codeinfo_operation_seconds_count{client="mcp",operation="search"} 2.0',
+        'codeinfo_things{state="old"} 1.0',
+    ):
+        assert line in text
+
+
+def test_an_operation_is_a_span() -> None:
+    trace = pytest.importorskip("opentelemetry.sdk.trace")
+    from opentelemetry import trace as api
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    exported = InMemorySpanExporter()
+    provider = trace.TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exported))
+    api.set_tracer_provider(provider)
+    with with_spans()("search", "http"):
+        pass
+    (span,) = exported.get_finished_spans()
+    assert (span.name, dict(span.attributes or {})) == ("search", {"codeinfo.client": "http"})
