@@ -22,6 +22,7 @@ from codeinfo.errors import UsageError
 from codeinfo.settings import (
     SECTIONS,
     AnswerSettings,
+    AuthSettings,
     EmbeddingSettings,
     IndexSettings,
     LlmSettings,
@@ -65,6 +66,7 @@ class Config(Struct, frozen=True):
     answers: AnswerSettings
     mcp: McpSettings
     web: WebSettings
+    auth: AuthSettings
     store: StoreSettings
     serve: ServeSettings
     paths: PathSettings

@@ -261,6 +261,15 @@ class WebSettings(Struct, frozen=True):
             "What the pages open files with: vscode, cursor, zed, idea, none, or an address with {path} and {line}."
         ),
     ] = "vscode"
+    public_url: Annotated[
+        str, Setting("Address under which a proxy in front offers this server, as in https://code.example.com.")
+    ] = ""
+
+
+class AuthSettings(Struct, frozen=True):
+    audit_queries: Annotated[
+        bool, Setting("Keep what users of a team's server looked for in its audit log, and not only where.")
+    ] = False
 
 
 class StoreSettings(Struct, frozen=True):
@@ -326,6 +335,7 @@ SECTIONS: Mapping[str, type] = {
     "answers": AnswerSettings,
     "mcp": McpSettings,
     "web": WebSettings,
+    "auth": AuthSettings,
     "store": StoreSettings,
     "serve": ServeSettings,
     "paths": PathSettings,

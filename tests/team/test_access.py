@@ -180,11 +180,11 @@ def test_a_name_is_given_once(database: TeamDatabase) -> None:
 # --- who asks ---
 
 
-def test_a_server_that_lost_its_caller_sees_nothing(database: TeamDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "_serving", threading.Event())
+def test_a_server_that_lost_its_caller_sees_nothing(database: TeamDatabase) -> None:
     assert access.visible_projects(database) == [ONE, TWO]
-    access.require_callers()
-    assert access.visible_projects(database) == []
+    with access.require_callers():
+        assert access.visible_projects(database) == []
+    assert access.visible_projects(database) == [ONE, TWO]
 
 
 # --- sessions ---

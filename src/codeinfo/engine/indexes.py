@@ -92,12 +92,21 @@ class Indexes:
     def find(self, path: str | Path, root: str = "", at: str = "") -> Place:
         """A folder or file as a part of its project, or of the one at `root`, from where it is then counted; "" is all
         of the project around the current folder. With `at` the project is as that revision has it."""
+        self._refuse_callers(path)
         target = existing(os.path.join(root, path))
         index = self.of(root or self.locate(target))
         if not lies_below(target, str(index.root)):
             raise NotFound(f"{path} does not lie in {index.root}", next_step="Name a file of the project")
         below = target[len(str(index.root)) + 1 :] if path else ""
         return Place(self._revision(index, at) if at else index, below)
+
+    def _refuse_callers(self, path: str | Path) -> None:
+        """Callers of a team's server have no business with folders on its disk: none of them exists for them."""
+        if self.config.store.url:
+            from codeinfo.team.access import request_user
+
+            if request_user() is not None:
+                raise no_project(str(path))
 
     def _revision(self, index: IndexManager, at: str) -> IndexManager:
         """The index of a commit, open for as long as it is among the last few that were asked for."""
@@ -123,6 +132,7 @@ class Indexes:
         """The root of the project that a path belongs to: the nearest folder from there upwards that `of` was asked
         for, has an index or is a repository. Without any, a folder is its own project, and a file belongs to the
         current folder or, where it does not lie in that, to its own."""
+        self._refuse_callers(path)
         target = existing(path)
         folder = nearest = target if os.path.isdir(target) else os.path.dirname(target)
         while not self._is_project(folder):
@@ -142,6 +152,7 @@ class Indexes:
 
     def of(self, path: str | Path) -> IndexManager:
         """The index of exactly this folder, wherever it lies: from now on it is a project of its own here."""
+        self._refuse_callers(path)
         known, identity = self._aliases.get(path), _identity(path)
         if known is not None and identity is not None and known[0] == identity:
             return known[1]
@@ -199,6 +210,13 @@ class Indexes:
         if store is None:
             raise NotFound(f"{index.root} is not indexed yet", next_step="Run `codeinfo index` and search again")
         return store, (*notes, *index.standing_notes())
+
+
+def no_project(name: str) -> NotFound:
+    """The same for a team project that does not exist and for one that the caller may not see."""
+    return NotFound(
+        f"no project {name} is indexed", next_step="`projects` lists what you may see", code="REPO_NOT_FOUND"
+    )
 
 
 def _identity(path: str | Path) -> tuple[int, int] | None:

@@ -64,16 +64,21 @@ class TeamOperations:
         self._indexes = indexes
 
     @property
-    def database(self) -> TeamDatabase:
-        caller = access.current_user.get()
-        if caller is not None and not caller.admin:
-            raise access.Refused("this is for administrators", next_step="Ask one")
+    def store(self) -> TeamDatabase:
         found = self._indexes.team
         if found is None:
             raise UsageError(
                 "there is no team store", next_step="Set store.url to the team's PostgreSQL: docs/team.md says how"
             )
         return found
+
+    @property
+    def database(self) -> TeamDatabase:
+        """The store, for who may manage it."""
+        caller = access.current_user.get()
+        if access.request_user() is not None and (caller is None or not caller.admin):
+            raise access.Refused("this is for administrators", next_step="Ask one")
+        return self.store
 
     def _rows(self, asked: str, **values: Any) -> list[tuple[Any, ...]]:
         return self.database.read(lambda db: db.execute(asked.encode(), values).fetchall())

@@ -21,12 +21,12 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from html import escape
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
 from msgspec import Struct
 
@@ -79,22 +79,36 @@ HEADERS = {
 
 class Access(Struct, frozen=True):
     """`hosts` are the only values of Host that are answered; `reads` are paths whose POST changes nothing; with
-    `private` every request needs the token or a session, since the address is not of this machine alone."""
+    `private` every request needs the token or a session, since the address is not of this machine alone; `public` is
+    the origin under which a proxy in front offers all of it."""
 
     hosts: frozenset[str]
     token: str
     reads: frozenset[str] = frozenset()
     private: bool = False
     sessions: Sessions | None = None
+    public: str = ""
 
     @property
     def origins(self) -> frozenset[str]:
-        return frozenset(f"http://{host}" for host in self.hosts)
+        return frozenset(f"http://{host}" for host in self.hosts) | ({self.public} if self.public else set())
 
 
 def hosts_for(address: str, port: int) -> frozenset[str]:
     names = LOOPBACK if address in LOOPBACK else (address,)
     return frozenset(f"[{name}]:{port}" if ":" in name else f"{name}:{port}" for name in names)
+
+
+def public_origin(url: str) -> tuple[str, frozenset[str]]:
+    """The origin of `web.public_url`, and the values of Host that a proxy in front may pass on."""
+    parts = urlsplit(url.rstrip("/").lower())
+    if url and (parts.scheme not in ("http", "https") or not parts.hostname or parts.path or parts.query):
+        raise UsageError(f"web.public_url = {url!r} is no address", next_step="Write it as https://code.example.com")
+    if not url:
+        return "", frozenset()
+    default = 443 if parts.scheme == "https" else 80
+    hosts = {parts.netloc} | ({f"{parts.netloc}:{default}"} if parts.port is None else set())
+    return f"{parts.scheme}://{parts.netloc}", frozenset(hosts)
 
 
 def kept_token(data_dir: Path) -> str:
@@ -146,22 +160,27 @@ class Guard:
         readable = "text/html" in headers.get("accept", "")
         refusal = self._refusal(scope, headers)
         if refusal is not None:
-            await _answer(sealed, *refusal, readable=readable)
+            await send_refusal(sealed, *refusal, readable=readable)
             return
+        await self.enter(scope, _bounded(receive), sealed, headers)
+
+    async def enter(self, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]) -> None:
+        """A request that may be answered, if its sender may have that."""
+        readable = "text/html" in headers.get("accept", "")
         asked = parse_qs(scope["query_string"].decode("latin-1")) if scope["path"] == "/" else {}
         if session := self._entrance(asked):
-            await _send_page(sealed, 200, entered_page(), [(b"set-cookie", set_cookie(session).encode())])
+            await send_page(send, 200, entered_page(), [(b"set-cookie", set_cookie(session).encode())])
             return
         page_token = self._sessions.page_token(headers.get("cookie", ""))
         if refusal := self._stranger(scope, headers, page_token):
             if readable and _is_page(scope):
                 address = f"{scope['path']}?{scope['query_string'].decode('latin-1')}".removesuffix("?")
-                await _send_page(sealed, 401, stranger_page(address, used=CODE_PARAMETER in asked), [])
+                await send_page(send, 401, stranger_page(address, used=CODE_PARAMETER in asked), [])
             else:
-                await _answer(sealed, *refusal, readable=readable)
+                await send_refusal(send, *refusal, readable=readable)
             return
         scope.setdefault("state", {})["page_token"] = page_token
-        await self._app(scope, _bounded(receive), sealed)
+        await self._app(scope, receive, send)
 
     def _refusal(self, scope: Scope, headers: dict[str, str]) -> Refusal | None:
         """For what is never answered, whoever asks."""
@@ -277,18 +296,27 @@ def _sealed(send: Send, *, cacheable: bool) -> Send:
     return sealed
 
 
-async def _answer(send: Send, status: int, code: str, what: str, next_step: str, *, readable: bool) -> None:
+async def send_refusal(
+    send: Send,
+    status: int,
+    code: str,
+    what: str,
+    next_step: str,
+    *,
+    readable: bool,
+    more: Iterable[tuple[bytes, bytes]] = (),
+) -> None:
     """JSON for programs, the same words for a person who opened the address."""
     told = f"{what[0].upper()}{what[1:]}.\n{next_step}.\n" if readable else ""
     body = (told or dumps({"error": {"code": code, "message": what, "next": next_step}})).encode()
     kind = b"text/plain; charset=utf-8" if readable else b"application/json"
     length = str(len(body)).encode()
-    headers = [(b"content-type", kind), (b"content-length", length), (b"connection", b"close")]
+    headers = [(b"content-type", kind), (b"content-length", length), (b"connection", b"close"), *more]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
-async def _send_page(send: Send, status: int, html: str, headers: list[tuple[bytes, bytes]]) -> None:
+async def send_page(send: Send, status: int, html: str, headers: list[tuple[bytes, bytes]]) -> None:
     body = html.encode()
     kind = [(b"content-type", b"text/html; charset=utf-8"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": [*kind, *headers]})
@@ -321,18 +349,27 @@ class Sessions:
 
     def begin(self) -> str:
         """The cookie of a new session."""
-        name = f"{int(time.time())}.{secrets.token_urlsafe(16)}"
+        return self.sign(f"{int(time.time())}.{secrets.token_urlsafe(16)}")
+
+    def sign(self, name: str) -> str:
         return f"{name}.{self._signed('session', name)}"
+
+    def name_of(self, cookie_header: str) -> str:
+        """The name of the session that a browser sends along; "" for none, or one that was not signed here."""
+        name, _, signature = _cookie(cookie_header).rpartition(".")
+        return name if hmac.compare_digest(signature.encode(), self._signed("session", name).encode()) else ""
+
+    def token_of(self, name: str) -> str:
+        """What the pages of this session send with a request that changes something."""
+        return self._signed("page", name)
 
     def page_token(self, cookie_header: str) -> str:
         """What the pages of this session send with a request that changes something; "" where there is no session."""
-        name, _, signature = _cookie(cookie_header).rpartition(".")
+        name = self.name_of(cookie_header)
         began = name.partition(".")[0]
         if not began.isdecimal() or len(began) > 12 or time.time() - int(began) > SESSION_SECONDS:
             return ""
-        if not hmac.compare_digest(signature.encode(), self._signed("session", name).encode()):
-            return ""
-        return self._signed("page", name)
+        return self.token_of(name)
 
     def _signed(self, purpose: str, name: str) -> str:
         digest = hmac.digest(self._token, f"{purpose}:{name}".encode(), hashlib.sha256)
@@ -347,8 +384,8 @@ def _cookie(header: str) -> str:
     return found.value if found else ""
 
 
-def set_cookie(value: str) -> str:
-    return f"{COOKIE}={value}; HttpOnly; SameSite=Strict; Path=/"
+def set_cookie(value: str, *, secure: bool = False) -> str:
+    return f"{COOKIE}={value}; HttpOnly; SameSite=Strict; Path=/{'; Secure' if secure else ''}"
 
 
 # --- what a person sees of it --------------------------------------------------------------------------------------
@@ -357,7 +394,7 @@ def set_cookie(value: str) -> str:
 def entered_page() -> str:
     """Leads on to the pages. A redirect would not do: a browser that came from elsewhere would follow it without the
     cookie, since it is for this site alone."""
-    return _page(
+    return plain_page(
         "Welcome", '<meta http-equiv="refresh" content="0; url=/">', '<p><a href="/">Go on to the pages</a></p>'
     )
 
@@ -368,10 +405,16 @@ def stranger_page(address: str, *, used: bool) -> str:
     first = "<p>This link has been used already, and works once only.</p>" if used else ""
     again = f'<p>If you have, and came here from elsewhere: <a href="{escape(address)}">go on</a>.</p>'
     told = "<p>Open the link that <code>codeinfo serve</code> shows in its terminal, a new one after each use.</p>"
-    return _page("These pages belong to whoever started the server", "", first + told + ("" if used else again))
+    return plain_page("These pages belong to whoever started the server", "", first + told + ("" if used else again))
 
 
-def _page(title: str, head: str, body: str) -> str:
+def sign_in_page(address: str) -> str:
+    """For a browser without a session at a team's server."""
+    again = f'<p><a href="{escape(address)}">Sign in</a></p>'
+    return plain_page("You are not signed in", "", again)
+
+
+def plain_page(title: str, head: str, body: str) -> str:
     style = '<link rel="stylesheet" href="/static/app.css">'
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title} · CodeInfo</title>{style}{head}'

@@ -24,6 +24,8 @@ from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError, environme
 from codeinfo.model import Reflects
 from codeinfo.operations.base import MAX_TEXT_CHARS, Operation, Progress, parameters
 from codeinfo.operations.clients import Project, ProjectsRequest
+from codeinfo.serve.team import check_offered, team_file, team_project
+from codeinfo.team.access import describe_use, request_user, visible_projects
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
@@ -320,6 +322,9 @@ class Projects:
         self._read = 0.0
 
     def known(self) -> tuple[Project, ...]:
+        if request_user() is not None:  # each caller knows other ones
+            with self._lease.use() as engine:
+                return engine.projects(ProjectsRequest()).projects
         if not self._known or time.monotonic() - self._read > PROJECTS_S:  # a first search adds one without notice
             with self._lease.use() as engine:
                 self._known = engine.projects(ProjectsRequest()).projects
@@ -332,6 +337,9 @@ class Projects:
     def root_of(self, name: str) -> str:
         """The root of a project by name or folder. "" is the working folder; over the network that is `here`, or the
         only project there is."""
+        if request_user() is not None:
+            with self._lease.use() as engine:
+                return team_project(engine.team.store, name)
         if self.here is None:
             if not name:
                 return self.folder
@@ -381,8 +389,16 @@ class Projects:
 
     def holder(self, path: str) -> str:
         """The project that an absolute path lies in, else the default one."""
+        if request_user() is not None:
+            return self._team_holder(path)
         holders = [project.root for project in self.known() if path.startswith(f"{project.root}/")]
         return max(holders, key=len, default="") or self.root_of("")
+
+    def _team_holder(self, path: str) -> str:
+        with self._lease.use() as engine:
+            known = visible_projects(engine.team.store)
+        holders = [identity for identity in known if path.startswith(f"{identity}/")]
+        return self.root_of(max(holders, key=len, default=""))
 
     def place(self, request: type, values: Mapping[str, Any]) -> Values:
         """The values with every folder replaced by the root of a known project, and every file by its place in one."""
@@ -403,8 +419,17 @@ class Projects:
         return placed
 
 
+def query_of(values: Mapping[str, Any]) -> str:
+    """What a request looks for, by the names that requests have for it."""
+    return next(
+        (str(values[name]) for name in ("query", "pattern", "name", "target", "question") if values.get(name)), ""
+    )
+
+
 def file_within(root: str, given: str) -> str:
     """A path relative to the root; what leads outside, by dots or by links, is refused."""
+    if request_user() is not None:
+        return team_file(given.removeprefix(f"{root}/"))
     try:
         target = (Path(root) / given).resolve()
         return str(target.relative_to(Path(root).resolve())) if target != Path(root) else "."
@@ -437,6 +462,8 @@ class Dispatcher:
         self._reserved = anyio.CapacityLimiter(1)
 
     def perform(self, operation: Operation, values: Mapping[str, Any], call: Call) -> Any:
+        check_offered(operation.name)
+        describe_use(operation.name, query_of(values))
         request = operation.request(**self.projects.place(operation.request, values))
         with self.observe(operation.name, "http"), self.lease.use() as engine:
             result = operation.run(engine, request, call.progress, source="REST")

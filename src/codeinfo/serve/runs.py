@@ -13,6 +13,8 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -150,7 +152,8 @@ class Runs:
                 title=title_of(question), provider="", model="", source="REST", agent_name=agent, paths=paths
             )
             request = replace(request, conversation=run.conversation)
-        threading.Thread(target=self._perform, args=(run, request), name="codeinfo answer", daemon=True).start()
+        work = partial(copy_context().run, self._perform, run, request)  # with its caller
+        threading.Thread(target=work, name="codeinfo answer", daemon=True).start()
         return run
 
     def get(self, identity: str) -> AnswerRun:

@@ -11,9 +11,11 @@ import faulthandler
 import logging
 import os
 import resource
+import secrets
 import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -34,11 +36,11 @@ from codeinfo.serve.auth import (
     LOOPBACK,
     Access,
     App,
-    Guard,
     Sessions,
     given_token,
     hosts_for,
     kept_token,
+    public_origin,
     write_link_file,
 )
 from codeinfo.serve.dispatch import Dispatcher, EngineLease, Observe, Projects, check_threads, unobserved
@@ -46,10 +48,12 @@ from codeinfo.serve.index_queue import IndexQueue
 from codeinfo.serve.metrics import Metrics, OperatorServer, Reading, log_as_json, memory_reading, with_spans
 from codeinfo.serve.refresh import server_engine
 from codeinfo.serve.runs import Bell, LogLines, Runs, State
+from codeinfo.serve.team import require_callers, team_gate
 from codeinfo.shells.http_api import api_routes, read_paths
 from codeinfo.shells.http_pages import page_routes
 from codeinfo.shells.http_process import Draining, Traffic, serve_with_workers
 from codeinfo.shells.http_routes import EXCEPTION_HANDLERS, LOG_PLACE, json_response, openapi_document
+from codeinfo.shells.http_team import guarded, sign_in_routes
 from codeinfo.shells.http_views import editor_template
 from codeinfo.shells.http_visit import unknown_page
 from codeinfo.shells.mcp import MCP_PATH, http_service
@@ -260,16 +264,19 @@ def make_app(
         asyncio.get_running_loop().set_exception_handler(report_quietly)
         watching = asyncio.create_task(watch.run())
         try:
-            async with mcp.running():
-                yield
+            with require_callers() if gate is not None else contextlib.nullcontext():
+                async with mcp.running():
+                    yield
         finally:
             watching.cancel()
             logging.getLogger("codeinfo").removeHandler(state.logs)
             await asyncio.to_thread(_close, state)
 
+    gate = team_gate(state.engine)
     routes = [
         *(row.route() for row in rows),
         *page_routes(),
+        *(sign_in_routes(gate, secure=access.public.startswith("https:")) if gate is not None else ()),
         Route("/openapi.json", document),
         Mount("/static", StaticFiles(directory=STATIC)),
         Route(MCP_PATH, endpoint=mcp.app),  # a mount alone would redirect there
@@ -277,13 +284,13 @@ def make_app(
     ]
     app = Starlette(routes=routes, exception_handlers={**EXCEPTION_HANDLERS, 404: unknown_page}, lifespan=lifespan)
     app.state.codeinfo = state
-    return Guard(app, replace(access, reads=access.reads | read_paths()))
+    return guarded(app, replace(access, reads=access.reads | read_paths()), gate, app.routes)
 
 
 def _state(config: Config, allowed: tuple[Path, ...], watch: LoopWatch, observe: Observe) -> State:
     engine = server_engine(config)
     bell = Bell()
-    here = Path(engine.indexes.locate(""))
+    here = Path.cwd() if config.store.url else Path(engine.indexes.locate(""))
     lease = EngineLease(lambda: engine, idle_s=None)
     return State(
         engine=engine,
@@ -319,24 +326,30 @@ def serve(
 ) -> int:
     """Serve until interrupted; the exit code. With a token file every request needs its token, and other addresses can
     be served. With several `workers` each of them is this program again, with the number of an `inherited` socket."""
-    if host not in LOOPBACK and not token_file:
+    public, public_hosts = public_origin(config.web.public_url)
+    of_team = bool(config.store.url)  # every request then needs a token of its user
+    if host not in LOOPBACK and not token_file and not of_team:
         raise UsageError(
             f"{host} can be reached from other machines",
             next_step="Put a token into a file and name it with --token-file: every request must then carry it",
         )
-    if host in EVERY_ADDRESS:
+    if host in EVERY_ADDRESS and not (of_team and public):
         raise UsageError(
             f"{host} stands for every address of this machine",
             next_step="Name the one that others use, as in --host 192.168.1.5: only requests to it are answered",
         )
     check_threads()
-    token = given_token(Path(token_file)) if token_file else kept_token(config.paths.data_dir)
+    if of_team and token_file:
+        raise UsageError("a team's server has no token of its own", next_step="Leave --token-file out, or store.url")
+    own = secrets.token_urlsafe if of_team else partial(kept_token, config.paths.data_dir)  # a team's is nobody's
+    token = given_token(Path(token_file)) if token_file else own()
     listener = socket.socket(fileno=inherited) if inherited >= 0 else _listener(host, port)
     real_port = listener.getsockname()[1]
     address = f"http://{host if ':' not in host else f'[{host}]'}:{real_port}/"
     link = f"{address}?{CODE_PARAMETER}="
     sessions = Sessions(token, lambda code: print(f"  pages in another browser, once: {link}{code}", flush=True))
-    access = Access(hosts_for(host, real_port), token, private=bool(token_file), sessions=sessions)
+    hosts = hosts_for(LOOPBACK[0] if host in EVERY_ADDRESS else host, real_port) | public_hosts
+    access = Access(hosts, token, private=bool(token_file), sessions=sessions, public=public)
     if inherited < 0:
         print(f"CodeInfo is served at {address}", flush=True)
         print(f"  API {address}docs   MCP {address}mcp/", flush=True)
@@ -360,8 +373,11 @@ def serve(
     )
     if metrics is not None and inherited < 0:
         OperatorServer(config.serve.metrics_address, metrics, traffic.problem_now)
-    print(f"  pages, in your browser, once: {link}{sessions.code}", flush=True)
-    if open_page:
+    if of_team:
+        print(f"  pages, with a token of the team: {public or address.rstrip('/')}/auth/sign-in", flush=True)
+    else:
+        print(f"  pages, in your browser, once: {link}{sessions.code}", flush=True)
+    if open_page and not of_team:
         import webbrowser
 
         webbrowser.open(write_link_file(config.paths.data_dir, f"{link}{sessions.code}").as_uri())

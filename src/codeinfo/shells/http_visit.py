@@ -19,6 +19,7 @@ from codeinfo import __version__
 from codeinfo.errors import CodeInfoError, NotFound
 from codeinfo.serve.dispatch import Call
 from codeinfo.serve.runs import State
+from codeinfo.serve.team import READ, current_user
 from codeinfo.shells.http_routes import no_route, state_of, status_of
 from codeinfo.shells.http_text import code_lines, markdown_html, marked, sentence_html, without_anchors
 from codeinfo.shells.http_views import (
@@ -43,6 +44,20 @@ PAGES = (  # address, name, further addresses that belong to it
     ("/ui/projects", "Projects", ()),
     ("/ui/health", "Health", ()),
 )
+# Pages and documents that a team's server has, by the scope that they take. What is not here, nor an operation of
+# TEAM_OPERATIONS, is refused.
+TEAM_PAGES = {
+    ("GET", "/"): READ,
+    ("GET", "/panel"): READ,
+    ("GET", "/ui/name"): READ,
+    ("GET", "/ui/file"): READ,
+    ("GET", "/ui/map"): READ,
+    ("GET", "/ui/area"): READ,
+    ("GET", "/ui/patterns"): READ,
+    ("GET", "/docs"): READ,
+    ("GET", "/openapi.json"): READ,
+    ("POST", "/auth/sign-out"): READ,
+}
 PANELS = ("/panel?", "/ui/name?", "/ui/area?", "/ui/document?")  # addresses that open beside a page
 
 
@@ -62,7 +77,7 @@ def _environment() -> jinja2.Environment:
     environment.globals |= {
         "code_lines": code_lines, "lines_address": lines_address, "markdown": markdown_html,
         "search_address": search_address, "citation_address": citation_address, "decay_chart": decay_chart,
-        "trend_chart": trend_chart, "version": __version__, "pages": PAGES,
+        "trend_chart": trend_chart, "version": __version__,
     }  # fmt: skip
     return environment
 
@@ -88,7 +103,8 @@ class Visit(Struct):
         return f"{self.request.url.path}?{urlencode(told)}" if told else self.request.url.path
 
     def render(self, template: str, **values: Any) -> str:
-        editor = editor_template(self.state.engine.config.web.editor)
+        caller = current_user.get()
+        editor = editor_template(self.state.engine.config.web.editor if caller is None else "none")
         beside = self.given.get("panel", "")
         shared = {
             "token": self.request.state.page_token,
@@ -97,6 +113,8 @@ class Visit(Struct):
             "fragment": self.is_fragment,
             "served": self.state.projects.here,
             "beside": beside if beside.startswith(PANELS) else "",
+            "user": caller.name if caller is not None else "",
+            "pages": [page for page in PAGES if caller is None or TEAM_PAGES.get(("GET", page[0])) in caller.scopes],
             "editor": lambda root, path, line: editor_address(editor, root, path, line),
         }
         return _environment().get_template(template).render(shared | values)
@@ -108,7 +126,7 @@ def page(method: str, path: str, make: Callable[[Visit], str], frame: Callable[[
 
     async def shown(request: Request) -> Response:
         state = state_of(request)
-        given = await _form(request) if method == "POST" else request.query_params
+        given = await form_fields(request) if method == "POST" else request.query_params
 
         def work(call: Call) -> str:
             visit = Visit(request, state, given, call)
@@ -137,7 +155,7 @@ async def unknown_page(request: Request, error: Exception) -> Response:
     )
 
 
-async def _form(request: Request) -> dict[str, str]:
+async def form_fields(request: Request) -> dict[str, str]:
     """The fields of a form; the last of each name."""
     text = (await request.body()).decode("utf-8", "replace")
     return {name: values[-1] for name, values in parse_qs(text, max_num_fields=50).items()}

@@ -33,7 +33,18 @@ from codeinfo import __version__
 from codeinfo.config import Config
 from codeinfo.errors import CodeInfoError
 from codeinfo.jsonable import dumps_plain, jsonable
-from codeinfo.serve.dispatch import Call, Dispatcher, EngineLease, Observe, Projects, check, end_by_deadline, unobserved
+from codeinfo.serve.dispatch import (
+    Call,
+    Dispatcher,
+    EngineLease,
+    Observe,
+    Projects,
+    check,
+    end_by_deadline,
+    query_of,
+    unobserved,
+)
+from codeinfo.serve.team import TEAM_OPERATIONS, check_offered, describe_use, request_user
 from codeinfo.shells.mcp_catalog import chosen_tools, with_tool
 from codeinfo.shells.mcp_replies import Reply, counted, fitted, most_chars
 from codeinfo.shells.mcp_tools import Tool, listed
@@ -207,6 +218,12 @@ class Service:
     def _offered(self, context: Any) -> dict[str, Tool]:
         """The tools of the sets that an HTTP client names in the address, `/mcp/SETS` or `?tools=SETS`; else those that
         the server was started with."""
+        tools = self._chosen_by(context)
+        if request_user() is None:
+            return tools
+        return {name: tool for name, tool in tools.items() if tool.operation in TEAM_OPERATIONS}
+
+    def _chosen_by(self, context: Any) -> dict[str, Tool]:
         request = context.request
         path = request.url.path.partition(MCP_PATH)[2].strip("/") if request is not None else ""
         wanted = path or (request.query_params.get("tools", "") if request is not None else "")
@@ -255,6 +272,8 @@ class Service:
         """The reply within its budget, as JSON and as text, and the state of the project that it shows."""
         values = check(tool.arguments(), arguments)
         cursor = values.pop("cursor", "")
+        check_offered(tool.operation)
+        describe_use(tool.operation, query_of(values))
         with self._dispatcher.observe(tool.name, "mcp"), self.lease.use() as engine:
             project = self._dispatcher.projects.root_of(values.pop(tool.project.name, "")) if tool.project else ""
             request = self._dispatcher.projects.anchored(tool.request(values, project))
@@ -290,7 +309,7 @@ class Service:
         resource = types.Resource(
             uri=CONTEXT_URI, name="context", title="Codebase context", description=about, mime_type="text/markdown"
         )
-        return types.ListResourcesResult(resources=[resource])
+        return types.ListResourcesResult(resources=[resource] if request_user() is None else [])
 
     async def list_templates(self, context: Any, params: Any) -> types.ListResourceTemplatesResult:
         return types.ListResourceTemplatesResult(resource_templates=[])

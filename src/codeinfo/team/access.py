@@ -10,12 +10,12 @@ import hashlib
 import json
 import re
 import secrets
-import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.team.identity import identity_of
@@ -46,12 +46,17 @@ class Caller(Struct, frozen=True):
 
 
 current_user: ContextVar[Caller | None] = ContextVar("current_user", default=None)
-_serving = threading.Event()
+_servers: list[int] = []  # that this process has
 
 
-def require_callers() -> None:
-    """From now on this process is a server: what runs without a caller is nobody's, not the local operator's."""
-    _serving.set()
+@contextmanager
+def require_callers() -> Iterator[None]:
+    """Meanwhile this process is a server: what runs without a caller is nobody's, not the local operator's."""
+    _servers.append(1)
+    try:
+        yield
+    finally:
+        _servers.pop()
 
 
 def request_user() -> int | None:
@@ -59,7 +64,7 @@ def request_user() -> int | None:
     caller = current_user.get()
     if caller is not None:
         return caller.user_id
-    return NOBODY if _serving.is_set() else None
+    return NOBODY if _servers else None
 
 
 class Refused(CodeInfoError):
@@ -365,17 +370,36 @@ def audit(
     )
 
 
-def audit_use(database: TeamDatabase, operation: str, projects: Sequence[str], query: str = "") -> None:
-    """That the current caller looked into projects; `query` is "" unless the settings want it kept. Not waited for on
-    the disk: the last moments before a crash of the database may be missing."""
-    caller = current_user.get()
-    if caller is None:
+class Use(Struct):
+    """What the current request does, for the audit log; `query` is kept only where the settings want it."""
+
+    operation: str
+    query: str = ""
+    keeps_query: bool = False
+    noted: set[str] = field(default_factory=set)
+
+
+current_use: ContextVar[Use | None] = ContextVar("current_use", default=None)
+
+
+def describe_use(operation: str, query: str) -> None:
+    use = current_use.get()
+    if use is not None:
+        use.operation, use.query = operation, query if use.keeps_query else ""
+
+
+def note_use(database: TeamDatabase, identity: str) -> None:
+    """That the current request looks into a project, once. Not waited for on the disk: the last moments before a crash
+    of the database may be missing."""
+    use, caller = current_use.get(), current_user.get()
+    if use is None or caller is None or identity in use.noted:
         return
-    detail = {"operation": operation} | ({"query": query} if query else {})
+    use.noted.add(identity)
+    detail = {"operation": use.operation} | ({"query": use.query} if use.query else {})
     with database.transaction() as db:
         db.execute("SET LOCAL synchronous_commit = off")
         db.execute(
             "INSERT INTO audit(user_id, action, project, detail) "
-            "SELECT %s, 'search', id, %s FROM projects WHERE identity = ANY(%s)",
-            (caller.user_id, json.dumps(detail), list(projects)),
+            "SELECT %s, 'search', id, %s FROM projects WHERE identity = %s",
+            (caller.user_id, json.dumps(detail), identity),
         )

@@ -1,0 +1,258 @@
+"""A team's server: every request has a caller or gets nothing; what a caller may use is a list, and all else is denied.
+
+The caller is who a personal access token or a session stands for, asked of the database each time, so that a token that
+was revoked is refused by the next request on any server. A response that goes on for long is looked at again and ends
+when its caller may no longer have it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import posixpath
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, quote
+
+import anyio
+import anyio.to_thread
+
+from codeinfo.engine.indexes import no_project
+from codeinfo.errors import CodeInfoError, StoreUnavailable, UsageError
+from codeinfo.serve.auth import (
+    TOKEN_HEADER,
+    Access,
+    App,
+    Guard,
+    Message,
+    Receive,
+    Refusal,
+    Scope,
+    Send,
+    Sessions,
+    send_page,
+    send_refusal,
+    sign_in_page,
+)
+from codeinfo.team import access as team
+from codeinfo.team.access import ADMIN as ADMIN
+from codeinfo.team.access import READ as READ
+from codeinfo.team.access import Caller, Use, current_use
+from codeinfo.team.access import current_user as current_user
+from codeinfo.team.access import describe_use as describe_use
+from codeinfo.team.access import end_sessions as end_sessions
+from codeinfo.team.access import request_user as request_user
+from codeinfo.team.access import require_callers as require_callers
+
+if TYPE_CHECKING:
+    from codeinfo.engine import Engine
+    from codeinfo.team.database import TeamDatabase
+
+# What callers of a team's server may use, and the scope that it takes. None of them reads a file, a setting or a
+# conversation of the server itself; an operation that is not named here is refused.
+TEAM_OPERATIONS: Mapping[str, str] = dict.fromkeys(
+    ("search", "grep", "status", "symbols", "defs", "refs", "calls", "explore", "imports", "map", "cycles", "impact",
+     "hotspots", "unused", "patterns", "metadata", "style"),
+    READ,
+)  # fmt: skip
+OPEN = frozenset({"/auth/sign-in", "/auth/token"})  # answered to everyone; static files are too
+LOOK_S = 2.0  # between two looks at whether the caller of a running response may still have it
+UNCERTAIN_S = 30.0  # that a response may go on while the database cannot be asked
+_CHECKS = 8  # callers that are looked up at once
+
+log = logging.getLogger(__name__)
+
+
+def check_offered(operation: str) -> None:
+    """For an operation that the current caller may not use."""
+    if team.request_user() is None:
+        return
+    scope = TEAM_OPERATIONS.get(operation)
+    if scope is None:
+        raise team.Refused(
+            f"{operation} is not offered by a team's server", next_step="Use it on your own machine, without store.url"
+        )
+    team.require_scope(scope)
+
+
+# --- projects ------------------------------------------------------------------------------------------------------
+
+
+def team_project(database: TeamDatabase, name: str) -> str:
+    """The identity of a project that the current caller may see, by that or by the end of it that tells it apart. One
+    that they may not see is answered like one that does not exist."""
+    known = team.visible_projects(database)
+    if not name and len(known) != 1:
+        raise UsageError(
+            "no project is named" if known else "no project is visible to you",
+            next_step="Name one; `projects` lists what you may see",
+        )
+    found = [one for one in known if one == name] or [one for one in known if not name or one.endswith(f"/{name}")]
+    if not found:
+        raise no_project(name)
+    if len(found) > 1:
+        raise UsageError(f"{len(found)} projects are called {name}", next_step=f"Which one: {', '.join(found)}?")
+    team.note_use(database, found[0])
+    return found[0]
+
+
+def team_file(given: str) -> str:
+    """A path within a project, by its words alone: nothing of it is looked up on this server's disk."""
+    path = posixpath.normpath(given)
+    if path.startswith(("/", "../")) or path == "..":
+        raise CodeInfoError(
+            f"{given!r} does not lie in the project", next_step="Name a file of the project", code="FOLDER_REFUSED"
+        )
+    return path
+
+
+# --- the guard -----------------------------------------------------------------------------------------------------
+
+
+class Gate:
+    """Who a request comes from."""
+
+    def __init__(self, database: TeamDatabase, *, keeps_queries: bool = False) -> None:
+        self.database = database
+        self.keeps_queries = keeps_queries
+        self._lock = threading.Lock()
+        self._sessions: Sessions | None = None
+
+    @property
+    def sessions(self) -> Sessions:
+        """Signed with the team's key, so that a browser can be answered by any of its servers."""
+        with self._lock:
+            if self._sessions is None:
+                self._sessions = Sessions(team.session_key(self.database).hex())
+            return self._sessions
+
+    def by_token(self, token: str) -> Caller | None:
+        return team.authenticate(self.database, token)
+
+    def by_session(self, name: str) -> Caller | None:
+        return team.session_caller(self.database, name) if name else None
+
+    def begin_session(self, caller: Caller) -> str:
+        """The cookie of a new session; one that a token opened ends with it."""
+        return self.sessions.sign(team.new_session(self.database, caller.user_id, caller.token_id))
+
+
+def team_gate(engine: Engine) -> Gate | None:
+    """None where the server is one person's."""
+    if not engine.config.store.url:
+        return None
+    return Gate(engine.team.store, keeps_queries=engine.config.auth.audit_queries)
+
+
+class TeamGuard(Guard):
+    """`scope_of` says which scope a route takes, None where a team's server does not offer it; `challenge` is what a
+    client learns about how to get a token."""
+
+    def __init__(
+        self, app: App, access: Access, gate: Gate, scope_of: Callable[[Scope], str | None], challenge: str = "Bearer"
+    ) -> None:
+        super().__init__(app, access)
+        self._gate = gate
+        self._scope_of = scope_of
+        self._challenge = challenge
+        self._limiter = anyio.CapacityLimiter(_CHECKS)
+
+    async def enter(self, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]) -> None:
+        scope.setdefault("state", {})["page_token"] = ""
+        if is_open(scope["path"]):
+            await self._app(scope, receive, send)
+            return
+        readable = "text/html" in headers.get("accept", "")
+        try:
+            look, name = await self._credential(headers)
+            caller = await self._asked(look) if look is not None else None
+        except CodeInfoError as error:
+            await send_refusal(send, error.status, error.code, error.what, error.next_step, readable=readable)
+            return
+        if caller is None or look is None:
+            await self._refuse_stranger(scope, send, readable)
+            return
+        if name:
+            scope["state"]["page_token"] = self._gate.sessions.token_of(name)
+        if refusal := self._denied(scope, headers, caller, name):
+            await send_refusal(send, *refusal, readable=readable)
+            return
+        current_user.set(caller)
+        asked = parse_qs(scope["query_string"].decode("latin-1"))
+        query = asked.get("q", [""])[0] if self._gate.keeps_queries else ""
+        current_use.set(Use(scope["path"], query, self._gate.keeps_queries))
+        await self._answer(scope, receive, send, look)
+
+    async def _credential(self, headers: dict[str, str]) -> tuple[Callable[[], Caller | None] | None, str]:
+        """How to ask for the caller, and the name of the session; a token that is refused is not made up for by a
+        cookie."""
+        if "authorization" in headers:
+            kind, _, token = headers["authorization"].partition(" ")
+            return (lambda: self._gate.by_token(token.strip()) if kind.lower() == "bearer" else None), ""
+        if "cookie" not in headers:
+            return None, ""
+        sessions = await anyio.to_thread.run_sync(lambda: self._gate.sessions, limiter=self._limiter)
+        name = sessions.name_of(headers["cookie"])
+        return (lambda: self._gate.by_session(name)) if name else None, name
+
+    async def _asked(self, look: Callable[[], Caller | None]) -> Caller | None:
+        return await anyio.to_thread.run_sync(look, limiter=self._limiter)
+
+    async def _refuse_stranger(self, scope: Scope, send: Send, readable: bool) -> None:
+        more = [(b"www-authenticate", self._challenge.encode())]
+        if readable and not scope["path"].startswith("/mcp"):
+            address = f"{scope['path']}?{scope['query_string'].decode('latin-1')}".removesuffix("?")
+            await send_page(send, 401, sign_in_page(f"/auth/sign-in?back={quote(address)}"), more)
+            return
+        what, next_step = "this needs a personal access token", "Send it as Authorization: Bearer"
+        await send_refusal(send, 401, "TOKEN_REQUIRED", what, next_step, readable=readable, more=more)
+
+    def _denied(self, scope: Scope, headers: dict[str, str], caller: Caller, session: str) -> Refusal | None:
+        needed = self._scope_of(scope)
+        if needed is None:
+            return 403, "NOT_ALLOWED", "a team's server does not offer this", "Use it on your own machine"
+        if needed not in caller.scopes or (needed == ADMIN and not caller.admin):
+            return 403, "NOT_ALLOWED", f"this needs the scope {needed}", "Use a token that has it"
+        if session and scope["method"] not in ("GET", "HEAD"):  # no other site's page knows this session's token
+            wanted, given = scope["state"]["page_token"], headers.get(TOKEN_HEADER, "")
+            if not hmac.compare_digest(given.encode(), wanted.encode()):
+                return 401, "TOKEN_REQUIRED", "this needs the page's token", f"Send it as {TOKEN_HEADER}"
+        return None
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, look: Callable[[], Caller | None]) -> None:
+        """Answer for as long as the caller may have it."""
+        started = ended = False
+
+        async def following(message: Message) -> None:
+            nonlocal started, ended
+            started = started or message["type"] == "http.response.start"
+            ended = ended or (message["type"] == "http.response.body" and not message.get("more_body", False))
+            await send(message)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._end_when_refused, look, tasks.cancel_scope)
+            await self._app(scope, receive, following)
+            tasks.cancel_scope.cancel()
+        if started and not ended:
+            await send({"type": "http.response.body", "body": b""})
+
+    async def _end_when_refused(self, look: Callable[[], Caller | None], response: anyio.CancelScope) -> None:
+        asked_at = asyncio.get_running_loop().time()
+        while True:
+            await anyio.sleep(LOOK_S)
+            now = asyncio.get_running_loop().time()
+            try:
+                if await self._asked(look) is None:
+                    break
+                asked_at = now
+            except StoreUnavailable:
+                if now - asked_at > UNCERTAIN_S:
+                    break
+        log.info("a response was cut off: its caller may no longer have it")
+        response.cancel()
+
+
+def is_open(path: str) -> bool:
+    return path in OPEN or path.startswith("/static/")

@@ -1,0 +1,113 @@
+"""What a team's server has besides: signing in and out, and the list of what it offers to callers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from html import escape
+from typing import Any
+
+import anyio.to_thread
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Match, Route
+
+from codeinfo.operations import OPERATIONS
+from codeinfo.serve.auth import COOKIE, Access, App, Guard, Scope, plain_page, set_cookie
+from codeinfo.serve.team import READ, TEAM_OPERATIONS, Gate, TeamGuard, current_user, end_sessions
+from codeinfo.shells.http_api import path_of
+from codeinfo.shells.http_visit import TEAM_PAGES, form_fields
+from codeinfo.shells.mcp import MCP_PATH
+
+_CONTRACT = {  # the contract's paths, by the operation that they stand for
+    "/tools/ast-list-symbols": "symbols",
+    "/tools/ast-find-definition": "defs",
+    "/tools/ast-find-references": "refs",
+    "/tools/ast-call-graph": "calls",
+    "/tools/ast-module-imports": "imports",
+}
+
+
+def team_scopes() -> dict[tuple[str, str], str]:
+    """The scope of every route that is offered, by its method and path."""
+    operations = {("POST", path_of(OPERATIONS[name])): scope for name, scope in TEAM_OPERATIONS.items()}
+    contract = {("POST", path): TEAM_OPERATIONS[name] for path, name in _CONTRACT.items()}
+    return operations | contract | TEAM_PAGES
+
+
+def scope_finder(routes: Sequence[BaseRoute]) -> Callable[[Scope], str | None]:
+    """Which scope a request needs, None for what is not offered; found by the route that will answer it."""
+    scopes = team_scopes()
+
+    def scope_of(scope: Scope) -> str | None:
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        for route in routes:
+            if route.matches(scope)[0] is Match.FULL:
+                path = getattr(route, "path", "")
+                return READ if path == MCP_PATH else scopes.get((method, path))  # its tools have scopes of their own
+        return None
+
+    return scope_of
+
+
+def guarded(app: App, access: Access, gate: Gate | None, routes: Sequence[BaseRoute]) -> Guard:
+    """The application behind its guard: that of a team, or of one person's machine."""
+    return Guard(app, access) if gate is None else TeamGuard(app, access, gate, scope_finder(routes))
+
+
+# --- signing in and out --------------------------------------------------------------------------------------------
+
+
+def sign_in_routes(gate: Gate, *, secure: bool) -> list[Route]:
+    async def sign_in(request: Request) -> Response:
+        return _sign_in(local_address(request.query_params.get("back", "/")))
+
+    async def by_token(request: Request) -> Response:
+        """A session for who has a token: what that may, and for as long."""
+        given = await form_fields(request)
+        back = local_address(given.get("back", "/"))
+        caller = await _in_thread(gate.by_token, given.get("token", "").strip())
+        if caller is None:
+            return _sign_in(back, problem="That token is unknown, expired or revoked.", status=401)
+        return entered(back, await _in_thread(gate.begin_session, caller), secure=secure)
+
+    async def sign_out(request: Request) -> Response:
+        caller = current_user.get()
+        assert caller is not None  # the guard lets nobody else through
+        await _in_thread(end_sessions, gate.database, caller)
+        response = RedirectResponse("/auth/sign-in", 303)
+        response.delete_cookie(COOKIE, path="/")
+        return response
+
+    return [
+        Route("/auth/sign-in", sign_in),
+        Route("/auth/token", by_token, methods=["POST"]),
+        Route("/auth/sign-out", sign_out, methods=["POST"]),
+    ]
+
+
+def entered(back: str, cookie: str, *, secure: bool) -> Response:
+    """Leads on by a page, not a redirect: a browser that came from elsewhere would follow that without the cookie."""
+    head = f'<meta http-equiv="refresh" content="0; url={escape(back)}">'
+    page = plain_page("Welcome", head, f'<p><a href="{escape(back)}">Go on</a></p>')
+    return HTMLResponse(page, headers={"set-cookie": set_cookie(cookie, secure=secure)})
+
+
+def local_address(given: str) -> str:
+    """An address of these pages; the first page for what would lead elsewhere."""
+    plain = given.startswith("/") and not given.startswith(("//", "/\\")) and given.isprintable()
+    return given if plain else "/"
+
+
+def _sign_in(back: str, *, problem: str = "", status: int = 200) -> Response:
+    said = f'<p role="alert">{escape(problem)}</p>' if problem else ""
+    form = (
+        f'<form method="post" action="/auth/token"><input type="hidden" name="back" value="{escape(back)}">'
+        '<p><label for="token">Personal access token</label> '
+        '<input id="token" name="token" type="password" autocomplete="current-password" required size="50"></p>'
+        '<p><button type="submit">Sign in</button></p></form>'
+    )
+    return HTMLResponse(plain_page("Sign in", "", said + form), status)
+
+
+async def _in_thread(work: Callable[..., Any], *arguments: Any) -> Any:
+    return await anyio.to_thread.run_sync(work, *arguments)

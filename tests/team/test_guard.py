@@ -1,0 +1,306 @@
+"""Who gets into a team's server, with real PostgreSQL: nobody without a token, and with one only what it is for."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+from starlette.routing import Mount, Route
+from starlette.testclient import TestClient
+from team_server_tools import ADDRESS, PORT, add_projects, bearer, person, team_client
+
+from codeinfo.serve.auth import COOKIE, Access, Scope, hosts_for
+from codeinfo.serve.team import OPEN, TEAM_OPERATIONS, Gate, TeamGuard, is_open
+from codeinfo.shells.http_team import local_address, team_scopes
+from codeinfo.shells.mcp_catalog import chosen_tools
+from codeinfo.team import access
+from codeinfo.team.database import TeamDatabase
+
+SEEN, HIDDEN, MISSING = "git.example/a/seen", "git.example/a/hidden", "git.example/a/absent"
+
+
+@pytest.fixture
+def database(postgres: str) -> Iterator[TeamDatabase]:
+    made = TeamDatabase(postgres)
+    add_projects(made, SEEN, HIDDEN)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def web(database: TeamDatabase, postgres: str, project: Path) -> Iterator[TestClient]:
+    with team_client(postgres, project) as made:
+        yield made
+
+
+def routes_of(app: Any) -> list[tuple[str, str]]:
+    """Every route of the application with its methods, parameters filled in."""
+    found = []
+    for route in app.routes:
+        if isinstance(route, Mount):
+            found.append(("GET", f"{route.path}/x"))
+            found.append(("POST", f"{route.path}/"))
+        else:
+            assert isinstance(route, Route)
+            found += [(method, route.path.replace("{", "").replace("}", "")) for method in route.methods or {"POST"}]
+    return found
+
+
+# --- default deny ---
+
+
+def test_every_route_refuses_who_has_no_token(web: TestClient, database: TeamDatabase) -> None:
+    assert isinstance(web.app, TeamGuard)
+    routes = routes_of(web.app._app)
+    assert len(routes) > 100
+    wrong: tuple[dict[str, str], ...] = (
+        {},
+        bearer("cit_" + "A" * 43),
+        bearer(""),
+        {"Authorization": "Basic YTpi"},
+        {"X-CodeInfo-Token": "unused"},
+        {"Cookie": f"{COOKIE}=1.1.0.x.{'A' * 43}"},
+    )
+    for method, path in routes:
+        if is_open(path):
+            continue
+        for headers in wrong:
+            reply = web.request(method, path, headers=headers)
+            assert reply.status_code == 401, (method, path, headers, reply.text)
+            assert reply.headers["www-authenticate"].startswith("Bearer")
+            if method != "HEAD":
+                assert reply.json()["error"]["code"] == "TOKEN_REQUIRED"
+    assert {path for _, path in routes if is_open(path)} == OPEN | {"/static/x", "/static/"}
+
+
+def test_what_is_not_on_the_list_is_refused_to_everyone(web: TestClient, database: TeamDatabase) -> None:
+    """A route that somebody adds is denied until it is put there."""
+    admin = person(database, "root", access.SCOPES, admin=True)
+    assert isinstance(web.app, TeamGuard)
+    offered = {(method, path.replace("{", "").replace("}", "")) for method, path in team_scopes()}
+    for method, path in routes_of(web.app._app):
+        if is_open(path) or path.startswith("/mcp") or method == "HEAD" or (method, path) in offered:
+            continue
+        reply = web.request(method, path, headers=admin)
+        assert reply.status_code == 403, (method, path, reply.text)
+        assert reply.json()["error"]["code"] == "NOT_ALLOWED"
+    routes = {*routes_of(web.app._app)}
+    assert not offered - routes, "what the list offers exists"
+
+
+def test_a_route_needs_its_scope(web: TestClient, database: TeamDatabase) -> None:
+    without = person(database, "ann", ("write",))
+    for method, path in team_scopes():
+        reply = web.request(method, path, headers=without)
+        assert reply.status_code == 403, (method, path)
+        assert "scope read" in reply.json()["error"]["message"]
+
+
+def test_the_server_s_own_files_are_out_of_reach(web: TestClient, database: TeamDatabase, project: Path) -> None:
+    """By any way that names a folder: the answer is that of a project that does not exist."""
+    ann = person(database, "ann")
+    access.grant(database, SEEN, "ann")
+    for name in (str(project), ".", "bank", "/", str(project / "bank.py"), f"{SEEN}/../../..", "~", "file:///etc"):
+        for path, values in (
+            ("/api/v1/search", {"query": "transfer", "paths": [name]}),
+            ("/api/v1/grep", {"pattern": "transfer", "paths": [name]}),
+            ("/api/v1/map", {"path": name}),
+            ("/tools/ast-find-definition", {"symbol": "Account", "repository": name}),
+        ):
+            reply = web.post(path, json=values, headers=ann)
+            assert reply.status_code == 404, (path, name, reply.text)
+            assert reply.json()["error"] == {
+                "code": "REPO_NOT_FOUND",
+                "message": f"no project {name} is indexed",
+                "next": "`projects` lists what you may see",
+            }
+    for given in (str(project / "bank.py"), "../bank.py", "/etc/passwd"):
+        reply = web.post("/api/v1/symbols", json={"path": given, "root": SEEN}, headers=ann)
+        assert reply.json()["error"]["code"] == "FOLDER_REFUSED", reply.text
+
+
+@pytest.mark.parametrize("grant", [False, True])
+def test_a_hidden_project_is_answered_like_none(web: TestClient, database: TeamDatabase, grant: bool) -> None:
+    ann = person(database, "ann")
+    if grant:
+        access.grant(database, SEEN, "ann")
+    for path, field in (("/api/v1/search", "paths"), ("/api/v1/map", "path"), ("/api/v1/refs", "path")):
+        replies = []
+        for name in (HIDDEN, MISSING):
+            values: dict[str, Any] = {field: [name] if field == "paths" else name}
+            values |= {"query": "x"} if path.endswith("search") else {"name": "x"} if path.endswith("refs") else {}
+            reply = web.post(path, json=values, headers=ann)
+            replies.append((reply.status_code, reply.text.replace(name, "NAME"), sorted(reply.headers)))
+        assert replies[0] == replies[1]
+        assert replies[0][0] == 404
+
+
+# --- MCP ---
+
+
+def call_mcp(web: TestClient, headers: dict[str, str], method: str, path: str = "/mcp", **params: Any) -> Any:
+    sent = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    reply = web.post(path, headers=sent | headers, content=json.dumps(body))
+    if reply.status_code != 200:
+        return reply
+    (line,) = [line for line in reply.text.splitlines() if line.startswith("data: {")]
+    return json.loads(line.removeprefix("data: "))
+
+
+def test_every_tool_refuses_who_has_no_token_and_offers_only_the_list(web: TestClient, database: TeamDatabase) -> None:
+    ann = person(database, "ann")
+    tools = chosen_tools(["all"])
+    assert len(tools) > 40
+    for tool in tools:
+        assert call_mcp(web, {}, "tools/call", "/mcp/all", name=tool.name, arguments={}).status_code == 401
+        if tool.operation not in TEAM_OPERATIONS:
+            told = call_mcp(web, ann, "tools/call", "/mcp/all", name=tool.name, arguments={})
+            assert "unknown tool" in told["error"]["message"], tool.name
+    listed = {one["name"] for one in call_mcp(web, ann, "tools/list", "/mcp/all")["result"]["tools"]}
+    assert listed == {tool.name for tool in tools if tool.operation in TEAM_OPERATIONS}
+    assert call_mcp(web, ann, "resources/list")["result"]["resources"] == []
+    assert "error" in call_mcp(web, ann, "resources/read", uri="codebase://context")
+
+
+def test_a_tool_knows_its_caller_in_its_thread(web: TestClient, database: TeamDatabase) -> None:
+    ann, bob = person(database, "ann"), person(database, "bob")
+    access.grant(database, SEEN, "ann")
+    arguments = {"query": "x", "project": SEEN}
+    told = call_mcp(web, bob, "tools/call", name="search_codebase", arguments=arguments)
+    assert f"no project {SEEN} is indexed" in json.dumps(told)
+    call_mcp(web, ann, "tools/call", name="search_codebase", arguments=arguments)
+    with database.transaction() as db:
+        looks = db.execute(
+            "SELECT u.name, p.identity, a.detail FROM audit a JOIN users u ON u.id = a.user_id "
+            "JOIN projects p ON p.id = a.project WHERE action = 'search'"
+        ).fetchall()
+    assert looks == [("ann", SEEN, {"operation": "search"})]
+
+
+def test_the_audit_log_keeps_queries_where_it_is_told_to(database: TeamDatabase, postgres: str, project: Path) -> None:
+    ann = person(database, "ann")
+    access.grant(database, SEEN, "ann")
+    with team_client(postgres, project, auth__audit_queries="true") as web:
+        web.post("/api/v1/search", json={"query": "my words", "paths": [SEEN]}, headers=ann)
+    with database.transaction() as db:
+        (found,) = db.execute("SELECT detail FROM audit WHERE action = 'search'").fetchall()
+    assert found[0] == {"operation": "search", "query": "my words"}
+
+
+# --- sessions ---
+
+
+def sign_in(web: TestClient, token: str, back: str = "/") -> Any:
+    return web.post("/auth/token", data={"token": token, "back": back})
+
+
+def test_a_session_works_on_every_server_and_ends_with_its_token(
+    web: TestClient, database: TeamDatabase, postgres: str, project: Path
+) -> None:
+    access.create_user(database, "ann")
+    token = access.create_token(database, "ann")
+    assert "Sign in" in web.get("/auth/sign-in").text
+    page = web.get("/", headers={"Accept": "text/html"})
+    assert (page.status_code, "/auth/sign-in?back=/" in page.text) == (401, True)
+    assert sign_in(web, "cit_wrong").status_code == 401
+    assert COOKIE not in web.cookies
+    reply = sign_in(web, token, "/ui/map?project=x")
+    assert reply.status_code == 200
+    assert "url=/ui/map?project=x" in reply.text
+    assert "HttpOnly" in reply.headers["set-cookie"]
+    assert web.get("/openapi.json").status_code == 200
+    with team_client(postgres, project) as other:
+        other.cookies = web.cookies
+        assert other.get("/openapi.json").status_code == 200
+        assert other.get("/openapi.json", headers=bearer("cit_" + "B" * 43)).status_code == 401
+        refused = other.post("/api/v1/search", json={"query": "x"})
+        assert refused.json()["error"]["message"] == "this needs the page's token"
+        access.revoke_token(database, 1)
+        assert other.get("/openapi.json").status_code == 401
+    assert web.get("/openapi.json").status_code == 401
+
+
+def test_signing_out_ends_the_session_everywhere(web: TestClient, database: TeamDatabase) -> None:
+    access.create_user(database, "ann")
+    sign_in(web, access.create_token(database, "ann"))
+    assert isinstance(web.app, TeamGuard)
+    kept = web.cookies[COOKIE].strip('"')
+    page_token = web.app._gate.sessions.token_of(kept.rpartition(".")[0])
+    assert web.post("/auth/sign-out").status_code == 401
+    done = web.post("/auth/sign-out", headers={"X-CodeInfo-Token": page_token}, follow_redirects=False)
+    assert done.status_code == 303
+    assert web.get("/openapi.json", headers={"Cookie": f"{COOKIE}={kept}"}).status_code == 401
+
+
+def test_a_forged_session_is_none(web: TestClient, database: TeamDatabase) -> None:
+    access.create_user(database, "ann")
+    sign_in(web, access.create_token(database, "ann"))
+    kept = web.cookies[COOKIE].strip('"')
+    name, _, signature = kept.rpartition(".")
+    web.cookies.clear()
+    for forged in (f"{name[:-1]}x.{signature}", f"{name}.", f"{name}.{'A' * 43}", f"9{name}.{signature}"):
+        assert web.get("/openapi.json", headers={"Cookie": f"{COOKIE}={forged}"}).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        ("/ui/map?a=b", "/ui/map?a=b"),
+        ("//evil.example", "/"),
+        ("https://evil.example", "/"),
+        ("/\\evil", "/"),
+        ("", "/"),
+    ],
+)
+def test_signing_in_leads_to_these_pages_only(given: str, taken: str) -> None:
+    assert local_address(given) == taken
+
+
+# --- while a response goes on ---
+
+
+def stream_app(seen: list[str]) -> Any:
+    """An application that streams for long, and says who asks, on the loop and in a thread."""
+
+    async def app(scope: Scope, receive: Any, send: Any) -> None:
+        caller = access.current_user.get()
+        in_thread = await anyio.to_thread.run_sync(access.current_user.get)
+        assert caller is not None
+        seen.append(f"{caller.name} {in_thread is caller}")
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(600):
+            await send({"type": "http.response.body", "body": b"x", "more_body": True})
+            await anyio.sleep(0.05)
+        await send({"type": "http.response.body", "body": b"end"})
+
+    return app
+
+
+def test_a_revoked_token_ends_a_running_stream(database: TeamDatabase) -> None:
+    headers, seen = person(database, "ann"), list[str]()
+    guard = TeamGuard(
+        stream_app(seen), Access(hosts_for("127.0.0.1", PORT), "unused"), Gate(database), lambda scope: "read"
+    )
+    threading.Timer(0.5, access.revoke_token, (database, 1)).start()
+    started = time.monotonic()
+    reply = TestClient(guard, base_url=ADDRESS).get("/", headers=headers)
+    assert time.monotonic() - started < 6
+    assert reply.text.startswith("xxx")
+    assert not reply.text.endswith("end")
+    assert seen == ["ann True"]
+
+
+def test_a_database_that_is_gone_is_said_so() -> None:
+    gate = Gate(TeamDatabase("postgresql://codeinfo@127.0.0.1:1/team"))
+    guard = TeamGuard(stream_app([]), Access(hosts_for("127.0.0.1", PORT), "unused"), gate, lambda scope: "read")
+    reply = TestClient(guard, base_url=ADDRESS).get("/", headers=bearer("cit_" + "A" * 43))
+    assert reply.status_code == 503
+    assert reply.json()["error"]["code"] == "STORE_UNAVAILABLE"
