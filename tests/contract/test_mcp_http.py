@@ -179,6 +179,8 @@ SAME: tuple[tuple[str, dict[str, Any]], ...] = (
     ("docs section readme README.md", {"collection": "readme", "document": "README.md"}),
     ("docs related readme README.md", {"collection": "readme", "document": "README.md"}),
     ("docs remove readme", {"collections": ["readme"]}),
+    ("docs update wiki a.md Headers", {"collection": "wiki", "document": "a.md", "content": "Headers"}),
+    ("docs delete wiki a.md", {"collection": "wiki", "documents": ["a.md"]}),
     ("providers", {}),
     ("agents list", {}),
     ("agents run explainer Explain~parse_header", {"agent": "explainer", "instruction": "Explain parse_header"}),
@@ -202,6 +204,8 @@ SAME: tuple[tuple[str, dict[str, Any]], ...] = (
 RESTORED = {
     "docs add README.md --name readme": "docs remove readme -y",
     "docs remove readme": "docs add README.md --name readme",
+    "docs update wiki a.md Headers": "docs remove wiki -y",
+    "docs delete wiki a.md": "docs update wiki a.md Headers",
     "clear": "index",
     "memory remove MEMORY": "remember Use~tabs",
 }

@@ -45,6 +45,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "get_change_impact": {"file": "headers.py"},
     "get_review_packet": {"base": "HEAD"},
     "docs_add": {"sources": ["guide.md"], "name": "guide"},
+    "docs_update": {"collection": "wiki", "document": "headers.md", "content": "# Headers\n\nSplit once.\n"},
     "documents_list_documents": {"collection": "guide"},
     "documents_search": {"query": "headers"},
     "documents_search_batch": {"queries": ["headers", "nothing like it"]},
@@ -80,6 +81,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 LAST: dict[str, dict[str, Any]] = {
     "conversations_delete": {"ids": ["CONVERSATION"]},
     "memory_remove": {"id": "MEMORY"},
+    "docs_delete": {"collection": "wiki", "documents": ["headers.md"]},
     "docs_remove": {"collections": ["guide"]},
     "clear": {},
 }

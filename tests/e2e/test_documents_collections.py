@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.server
 import json
 import os
@@ -19,11 +20,13 @@ from codeinfo.engine import Engine
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.operations.documents import (
     DocsAddRequest,
+    DocsDeleteRequest,
     DocsListRequest,
     DocsPackRequest,
     DocsRemoveRequest,
     DocsSearchRequest,
     DocsSyncRequest,
+    DocsUpdateRequest,
     SyncReport,
 )
 
@@ -62,6 +65,58 @@ def test_a_folder_is_added_listed_and_removed(facade: Engine, notes: Path) -> No
     assert (notes / "a.md").exists()
     with pytest.raises(NotFound):
         ask(facade, "apples")
+
+
+APPLES = "# Apples\n\nApples are stored in the cellar.\n"
+
+
+def test_documents_are_written_updated_and_deleted(facade: Engine) -> None:
+    written = facade.documents.update(DocsUpdateRequest("wiki", "fruit/apples.md", APPLES))
+    assert (written.changed, written.document, written.passages) == (True, "fruit/apples.md", 1)
+    assert written.hash == hashlib.sha256(APPLES.encode()).hexdigest()
+    facade.documents.update(DocsUpdateRequest("wiki", "pears.md", "# Pears\n\nPears are stored in the attic.\n"))
+    assert facade.documents.update(DocsUpdateRequest("wiki", "fruit/apples.md", APPLES)).changed is False
+    (listed,) = facade.documents.list(DocsListRequest(("wiki",))).collections
+    assert listed.kind == "written"
+    assert {item.document: item.hash for item in listed.listing}["fruit/apples.md"] == written.hash
+    assert ask(facade, "where are apples")[0].document == "fruit/apples.md"
+
+    moved = facade.documents.update(DocsUpdateRequest("wiki", "fruit/apples.md", APPLES.replace("cellar", "barn")))
+    assert moved.changed
+    assert moved.hash != written.hash
+    assert "barn" in ask(facade, "where are apples")[0].content
+    assert sync(facade).plan.unchanged == 2
+
+    gone = facade.documents.delete(DocsDeleteRequest("wiki", ("fruit/apples.md",)))
+    assert (gone.deleted, gone.documents) == (("fruit/apples.md",), 1)
+    assert {hit.document for hit in ask(facade, "where are apples stored")} <= {"pears.md"}
+    with pytest.raises(NotFound, match=r"no fruit/apples\.md; nothing was deleted"):
+        facade.documents.delete(DocsDeleteRequest("wiki", ("pears.md", "fruit/apples.md")))
+    assert ask(facade, "where are pears")[0].document == "pears.md"
+    facade.documents.remove(DocsRemoveRequest(("wiki",)))
+    assert facade.documents.list(DocsListRequest()).collections == ()
+
+
+@pytest.mark.parametrize("document", ["../a.md", "/etc/a.md", "", "a/../../b.md", "picture.png", "node_modules/a.md"])
+def test_a_document_that_cannot_be_taken_leaves_nothing_behind(facade: Engine, document: str) -> None:
+    with pytest.raises(UsageError):
+        facade.documents.update(DocsUpdateRequest("wiki", document, APPLES))
+    assert facade.documents.list(DocsListRequest()).collections == ()
+    assert not list((facade.config.paths.data_dir / "collections").glob("*"))
+    facade.documents.update(DocsUpdateRequest("wiki", "a.md", APPLES))
+    with pytest.raises(UsageError):
+        facade.documents.update(DocsUpdateRequest("wiki", document, APPLES))
+    (listed,) = facade.documents.list(DocsListRequest(("wiki",))).collections
+    assert [item.document for item in listed.listing] == ["a.md"]
+
+
+def test_documents_of_a_folder_are_changed_in_the_folder(facade: Engine, notes: Path) -> None:
+    add(facade, notes)
+    with pytest.raises(UsageError, match="come from"):
+        facade.documents.update(DocsUpdateRequest("notes", "a.md", "other"))
+    with pytest.raises(UsageError, match="come from"):
+        facade.documents.delete(DocsDeleteRequest("notes", ("a.md",)))
+    assert "cellar" in (notes / "a.md").read_text()
 
 
 def test_sync_does_only_what_changed(facade: Engine, notes: Path) -> None:

@@ -36,6 +36,7 @@ class Kind(StrEnum):
     FILES = "files"
     PACKAGE = "package"  # a folder or archive with a manifest
     GIT = "git"
+    WRITTEN = "written"  # documents that were written into it one by one
 
 
 class Collection(Struct, frozen=True):
@@ -51,7 +52,7 @@ class Collection(Struct, frozen=True):
 
     @property
     def id(self) -> str:
-        if self.kind in (Kind.FOLDER, Kind.FILES):
+        if self.kind in (Kind.FOLDER, Kind.FILES, Kind.WRITTEN):
             key = "\n".join((self.url, *self.files))
             return f"file:{hashlib.sha256(os.fsencode(key)).hexdigest()[:12]}"
         return f"pkg:{self.url}" + (f"@{self.ref}" if self.ref else "")
@@ -68,8 +69,16 @@ class Collection(Struct, frozen=True):
 
     @property
     def fetched(self) -> bool:
-        """Whether its documents are copied into the user's data before they can be indexed."""
-        return self.kind is Kind.GIT or (self.kind is Kind.PACKAGE and (self.remote or is_archive(self.url)))
+        """Whether its documents lie in the user's data, where they were copied before they could be indexed."""
+        return self.kind in (Kind.GIT, Kind.WRITTEN) or (
+            self.kind is Kind.PACKAGE and (self.remote or is_archive(self.url))
+        )
+
+
+def written_collection(name: str) -> Collection:
+    if not name.strip():
+        raise UsageError("the collection has no name", next_step="Name one; a new name makes one")
+    return Collection(name, Kind.WRITTEN, f"written:{name}")
 
 
 def is_archive(url: str) -> bool:

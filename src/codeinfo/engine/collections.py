@@ -294,6 +294,14 @@ def fetched_tree(home: Path) -> Path | None:
     return tree if name.startswith("tree-") and "/" not in name and tree.is_dir() else None
 
 
+def written_tree(home: Path) -> Path:
+    """The tree of a collection that documents are written into, made where it is missing."""
+    tree = private_folder(home / "tree-written", home.parent)
+    if fetched_tree(home) != tree:
+        replace_private(home / "current", tree.name.encode("ascii"))
+    return tree
+
+
 def fetch(collection: model.Collection, home: Path, private_hosts: Iterable[str], *, own: bool) -> Path:
     """Bring the newest documents here. What was here before stays until the new ones are complete.
 
@@ -302,6 +310,8 @@ def fetch(collection: model.Collection, home: Path, private_hosts: Iterable[str]
     """
     from codeinfo.collections.fetch import download
 
+    if collection.kind is model.Kind.WRITTEN:
+        return written_tree(home)  # nobody else has its documents
     hosts = {host.lower() for host in private_hosts}
     if own and collection.remote:
         hosts.add(host_of(collection.url).name.lower())

@@ -11,14 +11,23 @@ from pathlib import Path
 from msgspec.structs import replace
 
 import codeinfo.engine.document_search as reading
-from codeinfo.collections.model import Collection, Kind, collection_of
-from codeinfo.engine.collections import CollectionIndex, CollectionList, CollectionSource, fetch, pack_folder
+from codeinfo.collections.model import Collection, Kind, collection_of, safe_path, written_collection
+from codeinfo.engine.collections import (
+    MAX_DOCUMENT_BYTES,
+    CollectionIndex,
+    CollectionList,
+    CollectionSource,
+    fetch,
+    pack_folder,
+    written_tree,
+)
 from codeinfo.engine.index_manager import ProgressSink, bytes_under, healed
 from codeinfo.engine.indexes import Indexes
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.index.line import edited
 from codeinfo.model import Skip
 from codeinfo.operations import documents as operations
+from codeinfo.private_files import private_folder, replace_private
 from codeinfo.sources.read import FolderFiles
 
 
@@ -103,7 +112,8 @@ class DocumentOperations:
                 collection.id, collection.name, operations.SyncPlan(), True, notes=(str(error),)
             )
         if dry_run:
-            notes = ("what is at its source was not fetched for this",) if collection.fetched else ()
+            is_elsewhere = collection.fetched and collection.kind is not Kind.WRITTEN
+            notes = ("what is at its source was not fetched for this",) if is_elsewhere else ()
             skipped = tuple(skip for skip in skipped if skip.matters)
             return operations.SyncReport(collection.id, collection.name, plan, True, skipped=skipped, notes=notes)
         fresh = index.refresh(by_content=True, progress=progress)
@@ -170,6 +180,56 @@ class DocumentOperations:
         shutil.rmtree(home, ignore_errors=True)
         return operations.RemovedCollection(collection.id, collection.name, size)
 
+    def update(self, request: operations.DocsUpdateRequest) -> operations.DocsUpdateResponse:
+        """What is refused leaves everything as it was."""
+        project, path = Path(request.path), _document_path(request.document)
+        data = request.content.encode("utf-8", "surrogatepass")
+        if len(data) > MAX_DOCUMENT_BYTES:
+            raise UsageError(f"{path} has {len(data):,} bytes", next_step=f"Write at most {MAX_DOCUMENT_BYTES:,}")
+        known = [item for item in self.collections.all(project)[0] if request.collection in (item.id, item.name)]
+        collection = known[0] if known else written_collection(request.collection)
+        index = self._written(collection)
+        target = written_tree(index.source.home) / path
+        before = target.read_bytes() if target.is_file() else None
+        if before != data:
+            replace_private(private_folder(target.parent, index.source.home) / target.name, data)
+        fresh = index.refresh()
+        row = fresh.store.manifest().get(path)
+        if row is None or not row.language:
+            if not known:
+                self._remove(collection, project)
+            elif before is None:
+                target.unlink()
+            else:
+                replace_private(target, before)
+            why = next((skip.detail or skip.rule for skip in fresh.report.skipped if skip.path == path), "no document")
+            raise UsageError(f"{path} is not taken: {why}", next_step="Name it like a text, as in guides/start.md")
+        if not known:
+            self.collections.add(collection, project)
+        return operations.DocsUpdateResponse(collection.id, path, row.sha256, before != data, row.chunk_count)
+
+    def delete(self, request: operations.DocsDeleteRequest) -> operations.DocsDeleteResponse:
+        """All of them, or none where one is not there."""
+        (collection,), _ = self.collections.named(Path(request.path), (request.collection,))
+        index = self._written(collection)
+        tree, paths = written_tree(index.source.home), list(dict.fromkeys(map(_document_path, request.documents)))
+        if missing := [path for path in paths if not (tree / path).is_file()]:
+            raise NotFound(
+                f"{collection.name} has no {', '.join(missing)}; nothing was deleted",
+                next_step=f"`codeinfo docs list {collection.name}` shows what it has",
+            )
+        for path in paths:
+            (tree / path).unlink()
+        return operations.DocsDeleteResponse(collection.id, tuple(paths), index.refresh().report.files)
+
+    def _written(self, collection: Collection) -> CollectionIndex:
+        if collection.kind is not Kind.WRITTEN:
+            raise UsageError(
+                f"the documents of {collection.name} come from {collection.url}",
+                next_step=f"Change them there and run `codeinfo docs sync {collection.name}`, or name another one",
+            )
+        return self.index_of(collection)
+
     def pack(self, request: operations.DocsPackRequest) -> operations.DocsPackResponse:
         """A folder's documents as one file that anyone can add, with hashes of all of them."""
         source = collection_of([request.source], globs=request.globs)
@@ -209,6 +269,15 @@ class DocumentOperations:
         (collection,), _ = self.collections.named(Path(project), (name,))
         index = self.index_of(collection)
         return reading.OpenCollection(index, *self._indexes.open(index))
+
+
+def _document_path(document: str) -> str:
+    try:
+        return safe_path(document)
+    except UsageError:
+        raise UsageError(
+            f"{document!r} is no path within a collection", next_step="Write it as in guides/start.md"
+        ) from None
 
 
 def _plan(index: CollectionIndex) -> tuple[operations.SyncPlan, tuple[Skip, ...]]:

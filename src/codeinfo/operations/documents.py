@@ -112,6 +112,33 @@ class DocsRemoveResponse(Struct, frozen=True):
     removed: tuple[RemovedCollection, ...]
 
 
+class DocsUpdateRequest(Struct, frozen=True):
+    collection: Annotated[str, Arg("A collection that documents are written into, by its name; a new name makes one.")]
+    document: Annotated[str, Arg("The document's path in the collection, as in guides/start.md.")]
+    content: Annotated[str, Arg("Its whole text.")]
+    path: ContextProject = "."
+
+
+class DocsUpdateResponse(Struct, frozen=True):
+    collection: str
+    document: str
+    hash: str  # SHA-256 of its content
+    changed: bool  # False: it had this content already, and nothing was done
+    passages: int
+
+
+class DocsDeleteRequest(Struct, frozen=True):
+    collection: CollectionName
+    documents: Annotated[tuple[str, ...], Arg("Documents, by their paths in the collection.")]
+    path: ContextProject = "."
+
+
+class DocsDeleteResponse(Struct, frozen=True):
+    collection: str
+    deleted: tuple[str, ...]
+    documents: int  # that are left
+
+
 class DocsPackRequest(Struct, frozen=True):
     source: Annotated[str, Arg("The folder whose documents to pack.")]
     name: Annotated[str, Opt("The package's name; the folder's by default.")] = ""
@@ -297,9 +324,28 @@ OPERATIONS = (
         DocsRemoveResponse,
         "documents.remove",
         "Remove collections and delete their indexes.",
-        help="Your own files are not touched.",
+        help="Your own files are not touched; documents that were written into a collection are deleted with it.",
         read_only=False,
         confirm="Remove {collections}?",
+    ),
+    _Operation(
+        "docs update",
+        DocsUpdateRequest,
+        DocsUpdateResponse,
+        "documents.update",
+        "Write one document into a collection, in place of what it was.",
+        help="For what lies in no folder, such as pages of a wiki that a program reads. Only a changed one is indexed.",
+        read_only=False,
+    ),
+    _Operation(
+        "docs delete",
+        DocsDeleteRequest,
+        DocsDeleteResponse,
+        "documents.delete",
+        "Delete documents that were written into a collection.",
+        read_only=False,
+        removes=True,
+        confirm="Delete {documents} from {collection}?",
     ),
     _Operation(
         "docs search",

@@ -317,6 +317,20 @@ def _removed(response: documents.DocsRemoveResponse, out: Output) -> None:
 
 
 @render.register
+def _updated(response: documents.DocsUpdateResponse, out: Output) -> None:
+    state = "written" if response.changed else "unchanged"
+    out.line((response.document, "bold cyan"), f"  {state}, {quantity(response.passages, 'passage')}")
+    out.line("  ", (f"sha256 {response.hash}", "dim"))
+
+
+@render.register
+def _deleted(response: documents.DocsDeleteResponse, out: Output) -> None:
+    for path in response.deleted:
+        out.line((path, "bold cyan"), "  deleted")
+    out.line((f"{quantity(response.documents, 'document')} left", "dim"))
+
+
+@render.register
 def _pack(response: documents.DocsPackResponse, out: Output) -> None:
     size = f"{quantity(response.documents, 'document')}, {megabytes(response.bytes)}"
     out.line((response.file, "bold cyan"), f"  {response.name} {response.version}: {size}")
