@@ -29,40 +29,28 @@ from codeinfo.ports import ToolCall, ToolSpec
 Search = Callable[[str], SearchResult]
 _SHOWN_ARGUMENTS = 200  # characters of a call's arguments that the trace keeps
 
+_LINE = {"type": "integer", "minimum": 1}
+_PARAMETERS: dict[str, dict[str, Any]] = {
+    "search": {"query": {"type": "string"}},
+    "read_file": {"path": {"type": "string"}, "start_line": _LINE, "end_line": _LINE},
+    "outline": {"path": {"type": "string"}},
+    "references": {"name": {"type": "string"}},
+    "decision_card": {"change": {"type": "string"}},
+}
+_DESCRIPTIONS = {
+    "search": "Search the indexed files by meaning and by words. Gives the best passages as numbered sources.",
+    "read_file": "Read lines of an indexed file, by the path that a source shows. Gives them as a numbered source.",
+    "outline": "List the definitions of an indexed file with their lines.",
+    "references": "List where a name is used in the indexed files.",
+    "decision_card": (
+        "Say what is known about a planned change (callers, patterns, memories) and whether it is enough to begin."
+    ),
+}
 SPECS = {
-    "search": ToolSpec(
-        "search",
-        "Search the indexed files by meaning and by words. Gives the best passages as numbered sources.",
-        {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]},
-    ),
-    "read_file": ToolSpec(
-        "read_file",
-        "Read lines of an indexed file, by the path that a source shows. Gives them as a numbered source.",
-        {
-            "type": "object",
-            "properties": {
-                "path": {"type": "string"},
-                "start_line": {"type": "integer", "minimum": 1},
-                "end_line": {"type": "integer", "minimum": 1},
-            },
-            "required": ["path", "start_line", "end_line"],
-        },
-    ),
-    "outline": ToolSpec(
-        "outline",
-        "List the definitions of an indexed file with their lines.",
-        {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
-    ),
-    "references": ToolSpec(
-        "references",
-        "List where a name is used in the indexed files.",
-        {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
-    ),
-    "decision_card": ToolSpec(
-        "decision_card",
-        "Say what is known about a planned change (callers, patterns, memories) and whether it is enough to begin.",
-        {"type": "object", "properties": {"change": {"type": "string"}}, "required": ["change"]},
-    ),
+    name: ToolSpec(
+        name, _DESCRIPTIONS[name], {"type": "object", "properties": properties, "required": list(properties)}
+    )
+    for name, properties in _PARAMETERS.items()
 }
 
 

@@ -20,7 +20,8 @@ from enum import StrEnum
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError, convert, to_builtins
+from msgspec.structs import replace
 
 from codeinfo.errors import UsageError
 from codeinfo.globs import check_globs
@@ -39,7 +40,7 @@ class Kind(StrEnum):
     WRITTEN = "written"  # documents that were written into it one by one
 
 
-class Collection(Struct, frozen=True):
+class Collection(Struct, frozen=True, omit_defaults=True):
     """`url` is a path or an address; `id` follows from it: `file:<id>` for what lies here, else `pkg:<url>`."""
 
     name: str
@@ -137,27 +138,13 @@ _CORRECT_FILE = "Correct the file or remove it"
 def read_user_list(text: str, where: str) -> list[Collection]:
     entries = _object(text, where).get("collections", [])
     try:
-        return [
-            Collection(
-                name=str(entry["name"]),
-                kind=Kind(entry["kind"]),
-                url=str(entry["url"]),
-                files=tuple(map(str, entry.get("files", ()))),
-                ref=str(entry.get("ref", "")),
-                globs=tuple(map(str, entry.get("globs", ()))),
-            )
-            for entry in entries
-        ]
-    except (KeyError, TypeError, ValueError) as error:
+        return convert(entries, list[Collection])
+    except ValidationError as error:
         raise UsageError(f"{where} has an entry that is not a collection: {error}", next_step=_CORRECT_FILE) from error
 
 
 def write_user_list(collections: Iterable[Collection]) -> str:
-    entries = []
-    for item in collections:
-        entry: dict[str, Any] = {"id": item.id, "name": item.name, "kind": item.kind.value, "url": item.url}
-        more = {"files": list(item.files), "ref": item.ref, "globs": list(item.globs)}
-        entries.append(entry | {key: value for key, value in more.items() if value})
+    entries = [{"id": item.id, **to_builtins(item)} for item in collections]
     return json.dumps({"collections": entries}, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -190,9 +177,7 @@ def _in_project(alias: str, url: str, ref: str, folder: str) -> Collection:
         inside = os.path.realpath(collection.url)
         if inside != os.path.realpath(folder) and not inside.startswith(os.path.realpath(folder) + os.sep):
             raise UsageError(f"{url} lies outside of the project: add it yourself with `codeinfo docs add`")
-    return Collection(
-        collection.name, collection.kind, collection.url, collection.files, collection.ref, origin="project"
-    )
+    return replace(collection, globs=(), origin="project")
 
 
 def add_to_context(text: str, folder: str, alias: str, url: str, ref: str) -> str:

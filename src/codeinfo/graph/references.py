@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from string import ascii_letters, digits
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.globs import lies_below
@@ -343,19 +344,7 @@ def _last_names(bases: Sequence[str]) -> set[str]:
 
 
 def symbol_info(path: str, definition: Definition) -> code.SymbolInfo:
-    return code.SymbolInfo(
-        id=f"{path}::{definition.qualified}",
-        name=definition.name,
-        qualified=definition.qualified,
-        kind=definition.kind,
-        path=path,
-        start_line=definition.start_line,
-        end_line=definition.end_line,
-        signature=definition.signature,
-        doc=definition.doc,
-        exported=definition.exported,
-        bases=definition.bases,
-    )
+    return code.SymbolInfo(id=f"{path}::{definition.qualified}", path=path, **asdict(definition))
 
 
 def _unparsed_note(paths: Iterable[str]) -> str:

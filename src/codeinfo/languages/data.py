@@ -2,93 +2,76 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 from codeinfo.languages.model import Language, Markup, words
 from codeinfo.model import FileKind
 
 _MARKDOWN = Markup(fence=r" {0,3}(`{3,}|~{3,})", is_markdown=True)
 
 
-def _code(
-    name: str,
-    extensions: str,
-    filenames: str = "",
-    shebangs: str = "",
-    kind: FileKind = FileKind.CODE,
-    family: str = "",
-    markup: Markup | None = None,
-) -> Language:
-    return Language(
-        name=name,
-        extensions=words(extensions),
-        kind=kind,
-        filenames=words(filenames),
-        shebangs=words(shebangs),
-        family=family,
-        markup=markup,
-    )
+def _language(name: str, extensions: str, filenames: str = "", shebangs: str = "", **more: Any) -> Language:
+    more |= {"filenames": words(filenames), "shebangs": words(shebangs)}
+    return Language(name=name, extensions=words(extensions), **more)
 
 
-def _docs(name: str, extensions: str, filenames: str = "", markup: Markup | None = None) -> Language:
-    return _code(name, extensions, filenames, kind=FileKind.DOCS, markup=markup)
-
-
-def _config(name: str, extensions: str, filenames: str = "", shebangs: str = "", family: str = "") -> Language:
-    return _code(name, extensions, filenames, shebangs, FileKind.CONFIG, family)
+_docs, _config = partial(_language, kind=FileKind.DOCS), partial(_language, kind=FileKind.CONFIG)
 
 
 LANGUAGES = (
-    _code("objective-c", ".m .mm"),
-    _code("dart", ".dart", shebangs="dart"),
-    _code("perl", ".pl .pm .pod .t", shebangs="perl"),
-    _code("r", ".r .rmd", filenames=".Rprofile", shebangs="Rscript"),
-    _code("julia", ".jl", shebangs="julia"),
-    _code("clojure", ".clj .cljs .cljc .edn .bb", shebangs="clojure bb"),
-    _code("erlang", ".erl .hrl .escript", filenames="rebar.config", shebangs="escript"),
-    _code("ocaml", ".ml .mli .mll .mly", shebangs="ocaml"),
-    _code("fsharp", ".fs .fsi .fsx"),
-    _code("visual-basic", ".vb .vbs .bas"),
-    _code("groovy", ".groovy .gradle .gvy", filenames="Jenkinsfile", shebangs="groovy"),
-    _code("nim", ".nim .nims .nimble"),
-    _code("crystal", ".cr", shebangs="crystal"),
-    _code("d", ".d .di"),
-    _code("pascal", ".pas .pp .dpr .lpr"),
-    _code("fortran", ".f .f90 .f95 .f03 .f08 .for"),
-    _code("ada", ".adb .ads"),
-    _code("cobol", ".cob .cbl .cpy"),
-    _code("lisp", ".lisp .lsp .cl .el .scm .ss .rkt .fnl .janet"),
-    _code("elm", ".elm"),
-    _code("purescript", ".purs"),
-    _code("literate-haskell", ".lhs"),
-    _code("haxe", ".hx"),
-    _code("gleam", ".gleam"),
-    _code("odin", ".odin"),
-    _code("v", ".v .vsh"),
-    _code("verilog", ".sv .svh .vh"),
-    _code("vhdl", ".vhd .vhdl"),
-    _code("assembly", ".s .asm .nasm"),
-    _code("solidity", ".sol"),
-    _code("gdscript", ".gd"),
-    _code("shader", ".glsl .vert .frag .comp .hlsl .wgsl .metal .shader"),
-    _code("tcl", ".tcl .tm", shebangs="tclsh wish expect"),
-    _code("awk", ".awk", shebangs="awk gawk"),
-    _code("fish", ".fish", shebangs="fish"),
-    _code("powershell", ".ps1 .psm1 .psd1", shebangs="pwsh"),
-    _code("batch", ".bat .cmd"),
-    _code("vim", ".vim", filenames=".vimrc _vimrc"),
-    _code("sql", ".sql .psql .ddl .dml"),
-    _code("graphql", ".graphql .gql .graphqls"),
-    _code("protobuf", ".proto"),
-    _code("thrift", ".thrift .avdl .capnp .fbs"),
-    _code("prisma", ".prisma"),
-    _code("astro", ".astro"),
-    _code("css", ".css"),
-    _code("scss", ".scss .sass .less .styl"),
-    _code(
+    _language("objective-c", ".m .mm"),
+    _language("dart", ".dart", shebangs="dart"),
+    _language("perl", ".pl .pm .pod .t", shebangs="perl"),
+    _language("r", ".r .rmd", filenames=".Rprofile", shebangs="Rscript"),
+    _language("julia", ".jl", shebangs="julia"),
+    _language("clojure", ".clj .cljs .cljc .edn .bb", shebangs="clojure bb"),
+    _language("erlang", ".erl .hrl .escript", filenames="rebar.config", shebangs="escript"),
+    _language("ocaml", ".ml .mli .mll .mly", shebangs="ocaml"),
+    _language("fsharp", ".fs .fsi .fsx"),
+    _language("visual-basic", ".vb .vbs .bas"),
+    _language("groovy", ".groovy .gradle .gvy", filenames="Jenkinsfile", shebangs="groovy"),
+    _language("nim", ".nim .nims .nimble"),
+    _language("crystal", ".cr", shebangs="crystal"),
+    _language("d", ".d .di"),
+    _language("pascal", ".pas .pp .dpr .lpr"),
+    _language("fortran", ".f .f90 .f95 .f03 .f08 .for"),
+    _language("ada", ".adb .ads"),
+    _language("cobol", ".cob .cbl .cpy"),
+    _language("lisp", ".lisp .lsp .cl .el .scm .ss .rkt .fnl .janet"),
+    _language("elm", ".elm"),
+    _language("purescript", ".purs"),
+    _language("literate-haskell", ".lhs"),
+    _language("haxe", ".hx"),
+    _language("gleam", ".gleam"),
+    _language("odin", ".odin"),
+    _language("v", ".v .vsh"),
+    _language("verilog", ".sv .svh .vh"),
+    _language("vhdl", ".vhd .vhdl"),
+    _language("assembly", ".s .asm .nasm"),
+    _language("solidity", ".sol"),
+    _language("gdscript", ".gd"),
+    _language("shader", ".glsl .vert .frag .comp .hlsl .wgsl .metal .shader"),
+    _language("tcl", ".tcl .tm", shebangs="tclsh wish expect"),
+    _language("awk", ".awk", shebangs="awk gawk"),
+    _language("fish", ".fish", shebangs="fish"),
+    _language("powershell", ".ps1 .psm1 .psd1", shebangs="pwsh"),
+    _language("batch", ".bat .cmd"),
+    _language("vim", ".vim", filenames=".vimrc _vimrc"),
+    _language("sql", ".sql .psql .ddl .dml"),
+    _language("graphql", ".graphql .gql .graphqls"),
+    _language("protobuf", ".proto"),
+    _language("thrift", ".thrift .avdl .capnp .fbs"),
+    _language("prisma", ".prisma"),
+    _language("astro", ".astro"),
+    _language("css", ".css"),
+    _language("scss", ".scss .sass .less .styl"),
+    _language(
         "template",
         ".erb .eex .heex .leex .ejs .hbs .mustache .jinja .jinja2 .j2 .twig .haml .slim .pug .liquid .tmpl .razor "
         ".cshtml .stub",
     ),
-    _code("bazel", ".bzl .bazel .star", filenames="BUILD WORKSPACE Tiltfile"),
+    _language("bazel", ".bzl .bazel .star", filenames="BUILD WORKSPACE Tiltfile"),
     _config("make", ".mk .mak", filenames="Makefile makefile GNUmakefile Makefile.am Makefile.in", shebangs="make"),
     _config("cmake", ".cmake", filenames="CMakeLists.txt"),
     _config("meson", "", filenames="meson.build meson_options.txt meson.options"),

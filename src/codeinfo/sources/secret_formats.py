@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 # What stands for a secret instead of being one: templates, references to the environment, words of documentation.
@@ -134,127 +135,6 @@ class Format(NamedTuple):
     lowest_bits: float  # entropy of a character of the whole key: below it, somebody wrote an example
 
 
-# Kind, prefixes, what follows (`\w` is A-Z a-z 0-9 _), lowest entropy where it is not LOWEST_BITS. Every key has 20
-# word characters in a row, no more than three dots after its start.
-_TABLE: tuple[tuple[str, str, str] | tuple[str, str, str, float], ...] = (
-    # Clouds
-    ("aws-key", "AKIA ASIA ABIA ACCA", r"[A-Z0-9]{16}(?![A-Za-z0-9])", 2.5),
-    ("aws-bedrock-key", "ABSK", r"[A-Za-z0-9+/]{100,300}={0,2}"),
-    ("google-key", "AIza", r"[\w-]{35}(?![\w-])"),
-    ("google-oauth-secret", "GOCSPX-", r"[\w-]{20,64}"),
-    ("google-oauth-token", "ya29.", r"[\w-]{40,1024}"),
-    ("alibaba-key", "LTAI", r"[A-Za-z0-9]{16,24}(?!\w)"),
-    ("tencent-key", "AKID", r"[A-Za-z0-9]{32}(?!\w)"),
-    ("yandex-key", "AQVN", r"[\w-]{35,38}(?![\w-])"),
-    ("digitalocean-token", "dop_v1_ doo_v1_ dor_v1_", r"[a-f0-9]{64}"),
-    ("heroku-key", "HRKU-AA", r"[\w-]{58}"),
-    ("fly-token", "fm1a_ fm1r_ fm2_", r"[A-Za-z0-9+/]{60,2048}={0,3}"),
-    ("fly-token", "fo1_", r"[\w-]{43}"),
-    ("netlify-token", "nfp_", r"[A-Za-z0-9]{36,40}(?!\w)"),
-    ("render-key", "rnd_", r"[A-Za-z0-9]{28,40}(?!\w)"),
-    ("scalingo-token", "tk-us-", r"[\w-]{48}"),
-    ("cloudflare-origin-key", "v1.0-", r"[a-f0-9]{24}-[a-f0-9]{146}"),
-    ("openshift-token", "sha256~", r"[\w-]{43}(?![\w-])"),
-    # Code hosts, packages, builds
-    ("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", r"[A-Za-z0-9]{36,255}"),
-    ("github-token", "github_pat_", r"\w{22,255}"),
-    ("gitlab-token", "glpat- gldt- glrt- glrtr- glft- glimt- glagent-", r"[\w-]{20,300}(?:\.[0-9a-z]{9})?"),
-    ("gitlab-token", "gloas- glsoat- glffct- glwt-", r"[\w-]{20,300}"),
-    ("gitlab-token", "glptt-", r"[a-f0-9]{40}"),
-    ("gitlab-token", "glcbt-", r"[A-Za-z0-9]{1,5}_[\w-]{20,255}"),
-    ("gitlab-token", "GR1348941", r"[\w-]{20}"),
-    ("bitbucket-token", "ATBB", r"[A-Za-z0-9]{28,36}(?!\w)"),
-    ("npm-token", "npm_", r"[A-Za-z0-9]{36}(?!\w)"),
-    ("pypi-token", "pypi-AgE pypi-AgN", r"[\w-]{50,1024}"),
-    ("rubygems-key", "rubygems_", r"[a-f0-9]{48}"),
-    ("nuget-key", "oy2", r"[a-z0-9]{43}(?!\w)", 3.5),
-    ("crates-token", "cio", r"[A-Za-z0-9]{32}(?!\w)", 3.5),
-    ("clojars-token", "CLOJARS_", r"[a-f0-9]{60}"),
-    ("docker-token", "dckr_pat_ dckr_oat_", r"[\w-]{27,40}"),
-    ("artifactory-key", "AKCp", r"[A-Za-z0-9]{69}(?!\w)"),
-    ("artifactory-token", "cmVmd", r"[A-Za-z0-9]{59}(?!\w)"),
-    ("buildkite-token", "bkua_ bkct_", r"[a-f0-9]{40}"),
-    ("circleci-token", "CCIPAT_ CCIPRJ_", r"[A-Za-z0-9]{20,24}_[a-f0-9]{40}"),
-    ("sonar-token", "sqp_ squ_ sqa_", r"[a-f0-9]{40}"),
-    ("sourcegraph-token", "sgp_", r"(?:(?:[a-fA-F0-9]{16}|local)_)?[a-fA-F0-9]{40}"),
-    ("postman-key", "PMAK-", r"[a-f0-9]{24}-[a-f0-9]{34}"),
-    ("octopus-key", "API-", r"[A-Z0-9]{25,27}(?![\w-])", 3.2),
-    ("infracost-key", "ico-", r"[A-Za-z0-9]{32}(?!\w)"),
-    ("pulumi-token", "pul-", r"[a-f0-9]{40}"),
-    ("prefect-key", "pnu_", r"[A-Za-z0-9]{36}(?!\w)"),
-    ("launchdarkly-key", "sdk- mob- api-", r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![\w-])"),
-    # Vaults
-    ("vault-token", "hvs. hvb. hvr.", r"[\w-]{24,300}"),
-    ("doppler-token", "dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit.", r"(?:[\w-]{2,35}\.)?[A-Za-z0-9]{40,44}"),
-    ("1password-token", "ops_eyJ", r"[A-Za-z0-9+/_-]{100,2048}={0,3}"),
-    ("1password-key", "A3-", r"[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}"),
-    ("age-key", "AGE-SECRET-KEY-1", r"[QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L]{58}"),
-    ("jwt", "eyJ", r"[\w-]{17,4096}\.eyJ[\w-]{10,8192}\.[\w-]{16,4096}"),
-    # Models
-    ("openai-key", "sk-proj- sk-svcacct- sk-admin- sk-None-", r"[\w-]{20,255}", 3.5),
-    ("anthropic-key", "sk-ant-", r"[a-z]{3,8}\d\d-[\w-]{32,255}", 3.5),
-    ("openrouter-key", "sk-or-v1-", r"[a-f0-9]{64}"),
-    ("langfuse-key", "sk-lf-", r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
-    ("api-key", "sk-", r"(?=[A-Za-z]{0,48}\d)[A-Za-z0-9]{32,128}(?![\w-])", 3.2),
-    ("hugging-face-token", "hf_ api_org_", r"[A-Za-z0-9]{34}(?!\w)"),
-    ("replicate-token", "r8_", r"[A-Za-z0-9]{37}(?!\w)"),
-    ("groq-key", "gsk_", r"[A-Za-z0-9]{52}(?!\w)"),
-    ("perplexity-key", "pplx-", r"[A-Za-z0-9]{48}"),
-    ("xai-key", "xai-", r"[A-Za-z0-9]{70,90}(?!\w)"),
-    ("nvidia-key", "nvapi-", r"[\w-]{60,80}"),
-    ("langsmith-key", "lsv2_pt_ lsv2_sk_", r"[a-f0-9]{32}_[a-f0-9]{10}"),
-    ("pinecone-key", "pcsk_", r"\w{60,80}"),
-    ("tavily-key", "tvly-", r"(?:dev-|prod-)?[A-Za-z0-9]{24,40}(?!\w)"),
-    ("jina-key", "jina_", r"[a-f0-9]{32}[\w-]{20,40}"),
-    # Chat, mail, telephone
-    ("slack-token", "xoxb- xoxp- xoxe-", r"(?=[A-Za-z-]{0,64}\d)[\w%-]{15,255}", 2.5),
-    ("slack-token", "xoxa- xoxc- xoxd- xoxo- xoxr- xoxs-", r"(?=[A-Za-z-]{0,64}\d)[\w%-]{15,255}", 2.5),
-    ("slack-token", "xapp-", r"\d-[A-Z0-9]{8,16}-\d{8,16}-[a-f0-9]{32,64}"),
-    ("sendgrid-key", "SG.", r"[\w-]{16,64}\.[\w-]{16,128}"),
-    ("mailgun-key", "key-", r"[a-f0-9]{32}(?![\w-])"),
-    ("brevo-key", "xkeysib- xsmtpsib-", r"[a-f0-9]{64}-[A-Za-z0-9]{16}"),
-    ("resend-key", "re_", r"[A-Za-z0-9]{8}_[A-Za-z0-9]{24}(?!\w)"),
-    ("twilio-key", " ".join("SK" + digit for digit in "0123456789abcdef"), r"[a-f0-9]{31}(?![\w-])"),
-    ("courier-key", "pk_prod_ pk_test_", r"[A-Z0-9]{28}(?!\w)"),
-    # Money and shops
-    ("stripe-key", "sk_live_ rk_live_ sk_test_ rk_test_ sk_prod_ rk_prod_", r"[A-Za-z0-9]{16,255}"),
-    ("webhook-secret", "whsec_", r"[A-Za-z0-9+/]{24,255}={0,2}"),
-    ("shopify-token", "shpat_ shpca_ shppa_ shpss_", r"[a-fA-F0-9]{32}"),
-    ("square-token", "sq0atp- sq0csp- sq0idp-", r"[\w-]{22,60}"),
-    ("square-token", "EAAA", r"[\w-]{60}(?![\w-])", 3.5),
-    ("facebook-token", "EAAM EAAC EAAG EAAB", r"[A-Za-z0-9]{90,400}", 3.5),
-    ("flutterwave-key", "FLWSECK_TEST- FLWSECK-", r"[a-h0-9]{12,32}(?:-X)?"),
-    ("easypost-key", "EZAK EZTK", r"[A-Za-z0-9]{54}(?!\w)"),
-    ("duffel-token", "duffel_test_ duffel_live_", r"[\w=-]{43}"),
-    ("shippo-token", "shippo_live_ shippo_test_", r"[a-f0-9]{40}"),
-    ("plaid-token", "access-sandbox- access-development- access-production-", r"[0-9a-f]{8}-[0-9a-f-]{27}"),
-    # Data, monitoring, work
-    ("databricks-token", "dapi", r"[a-f0-9]{32}(?:-\d)?(?!\w)"),
-    ("supabase-token", "sbp_ sb_secret_", r"[A-Za-z0-9][\w-]{30,48}(?!\w)"),
-    ("planetscale-token", "pscale_tkn_ pscale_oauth_ pscale_pw_", r"[\w=.-]{32,64}"),
-    ("grafana-token", "glsa_", r"[A-Za-z0-9]{32}_[A-Fa-f0-9]{8}"),
-    ("grafana-token", "glc_ eyJrIjoi", r"[A-Za-z0-9+/]{32,400}={0,3}"),
-    ("new-relic-key", "NRAK- NRII- NRJS- NRRA- NRAL-", r"[A-Za-z0-9-]{19,42}"),
-    ("sentry-token", "sntryu_", r"[a-f0-9]{64}"),
-    ("sentry-token", "sntrys_eyJ", r"[A-Za-z0-9+/=_-]{60,500}"),
-    ("dynatrace-token", "dt0c01. dt0s01. dt0s16.", r"[A-Z0-9]{24}\.[A-Z0-9]{64}"),
-    ("honeycomb-key", "hcaik_ hcxik_", r"[a-z0-9]{58}"),
-    ("posthog-key", "phx_", r"[A-Za-z0-9]{40,48}(?!\w)"),
-    ("atlassian-token", "ATATT3 ATCTT3", r"[\w=-]{60,300}"),
-    ("linear-key", "lin_api_ lin_oauth_", r"[A-Za-z0-9]{40,64}"),
-    ("notion-token", "ntn_", r"\d{11}[A-Za-z0-9]{35}"),
-    ("notion-token", "secret_", r"[A-Za-z0-9]{43}(?!\w)", 3.5),
-    ("figma-token", "figd_ figo_", r"[\w-]{38,60}"),
-    ("contentful-token", "CFPAT-", r"[\w-]{43}"),
-    ("typeform-token", "tfp_", r"[\w.-]{40,64}"),
-    ("readme-key", "rdme_", r"[a-z0-9]{70}"),
-    ("adobe-secret", "p8e- p8_", r"[A-Za-z0-9-]{32}(?![\w-])", 3.3),
-    ("frameio-token", "fio-u-", r"[\w=-]{64}"),
-    ("dropbox-token", "sl.u. sl.B", r"[\w-]{60,2048}"),
-    ("airtable-token", "pat", r"[A-Za-z0-9]{14}\.[a-f0-9]{64}"),
-    ("harness-token", "pat. sat.", r"[\w-]{22}\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{20}(?!\w)"),
-)  # fmt: skip
-
 # Keys without a prefix: a mark in the middle or at the end of a long word gives them away.
 _MARKED = re.compile(
     rb"(?P<mailchimp_key>[0-9a-f]{32}-us\d{1,2})(?![\w-])"
@@ -282,10 +162,12 @@ _ESCAPES = {0x5C: (b"nrtbf", 1), 0x25: (b"0123456789", 2)}  # "\nKEY" in a strin
 
 _START_BYTES = 3  # formats are found by as many bytes of their prefix
 _BY_START: dict[bytes, list[tuple[bytes, Format]]] = {}
-for _row in _TABLE:
-    _format = Format(_row[0], _row[2].encode(), _row[3] if len(_row) > 3 else LOWEST_BITS)
-    for _prefix in _row[1].encode().split():
-        _BY_START.setdefault(_prefix[:_START_BYTES], []).append((_prefix, _format))
+for _line in Path(__file__).with_suffix(".tsv").read_text(encoding="ascii").splitlines():
+    if _line and not _line.startswith("#"):
+        _kind, _prefixes, _rest, *_bits = _line.split("\t")
+        _format = Format(_kind, _rest.encode(), float(_bits[0]) if _bits else LOWEST_BITS)
+        for _prefix in _prefixes.encode().split():
+            _BY_START.setdefault(_prefix[:_START_BYTES], []).append((_prefix, _format))
 
 
 def find_keys(data: bytes) -> Iterator[Span]:
