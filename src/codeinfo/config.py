@@ -155,13 +155,14 @@ def _toml_layer(name: str, path: Path) -> Layer:
     except (FileNotFoundError, NotADirectoryError):
         return Layer(name, {})
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}: {error}", next_step="Mend the file or remove it.") from error
+        raise UsageError(f"cannot read {path}: {error}", next_step="Fix the file or remove it.") from error
     origin = f"{name} {path}"
     parsed = parse_toml(text, path)
     patterns = parsed.pop("patterns", [])
     if not isinstance(patterns, list):
         raise UsageError(
-            f"patterns in {origin} is no list{_line(text, 'patterns')}", next_step="Write [[patterns]] above each one"
+            f"patterns in {origin} is not a list{_line(text, 'patterns')}",
+            next_step="Write [[patterns]] above each one",
         )
     return Layer(origin, _flatten(parsed, origin, text), text, tuple(patterns))
 
@@ -173,7 +174,7 @@ def parse_toml(text: str, path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UsageError(f"{path} is not valid TOML: {error}", next_step="Mend that line.") from error
+        raise UsageError(f"{path} is not valid TOML: {error}", next_step="Fix that line.") from error
 
 
 def _flatten(parsed: Mapping[str, Any], origin: str, text: str) -> dict[str, Any]:

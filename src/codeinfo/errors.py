@@ -6,7 +6,7 @@ CodeInfoError                 base; carries what happened, what to do next, and 
 │   ├── LocksUnsupported      a file system without file locks
 │   └── NotFound              an unknown project, symbol, conversation, collection…
 ├── Busy                      another process is indexing, a run is in progress      exit 4
-├── IndexDamaged              the index is broken and could not be mended            exit 5
+├── IndexDamaged              the index is broken and was not repaired               exit 5
 │   └── IndexTooNew           written by a newer version
 ├── ProviderError             an embedding or language-model endpoint failed         exit 6
 │   └── StoreUnavailable      the team's database cannot be reached

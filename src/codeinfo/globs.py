@@ -125,7 +125,7 @@ class PathAutomaton:
         return bool(state & self._accepting)
 
     def _with_no_folders(self, state: int) -> int:
-        """`**` may stand for nothing: whoever waits at one waits behind it, too."""
+        """`**` may stand for nothing: a state before one is also a state behind it."""
         return state | (state & self._any_depth) << 1
 
 

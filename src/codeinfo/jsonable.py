@@ -69,5 +69,5 @@ def dumps_plain(plain: Any, *, indent: int | None = None, ascii_only: bool = Fal
         text.encode()
     except UnicodeEncodeError:  # a file name that is not UTF-8: only an escape can carry it
         text = json.dumps(plain, allow_nan=False, indent=indent, separators=marks)
-    # Only strings hold such characters, so an escape means the same to whoever parses it.
+    # Only strings hold such characters, so an escape means the same to any parser.
     return text.translate(_ESCAPED)

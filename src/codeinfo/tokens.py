@@ -41,7 +41,7 @@ def _stemmer() -> object:
 
 @lru_cache(maxsize=200_000)
 def stem(word: str) -> str:
-    """Snowball's stem, with doers folded into their deeds: `parser`, `logger`, `writer` meet parse, log, write."""
+    """Snowball's stem, with agent nouns folded into their verbs: `parser`, `logger` meet parse, log."""
     if len(word) <= 3 or not word.isascii():
         return word
     found = str(_stemmer().stemWord(word))  # type: ignore[attr-defined]

@@ -122,7 +122,7 @@ def test_old_revisions_are_collected(repository: Repository, monkeypatch: pytest
 def test_an_unknown_revision_is_refused(repository: Repository, command: str) -> None:
     done = cli(command, "greet", repository.folder, "--at", "nowhere", "--json")
     assert done.code == 2, done
-    assert "'nowhere' is no commit" in done.err
+    assert "'nowhere' is not a commit" in done.err
     assert cli(command, "greet", repository.folder, "--at", "--output=x", "--json").code != 0
 
 

@@ -379,7 +379,7 @@ def test_without_a_repository_there_is_no_trend(tmp_path: Path) -> None:
         report = report_of(engine, tmp_path)
     assert [(p.trend, p.newest, p.authors) for p in report.patterns] == [("", "", 0)]
     assert "newest" not in advice_line(report.patterns[0])
-    assert "no git repository" in report.notes[0]
+    assert "not a git repository" in report.notes[0]
 
 
 # --- a project's own patterns --------------------------------------------------------------------------------------

@@ -97,7 +97,7 @@ def answer(
 ) -> Answer:
     """The answer to a question. Provider failures before its first word are raised; everything later is in it.
 
-    `briefing` is what is known beforehand, shown to the model as data beside the sources. `found` is the caller's,
+    `briefing` is what is known before, shown to the model as data beside the sources. `found` is the caller's,
     empty at first.
     """
     found = found or Research()

@@ -1,7 +1,7 @@
 """Documents that come from elsewhere: which hosts may be asked, downloads, and packages.
 
 An address that comes with a project, a package or a redirect was chosen by somebody else. It must not lead to this
-machine, its network or a cloud's metadata, which answer whoever asks from here. Each hop of a redirect is a request of
+machine, its network or a cloud's metadata, which answer any request from here. Each hop of a redirect is a request of
 its own: its host is resolved and checked, and the connection goes to the address that was checked. Downloads are
 bounded in size and time, packages are packed and unpacked without trusting either side.
 """

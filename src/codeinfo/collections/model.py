@@ -200,7 +200,7 @@ def _object(text: str, where: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{where} is not valid JSON: {error}", next_step=_CORRECT_FILE) from error
     if not isinstance(value, dict):
-        raise UsageError(f"{where} is no JSON object", next_step=_CORRECT_FILE)
+        raise UsageError(f"{where} is not a JSON object", next_step=_CORRECT_FILE)
     return value
 
 
@@ -231,7 +231,7 @@ def read_manifest(text: str) -> Manifest:
     except (ValueError, RecursionError) as error:
         raise UsageError(f"the manifest is not valid JSON: {error}", next_step=_CORRECT_MANIFEST) from error
     if not isinstance(value, dict):
-        raise _bad("it is no JSON object")
+        raise _bad("it is not a JSON object")
     name, version, sources = value.get("name"), value.get("version"), value.get("sources")
     if not isinstance(name, str) or not name or not isinstance(version, str) or not version:
         raise _bad("name and version must be texts")
@@ -290,7 +290,7 @@ def _package_file(entry: Any, base_url: str) -> PackageFile:
     given = _text(entry, "hash")
     digest = _HASH.fullmatch(given) if given else None
     if given and digest is None:
-        raise _bad(f"{given!r} is no SHA-256")
+        raise _bad(f"{given!r} is not a SHA-256")
     sha256 = digest.group(1).lower() if digest else ""
     url = _text(entry, "url")
     if url:

@@ -187,7 +187,7 @@ class AnswerOperations:
         if known.agent_name != (agent.name if agent else ""):
             whose = f"agent {known.agent_name}" if known.agent_name else "no agent"
             raise UsageError(
-                f"conversation {known.id} was held with {whose}", next_step="Go on with the same, or start anew"
+                f"conversation {known.id} was held with {whose}", next_step="Go on with the same, or start a new one"
             )
         return known
 

@@ -47,7 +47,7 @@ class CollectionList:
         self._list = data_dir / "collections.json"
 
     def all(self, project: Path) -> tuple[list[model.Collection], list[str]]:
-        """The project's collections first, then the user's; a name belongs to whoever comes first."""
+        """The project's collections first, then the user's; the first to have a name keeps it."""
         found, notes = self._of_project(project)
         taken = {item.id for item in found}
         return [*found, *(item for item in self._own() if item.id not in taken)], notes
@@ -67,7 +67,7 @@ class CollectionList:
         return chosen, notes
 
     def lists(self, collection: model.Collection) -> bool:
-        """Whether the user's own list has it, whoever else names it."""
+        """Whether the user's own list has it."""
         return any(item.id == collection.id for item in self._own())
 
     def check_free(self, collection: model.Collection, project: Path) -> model.Collection | None:
@@ -139,12 +139,12 @@ class CollectionList:
 def _read(path: Path) -> str:
     try:
         if path.stat().st_size > _MAX_LIST_BYTES:
-            raise UsageError(f"{path} is far too large", next_step="Mend the file or remove it")
+            raise UsageError(f"{path} is far too large", next_step="Fix the file or remove it")
         return path.read_text("utf-8-sig")
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}: {error}", next_step="Mend the file or remove it") from error
+        raise UsageError(f"cannot read {path}: {error}", next_step="Fix the file or remove it") from error
 
 
 def _replace(path: Path, text: str) -> None:

@@ -295,7 +295,7 @@ class ProjectPatterns:
         """What dates lines, or None and why the history cannot."""
         history = self._history
         if not history.known:
-            why = "the clone is shallow" if history.shallow else "this is no git repository"
+            why = "the clone is shallow" if history.shallow else "this is not a git repository"
             return None, [f"{why}: trends are not known"]
         try:
             last_commit = min(now, history.newest_commit())

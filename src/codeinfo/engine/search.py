@@ -183,7 +183,7 @@ def _without_vectors(indexes: Sequence[IndexManager]) -> list[str]:
         return []  # with the same model, or without any, which each root says for itself
     return [
         f"words alone decided about all {len(indexes)} folders, since {' and '.join(missing)} has vectors of another "
-        "embedding model: `codeinfo index` builds it anew"
+        "embedding model: `codeinfo index` rebuilds it"
     ]
 
 

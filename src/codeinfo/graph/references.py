@@ -185,7 +185,7 @@ def find_references(names: NameResolver, request: code.RefsRequest, below: str =
     if len(uses) < len(found):
         notes.append(f"{len(found) - len(uses)} more outside {below}")
     if found.unattributed:
-        notes.append(f"{found.unattributed} more uses of the name cannot be told from those of other definitions")
+        notes.append(f"{found.unattributed} more uses of the name may belong to other definitions")
     return code.ReferenceReport(
         symbol=request.name,
         usage_count=len(uses),

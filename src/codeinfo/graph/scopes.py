@@ -435,7 +435,7 @@ class ModuleNames:
         self._short: dict[str, Mapping[str, str]] = {}
 
     def meaning(self, unit: Unit, use: Reference, before: str, after: str) -> tuple[SymbolId, ...] | None:
-        """The symbols meant, none where something else is, None where it cannot be told."""
+        """The symbols meant, none where something else is, None where that is unknown."""
         chain = _CHAIN.search(before)
         if chain is None and before.endswith((".", "@")):
             return None if before.endswith(".") else ()

@@ -102,7 +102,7 @@ def _interfaces(index: CodeIndex, graph: Graph, limit: int) -> tuple[SymbolInfo,
     found = []
     for name, _ in heirs.most_common():
         defined = types.get(name, [])
-        if len(defined) == 1:  # a name that several files define cannot be told apart by name alone
+        if len(defined) == 1:  # a name that several files define is ambiguous by name alone
             file_id, definition = defined[0]
             found.append(symbol_info(index.by_id[file_id].path, definition))
         if len(found) == limit:

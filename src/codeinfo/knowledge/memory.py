@@ -250,7 +250,7 @@ _MODE = 0o644  # it belongs to the project
 
 
 class MemoryFileDamaged(UsageError):
-    """The file cannot be read as memories; it is left as it is, for a person to mend."""
+    """The file cannot be read as memories; it is left as it is, for a person to fix."""
 
     code = "MEMORY_DAMAGED"
 
@@ -276,7 +276,7 @@ def read_foreign(root: Path) -> tuple[tuple[Memory, ...], str]:
     except (OSError, ValueError, RecursionError) as error:
         return (), f"{FOREIGN} is left out: {getattr(error, 'strerror', '') or error}"
     if not isinstance(records, list):
-        return (), f"{FOREIGN} is left out: it is no list of memories"
+        return (), f"{FOREIGN} is left out: it is not a list of memories"
     found, refused = [], 0
     for record in records:
         if isinstance(record, dict) and record.get("source") == "git":

@@ -79,7 +79,7 @@ def language_named(name: str) -> str:
 
 
 def language_of_text(path: str, text: str) -> Language | None:
-    """As `language_of`, with the content at hand: shebangs are seen and `.h` files told apart."""
+    """As `language_of`, with the content at hand: shebangs are read, and C and C++ headers distinguished."""
     if path.endswith((".h", ".H")):
         return c_family.header_language(text)
     return language_of(path, text[: max(text.find("\n"), 0) or 200] if text.startswith("#!") else "")

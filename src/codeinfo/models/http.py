@@ -252,7 +252,7 @@ class Connection:
             raise Fault(Kind.BAD_REPLY, "not JSON: " + body[:80].decode("utf-8", "replace")) from error
 
     def abort(self) -> None:
-        """Cancel from any thread: whoever is reading is woken, and the endpoint sees the connection go."""
+        """Cancel from any thread: a reader is woken, and the endpoint sees the connection close."""
         self._aborted = True
         self._shut_down()
 

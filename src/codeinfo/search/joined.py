@@ -68,7 +68,7 @@ def joined(parts: Sequence[Part]) -> Joined:
 class Joined:
     """A Snapshot over several. A path is the one within its own part: what it is worth does not depend on the others.
 
-    Paths may therefore repeat; a file is told by its position, or by its root and path.
+    Paths may therefore repeat; a file is identified by its position, or by its root and path.
     """
 
     def __init__(self, parts: Sequence[Part], columns: Columns | None = None) -> None:

@@ -552,7 +552,7 @@ PROMPTS = (
         "Plan a change with the evidence it needs.",
         "change",
         "What is to be changed.",
-        "Plan this change: {change}. Call search_codebase with intent edit and heed `preflight`: while it is not ready "
+        "Plan this change: {change}. Call search_codebase with intent edit and follow `preflight`: while not ready "
         "do what its nextAction and whatWouldHelp say. Look at the callers with explore. Then list the "
         "files to change, what each needs, the tests to run, and the risks. Do not change anything yet.",
     ),

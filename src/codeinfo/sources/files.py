@@ -1,4 +1,4 @@
-"""Opening files of a repository that nobody vouches for: only regular ones, never through a symlink."""
+"""Opening files of an untrusted repository: only regular ones, never through a symlink."""
 
 from __future__ import annotations
 

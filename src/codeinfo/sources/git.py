@@ -1,4 +1,4 @@
-"""Running git on repositories that nobody vouches for.
+"""Running git on untrusted repositories.
 
 A repository's own configuration names programs: the file-system monitor, hooks, diff and text-conversion drivers,
 signature checkers, upload commands for objects it claims to miss. None of them may run here, so every call goes through
@@ -149,7 +149,7 @@ def unlike_index(root: str | os.PathLike[str], paths: Sequence[str]) -> str:
 def changed_since(root: str | os.PathLike[str], reference: str) -> frozenset[str]:
     """Paths below `root` that differ from the commit `reference`: committed, staged, edited or new since.
 
-    Edited files are told by size and mtime. Asking git to compare them would run the repository's filters.
+    Edited files are recognised by size and mtime. Asking git to compare them would run the repository's filters.
     """
     commit = commit_of(root, reference)
     committed = run(root, ("diff-index", "--cached", "--relative", "--name-only", "--no-renames", "-z", commit))
@@ -275,7 +275,7 @@ def fetch_files(
     no redirect to another one.
     """
     if url.startswith("-") or ref.startswith("-"):
-        raise UsageError(f"{url} {ref} is no repository and revision")
+        raise UsageError(f"{url} {ref} is not a repository and revision")
     with _temporary_clone() as folder:
         try:
             settings = (f"http.curloptResolve={pinned}", "http.followRedirects=false") if pinned else ()
@@ -437,7 +437,7 @@ def commit_of(root: str | os.PathLike[str], revision: str) -> str:
         return run(root, verify).decode().strip()
     except GitFailed as error:
         raise NotFound(
-            f"{revision!r} is no commit of this repository", next_step="Name a branch, tag or commit"
+            f"{revision!r} is not a commit of this repository", next_step="Name a branch, tag or commit"
         ) from error
 
 

@@ -141,7 +141,7 @@ def _compile_segment(segment: str) -> Callable[[str], object]:
 
     regex = GitIgnoreSpec.from_lines([f"/{segment}"]).patterns[0].regex
     if regex is None:
-        raise ValueError(f"{segment!r} is no part of a pattern")
+        raise ValueError(f"{segment!r} is not a part of a pattern")
     return regex.match
 
 

@@ -1,4 +1,4 @@
-"""A file's text: read once, safely; decoded; secrets masked; generated and minified files told apart."""
+"""A file's text: read once, safely; decoded; secrets masked; generated and minified files recognised."""
 
 from __future__ import annotations
 

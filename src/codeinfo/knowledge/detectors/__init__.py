@@ -7,7 +7,7 @@ that belongs to a framework names its `packages`: it counts only in areas that d
 that serve different jobs do not compete (`advice = false`), one that nobody recommends (`poor`) is counted, but never
 advised, and one that its language or framework offers instead of the others (`modern`) is never to be avoided.
 
-A project adds patterns of its own in `.codeinfo.toml`. That file comes with a repository nobody vouches for: its
+A project adds patterns of its own in `.codeinfo.toml`. That file comes with an untrusted repository: its
 expressions and queries are checked, and run, only where they can be stopped.
 
 Regular expressions and not syntax queries: they are matched against the text that the index holds, and parsing every
