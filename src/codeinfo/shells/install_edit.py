@@ -17,9 +17,12 @@ from msgspec import Struct
 from codeinfo.config import parse_toml
 from codeinfo.errors import UsageError
 
-_SPACE = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
-_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
-_SCALAR = re.compile(r"[^\s,:\[\]{}\"/]+")
+# A string, a comment, or a comma that only a closing bracket follows.
+_STRING, _COMMENT = r'("(?:[^"\\\n]|\\.)*")', r"//[^\n]*|/\*.*?\*/"
+_COMMENTS = re.compile(f"{_STRING}|{_COMMENT}", re.DOTALL)
+_LAST_COMMAS = re.compile(rf"{_STRING}|,(?=\s*[}}\]])")
+_SPACE = re.compile(r"[\s,:]*")
+_DECODER = json.JSONDecoder()
 
 
 class Member(Struct, frozen=True):
@@ -34,7 +37,7 @@ class Member(Struct, frozen=True):
 class JsonObject(Struct, frozen=True):
     """An object's braces and members; members of members are read when they are asked for."""
 
-    text: str
+    text: str  # strict JSON
     start: int  # of the opening brace
     end: int  # of the closing one
     members: tuple[Member, ...]
@@ -48,101 +51,53 @@ class JsonObject(Struct, frozen=True):
         return _object(self.text, member.value)
 
 
+def _blanked(text: str, parts: re.Pattern[str]) -> str:
+    """The text with these parts made blank: all else stays where it is."""
+    return parts.sub(lambda found: found[1] or re.sub(r"[^\n]", " ", found[0]), text)
+
+
 def _read(text: str) -> JsonObject | None:
     """The object that a file holds; None for one without content."""
-    start = _skip(text, 1 if text.startswith("\ufeff") else 0)
-    if start == len(text):
+    strict = _blanked(_blanked(text.replace("\ufeff", " ", 1), _COMMENTS), _LAST_COMMAS)
+    start = len(strict) - len(strict.lstrip())
+    if start == len(strict):
         return None
-    if text[start] != "{":
-        raise _broken(text, start)
-    found = _object(text, start)
-    if _skip(text, found.end + 1) != len(text):
-        raise _broken(text, found.end + 1)
-    return found
+    try:
+        if not isinstance(json.loads(strict), dict):
+            raise ValueError
+    except (ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", strict.count("\n", 0, start) + 1)
+        raise UsageError(f"line {line} is not valid JSON", next_step="Correct it, or add the server by hand") from None
+    return _object(strict, start)
+
+
+def _object(strict: str, start: int) -> JsonObject:
+    members, at = list[Member](), _skip(strict, start + 1)
+    while strict[at] != "}":
+        key, end = _DECODER.raw_decode(strict, at)
+        value = _skip(strict, end)
+        _, end = _DECODER.raw_decode(strict, value)
+        members.append(Member(key, at, value, end))
+        at = _skip(strict, end)
+    return JsonObject(strict, start, at, tuple(members))
+
+
+def _skip(strict: str, at: int) -> int:
+    """Past white space and the signs between members."""
+    found = _SPACE.match(strict, at)
+    assert found is not None
+    return found.end()
 
 
 def json_value(text: str, keys: Sequence[str]) -> Any:
-    """What stands under these keys, comments and trailing commas left out; None where nothing does."""
+    """What stands under these keys; None where nothing does."""
     found, member = _read(text), None
     for key in keys:
         found = found.inner(member) if found and member else found
         member = found.member(key) if found else None
         if member is None:
             return None
-    return json.loads(_plain(text, member.value, member.end)) if member else None
-
-
-def _object(text: str, start: int) -> JsonObject:
-    members, at = list[Member](), _skip(text, start + 1)
-    while at < len(text) and text[at] != "}":
-        key = _STRING.match(text, at)
-        if key is None:
-            raise _broken(text, at)
-        colon = _skip(text, key.end())
-        if text[colon : colon + 1] != ":":
-            raise _broken(text, colon)
-        value = _skip(text, colon + 1)
-        end = _value_end(text, value)
-        members.append(Member(json.loads(key.group()), at, value, end))
-        at = _next(text, end, "}")
-    if at >= len(text):
-        raise _broken(text, at)
-    return JsonObject(text, start, at, tuple(members))
-
-
-def _value_end(text: str, at: int) -> int:
-    """Without recursion, so that no depth of brackets can break it."""
-    open_brackets = list[str]()
-    while True:
-        at = _skip(text, at)
-        token = _STRING.match(text, at) or _SCALAR.match(text, at)
-        if token is not None:
-            at = token.end()
-        elif text[at : at + 1] in ("{", "["):
-            open_brackets.append("}" if text[at] == "{" else "]")
-            at += 1
-        elif open_brackets and text[at : at + 1] == open_brackets[-1]:
-            open_brackets.pop()
-            at += 1
-        elif not open_brackets or text[at : at + 1] not in (",", ":"):
-            raise _broken(text, at)
-        else:
-            at += 1
-        if not open_brackets:
-            return at
-
-
-def _next(text: str, at: int, closing: str) -> int:
-    at = _skip(text, at)
-    if text[at : at + 1] == ",":
-        return _skip(text, at + 1)
-    if text[at : at + 1] != closing:
-        raise _broken(text, at)
-    return at
-
-
-def _skip(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    assert found is not None
-    return found.end()
-
-
-def _plain(text: str, start: int, end: int) -> str:
-    """Strict JSON of a value: its tokens, joined, without the comma before a closing bracket."""
-    tokens, at = list[str](), start
-    while (at := _skip(text, at)) < end:
-        found = _STRING.match(text, at) or _SCALAR.match(text, at)
-        token = found.group() if found else text[at]
-        if token in ("}", "]") and tokens and tokens[-1] == ",":
-            tokens.pop()
-        tokens.append(token)
-        at += len(token)
-    return " ".join(tokens)
-
-
-def _broken(text: str, at: int) -> UsageError:
-    line = text.count("\n", 0, at) + 1
-    return UsageError(f"line {line} is not valid JSON", next_step="Correct it, or add the server by hand")
+    return json.loads(found.text[member.value : member.end]) if found and member else None
 
 
 # --- inserting into JSON ---------------------------------------------------------------------------------------------
@@ -209,13 +164,12 @@ def json_without(text: str, keys: tuple[str, str]) -> str | None:
     if member is None:
         return None
     at = inner.members.index(member)
-    start, end = len(text[: member.start].rstrip()), _skip(text, member.end)
-    if text[end] == ",":
-        end += 1
-    else:
-        end = member.end
-        if at > 0:  # the last one: the comma before it goes as well
-            start = _skip(text, inner.members[at - 1].end)
+    plain = _blanked(text, _COMMENTS)
+    start, end = len(text[: member.start].rstrip()), member.end
+    if plain[end:].lstrip().startswith(","):
+        end = plain.index(",", end) + 1
+    elif at > 0:  # the last one: the comma before it goes as well
+        start = plain.index(",", inner.members[at - 1].end)
     return text[:start] + text[end:]
 
 

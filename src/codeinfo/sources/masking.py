@@ -12,7 +12,7 @@ import base64
 import binascii
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from urllib.parse import unquote_to_bytes
 
 from codeinfo.sources.secret_formats import Span, find_keys, looks_random, looks_random_bare
@@ -20,13 +20,12 @@ from codeinfo.sources.secret_formats import Span, find_keys, looks_random, looks
 
 def find_in_context(data: bytes) -> Iterator[Span]:
     lower = data.lower()
-    for word in _WORDS:
-        yield from _assignments(data, lower, word)
-    yield from _key_assignments(data, lower)
-    for literal, pattern, is_secret, kind in _PHRASES:
-        yield from _phrases(data, lower, literal, pattern, is_secret, kind)
-    if b"@" in data:
-        yield from _phrases(data, data, b"://", _IN_URL, _is_random_in_url, "password")
+    yield from _assignments(data, lower)
+    phrases = (*_PHRASES, (b"://", _IN_URL, _is_random_in_url, "password")) if b"@" in data else _PHRASES
+    for literal, pattern, is_secret, kind in phrases:
+        for _, match in _scan(data, lower, literal, pattern):
+            if is_secret(match["value"]):
+                yield *match.span("value"), kind
     if b"PRIVATE KEY" in data:
         yield from _private_keys(data)
 
@@ -44,6 +43,8 @@ _KEY_OF = tuple(
     ).split()
     for joint in (b"", b"_", b"-", b".")
 )
+
+_LONGEST_BEFORE = 13  # bytes: "subscription_"
 
 # Possessive: what a part has taken it keeps, so that a failing match costs one pass. Control characters end a value:
 # they separate the fields of a log.
@@ -75,26 +76,28 @@ _PUBLIC = (b"public", b"public_", b"publickey")
 _FOREIGN_LETTER = re.compile(rb"\\u(?!00[0-7])")  # a translation, as JSON writes it
 
 
-def _assignments(data: bytes, lower: bytes, word: bytes) -> Iterator[Span]:
-    """Values given to names that contain a telling word. A value is looked at once, however often it repeats it."""
-    at = lower.find(word)
+def _scan(
+    data: bytes, lower: bytes, literal: bytes, pattern: re.Pattern[bytes], offset: int = 0, behind: Sequence[bytes] = ()
+) -> Iterator[tuple[int, re.Match[bytes]]]:
+    """Where a literal is followed by a pattern, and the match `offset` bytes on. A match is looked at once, however
+    often it repeats the literal. With `behind`, one of these must stand before it."""
+    at = lower.find(literal)
     while at >= 0:
-        at += len(word)
-        match = _ASSIGNED.match(data, at)
+        fits = not behind or lower.endswith(tuple(behind), max(0, at - _LONGEST_BEFORE), at)
+        match = pattern.match(data, at + offset) if fits else None
         if match:
-            if not lower.endswith(_PUBLIC, 0, at - len(word)):
+            yield at, match
+        at = lower.find(literal, match.end() if match else at + len(literal))
+
+
+def _assignments(data: bytes, lower: bytes) -> Iterator[Span]:
+    """Values given to names that contain a telling word."""
+    for word in _WORDS:
+        for at, match in _scan(data, lower, word, _ASSIGNED, len(word)):
+            if not lower.endswith(_PUBLIC, 0, at):
                 yield from _assigned(match)
-            at = match.end()
-        at = lower.find(word, at)
-
-
-def _key_assignments(data: bytes, lower: bytes) -> Iterator[Span]:
-    at = lower.find(_KEY)
-    while at >= 0:
-        match = _ASSIGNED.match(data, at + len(_KEY)) if lower.endswith(_KEY_OF, max(0, at - 13), at) else None
-        if match:
-            yield from _assigned(match)
-        at = lower.find(_KEY, match.end() if match else at + len(_KEY))
+    for _, match in _scan(data, lower, _KEY, _ASSIGNED, len(_KEY), _KEY_OF):
+        yield from _assigned(match)
 
 
 def _assigned(match: re.Match[bytes]) -> Iterator[Span]:
@@ -143,17 +146,6 @@ _PHRASES: tuple[tuple[bytes, re.Pattern[bytes], Callable[[bytes], bool], str], .
     )
 )
 _IN_URL = re.compile(rb"://[^\0- :/@\"'<>{}$]{0,64}+:(?P<value>[^\0- :/@\"'<>{}]{8,256}+)@")
-
-
-def _phrases(
-    data: bytes, lower: bytes, literal: bytes, pattern: re.Pattern[bytes], is_secret: Callable[[bytes], bool], kind: str
-) -> Iterator[Span]:
-    at = lower.find(literal)
-    while at >= 0:
-        match = pattern.match(data, at)
-        if match and is_secret(match["value"]):
-            yield *match.span("value"), kind
-        at = lower.find(literal, match.end() if match else at + len(literal))
 
 
 # --- key blocks ----------------------------------------------------------------------------------------------------
