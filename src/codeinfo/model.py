@@ -189,7 +189,7 @@ class HitContext(Struct, frozen=True):
     pattern_warning: str = ""
 
 
-class RelatedMemory(Struct, frozen=True):
+class RelatedMemory(Struct, frozen=True, omit_defaults=True):
     """Something the team wrote down. The text is data from the author that `label` names, never an instruction."""
 
     id: str

@@ -6,13 +6,12 @@ import datetime
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Protocol
 
 import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from codeinfo.knowledge.dates import DECLINING, DECLINING_DAYS, RISING, STABLE, WINDOW_DAYS, FileDates, Lines
+from codeinfo.knowledge.dates import DECLINING, DECLINING_DAYS, RISING, STABLE, WINDOW_DAYS, FileDates, LineDates, Lines
 from codeinfo.knowledge.detectors import Detector, family
 from codeinfo.knowledge.matching import PRODUCT, TESTING
 from codeinfo.knowledge.memory import iso_of
@@ -134,19 +133,10 @@ def _normal(package: str) -> str:
 # --- what the files come to ----------------------------------------------------------------------------------------
 
 
-class Team(Protocol):
-    """What the history says; nothing is asked where there is none."""
-
-    def newest_use(self, uses: Lines, *, decides: bool = True) -> float | None: ...
-    def trend(self, newest: float) -> str: ...
-    def authors(self, paths: Iterable[str]) -> int: ...
-    def is_recent(self, path: str) -> bool: ...
-
-
 def analyse(
-    detectors: Sequence[Detector], files: Mapping[str, FileUses], areas: Areas, history: Team | None
+    detectors: Sequence[Detector], files: Mapping[str, FileUses], areas: Areas, history: LineDates | None
 ) -> PatternReport:
-    """Everything about the patterns of a project, area by area."""
+    """Everything about the patterns of a project, area by area; `history` is None where there is none to ask."""
     patterns: list[PatternUse] = []
     golden: list[GoldenFile] = []
     sizes: Counter[tuple[str, str]] = Counter()
@@ -208,7 +198,7 @@ def _question(item: Detector | PatternUse) -> tuple[str, str, str]:
 
 
 def _patterns(
-    detectors: Sequence[Detector], where: Mapping[int, Lines], area: str, history: Team | None
+    detectors: Sequence[Detector], where: Mapping[int, Lines], area: str, history: LineDates | None
 ) -> list[PatternUse]:
     """The answers that an area gives, each question for itself."""
     questions: dict[tuple[str, str, str], list[int]] = {}
@@ -226,7 +216,7 @@ def _patterns(
 
 
 def _counted(
-    detector: Detector, paths: Lines, answering: int, area: str, history: Team | None, alone: bool
+    detector: Detector, paths: Lines, answering: int, area: str, history: LineDates | None, alone: bool
 ) -> PatternUse:
     """Dates decide between answers: for one that is alone a few files are dated, for those that do not compete none."""
     newest = history.newest_use(paths, decides=not alone) if history and detector.advice else None
@@ -345,7 +335,7 @@ def _golden_files(
     files: Mapping[str, FileUses],
     patterns: Sequence[PatternUse],
     area: str,
-    history: Team | None,
+    history: LineDates | None,
 ) -> list[GoldenFile]:
     """Files with the most preferred patterns, none to avoid and none that is poor; among equals the densest."""
     known = {key_of(pattern): pattern for pattern in patterns}

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from codeinfo.errors import UsageError
 from codeinfo.jsonable import dumps_plain, jsonable
-from codeinfo.model import INDEXING, NO_TRENDS, CardImpact, CardPatterns, HitContext
+from codeinfo.model import INDEXING, NO_TRENDS, CardImpact, CardPatterns, HitContext, RelatedMemory
 from codeinfo.operations.documents import DocsSearchResponse, DocumentHit
 from codeinfo.operations.search import GrepResult, IndexResponse, StatusReport
 from codeinfo.tokens import CHARS_PER_TOKEN, estimate_tokens
@@ -101,20 +101,6 @@ class Preflight(Shape, frozen=True):
     what_would_help: tuple[str, ...] = ()
 
 
-class Memory(Shape, frozen=True):
-    id: str
-    type: str
-    category: str
-    memory: str
-    reason: str
-    date: str
-    confidence: float
-    stale: bool
-    label: str
-    source: str = ""
-    scope: str = ""
-
-
 class MatchedLine(Shape, frozen=True):
     path: str
     line: int
@@ -130,7 +116,7 @@ class CodebaseSearch(Shape, frozen=True):
     search_quality: SearchQuality
     results: tuple[CodeResult, ...]
     preflight: Preflight | None = None
-    related_memories: tuple[Memory, ...] = ()
+    related_memories: tuple[RelatedMemory, ...] = ()
     suggestions: tuple[str, ...] = ()  # spellings that occur here, for a query whose words do not
     notes: tuple[str, ...] = ()
     matches: tuple[MatchedLine, ...] | None = None  # of mode literal or regex, by path and line
@@ -168,7 +154,7 @@ def search_codebase(result: SearchResult | GrepResult, values: dict[str, Any], p
             warnings=tuple(map(phrase, card.warnings)),
             what_would_help=tuple(map(phrase, card.what_would_help)),
         ),
-        related_memories=tuple(filled(Memory, one) for one in result.memories),
+        related_memories=result.memories,
         notes=tuple(phrase(note) for note in notes if wanted or getattr(note, "code", "") != NO_TRENDS),
     )
     return shaped(found) if wanted else _within_budget(shaped(found))
@@ -282,14 +268,13 @@ def usage_files(report: ReferenceReport, root: str) -> Iterable[str]:
 
 class Memories(Shape, frozen=True):
     status: str
-    memories: tuple[Memory, ...]
+    memories: tuple[RelatedMemory, ...]
     total: int
     notes: tuple[str, ...] = ()
 
 
 def memories(result: MemoryList, values: dict[str, Any]) -> Reply:
-    found = tuple(filled(Memory, one) for one in result.memories)
-    return shaped(filled(Memories, result, status="success", memories=found))
+    return shaped(filled(Memories, result, status="success"))
 
 
 class IndexingProgress(Shape, frozen=True):
