@@ -188,7 +188,7 @@ class Team:
             thread.start()
 
     def _store(self, folder: str, tree: int) -> TeamStore:
-        place = TeamTree(self._database, "example.org/a/b", "example.org/a/b", f"refs/heads/{tree}")
+        place = TeamTree(self._database, "example.org/a/b", f"refs/heads/{tree}")
         return TeamStore(self._folder / folder, "main", place, recipe="test")
 
     def _guarded(self, job: Callable[[], None]) -> None:

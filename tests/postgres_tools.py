@@ -95,4 +95,4 @@ def team_database() -> Iterator[TeamDatabase]:
 
 def team_store(database: TeamDatabase, folder: Path, tree: str = "main", project: str = "example.org/a/b") -> TeamStore:
     """The store of somebody's work tree."""
-    return TeamStore(folder, tree, TeamTree(database, project, project, f"work/somebody/{tree}"), recipe="test")
+    return TeamStore(folder, tree, TeamTree(database, project, f"work/somebody/{tree}"), recipe="test")

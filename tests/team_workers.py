@@ -60,7 +60,7 @@ class Team:
         """Of what the team has, pulled into an index of its own."""
         recipe = self.engine.team.tools().recipe
         folder = self.home / f"pulled-{os.urandom(4).hex()}"
-        store = TeamStore(folder, "tree", TeamTree(self.database, identity, identity, ref), recipe=recipe)
+        store = TeamStore(folder, "tree", TeamTree(self.database, identity, ref), recipe=recipe)
         try:
             store.pull()
             return store.digest()

@@ -123,7 +123,7 @@ def test_caches_have_bounds(root: Path, monkeypatch: pytest.MonkeyPatch) -> None
         first = answers(engine, root)
         store = engine.indexes.of(root).live_store()
         assert store is not None
-        with engine.code.open(root, store) as resolver:
+        with engine.code.open(engine.indexes.of(root), store) as resolver:
             assert not resolver.is_full  # a new one took over
             assert len(resolver.index.answers) <= 2
         assert answers(engine, root) == first

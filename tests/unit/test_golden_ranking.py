@@ -18,6 +18,7 @@ from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.evals.metrics import ndcg
 from codeinfo.operations.search import SearchRequest
+from codeinfo.team.identity import folder_identity
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SHOWN = 3
@@ -28,15 +29,19 @@ def questions() -> list[tuple[str, str]]:
     return [(query, path) for query, _, path in (line.partition("\t") for line in lines)]
 
 
-def rankings(folder: Path) -> list[list[str]]:
-    """The paths found for each query, best first."""
+def make_corpus(folder: Path) -> Path:
     corpus = folder / "corpus"
     with tarfile.open(GOLDEN / "corpus.tar.gz") as archive:
         safely: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # as of Python 3.11.4
         archive.extractall(corpus, **safely)
-    config = Config.load({"paths.cache_dir": str(folder / "cache")}, corpus, dict(os.environ))
+    return corpus
+
+
+def rankings(project: str, cache: Path, store: str = "") -> list[list[str]]:
+    """The paths found for each query, best first."""
+    config = Config.load({"paths.cache_dir": str(cache), "store.url": store}, cache.parent, dict(os.environ))
     with Engine(config) as engine:
-        requests = (SearchRequest(query, (str(corpus),), refresh=False) for query, _ in questions())
+        requests = (SearchRequest(query, (project,), refresh=False) for query, _ in questions())
         return [[hit.path for hit in engine.search(request).hits] for request in requests]
 
 
@@ -64,9 +69,18 @@ def statistics(found: Sequence[Sequence[str]]) -> str:
 
 
 def test_the_ranking_is_the_committed_one(tmp_path: Path) -> None:
-    found = rankings(tmp_path)
+    found = rankings(str(make_corpus(tmp_path)), tmp_path / "cache")
     assert statistics(found) == (GOLDEN / "rank_stats.txt").read_text()
     assert listing(found) == (GOLDEN / "ranking.txt").read_text()
+
+
+def test_it_is_the_same_from_the_database_of_a_team(tmp_path: Path, postgres: str) -> None:
+    """Where it was indexed, and on a server that has nothing but the address of the database."""
+    corpus = make_corpus(tmp_path)
+    here = rankings(str(corpus), tmp_path / "cache", postgres)
+    there = rankings(folder_identity(corpus), tmp_path / "other", postgres)
+    assert listing(here) == listing(there) == (GOLDEN / "ranking.txt").read_text()
+    assert here == there
 
 
 def test_every_expected_file_is_in_the_corpus() -> None:
@@ -78,7 +92,7 @@ def test_every_expected_file_is_in_the_corpus() -> None:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        fresh = rankings(Path(folder))
+        fresh = rankings(str(make_corpus(Path(folder))), Path(folder, "cache"))
     (GOLDEN / "ranking.txt").write_text(listing(fresh))
     (GOLDEN / "rank_stats.txt").write_text(statistics(fresh))
     sys.stdout.write(statistics(fresh))

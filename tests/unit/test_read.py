@@ -67,7 +67,7 @@ def test_load_reads_once_and_hashes(tmp_path: Path) -> None:
     (tmp_path / "sub/a.py").write_bytes(b"x = 1\n")
     loaded = read.load(tmp_path, source("sub/a.py"))
     assert loaded == Loaded(b"x = 1\n", hashlib.sha256(b"x = 1\n").hexdigest())
-    assert read.read_text(tmp_path, source("sub/a.py")) == Text("x = 1\n", "utf-8")
+    assert read.read_text(read.FolderFiles(tmp_path), source("sub/a.py")) == Text("x = 1\n", "utf-8")
 
 
 def test_files_that_changed_after_the_walk(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_files_that_changed_after_the_walk(tmp_path: Path) -> None:
         "../x.py": "special-file",
         "binary.py": "binary",
     }
-    found = {path: read.read_text(tmp_path, source(path)) for path in expected}
+    found = {path: read.read_text(read.FolderFiles(tmp_path), source(path)) for path in expected}
     assert {path: skip.rule for path, skip in found.items() if isinstance(skip, Skip)} == expected
 
 
@@ -143,12 +143,12 @@ def test_not_generated(text: str) -> None:
 def test_unwanted_content(tmp_path: Path) -> None:
     packed = "var a=1;" * 2000
     prose = "A long paragraph of words. " * 400
-    skip = read.unwanted(tmp_path, "app.js", packed)
+    skip = read.unwanted(read.FolderFiles(tmp_path), "app.js", packed)
     assert skip
     assert skip.rule == "minified"
-    assert read.unwanted(tmp_path, "notes.md", prose) is None
+    assert read.unwanted(read.FolderFiles(tmp_path), "notes.md", prose) is None
     (tmp_path / ".codeinfoignore").write_text("!app.js\n")
-    assert read.unwanted(tmp_path, "app.js", packed) is None
+    assert read.unwanted(read.FolderFiles(tmp_path), "app.js", packed) is None
 
 
 # --- secrets -------------------------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ from codeinfo.operations import code as requests
 from codeinfo.operations.base import Progress
 from codeinfo.ports import CodeFacts
 from codeinfo.search.quality import near_names
-from codeinfo.sources.read import Files, FolderFiles
+from codeinfo.sources.read import Files
 from codeinfo.store.sqlite import SqliteStore, code_facts, read_beside, write_beside
 
 GRAPH_FILE = "graph.json"  # beside the index: the next process does not have to build the graph
@@ -83,13 +83,14 @@ class CodeOperations:
         self._resolvers: dict[Path, NameResolver] = {}  # by the folder of the tree in its build, each with its index
 
     @contextmanager
-    def open(self, root: Path, store: SqliteStore, contents: Files | None = None) -> Iterator[NameResolver]:
-        """The current generation of an index; `contents` are those of the work tree unless given."""
+    def open(self, project: IndexManager, store: SqliteStore) -> Iterator[NameResolver]:
+        """The current generation of an index."""
+        root = project.root
         with self._lock, code_facts(store) as facts:
             known = self._resolvers.get(store.derived)
             index = known.index if known else None
             if index is None or (index.graph.generation, index.scip_written) != (facts.generation, scip_written(root)):
-                index = _next_index(index, facts, root, store, contents or FolderFiles(root))
+                index = _next_index(index, facts, root, store, project.source.contents)
             if known is None or known.index is not index or known.is_full:
                 known = self._resolvers[store.derived] = NameResolver(index)
                 if len(self._resolvers) > MOST_CACHED:
@@ -105,7 +106,7 @@ class CodeOperations:
         place = self._indexes.find(request.path, getattr(request, "root", ""), at)
         store, _ = self._indexes.open(place.index, refresh=request.refresh, progress=progress)
         try:
-            with self.open(place.index.root, store, place.index.source.contents) as names:
+            with self.open(place.index, store) as names:
                 yield names, place.below
         except UnknownName as error:
             with store.snapshot() as view:
@@ -117,13 +118,13 @@ class CodeOperations:
         store = index.live_store() if paths else None
         if store is None:
             return {}
-        with self.open(index.root, store) as names:
+        with self.open(index, store) as names:
             graph = names.index.graph
             return {path: relations(graph, path) for path in paths if path in graph.files}
 
-    def around(self, root: Path, store: SqliteStore, hits: Sequence[Hit]) -> Surroundings:
+    def around(self, project: IndexManager, store: SqliteStore, hits: Sequence[Hit]) -> Surroundings:
         """What surrounds the results of a search, from one look at the index as it is."""
-        with self.open(root, store) as names:
+        with self.open(project, store) as names:
             index = names.index
             files = {hit.path: _file_context(index, hit.path) for hit in hits if hit.path in index.graph.files}
             budget = ReadBudget(index)
@@ -141,7 +142,7 @@ class CodeOperations:
         store = index.live_store() if targets else None
         if store is None:
             return {}
-        with self.open(index.root, store) as names:
+        with self.open(index, store) as names:
             tests = names.index.graph.tests
             return {
                 (path, symbol): [
@@ -225,14 +226,13 @@ class CodeOperations:
     ) -> Answer:
         """What takes a look at every file, or at the whole history: computed once for each state of both."""
         place = self._indexes.find(request.path)
-        root = place.index.root
         store, _ = self._indexes.open(place.index, refresh=request.refresh, progress=progress)
 
         def compute() -> Answer:
-            with self.open(root, store) as names:
+            with self.open(place.index, store) as names:
                 return make(names.index, place.below)
 
-        return derive(store, root, f"{key} {place.below}".rstrip(), kind, compute)
+        return derive(store, place.index.root, f"{key} {place.below}".rstrip(), kind, compute)
 
 
 # --- answers that are kept -----------------------------------------------------------------------------------------

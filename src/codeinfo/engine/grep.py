@@ -62,6 +62,7 @@ LEFT_OUT = {
     "nested-worktree": "work trees within this one",
     "submodule": "submodules",
     LACKING: "files whose content this clone lacks",
+    "not-stored": "files that the index left out, whose content the team store does not have",
 }
 
 Made = TypeVar("Made")
@@ -282,6 +283,8 @@ def list_files(contents: Files, store: SqliteStore, walked: Walk) -> Corpus:
         if row is None or row.size != source.size or row.mtime_ns not in (source.mtime_ns, 0):
             unindexed += 1
             files.append(_unindexed(File(source.path, "")))
+        elif rule and not contents.exact:
+            rules["not-stored"] += 1
         elif rule and rule not in SEARCHED_RULES:
             rules[rule] += 1
         elif rule:
@@ -289,7 +292,8 @@ def list_files(contents: Files, store: SqliteStore, walked: Walk) -> Corpus:
         else:
             clean = "secrets masked" not in indexed[row.file_id].notes if row.file_id in indexed else False
             key = row.sha256 if row.mtime_ns else ""  # 0: written as it was read
-            files.append((File(row.path, key, row.sha256, row.file_id, clean), row.language, row.kind))
+            sha256 = row.sha256 if contents.exact else ""
+            files.append((File(row.path, key, sha256, row.file_id, clean), row.language, row.kind))
     for skip in walked.skipped:
         if skip.rule in SEARCHED_RULES and (file := _skipped_file(contents, skip.path)):
             files.append(_unindexed(file))

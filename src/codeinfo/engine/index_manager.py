@@ -18,10 +18,12 @@ from codeinfo.config import Config
 from codeinfo.engine.index_sources import (
     RevisionSource,
     Source,
+    TeamSource,
     chunk_settings,
     refresh_commits,
+    team_cache,
 )
-from codeinfo.errors import CodeInfoError, IndexDamaged
+from codeinfo.errors import Busy, CodeInfoError, IndexDamaged, NotFound
 from codeinfo.index.line import Changes, Outcome, add_edited, compare, update
 from codeinfo.index.pool import ParsePool, Spares
 from codeinfo.model import Walk
@@ -38,6 +40,7 @@ from codeinfo.store.sqlite import SqliteStore, TreeGone
 
 if TYPE_CHECKING:
     from codeinfo.search.channels import CommitIndex
+    from codeinfo.team.store import TeamTree
 
 TOKENS_VERSION = 6  # raise when tokens.py, a grammar, the field weights or packed references change what is stored
 MASKING_VERSION = 2  # raise when sources/secrets masks more: what older rules let through must not stay in an index
@@ -48,6 +51,7 @@ OTHER_MODEL = "the index was made with another embedding model, so this is keywo
 MOST_REVISIONS = 20  # whose trees are kept
 PATIENCE_S = 5.0  # a sibling's refresh is soon over; longer, and a search answers from the index as it is
 FIRST_PATIENCE_S = 900.0  # without an index there is nothing to answer from, and the sibling does most of the work
+_LOOK_AGAIN_S = 0.1  # whether another process has pulled what the team has
 _OPEN_TRIES = 20  # each needs another process to swap builds between our reading which one is live and opening it
 
 Answer = TypeVar("Answer")
@@ -106,15 +110,25 @@ class _Run(Struct, frozen=True):
 class IndexManager:
     """One index: its source, its folder in the cache, its settings, its open store."""
 
-    def __init__(self, source: Source, config: Config, embedder: Embedder | None, spares: Spares | None = None) -> None:
-        """`spares` are parsers that wait for the next run, of whichever index."""
+    def __init__(
+        self,
+        source: Source,
+        config: Config,
+        embedder: Embedder | None,
+        spares: Spares | None = None,
+        team: TeamTree | None = None,
+    ) -> None:
+        """`spares` are parsers that wait for the next run, of whichever index. With `team` the index is one of a team's
+        database, and what lies in the cache is a copy of it."""
         self.source = source
         self.config = config
-        self.folder = source.index_folder(config.paths.cache_dir)
+        self.team = team
+        self.folder = source.index_folder(team_cache(config) if team else config.paths.cache_dir)
         self._embedder = embedder
         self._spares = spares
         self._store: SqliteStore | None = None
         self._lock = threading.RLock()  # guards which store is the open one
+        self._pulling = threading.Lock()  # one thread brings the copy up to date, for all
         self._commits: tuple[tuple[int, int] | None, CommitIndex | None] | None = None  # and the file it was read from
         self.seen: Seen | None = None  # by the last refresh of this process
 
@@ -141,7 +155,7 @@ class IndexManager:
                 if self._store is not None or build is None:
                     return self._store
                 try:
-                    self._store = SqliteStore(build, self.folder.tree)
+                    self._store = self._open(build)
                 except TreeGone:
                     return None
                 except Replaced:
@@ -149,8 +163,18 @@ class IndexManager:
                         raise
             return self._store
 
+    def _open(self, build: Path, recipe: str | None = None, *, afresh: bool = False) -> SqliteStore:
+        if self.team is None:
+            return SqliteStore(build, self.folder.tree, recipe=recipe)
+        from codeinfo.team.store import TeamStore
+
+        beside = self.folder.tree_path
+        return TeamStore(build, self.folder.tree, self.team, recipe=recipe, beside=beside, afresh=afresh)
+
     def recipe(self) -> str:
         """Everything that makes an index another one; a changed recipe means a rebuild."""
+        if isinstance(self.source, TeamSource):
+            return self.source.recipe
         versions = [*self.source.versions, TOKENS_VERSION, MASKING_VERSION]
         return json.dumps([*versions, chunk_settings(self.config.index).fingerprint(), self._model()])
 
@@ -248,10 +272,17 @@ class IndexManager:
             run.progress(Progress("walk", 0))
         if aside := self.folder.take_damage_note():
             run.notes.append(f"the index that {self.root} shared was damaged; it was set aside as {aside} and rebuilt")
+        if self.team is not None:
+            self._pull(run)
         before = _state(self.live_store())  # before the walk, which must not be older than what it is compared with
         if self.source.fixed and self._store is not None and self._is_settled(self._store) and not run.full:
             self._store.check_vector_files()
             return self._fresh(run, self._store, Seen(Walk((), ()), before), Changes((), (), (), 0), None)
+        if isinstance(self.source, TeamSource):
+            raise NotFound(
+                f"{self.source.name} of {self.source.identity} is not indexed any more",
+                next_step="Ask for another branch or tag, or have it indexed again",
+            )
         with ExitStack() as stack:
             pool = None
             if run.expected or run.full or before is None:
@@ -263,6 +294,8 @@ class IndexManager:
                 store.check_vector_files()
                 return self._fresh(run, store, Seen(walked, before), changes, None)
             died = stack.enter_context(self.folder.lock(PATIENCE_S if before else FIRST_PATIENCE_S, run.wait))
+            if self.team is not None:
+                stack.enter_context(self.team.database.locked(f"{self.team.name} of {self.team.identity}"))
             store, rebuilt = self._target(run.full)
             if died:
                 store.verify()  # a dead writer's work is built upon only if it is sound
@@ -275,6 +308,39 @@ class IndexManager:
             pool = pool or stack.enter_context(self.parsers())
             outcome = self._build(files, walked, store, changes, pool, run)
             return self._fresh(run, store, Seen(walked, _state(store)), changes, outcome, rebuilt=rebuilt)
+
+    def _pull(self, run: _Run) -> None:
+        """Bring the copy up to date with the team. Another process that does so is waited for."""
+        from codeinfo.team.store import TeamStore
+
+        until = time.monotonic() + (PATIENCE_S if self.live_store() else FIRST_PATIENCE_S)
+        while True:
+            with self._pulling:
+                live = self.live_store()
+                if isinstance(live, TeamStore) and live.recipe == self.recipe() and not live.is_behind():
+                    return
+                try:
+                    with self.folder.lock(until - time.monotonic(), run.wait) as died:
+                        copy, _ = self._target(full=False)
+                        assert isinstance(copy, TeamStore)
+                        if died:
+                            copy.verify()
+                        if copy.pull() and is_complete(copy):
+                            self._adopt(copy)
+                        return
+                except Busy:
+                    if time.monotonic() >= until:
+                        raise
+            run.wait()
+            time.sleep(_LOOK_AGAIN_S)
+
+    def _adopt(self, store: SqliteStore) -> None:
+        """Make a build that has been filled the live one."""
+        if store is not self._store:
+            self.folder.promote(store.folder)
+            self.close()
+            self._store = store
+        self.folder.remove_other_builds(store.folder)
 
     def _build(
         self, files: Files, walked: Walk, store: SqliteStore, changes: Changes, pool: ParsePool, run: _Run
@@ -290,15 +356,12 @@ class IndexManager:
         for tree in self._stale_trees(store):
             self.folder.remove_tree(tree.name)
         lacking = sum(skip.rule == LACKING for skip in (*walked.skipped, *outcome.skipped))
-        store.finish(self._meta(lacking), self._retention(), [tree.name for tree in self.folder.trees()])
-        commit = self.source.contents.commit if isinstance(self.source, RevisionSource) else "HEAD"
-        if problem := refresh_commits(self.root, self.folder.tree_path, commit):
+        commit = self.source.contents.commit if isinstance(self.source, RevisionSource) else ""
+        if problem := refresh_commits(self.root, self.folder.tree_path, commit or "HEAD"):
             run.notes.append(problem)
-        if store is not self._store:
-            self.folder.promote(store.folder)
-            self.close()
-            self._store = store
-        self.folder.remove_other_builds(store.folder)
+        meta = {**self._meta(lacking), "revision": commit}
+        store.finish(meta, self._retention(), [tree.name for tree in self.folder.trees()])
+        self._adopt(store)
         return outcome
 
     def parsers(self) -> ParsePool:
@@ -333,6 +396,8 @@ class IndexManager:
         with suppress(CodeInfoError):  # one that cannot be opened cannot be tidied up
             live = self.live_store()
         with self.folder.lock():
+            if self.team is not None:
+                self.team.drop()
             self.folder.remove_tree(self.folder.tree)
             left = self.folder.trees()
             if not any(tree.root for tree in left):
@@ -350,7 +415,7 @@ class IndexManager:
         path = self.folder.fresh_build_path(recipe) if full else self.folder.build_path(recipe)
         if live is not None and live.folder == path:
             return live, False
-        return SqliteStore(path, self.folder.tree, recipe=recipe), live is not None
+        return self._open(path, recipe, afresh=full), live is not None
 
     def _set_aside(self, damage: BuildDamaged) -> str:
         self.close()
@@ -390,7 +455,7 @@ class IndexManager:
             changed=done.changed,
             renamed=done.renamed,
             removed=len(changes.removed),
-            unchanged=counts.files - done.added - done.changed if outcome else changes.unchanged,
+            unchanged=counts.files - done.added - done.changed if outcome or self.source.fixed else changes.unchanged,
             rebuilt=rebuilt,
             skipped=(*seen.walk.skipped, *counts.skipped, *(skip for skip in done.skipped if skip.matters)),
             notes=(*run.notes, *done.notes, *standing),

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
 from msgspec import Struct
 
+from codeinfo.config import Config
 from codeinfo.index.chunk import ChunkSettings
-from codeinfo.model import Skip, Walk
+from codeinfo.model import ManifestRow, Skip, SourceFile, Walk
+from codeinfo.ports import CodeFacts
 from codeinfo.settings import IndexSettings
 from codeinfo.sources.git import family_of
-from codeinfo.sources.read import Files, FolderFiles
+from codeinfo.sources.read import Files, FolderFiles, Loaded
 from codeinfo.sources.revision import RevisionFiles
 from codeinfo.sources.walk import WalkSettings, walk, walked_again
 from codeinfo.store.database import translate_errors
 from codeinfo.store.layout import IndexFolder
-from codeinfo.store.sqlite import SqliteStore
+from codeinfo.store.sqlite import SqliteStore, code_facts
 
 
 class Source(Protocol):
@@ -104,6 +109,103 @@ class RevisionSource(Struct, frozen=True):
 
     def walk_changed(self, before: Walk, changed: Mapping[str, bool]) -> Walk | None:
         return before
+
+
+class TeamSource(Struct, frozen=True):
+    """A tree that the team has indexed, which is not checked out here: its files are those of the index."""
+
+    identity: str
+    family: str
+    name: str
+    recipe: str
+    contents: StoredFiles
+    documents: bool = False
+    versions: tuple[int, ...] = ()
+    fixed: bool = True
+
+    @property
+    def root(self) -> Path:
+        return Path(f"//{self.identity}")  # no folder has such a path
+
+    def index_folder(self, cache: Path) -> IndexFolder:
+        digest = hashlib.sha256(f"{self.identity} {self.name}".encode()).hexdigest()[:12]
+        readable = re.sub(r"[^A-Za-z0-9._-]", "_", self.name)[-40:]
+        return IndexFolder(cache, self.root, Path(f"//{self.family}"), f"{readable}-{digest}")
+
+    def walk(self, store: SqliteStore | None, *, by_content: bool) -> tuple[Files, Walk]:
+        return self.contents, self.contents.walk()
+
+    def walk_changed(self, before: Walk, changed: Mapping[str, bool]) -> Walk | None:
+        return None
+
+
+class StoredFiles:
+    """Files as the index has them: line ends are `\n`, secrets are masked, and what ranking leaves out is not there.
+    `store` opens the index."""
+
+    exact = False
+
+    def __init__(self, store: Callable[[], SqliteStore | None]) -> None:
+        self._open = store
+        self._walked: tuple[str, Walk] | None = None
+
+    @property
+    def _store(self) -> SqliteStore:
+        store = self._open()
+        assert store is not None, "opened before its files are asked for"
+        return store
+
+    def walk(self) -> Walk:
+        store = self._store
+        generation = store.meta()["generation"]
+        if self._walked is None or self._walked[0] != generation:
+            self._walked = generation, Walk(tuple(sorted(store.sources())), ())
+        return self._walked[1]
+
+    @contextmanager
+    def open(self, paths: Iterable[str]) -> Iterator[StoredReader]:
+        store = self._store
+        with code_facts(store) as facts:
+            yield StoredReader(facts, store.manifest())
+
+    def load(self, files: Iterable[SourceFile]) -> Iterator[tuple[SourceFile, Loaded | Skip]]:
+        manifest = self._store.manifest()
+        with self.open(()) as reader:
+            for file in files:
+                try:
+                    data = reader.read(file.path, file.size or 1 << 30)
+                except OSError:
+                    yield file, Skip(file.path, "not-stored", "the index does not have its content")
+                else:
+                    yield file, Loaded(data, manifest[file.path].sha256)
+
+    def find(self, path: str) -> SourceFile | None:
+        row = self._store.manifest().get(path)
+        return SourceFile(path, row.size, row.mtime_ns) if row is not None and row.chunk_count else None
+
+    def brings_back(self, path: str) -> bool:
+        return True  # what is stored is wanted
+
+
+class StoredReader:
+    def __init__(self, facts: CodeFacts, manifest: Mapping[str, ManifestRow]) -> None:
+        self._facts = facts
+        self._manifest = manifest
+
+    def read(self, path: str, limit: int) -> bytes:
+        row = self._manifest.get(path)
+        if row is None or not row.chunk_count:
+            raise OSError(errno.ENOENT, path)
+        data = self._facts.lines(row.file_id).joined().encode("utf-8", "surrogatepass")
+        if len(data) > limit:
+            raise OSError(errno.EFBIG, path)
+        return data
+
+
+def team_cache(config: Config) -> Path:
+    """Where this machine has its copies of what a team's database holds."""
+    place = re.sub(r"//[^/@]*@", "//", config.store.url)  # whatever the user and password are
+    return config.paths.cache_dir / f"team-{hashlib.sha256(place.encode()).hexdigest()[:12]}"
 
 
 def _without_odd_names(found: Walk) -> Walk:

@@ -12,24 +12,36 @@ from msgspec import Struct
 
 from codeinfo.config import Config
 from codeinfo.engine.index_manager import Fresh, IndexManager, ProgressSink
-from codeinfo.engine.index_sources import CodeSource, RevisionSource, walk_settings
+from codeinfo.engine.index_sources import (
+    CodeSource,
+    RevisionSource,
+    Source,
+    StoredFiles,
+    TeamSource,
+    team_cache,
+    walk_settings,
+)
 from codeinfo.engine.models import Models
-from codeinfo.errors import Busy, NotFound, OutOfSpace, UsageError
+from codeinfo.errors import Busy, CodeInfoError, NotFound, OutOfSpace, StoreUnavailable, UsageError
 from codeinfo.globs import lies_below
 from codeinfo.index.pool import Spares
 from codeinfo.model import INDEXING, Note
 from codeinfo.operations.base import Progress
-from codeinfo.sources.git import commit_of, is_repository, work_tree_of
+from codeinfo.operations.clients import Project
+from codeinfo.sources.git import commit_of, is_address, is_repository, names_repository, work_tree_of
 from codeinfo.sources.revision import RevisionFiles
 from codeinfo.sources.walk import existing, refusal, resolved_root
-from codeinfo.store.layout import IndexFolder
+from codeinfo.store.database import REVISION
+from codeinfo.store.layout import IndexFolder, indexed_roots
 from codeinfo.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from codeinfo.store.user_data import UserData
     from codeinfo.team.database import TeamDatabase
+    from codeinfo.team.store import TeamTree, TreeRow
 
 OPEN_REVISIONS = 4  # whose stores stay open
+OPEN_TREES = 200  # of a team
 MAX_ALIASES = 1000  # paths by which callers name folders, cached
 
 
@@ -50,6 +62,8 @@ class Indexes:
         self._lock = threading.RLock()
         self._managers: dict[str, IndexManager] = {}
         self._revisions: dict[tuple[str, str], IndexManager] = {}  # by root and commit, the last used at the end
+        self._trees: dict[int, IndexManager] = {}  # of a team, by their rows, the last used at the end
+        self._rows: dict[tuple[str, str], TreeRow] = {}  # as the local operator named them
         self._aliases: dict[str | Path, tuple[tuple[int, int] | None, IndexManager]] = {}  # as callers name folders
 
     @cached_property
@@ -79,10 +93,11 @@ class Indexes:
 
     def close(self) -> None:
         with self._lock:
-            for manager in (*self._managers.values(), *self._revisions.values()):
+            for manager in (*self._managers.values(), *self._revisions.values(), *self._trees.values()):
                 manager.close()
             self._managers.clear()
             self._revisions.clear()
+            self._trees.clear()
             self._aliases.clear()
         if self.team is not None:
             self.team.close()
@@ -91,7 +106,10 @@ class Indexes:
 
     def find(self, path: str | Path, root: str = "", at: str = "") -> Place:
         """A folder or file as a part of its project, or of the one at `root`, from where it is then counted; "" is all
-        of the project around the current folder. With `at` the project is as that revision has it."""
+        of the project around the current folder. With `at` the project is as that revision has it. A project of the
+        team that is not a folder here is named by its identity, as in github.com/owner/name."""
+        if self.config.store.url and (name := _team_name(str(root), str(path))):
+            return self._in_team(name, at)
         self._refuse_callers(path)
         target = existing(os.path.join(root, path))
         index = self.of(root or self.locate(target))
@@ -116,17 +134,111 @@ class Indexes:
         with self._lock:
             found = self._revisions.pop(key, None)
             if found is None:
-                found = self.at_commit(index.root, key[1], index.config)
+                found = self.at_commit(index.root, key[1], index.config, shared=True)
             self._revisions[key] = found
             while len(self._revisions) > OPEN_REVISIONS:
                 self._revisions.pop(next(iter(self._revisions))).close()
         found.folder.mark_used()
         return found
 
-    def at_commit(self, root: Path, commit: str, config: Config) -> IndexManager:
-        """The index of a commit of a repository, which is not kept open here."""
+    def at_commit(self, root: Path, commit: str, config: Config, *, shared: bool = False) -> IndexManager:
+        """The index of a commit of a repository, which is not kept open here. `shared` publishes it to the team."""
         source = RevisionSource(RevisionFiles(root, commit), walk_settings(config.index))
-        return IndexManager(source, config, self.models.embedder(), self._spares)
+        return self._new(source, config, shared=shared)
+
+    def _in_team(self, name: str, at: str) -> Place:
+        """A project of the team, or a part of one, as the caller may see it. Who may not see it and who names one that
+        does not exist get the same answer."""
+        from codeinfo.team.access import request_user
+        from codeinfo.team.store import open_tree
+
+        assert self.team is not None
+        user = request_user()
+        try:
+            row = open_tree(self.team, user, name, at)
+        except StoreUnavailable:
+            row = self._rows.get((name, at)) if user is None else None
+            if row is None:
+                raise
+        if row is None:
+            raise self._unknown(name, at, user)
+        if user is None:
+            self._rows[name, at] = row
+        with self._lock:
+            found = self._trees.pop(row.id, None) or self._team_manager(row)
+            self._trees[row.id] = found
+            while len(self._trees) > OPEN_TREES:
+                self._trees.pop(next(iter(self._trees))).close()
+        found.folder.mark_used()
+        return Place(found, name[len(row.identity) + 1 :])
+
+    def _unknown(self, name: str, at: str, user: int | None) -> CodeInfoError:
+        from codeinfo.team.store import list_trees
+
+        assert self.team is not None
+        if at and (known := list_trees(self.team, user, name)):
+            return NotFound(f"{name} has no index of {at}", next_step=f"There are: {', '.join(known[:10])}")
+        return no_project(name)
+
+    def _team_manager(self, row: TreeRow) -> IndexManager:
+        from codeinfo.team.store import TeamTree
+
+        assert self.team is not None
+        contents = StoredFiles(lambda: manager.live_store())
+        source = TeamSource(row.identity, row.family, row.name, row.recipe, contents)
+        place = TeamTree(self.team, row.identity, row.name)
+        manager = IndexManager(source, self.config, self.models.embedder(), team=place)
+        return manager
+
+    def _new(self, source: Source, config: Config, *, shared: bool = True) -> IndexManager:
+        team = self._team_tree(source) if shared and self.config.store.url else None
+        return IndexManager(source, config, self.models.embedder(), self._spares, team)
+
+    def _team_tree(self, source: Source) -> TeamTree:
+        """Which tree of the team a folder here is, or a commit of its repository."""
+        from codeinfo.team.identity import folder_identity, work_tree_name
+        from codeinfo.team.store import TeamTree
+
+        assert self.team is not None
+        if isinstance(source, RevisionSource):
+            name = f"commit/{source.index_folder(self.cache).tree.removeprefix(REVISION)}"
+        else:
+            name = work_tree_name(source.root)
+        return TeamTree(self.team, folder_identity(source.root), name)
+
+    @property
+    def cache(self) -> Path:
+        """Where indexes of code lie."""
+        return team_cache(self.config) if self.config.store.url else self.config.paths.cache_dir
+
+    def roots(self) -> list[Path]:
+        """The folders that have an index here, where the caller may see them: in a server of a team nobody may."""
+        if self.config.store.url:
+            from codeinfo.team.access import request_user
+
+            if request_user() is not None:
+                return []
+        return indexed_roots(self.cache)
+
+    def team_projects(self) -> list[Project]:
+        """The projects of the team that the caller may see."""
+        if self.team is None:
+            return []
+        from codeinfo.team.access import request_user
+        from codeinfo.team.store import list_projects
+
+        return [
+            Project(
+                name=row.identity.rpartition("/")[2],
+                root=f"//{row.identity}",
+                files=int(row.meta.get("files", 0)),
+                chunks=int(row.meta.get("chunks", 0)),
+                modelId=row.meta.get("model_id", ""),
+                indexedAt=row.meta.get("indexed_at", ""),
+                state="ready" if row.complete else "building",
+            )
+            for row in list_projects(self.team, request_user())
+        ]
 
     def locate(self, path: str | Path) -> str:
         """The root of the project that a path belongs to: the nearest folder from there upwards that `of` was asked
@@ -147,11 +259,13 @@ class Indexes:
         """A folder that must not be indexed is none, as where somebody keeps the home folder in git."""
         if folder in self._managers:
             return True
-        has_index = IndexFolder(self.config.paths.cache_dir, Path(folder)).exists()
+        has_index = IndexFolder(self.cache, Path(folder)).exists()
         return (has_index or is_repository(folder)) and not refusal(folder)
 
     def of(self, path: str | Path) -> IndexManager:
         """The index of exactly this folder, wherever it lies: from now on it is a project of its own here."""
+        if self.config.store.url and (name := _team_name("", str(path))):
+            return self._in_team(name, "").index
         self._refuse_callers(path)
         known, identity = self._aliases.get(path), _identity(path)
         if known is not None and identity is not None and known[0] == identity:
@@ -168,7 +282,7 @@ class Indexes:
                 root = Path(resolved)
                 config = self.config.for_root(root)
                 source = CodeSource(root, walk_settings(config.index))
-                self._managers[resolved] = IndexManager(source, config, self.models.embedder(), self._spares)
+                self._managers[resolved] = self._new(source, config)
             return self._managers[resolved]
 
     def refresh(self, index: IndexManager, *, full: bool = False, progress: ProgressSink | None = None) -> Fresh:
@@ -199,12 +313,14 @@ class Indexes:
                 fresh = index.refresh(progress=progress) if fixed else self.refresh_for_search(index, progress)
                 if fresh is not None:
                     return fresh.store, fresh.announcements
-            except (Busy, OutOfSpace, UsageError) as error:
+            except (Busy, OutOfSpace, StoreUnavailable, UsageError) as error:
                 if isinstance(error, UsageError) and error.code != "READ_ONLY":
                     raise
                 if index.live_store() is None:
                     raise
                 text = f"{error.what}: these results may miss the newest changes"
+                if isinstance(error, StoreUnavailable):
+                    text = f"may be stale: {error.what}"
                 notes = (Note(text, INDEXING) if isinstance(error, Busy) else text,)
             store = index.live_store()
         if store is None:
@@ -226,3 +342,15 @@ def _identity(path: str | Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
+
+
+def _team_name(root: str, path: str) -> str:
+    """The identity of a project, or a path in one, where that is what is meant; "" for what is a folder or file."""
+    name = path if is_address(path) else os.path.join(root, path)
+    if not names_repository(name):
+        return ""
+    if is_address(name):
+        from codeinfo.team.identity import identity_of
+
+        return identity_of(name)
+    return name.removeprefix("//").rstrip("/")  # as results name them, or as people do

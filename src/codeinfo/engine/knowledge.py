@@ -320,7 +320,7 @@ class KnowledgeOperations:
     def explore(self, request: ExploreRequest, progress: ProgressSink | None = None) -> Exploration:
         project = self._project(request.path)
         store = self._refresh(project.index, progress)
-        with self._code.open(project.root, store) as names:
+        with self._code.open(project.index, store) as names:
             return explore_target(project, names, request, self.clock())
 
     # --- around a search ---
@@ -354,7 +354,7 @@ class KnowledgeOperations:
     def _with_context(self, project: ProjectKnowledge, store: SqliteStore | None, hits: Sequence[Hit]) -> Sequence[Hit]:
         if store is None or not hits:
             return hits
-        near = self._code.around(project.root, store, hits)
+        near = self._code.around(project.index, store, hits)
         return add_context(hits, near.files, project.hints(store) or {}, near.callers)
 
     def _card(self, request: SearchRequest, result: SearchResult, root: str, now: float) -> Card | None:

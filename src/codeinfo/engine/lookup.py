@@ -149,7 +149,7 @@ class CodeLookup(Lookup):
     def read_whole(self, path: str) -> tuple[IndexManager, str, str]:
         """The index of a file, its path there and its text, secrets masked."""
         index, row = self._find(path)
-        text = read_text(index.root, SourceFile(row, 0, 0))
+        text = read_text(index.source.contents, SourceFile(row, 0, 0))
         if isinstance(text, Skip):
             raise NotFound(f"{row} cannot be read: {text.detail or text.rule}")
         return index, row, text.content

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from codeinfo.config import Config
 from codeinfo.engine.index_manager import IndexManager, bytes_under, is_complete
-from codeinfo.engine.index_sources import walk_settings
+from codeinfo.engine.index_sources import TeamSource, walk_settings
 from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.models import Models
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound
@@ -103,6 +103,8 @@ class Trees:
         if store is None:
             return None
         generation = store.meta()["generation"]
+        if isinstance(index.source, TeamSource):
+            return Reflects(int(generation), store.meta().get("revision", "")[:SHORT_COMMIT])
         named = list(dict.fromkeys(files))
         suspects = [row for row in store.sources(named) if not _is_as_indexed(index.root, row)]
         changed = tuple(sorted(row.path for row in edited(FolderFiles(index.root), store, suspects)))

@@ -36,7 +36,6 @@ from codeinfo.languages import kind_of, language_of
 from codeinfo.model import NO_TRENDS, FileKind, Note, RelatedMemory
 from codeinfo.operations.knowledge import PatternReport
 from codeinfo.ports import CodeFile
-from codeinfo.sources.files import read_regular
 from codeinfo.sources.git import GitFailed
 from codeinfo.sources.read import decode
 from codeinfo.store.sqlite import SqliteStore, code_facts, read_beside, version_beside, write_beside
@@ -86,7 +85,8 @@ class ProjectKnowledge:
     def text(self, path: str) -> str | None:
         """A file as it is now; None for one that is gone, grown too large or not text."""
         try:
-            text = decode(read_regular(str(self.root), path, MAX_FILE_BYTES))
+            with self.index.source.contents.open([path]) as reader:
+                text = decode(reader.read(path, MAX_FILE_BYTES))
         except OSError:
             return None
         return text.content if text is not None else None

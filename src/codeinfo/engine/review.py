@@ -238,7 +238,7 @@ def _dependencies(
     changed = {revision.path: revision for revision in revisions if revision.is_product}
     elsewhere = {diff.package_of(written.module) for one in changed.values() for written in one.before.imports}
     imported: list[tuple[str, str]] = []
-    with code.open(project.root, store) as names:
+    with code.open(project.index, store) as names:
         for path, links in names.index.graph.links.items():
             outside = [loose for loose in links.loose if loose.external]
             if path in changed:

@@ -37,7 +37,6 @@ from codeinfo.search.joined import Joined, Part, joined
 from codeinfo.search.line import EXPLAINED_DROPS, SMALLEST_EXCERPT, SearchOptions, search
 from codeinfo.search.policy import PolicyItem, PolicySettings, apply_policy, best_distance
 from codeinfo.settings import RerankSettings, RetrievalSettings
-from codeinfo.store.layout import indexed_roots
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.tokens import CHARS_PER_TOKEN, terms
 
@@ -121,8 +120,8 @@ class SearchOperations:
         return vector_search(self._indexes, request)
 
     def projects(self, request: ProjectsRequest) -> ProjectsResult:
-        roots = indexed_roots(self._indexes.config.paths.cache_dir)
-        return ProjectsResult(tuple(_project(self._indexes, root) for root in roots))
+        projects = [_project(self._indexes, root) for root in self._indexes.roots()]
+        return ProjectsResult((*projects, *self._indexes.team_projects()))
 
 
 def search_roots(request: SearchRequest, opened: Sequence[Opened], scope: Scope) -> SearchResult:
@@ -467,7 +466,7 @@ def _project(indexes: Indexes, root: Path) -> Project:
 
 
 def _chosen(indexes: Indexes, repository: str) -> list[IndexManager]:
-    roots = [root for root in indexed_roots(indexes.config.paths.cache_dir) if root.is_dir()]
+    roots = [root for root in indexes.roots() if root.is_dir()]
     if not roots:
         raise UsageError("nothing is indexed yet", next_step="Run `codeinfo index` in a project", code="NOT_INGESTED")
     if not repository:

@@ -206,8 +206,9 @@ def configs_above(root: Path) -> dict[str, str]:
 
 
 def _around(root: Path) -> list[Path]:
-    """The folders above the root that belong to the same repository; all of them where there is none."""
-    inside = [root, *root.parents]
+    """The folders above the root that belong to the same repository; all of them where there is none. A project that is
+    not checked out here has none."""
+    inside = [root, *root.parents] if root.is_dir() else []
     ends = next((at for at, folder in enumerate(inside) if (folder / ".git").exists()), len(inside))
     return inside[1 : ends + 1]
 

@@ -281,7 +281,7 @@ def _with_words_joined(operation: Operation, given: dict[str, Any], root: str) -
     if not field:
         return given
     words, paths = [given[field]], list(given["paths"])
-    last_word = max((at for at, path in enumerate(paths, 1) if not os.path.exists(os.path.join(root, path))), default=0)
+    last_word = max((at for at, path in enumerate(paths, 1) if not _is_place(os.path.join(root, path))), default=0)
     missing = paths[last_word - 1] if last_word else ""
     if missing and ("/" in missing or " " in given[field]):
         hint = f"If it is a part of the {field}, put all of that in quotes"
@@ -290,6 +290,14 @@ def _with_words_joined(operation: Operation, given: dict[str, Any], root: str) -
     if paths and len(words) > 1 and "/" not in paths[0]:
         click.echo(f"note: looking in {', '.join(paths)} only; put the words in quotes if that is one", err=True)
     return given | {field: " ".join(words), "paths": tuple(paths)}
+
+
+def _is_place(path: str) -> bool:
+    if os.path.exists(path):
+        return True
+    from codeinfo.sources.git import names_repository  # late: few commands name what is not here
+
+    return names_repository(path)
 
 
 def _placed_below(root: str, operation: Operation, given: dict[str, Any]) -> dict[str, Any]:

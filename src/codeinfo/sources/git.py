@@ -185,6 +185,30 @@ def is_repository(folder: str) -> bool:
     return os.path.isfile(place) or os.path.isfile(os.path.join(place, "HEAD"))
 
 
+_ADDRESS = re.compile(r"(?:https?|ssh|git(?:\+ssh)?)://|[\w.-]+@[\w.-]+:")
+_IDENTITY = re.compile(r"//[^/]|(?:[\w-]+(?:\.[\w-]+)+(?::\d+)?|local)/[^/]")  # begins with a host
+
+
+def is_address(name: str) -> bool:
+    """Whether it is the address of a repository on a server, by its form."""
+    return _ADDRESS.match(name) is not None
+
+
+def names_repository(name: str) -> bool:
+    """Whether it can only name a repository on a server, by its address or as in github.com/owner/name, since nothing
+    here is called so."""
+    return is_address(name) or (_IDENTITY.match(name) is not None and not os.path.lexists(name))
+
+
+def origin_of(root: Path) -> str:
+    """The address of the remote that the repository around `root` was cloned from; "" where there is none."""
+    if work_tree_of(str(root)) is None:
+        return ""
+    line = [_program(), "config", "--local", "--no-includes", "--get", "remote.origin.url"]
+    # Exit 1 means not set.
+    return os.fsdecode(_execute(line, root, _environment() | _ENVIRONMENT, b"", (0, 1), TIMEOUT_S)).strip()
+
+
 def family_of(root: Path) -> Path:
     """What the work trees of one repository have in common, as a path: that of the main one, or of the bare repository.
     A folder that is no work tree is a family of its own. No process is started."""

@@ -45,6 +45,11 @@ def load(root: Path, file: SourceFile) -> Loaded | Skip:
 class Files(Protocol):
     """Where the content of a tree's files comes from."""
 
+    @property
+    def exact(self) -> bool:
+        """Whether contents are the bytes of the files, and not what an index keeps of them."""
+        ...
+
     def load(self, files: Iterable[SourceFile]) -> Iterator[tuple[SourceFile, Loaded | Skip]]: ...
 
     def open(self, paths: Iterable[str]) -> AbstractContextManager[FileReader]:
@@ -70,6 +75,7 @@ class FolderFiles(Struct, frozen=True):
     """Files on disk."""
 
     root: Path
+    exact: bool = True
 
     def load(self, files: Iterable[SourceFile]) -> Iterator[tuple[SourceFile, Loaded | Skip]]:
         return ((file, load(self.root, file)) for file in files)
@@ -89,14 +95,14 @@ class FolderFiles(Struct, frozen=True):
         return match is not None and match.negated
 
 
-def read_text(root: Path, file: SourceFile) -> Text | Skip:
-    loaded = load(root, file)
+def read_text(contents: Files, file: SourceFile) -> Text | Skip:
+    ((_, loaded),) = contents.load([file])
     if isinstance(loaded, Skip):
         return loaded
     text = decode(loaded.data)
     if text is None:
         return Skip(file.path, "binary", "not text, by its content")
-    return unwanted(root, file.path, text.content) or text
+    return unwanted(contents, file.path, text.content) or text
 
 
 # --- decoding ------------------------------------------------------------------------------------------------------
@@ -248,7 +254,7 @@ def unwanted_content(path: str, text: str) -> Skip | None:
     return None
 
 
-def unwanted(root: Path, path: str, text: str) -> Skip | None:
+def unwanted(contents: Files, path: str, text: str) -> Skip | None:
     """Why the content leaves the file out, unless `.codeinfoignore` brings it back."""
     skip = unwanted_content(path, text)
-    return None if skip and FolderFiles(root).brings_back(path) else skip
+    return None if skip and contents.brings_back(path) else skip

@@ -25,6 +25,8 @@ _LINK, _SUBMODULE = "120000", "160000"
 class RevisionFiles:
     """Lists a commit once, and loads contents."""
 
+    exact = True
+
     def __init__(self, root: Path, commit: str) -> None:
         self.root = root
         self.commit = commit

@@ -235,9 +235,9 @@ def why(root: Path, path: str, settings: WalkSettings = DEFAULTS) -> Decision:
 
 
 def _by_content(root: str, file: SourceFile, match: Match | None, by_git: bool) -> Decision:
-    from codeinfo.sources.read import read_text
+    from codeinfo.sources.read import FolderFiles, read_text
 
-    text = read_text(Path(root), file)
+    text = read_text(FolderFiles(Path(root)), file)
     if isinstance(text, Skip):
         return Decision(False, text.rule, text.detail, "its content")
     language = language_of_text(file.path, text.content)

@@ -32,6 +32,7 @@ _MIGRATING = 0x636F6465  # the advisory lock that migrations run under
 _POOL = 10
 _CONNECT_S = 5.0  # a failover takes about this long: a search that meets one waits for it
 _RETRY_S = 0.1
+_LEAST_S = 0.5  # to connect to a server that is there
 _COMPATIBLE = re.compile(r"-- compatible-from: (\d+)\n")
 _WITH_JOBS = "-- with the tables of procrastinate\n"  # as its pinned release makes them
 
@@ -99,6 +100,7 @@ class TeamDatabase:
         self.on_pull: Callable[[bool], None] = lambda behind: None  # told of each look whether a local copy is behind
         self._pool: ConnectionPool[Connection] | None = None
         self._opening = threading.Lock()
+        self._lost: tuple[float, StoreUnavailable] | None = None  # when a question last failed, until one succeeds
 
     @property
     def address(self) -> str:
@@ -135,24 +137,33 @@ class TeamDatabase:
     # --- transactions ---
 
     @contextmanager
-    def transaction(self, user: int | None = None) -> Iterator[Connection]:
-        """One transaction: as the service, or as what a user may see. A `user` of 0 sees nothing."""
+    def transaction(self, user: int | None = None, patience_s: float = _CONNECT_S) -> Iterator[Connection]:
+        """One transaction: as the service, or as what a user may see. A `user` of 0 sees nothing. `patience_s` is how
+        long it may take to get a connection."""
         self.open()
         assert self._pool is not None
-        with self._translated(), self._pool.connection() as db, db.transaction():
+        with self._translated(), self._pool.connection(max(patience_s, _LEAST_S)) as db, db.transaction():
             if user is not None:
                 db.execute(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(REQUEST_ROLE)))
                 db.execute("SELECT set_config('codeinfo.user', %s, true)", (str(user),))
             yield db
 
-    def read(self, ask: Callable[[Connection], Answer], user: int | None = None) -> Answer:
-        """The answer to a question that only reads: asked again for a while where the server goes away meanwhile."""
-        until = time.monotonic() + _CONNECT_S
+    def read(
+        self, ask: Callable[[Connection], Answer], user: int | None = None, *, patience_s: float = _CONNECT_S
+    ) -> Answer:
+        """The answer to a question that only reads: asked again for a while where the server goes away meanwhile.
+        Without patience it fails at once where another has just failed: searches must not wait one after the other."""
+        until = time.monotonic() + patience_s
+        if not patience_s and self._lost is not None and until - self._lost[0] < _CONNECT_S:
+            raise StoreUnavailable(self._lost[1].what, next_step=self._lost[1].next_step)
         while True:
             try:
-                with self.transaction(user) as db:
-                    return ask(db)
-            except StoreUnavailable:
+                with self.transaction(user, patience_s) as db:
+                    answer = ask(db)
+                self._lost = None
+                return answer
+            except StoreUnavailable as error:
+                self._lost = time.monotonic(), error
                 if time.monotonic() >= until:
                     raise
                 time.sleep(_RETRY_S)

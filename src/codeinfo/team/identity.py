@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import getpass
+import hashlib
+import os
 import re
+import socket
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from codeinfo.errors import UsageError
+from codeinfo.sources.git import GitFailed, origin_of
 
 _SCP = re.compile(r"(?:[^@/:]+@)?([^/:@]+):(?!//)(.+)\Z")  # git@host:owner/name.git
 _HOST = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?\Z")
@@ -50,3 +56,28 @@ def _refused(remote: str) -> UsageError:
         f"{shown!r} does not name a repository on a server",
         next_step="Give a remote such as https://host/owner/name or git@host:owner/name",
     )
+
+
+def folder_identity(root: Path) -> str:
+    """The project that a folder is a checkout of; one without a remote on a server is a project of this machine."""
+    try:
+        return identity_of(origin_of(root))
+    except (UsageError, GitFailed):
+        return f"local/{socket.gethostname()}/{_readable(root)}"
+
+
+def work_tree_name(root: Path) -> str:
+    """The tree of a folder: no two users, machines or folders have the same."""
+    return f"work/{_user()}@{socket.gethostname()}/{_readable(root)}"
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container runs as a number that has no name
+        return str(os.getuid())
+
+
+def _readable(root: Path) -> str:
+    digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:12]
+    return f"{re.sub(r'[^A-Za-z0-9._-]', '_', root.name)[:60] or 'root'}-{digest}"

@@ -12,6 +12,7 @@ import os
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ from psycopg.types.json import Jsonb
 from codeinfo.errors import Busy, IndexDamaged
 from codeinfo.model import IndexedFile, SourceFile
 from codeinfo.ports import NOTHING_KEPT, Retention, StoredFile
+from codeinfo.private_files import private_folder, replace_private
+from codeinfo.store.database import translate_errors
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.team.database import CHANGED, Connection, TeamDatabase
 
@@ -35,6 +38,7 @@ _PULL_CHUNKS = 8192  # that are fetched and applied at once
 _GENERATIONS_KEPT = 200  # by name; a server that is further behind compares everything
 _VERSIONS_KEPT = 3  # of one path that no tree has
 _REACHED = "team"  # the key under which the local copy has the generation that it reflects
+_UNUSED_DAYS = 30
 _WORK_TREE = "work/"  # how the names of trees begin that belong to a folder of somebody
 
 
@@ -43,8 +47,15 @@ class TeamTree(Struct, frozen=True):
 
     database: TeamDatabase
     identity: str
-    family: str
     name: str
+
+    def drop(self) -> None:
+        """Remove it, where it is that of a folder here; files that only it has go with the next tree that is done."""
+        if self.name.startswith(_WORK_TREE):
+            query = "SELECT t.id FROM trees t JOIN projects p ON p.id = t.project WHERE p.identity = %s AND t.name = %s"
+            with self.database.transaction() as db:
+                for (tree,) in db.execute(query, (self.identity, self.name)).fetchall():
+                    drop_tree(db, tree)
 
 
 class TreeRow(Struct, frozen=True):
@@ -118,21 +129,52 @@ def decode_file(payload: bytes) -> IndexedFile:
 # --- tables --------------------------------------------------------------------------------------------------------
 
 _TREE = """SELECT t.id, p.identity, p.family, t.name, t.recipe, t.revision, t.generation, t.complete, t.meta
-           FROM trees t JOIN projects p ON p.id = t.project WHERE p.identity = %s"""
+           FROM trees t JOIN projects p ON p.id = t.project WHERE p.identity = ANY(%s)"""
 
 
-def open_tree(database: TeamDatabase, user: int | None, identity: str, ref: str, recipe: str = "") -> TreeRow | None:
+def open_tree(database: TeamDatabase, user: int | None, place: str, ref: str, recipe: str = "") -> TreeRow | None:
     """The tree of a project that a user may see (None: the service, which sees all): by its name, a branch, a tag or
-    the beginning of a commit, "" being the default branch or else what was indexed last. Of several recipes the one
-    that is asked for goes first."""
+    the beginning of a commit, "" being the default branch, else what was indexed last, work trees after all others.
+    `place` is the project's identity or a path in it. Of several recipes the one that is asked for goes first."""
     query = f"""{_TREE} AND t.complete AND (
-                  t.name = ANY(%s) OR (%s = '' AND t.name NOT LIKE 'work/%%')
-                  OR (length(%s) >= 7 AND (t.revision ^@ %s OR t.name ^@ %s)))
-                ORDER BY t.recipe <> %s, t.name <> ALL(%s), t.name <> p.default_ref, t.indexed_at DESC LIMIT 1"""
+                  t.name = ANY(%s) OR (%s = '' AND NOT t.name ^@ 'commit/')
+                  OR (length(%s) >= 7 AND NOT t.name ^@ %s AND (t.revision ^@ %s OR t.name ^@ %s)))
+                ORDER BY length(p.identity) DESC, t.recipe <> %s, t.name <> ALL(%s), t.name ^@ %s,
+                t.name <> p.default_ref, t.indexed_at DESC LIMIT 1"""
     names = [ref, f"refs/heads/{ref}", f"refs/tags/{ref}", f"commit/{ref}"] if ref else []
-    wanted = (identity, names, ref, ref, ref, f"commit/{ref}", recipe, names)
-    found = database.read(lambda db: db.execute(query, wanted).fetchall(), user)
+    wanted = (names, ref, ref, _WORK_TREE, ref, f"commit/{ref}", recipe, names, _WORK_TREE)
+    found = database.read(lambda db: db.execute(query, (_prefixes(place), *wanted)).fetchall(), user)
     return TreeRow(*found[0]) if found else None
+
+
+def _prefixes(place: str) -> list[str]:
+    parts = place.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
+
+
+class ProjectRow(Struct, frozen=True):
+    """A project with its newest tree, which may be in the making."""
+
+    identity: str
+    tree: str
+    complete: bool
+    meta: dict[str, str]
+
+
+def list_projects(database: TeamDatabase, user: int | None) -> list[ProjectRow]:
+    """What a user may see, by identity; of work trees those alone that nothing else is indexed of."""
+    query = """SELECT DISTINCT ON (p.identity) p.identity, t.name, t.complete, t.meta
+               FROM projects p JOIN trees t ON t.project = p.id WHERE NOT t.name ^@ 'commit/'
+               ORDER BY p.identity, t.name ^@ %s, NOT t.complete, t.name <> p.default_ref,
+               t.indexed_at DESC NULLS LAST"""
+    return [ProjectRow(*row) for row in database.read(lambda db: db.execute(query, (_WORK_TREE,)).fetchall(), user)]
+
+
+def list_trees(database: TeamDatabase, user: int | None, place: str) -> list[str]:
+    """The names of the trees of a project that can be searched, the newest first; none where nobody sees it."""
+    query = """SELECT t.name FROM trees t JOIN projects p ON p.id = t.project WHERE p.identity = ANY(%s) AND t.complete
+               GROUP BY t.name ORDER BY max(t.indexed_at) DESC"""
+    return [row[0] for row in database.read(lambda db: db.execute(query, (_prefixes(place),)).fetchall(), user)]
 
 
 def create_tree(db: Connection, identity: str, family: str, name: str, recipe: str) -> TreeRow:
@@ -146,19 +188,23 @@ def create_tree(db: Connection, identity: str, family: str, name: str, recipe: s
         (name, recipe, identity),
     )
     query = f"{_TREE} AND t.name = %s AND t.recipe = %s FOR UPDATE OF t"
-    return TreeRow(*db.execute(query, (identity, name, recipe)).fetchall()[0])
+    return TreeRow(*db.execute(query, ([identity], name, recipe)).fetchall()[0])
 
 
-def store_files(db: Connection, family: str, recipe: str, files: Sequence[IndexedFile]) -> list[int]:
-    """The ids of files in their order, each stored unless it is already. They cannot go away in this transaction."""
+def store_files(
+    db: Connection, family: str, recipe: str, files: Sequence[IndexedFile], *, afresh: bool = False
+) -> list[int]:
+    """The ids of files in their order, each stored unless it is already; `afresh` stores it again all the same. They
+    cannot go away in this transaction."""
     known = _file_ids(db, family, recipe, files)
-    new = [file for file in files if _key(file) not in known]
+    new = [file for file in files if afresh or _key(file) not in known]
     if new:
         with db.cursor() as cursor:
             cursor.executemany(
                 """INSERT INTO files(family, recipe, path, sha256, brought_back, skip, chunk_count, payload, checksum)
                    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)
-                   ON CONFLICT (family, recipe, path, sha256, brought_back) DO NOTHING""",
+                   ON CONFLICT (family, recipe, path, sha256, brought_back) DO UPDATE SET skip = excluded.skip,
+                   chunk_count = excluded.chunk_count, payload = excluded.payload, checksum = excluded.checksum""",
                 ((family, recipe, *_key(file), file.skip, *_stored(file)) for file in new),
             )
         known |= _file_ids(db, family, recipe, new)
@@ -252,14 +298,27 @@ def _release(db: Connection, files: Sequence[int]) -> None:
 def finish_tree(db: Connection, tree: int, meta: Mapping[str, str], revision: str = "") -> tuple[int, str]:
     """Mark it complete, as its next generation."""
     generation, token = _next_generation(db, tree)
+    counted = """SELECT count(*) FILTER (WHERE f.skip = ''), coalesce(sum(f.chunk_count), 0)
+                 FROM entries e JOIN files f ON f.id = e.file WHERE e.tree = %s"""
+    files, chunks = db.execute(counted, (tree,)).fetchall()[0]
+    said = {key: value.encode("utf-8", "replace").decode() for key, value in meta.items()}
     db.execute(
         "UPDATE trees SET complete = true, meta = %s, revision = %s, indexed_at = now(), used_at = now() WHERE id = %s",
-        (Jsonb({key: value.encode("utf-8", "replace").decode() for key, value in meta.items()}), revision, tree),
+        (Jsonb({**said, "files": str(files), "chunks": str(chunks)}), revision, tree),
     )
     forgotten = generation - _GENERATIONS_KEPT
     db.execute("DELETE FROM generations WHERE tree = %s AND generation < %s", (tree, forgotten))
     db.execute("DELETE FROM entries WHERE tree = %s AND file IS NULL AND generation <= %s", (tree, forgotten))
     return generation, token
+
+
+def attach(db: Connection, tree: int, name: str, data: bytes) -> None:
+    """Keep what belongs to a tree as a whole. Servers see it with its next generation."""
+    db.execute(
+        """INSERT INTO attachments VALUES (%s, %s, %s, %s) ON CONFLICT (tree, name) DO UPDATE
+           SET data = excluded.data, checksum = excluded.checksum WHERE attachments.checksum <> excluded.checksum""",
+        (tree, name, data, hashlib.sha256(data).digest()),
+    )
 
 
 def drop_tree(db: Connection, tree: int) -> None:
@@ -299,11 +358,31 @@ class TeamStore(SqliteStore):
     """`folder` holds the local copy. Nothing is asked of the database until something is written or pulled, so that
     searches go on without it."""
 
-    def __init__(self, folder: Path, tree: str, place: TeamTree, *, recipe: str | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        tree: str,
+        place: TeamTree,
+        *,
+        recipe: str | None = None,
+        beside: Path | None = None,
+        afresh: bool = False,
+    ) -> None:
+        """What lies in the folder `beside` belongs to the tree as a whole. With `afresh` nothing that the team has is
+        used again: every file is to be stored, and replaces what it has."""
         self.place = place
+        self._beside = beside
+        self._afresh = afresh
         self._next: Reached | None = None  # what the local transaction to come will have reached
         self._contents: frozenset[str] | None = None  # hashes of what the family has, for this run
         super().__init__(folder, tree, recipe=recipe)
+
+    @cached_property
+    def family(self) -> str:
+        """The repository that the project was forked from, or itself: their files are stored once."""
+        query, place = "SELECT family FROM projects WHERE identity = %s", self.place
+        found = place.database.read(lambda db: db.execute(query, (place.identity,)).fetchall())
+        return str(found[0][0]) if found else place.identity
 
     @contextmanager
     def _writing(self) -> Iterator[Any]:
@@ -329,28 +408,30 @@ class TeamStore(SqliteStore):
     # --- reading what only the team has ---
 
     def stored(self, paths: Sequence[str]) -> dict[tuple[str, str], list[StoredFile]]:
+        if self._afresh:
+            return {}
         query = """SELECT f.path, f.sha256, f.id, f.skip, f.brought_back FROM files f
                    WHERE f.family = %s AND f.recipe = %s AND f.path = ANY(%s) AND f.id NOT IN (
                      SELECT e.file FROM entries e JOIN trees t ON t.id = e.tree JOIN projects p ON p.id = t.project
                      WHERE p.identity = %s AND t.name = %s AND t.recipe = %s AND e.file IS NOT NULL)"""
         place, found = self.place, dict[tuple[str, str], list[StoredFile]]()
-        asked = (place.family, self.recipe, list(paths), place.identity, place.name, self.recipe)
+        asked = (self.family, self.recipe, list(paths), place.identity, place.name, self.recipe)
         for path, sha256, *stored in place.database.read(lambda db: db.execute(query, asked).fetchall()):
             found.setdefault((path, sha256), []).append(StoredFile(*stored))
         return found
 
     def vectors_by_hash(self, sha256: str) -> NDArray[np.float32] | None:
         found = super().vectors_by_hash(sha256)
-        if found is not None:
+        if found is not None or self._afresh:
             return found
         place, query = self.place, "SELECT id FROM files WHERE family = %s AND recipe = %s AND sha256 = %s LIMIT 1"
         if self._contents is None:  # most of what is asked for is new to the family: one question answers that
             everything = "SELECT DISTINCT sha256 FROM files WHERE family = %s AND recipe = %s AND chunk_count > 0"
-            rows = place.database.read(lambda db: db.execute(everything, (place.family, self.recipe)).fetchall())
+            rows = place.database.read(lambda db: db.execute(everything, (self.family, self.recipe)).fetchall())
             self._contents = frozenset(row[0] for row in rows)
         if sha256 not in self._contents:
             return None
-        asked = (place.family, self.recipe, sha256)
+        asked = (self.family, self.recipe, sha256)
         ids = [row[0] for row in place.database.read(lambda db: db.execute(query, asked).fetchall())]
         for file in self._fetch(ids).values():
             return file.vectors  # type: ignore[no-any-return]
@@ -380,6 +461,11 @@ class TeamStore(SqliteStore):
 
     # --- the local copy ---
 
+    def is_behind(self) -> bool:
+        """Whether the team has another generation than the local copy. Answers at once, also where the database cannot
+        be reached."""
+        return self.place.database.read(self._current, patience_s=0)[1] != self.reached()
+
     def pull(self) -> bool:
         """Bring the local copy up to date with the team; returns whether it was behind. The caller holds the lock of
         the local index. It may end at any point: what is missing is pulled the next time."""
@@ -399,6 +485,7 @@ class TeamStore(SqliteStore):
             gone = {source.path for source in self.sources()} - {entry.source.path for entry in entries if entry.file}
         for files, reused in self._missing([entry for entry in entries if entry.file is not None]):
             super().apply(files, (), (), reused)
+        self._fetch_attachments(row.id)
         kept = [entry.source for entry in entries if entry.file is not None]
         if row.complete:
             super().apply((), sorted(gone), kept)
@@ -410,8 +497,9 @@ class TeamStore(SqliteStore):
         return True
 
     def _current(self, db: Connection) -> tuple[TreeRow | None, Reached | None]:
+        """The tree as the database has it, and its generation."""
         query = f"{_TREE} AND t.name = %s AND t.recipe = %s"
-        found = db.execute(query, (self.place.identity, self.place.name, self.recipe)).fetchall()
+        found = db.execute(query, ([self.place.identity], self.place.name, self.recipe)).fetchall()
         if not found:
             return None, None
         row = TreeRow(*found[0])
@@ -458,6 +546,27 @@ class TeamStore(SqliteStore):
             if part:
                 yield part, []
 
+    def _fetch_attachments(self, tree: int) -> None:
+        """One that is damaged is left out: searches do without its commit messages until it is made again."""
+        if self._beside is None:
+            return
+        known = [hashlib.sha256(self._attachment(name)).digest() for name in _attached()]
+        query = (
+            "SELECT name, data, checksum FROM attachments WHERE tree = %s AND name = ANY(%s) AND checksum <> ALL(%s)"
+        )
+        asked = (tree, list(_attached()), known)
+        for name, data, checksum in self.place.database.read(lambda db: db.execute(query, asked).fetchall()):
+            if hashlib.sha256(data).digest() == checksum:
+                with translate_errors(self.folder):
+                    private_folder(self._beside)
+                    replace_private(self._beside / name, data)
+
+    def _attachment(self, name: str) -> bytes:
+        try:
+            return (self._beside / name).read_bytes() if self._beside else b""
+        except FileNotFoundError:
+            return b""
+
     def _forget(self) -> None:
         super().apply((), [source.path for source in self.sources()], ())
         with self._connections.writing() as db:
@@ -476,7 +585,7 @@ class TeamStore(SqliteStore):
         if not (files or removed or touched or reused):
             return
         with self._committing() as (db, row):
-            ids = store_files(db, row.family, row.recipe, files)
+            ids = store_files(db, row.family, row.recipe, files, afresh=self._afresh)
             placed = [*((file.source, number) for file, number in zip(files, ids, strict=True)), *reused]
             reached = Reached(row.name, row.id, *set_entries(db, row.id, placed, removed, touched))
         if reused:  # the local copy may lack some of them
@@ -490,22 +599,30 @@ class TeamStore(SqliteStore):
         self, meta: Mapping[str, str], keep: Retention = NOTHING_KEPT, trees: Collection[str] | None = None
     ) -> None:
         with self._committing() as (db, row):
+            if self._afresh:
+                query = "SELECT path FROM entries WHERE tree = %s AND file IS NOT NULL"
+                gone = {path for (path,) in db.execute(query, (row.id,))} - self.manifest().keys()
+                set_entries(db, row.id, (), gone)
+            for name in _attached():
+                if data := self._attachment(name):
+                    attach(db, row.id, name, data)
             reached = Reached(row.name, row.id, *finish_tree(db, row.id, meta, meta.get("revision", "")))
-            for tree in self._ended(trees):
+            for tree in (*self._ended(trees), *_unused(db, row)):
                 drop_tree(db, tree)
         with self._reaching(reached):
             super().finish(meta, keep, trees)
-        self._contents = None
+        self._contents, self._afresh = None, False
         with self.place.database.transaction() as db:
-            collect(db, self.place.family, self.recipe, keep)
+            collect(db, self.family, self.recipe, keep)
 
     @contextmanager
     def _committing(self) -> Iterator[tuple[Connection, TreeRow]]:
         """A transaction of the team's database, in which the tree is as the local copy has it."""
         place, reached = self.place, self.reached()
         with place.database.transaction() as db:
-            row = create_tree(db, place.identity, place.family, place.name, self.recipe)
-            if (row.id, row.generation) != (reached.tree, reached.generation) if reached else row.generation:
+            row = create_tree(db, place.identity, self.family, place.name, self.recipe)
+            begins = reached is None and (self._afresh or not row.generation)
+            if not begins and (reached is None or (row.id, row.generation) != (reached.tree, reached.generation)):
                 raise Busy(
                     f"{place.name} of {place.identity} was just changed by another server or worker",
                     next_step="Try again in a moment",
@@ -527,3 +644,18 @@ def _entries(db: Connection, tree: int, since: int | None) -> list[Entry]:
                FROM entries e LEFT JOIN files f ON f.id = e.file
                WHERE e.tree = %s AND (%s::bigint IS NULL OR e.generation > %s)"""
     return [Entry(SourceFile(*row[:3]), *row[3:]) for row in db.execute(query, (tree, since, since))]
+
+
+def _attached() -> tuple[str, ...]:
+    """The names of what belongs to a tree as a whole."""
+    from codeinfo.store.commits import FILE
+
+    return (FILE,)
+
+
+def _unused(db: Connection, tree: TreeRow) -> list[int]:
+    """Trees of the same project that nobody asked for in a while: by other recipes, and of single commits."""
+    query = """SELECT o.id FROM trees o JOIN trees t ON t.project = o.project WHERE t.id = %s AND o.id <> t.id
+               AND ((o.name = t.name AND o.recipe <> t.recipe) OR o.name ^@ 'commit/')
+               AND o.used_at < now() - %s * interval '1 day' FOR UPDATE OF o SKIP LOCKED"""
+    return [row[0] for row in db.execute(query, (tree.id, _UNUSED_DAYS))]

@@ -272,12 +272,13 @@ def test_a_server_that_is_far_behind_forgets_what_was_removed(
 def test_a_tree_is_opened_by_name_branch_tag_and_commit(database: TeamDatabase, tmp_path: Path) -> None:
     store = team_store(database, tmp_path / "one")
     store.apply(FILES, (), ())
-    assert open_tree(database, None, "example.org/a/b", "") is None  # not complete, and somebody's own
+    assert open_tree(database, None, "example.org/a/b", "") is None  # not complete
     store.finish({"revision": "0123456789abcdef"})
+    assert open_tree(database, None, "example.org/a/b", "0123456") is None  # somebody's folder is no commit
     with database.transaction() as db:
         db.execute("UPDATE trees SET name = 'refs/heads/main'")
     for ref in ("", "main", "refs/heads/main", "0123456"):
-        tree = open_tree(database, None, "example.org/a/b", ref)
+        tree = open_tree(database, None, "example.org/a/b/src/0.py", ref)
         assert tree is not None
         assert (tree.name, tree.complete) == ("refs/heads/main", True)
     for ref in ("other", "0123", "mai"):
