@@ -145,6 +145,7 @@ QUOTED = {
     ("query", "first"),
     [
         ("There was an error parsing the body", "src/server.py"),
+        ("there was an error parsing the body", "src/server.py"),
         ("where is 'error parsing the body' raised", "src/server.py"),
         ("TODO: parse the body lazily", "src/errors.py"),
         ("BODY_LIMIT_BYTES", "src/settings.py"),

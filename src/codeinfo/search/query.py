@@ -58,8 +58,11 @@ class Quotation(NamedTuple):
     def is_in(self, text: str, kind: str) -> bool:
         if self.is_guess and kind == FileKind.DOCS:
             return False
-        opening = STRING_MARKS if self.is_guess and len(self.text.split()) < SENTENCE else ("",)
-        return any(mark + self.text in text for mark in opening)
+        if not self.is_guess:
+            return self.text in text
+        opening = STRING_MARKS if len(self.text.split()) < SENTENCE else ("",)
+        wanted, text = self.text.lower(), text.lower()  # few people type a message's capital
+        return any(mark + wanted in text for mark in opening)
 
 
 class Query(Struct, frozen=True):
