@@ -30,6 +30,9 @@ class GitServer(ThreadingHTTPServer):
         self.credentials = credentials
         self.requests: list[str] = []
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A git that was killed does not read its answer."""
+
     def url(self, name: str) -> str:
         return f"http://127.0.0.1:{self.server_port}/{name}"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from git_server import GitServer, serving
 from repository_tools import Repository
-from team_workers import Team, clean_digest
+from worker_tools import Team, clean_digest
 
 from codeinfo.operations.team import TeamJobs, TeamJobsRequest, TeamProjectRequest
 from codeinfo.team import indexing

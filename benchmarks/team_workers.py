@@ -1,0 +1,241 @@
+"""A team's workers on a real PostgreSQL and repositories that git serves over HTTP on this machine.
+
+    python benchmarks/team_workers.py first REPOSITORY [--most 2] [--runs 2]    first index with 1, 2 … workers
+    python benchmarks/team_workers.py push REPOSITORY… [--pushes 20]            from a webhook to searchable
+    python benchmarks/team_workers.py kills [--moments 40]                      kill -9 of workers
+
+`first` clones the repository's HEAD, fetches its mirror beforehand, and gives the wall time from the queued job to the
+finished tree and the CPU time of all processes of the workers; runs alternate. On a machine that others use compare the
+sum of the CPU times: it is what a further worker may take from the wall time where there is a core for it.
+
+`push` makes one repository of all that are named, indexes it, then pushes commits of ten changed files: the time from
+the job that a webhook defers until another machine's copy of the tree, which listens as a server does, has the words
+that were pushed.
+
+`kills` pushes commits while workers are killed at random moments, and compares what is left with a clean index.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+
+import psycopg
+from git_server import serving
+from postgres_tools import new_database
+from repository_tools import Repository
+from worker_tools import Team, clean_digest
+
+from codeinfo.operations.team import TeamJobs, TeamJobsRequest, TeamProjectRequest
+from codeinfo.team.database import CHANGED
+from codeinfo.team.store import TeamStore, TeamTree
+
+MAIN = "refs/heads/main"
+PATIENCE_S = 600.0
+
+
+def jobs(team: Team) -> TeamJobs:
+    return team.engine.team.jobs(TeamJobsRequest(1))
+
+
+def wait_for_run(team: Team, revision: str) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while not any(run.revision == revision and run.state == "done" for run in jobs(team).runs):
+        if time.monotonic() > until:
+            raise SystemExit(f"not done after {PATIENCE_S:g} s: {jobs(team)}")
+        time.sleep(0.05)
+
+
+def end(process: subprocess.Popen[bytes]) -> float:
+    """The CPU seconds of a process and of those it has waited for."""
+    process.send_signal(signal.SIGTERM)
+    _, _, used = os.wait4(process.pid, 0)
+    process.returncode = 0
+    return used.ru_utime + used.ru_stime
+
+
+def copied(folder: Path, sources: list[Path]) -> Repository:
+    """One repository with the tracked files of all of these at their HEAD."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    repository = Repository(folder)
+    for source in sources:
+        target = folder / source.name if len(sources) > 1 else folder
+        target.mkdir(exist_ok=True)
+        archive = subprocess.Popen(["git", "-C", source, "archive", "HEAD"], stdout=subprocess.PIPE)
+        subprocess.run(["tar", "-x", "-C", target], stdin=archive.stdout, check=True)
+        archive.wait()
+    for nested in folder.rglob(".gitignore"):
+        nested.unlink()
+    repository.commit("Begin", {})
+    return repository
+
+
+def first(place: Path, source: Path, most: int, runs: int) -> None:
+    repository = copied(place / "served" / "tree", [source])
+    commit = repository.git("rev-parse", "HEAD")
+    figures: dict[int, list[tuple[float, float]]] = {}
+    with serving(place / "served") as server:
+        for turn in range(runs):
+            for count in range(1, most + 1):
+                machines = [Team(new_database(), place / f"machine-{turn}-{count}")]
+                machines[0].engine.team.tools().mirrors.of(server.url("tree")).fetch()
+                workers = [machines[0].start_worker() for _ in range(count)]
+                while jobs(machines[0]).workers < count:
+                    time.sleep(0.05)
+                started = time.monotonic()
+                machines[0].add(server, "tree")
+                wait_for_run(machines[0], commit)
+                wall = time.monotonic() - started
+                figures.setdefault(count, []).append((wall, sum(map(end, workers))))
+                run = jobs(machines[0]).runs[0]
+                print(f"{count} workers: {run.files} files, {wall:.1f} s wall, {figures[count][-1][1]:.1f} s CPU")
+                machines[0].close()
+                shutil.rmtree(machines[0].home)
+    for count, found in figures.items():
+        wall, cpu = (statistics.median(column) for column in zip(*found, strict=True))
+        print(f"{count} workers, median of {len(found)}: {wall:.1f} s wall, {cpu:.1f} s CPU")
+
+
+def push(place: Path, sources: list[Path], pushes: int) -> None:
+    repository = copied(place / "served" / "tree", sources)
+    paths = [path for path in repository.git("ls-files").splitlines() if path.endswith((".py", ".ts", ".rs", ".go"))]
+    print(f"{len(repository.git('ls-files').splitlines())} files")
+    generator, times = random.Random(7), list[float]()
+    team = Team(new_database(), place / "machine")
+    server_machine = Team(team.environment["CODEINFO_STORE_URL"], place / "server")
+    worker = team.start_worker()
+    with serving(place / "served") as server:
+        project = team.add(server, "tree")
+        wait_for_run(team, repository.git("rev-parse", "HEAD"))
+        tree = TeamTree(server_machine.database, project, project, MAIN)
+        recipe = server_machine.engine.team.tools().recipe
+        store = TeamStore(server_machine.home / "copy", "tree", tree, recipe=recipe)
+        store.pull()
+        with psycopg.connect(server_machine.database.url, autocommit=True) as listening:
+            listening.execute(f"LISTEN {CHANGED}")
+            for number in range(pushes):
+                word = f"pushed{number}" + "".join(generator.choices("bcdfghjklm", k=12))
+                changed = {}
+                for path in generator.sample(paths, 10):
+                    text = (repository.folder / path).read_text(errors="replace")
+                    changed[path] = f"{text}\n# {word}\n"
+                repository.commit(f"Change {number}", changed)
+                started = time.monotonic()
+                team.engine.team.index_project(TeamProjectRequest(project, MAIN))
+                while not _finds(store, word):
+                    for _ in listening.notifies(timeout=PATIENCE_S, stop_after=1):
+                        store.pull()
+                times.append(time.monotonic() - started)
+        store.close()
+    end(worker)
+    times.sort()
+    print(
+        f"push to searchable, {pushes} pushes of 10 files: p50 {statistics.median(times):.2f} s, max {times[-1]:.2f} s"
+    )
+
+
+def _finds(store: TeamStore, word: str) -> bool:
+    with store.snapshot() as snapshot:
+        found = snapshot.postings([word])
+        return word in found and len(found[word].rows) >= 10
+
+
+def kills(place: Path, moments: int, seed: int) -> None:
+    generator = random.Random(seed)
+    (place / "served").mkdir(parents=True)
+    repository = Repository(place / "served" / "tree")
+    number = 0
+
+    def commit(count: int) -> str:
+        nonlocal number
+        files = {}
+        for _ in range(count):
+            number += 1
+            name = f"part{number % 17}/module{number % 900}.py"
+            body = f"def handle_{number}(order):\n    return order.total * {number}\n\n\n"
+            files[name] = body + f"class Kind{number}:\n    value = {number}\n"
+        return repository.commit(f"Change {number}", files)
+
+    commit(600)
+    team = Team(new_database(), place / "machine")
+    team.environment["CODEINFO_STORE_HEARTBEAT_S"] = "0.1"
+    workers = [team.start_worker() for _ in range(2)]
+    killed = at_work = 0
+    try:
+        with serving(place / "served") as server:
+            project = team.add(server, "tree")
+            while killed < moments:
+                time.sleep(generator.uniform(0.2, 3))
+                if jobs(team).waiting + jobs(team).running == 0:
+                    commit(generator.choice((5, 250, 450)))
+                    team.engine.team.index_project(TeamProjectRequest(project, MAIN))
+                    time.sleep(generator.uniform(0, 0.6))
+                victim = generator.randrange(len(workers))
+                at_work += jobs(team).running > 0
+                os.killpg(workers[victim].pid, signal.SIGKILL)
+                workers[victim].wait()
+                killed += 1
+                workers[victim] = team.start_worker()
+            team.engine.team.index_project(TeamProjectRequest(project, MAIN))
+            wait_for_run(team, repository.git("rev-parse", "HEAD"))
+            until = time.monotonic() + 30
+            while jobs(team).waiting + jobs(team).running and time.monotonic() < until:
+                time.sleep(0.1)
+    finally:
+        for worker in workers:
+            end(worker)
+    state = jobs(team)
+    assert (state.waiting, state.running, state.failed) == (0, 0, ()), state
+    with team.database.transaction() as db:
+        (runs, active) = db.execute(
+            "SELECT count(*) FILTER (WHERE state = 'done'), count(*) FILTER (WHERE state <> 'done') FROM index_runs"
+        ).fetchall()[0]
+        (generation,) = db.execute("SELECT generation FROM trees").fetchall()[0]
+        (left_out,) = db.execute("SELECT count(*) FROM files WHERE skip <> ''").fetchall()[0]
+        (divided,) = db.execute("SELECT count(*) FROM index_batches WHERE divided").fetchall()[0]
+    assert active == 0
+    assert generation == 2 * runs, (generation, runs)  # each run changed the tree once and marked it complete once
+    same = team.digest(project) == clean_digest(repository, place)
+    print(
+        f"{killed} kills, {at_work} of them with a job in hand: {runs} runs, each with one effect; no job left over;"
+        f" {divided} batches divided, {left_out} files left out;"
+        f" digest {'equals' if same else 'DIFFERS FROM'} a clean build"
+    )
+    team.close()
+    if not same:
+        sys.exit(1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("first", "push", "kills"))
+    parser.add_argument("repositories", nargs="*", type=Path)
+    parser.add_argument("--most", type=int, default=2)
+    parser.add_argument("--runs", type=int, default=2)
+    parser.add_argument("--pushes", type=int, default=20)
+    parser.add_argument("--moments", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="codeinfo-workers-") as folder:
+        place = Path(folder)
+        if given.what == "first":
+            first(place, given.repositories[0].resolve(), given.most, given.runs)
+        elif given.what == "push":
+            push(place, [source.resolve() for source in given.repositories], given.pushes)
+        else:
+            kills(place, given.moments, given.seed)
+
+
+if __name__ == "__main__":
+    main()
