@@ -66,17 +66,17 @@ def end(process: subprocess.Popen[bytes]) -> float:
 
 
 def copied(folder: Path, sources: list[Path]) -> Repository:
-    """One repository with the tracked files of all of these at their HEAD."""
+    """One repository with the tracked files of all of these, as they are checked out."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     repository = Repository(folder)
     for source in sources:
-        target = folder / source.name if len(sources) > 1 else folder
-        target.mkdir(exist_ok=True)
-        archive = subprocess.Popen(["git", "-C", source, "archive", "HEAD"], stdout=subprocess.PIPE)
-        subprocess.run(["tar", "-x", "-C", target], stdin=archive.stdout, check=True)
-        archive.wait()
-    for nested in folder.rglob(".gitignore"):
-        nested.unlink()
+        line = ["git", "-C", str(source), "ls-files", "-z"]
+        listed = subprocess.run(line, capture_output=True, text=True, check=True).stdout
+        for path in filter(None, listed.split("\0")):
+            target = (folder / source.name if len(sources) > 1 else folder) / path
+            if (source / path).is_file() and not (source / path).is_symlink() and target.name != ".gitignore":
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source / path, target)
     repository.commit("Begin", {})
     return repository
 
@@ -118,7 +118,7 @@ def push(place: Path, sources: list[Path], pushes: int) -> None:
     with serving(place / "served") as server:
         project = team.add(server, "tree")
         wait_for_run(team, repository.git("rev-parse", "HEAD"))
-        tree = TeamTree(server_machine.database, project, project, MAIN)
+        tree = TeamTree(server_machine.database, project, MAIN)
         recipe = server_machine.engine.team.tools().recipe
         store = TeamStore(server_machine.home / "copy", "tree", tree, recipe=recipe)
         store.pull()

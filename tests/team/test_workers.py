@@ -211,7 +211,7 @@ def test_a_worker_ends_when_it_is_asked_to(team: Team, server: GitServer, end: s
     worker = team.start_worker("--processes", "2")
     try:
         team.add(server, "shop")
-        until = time.monotonic() + 30
+        until = time.monotonic() + 60
         while not jobs(team).runs or jobs(team).runs[0].state != "done":
             assert time.monotonic() < until
             time.sleep(0.1)
@@ -230,7 +230,7 @@ def test_the_jobs_of_a_killed_worker_are_taken_over(
     upstream.commit("Many", {path: text for number in range(300, 420) for path, text in source(number).items()})
     project = team.add(server, "shop")
     worker = team.start_worker()
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while jobs(team).running == 0 and time.monotonic() < until:
         time.sleep(0.01)
     os.killpg(worker.pid, signal.SIGKILL)
@@ -239,10 +239,9 @@ def test_the_jobs_of_a_killed_worker_are_taken_over(
     other = Team(team.environment["CODEINFO_STORE_URL"], tmp_path / "other")
     second = other.start_worker()
     try:
-        while not jobs(team).runs or jobs(team).runs[0].state != "done":
+        while not jobs(team).runs or jobs(team).runs[0].state != "done" or jobs(team).running + jobs(team).waiting:
             assert time.monotonic() < until
             time.sleep(0.1)
-        assert (jobs(team).running, jobs(team).waiting) == (0, 0)
         assert team.digest(project) == clean_digest(upstream, tmp_path)
     finally:
         os.killpg(second.pid, signal.SIGTERM)
@@ -254,7 +253,7 @@ def test_a_worker_outlives_its_database(team: Team, server: GitServer) -> None:
     """Every connection is cut while it waits, as by a failover."""
     worker = team.start_worker()
     try:
-        until = time.monotonic() + 30
+        until = time.monotonic() + 60
         while jobs(team).workers != 1:
             assert time.monotonic() < until
             time.sleep(0.05)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -197,6 +197,12 @@ class TeamOperations:
         with self.database.transaction() as db:
             defer_index(db, access.project_id(db, request.project), request.ref)
         return queue_state(self.database, 1)
+
+    def receive_hook(self, kind: str, headers: Mapping[str, str], body: bytes) -> str:
+        """What was done about a message of a code host, which needs no caller since it is signed."""
+        from codeinfo.team.webhooks import receive
+
+        return receive(self.store, kind, headers, body)
 
     def jobs(self, request: requests.TeamJobsRequest) -> requests.TeamJobs:
         from codeinfo.team.jobs import queue_state

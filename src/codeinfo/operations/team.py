@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from codeinfo.operations.base import Arg, Limit, Operation, Opt
 
+HOOK_KINDS = ("github", "gitlab", "gitea", "push")  # who sends push webhooks; "push" is any other program
 _PROJECT = "The project, as `github.com/owner/name`."
 _TO = "A user, a group as @NAME, or everyone."
 

@@ -46,6 +46,9 @@ TOKEN_HEADER = "x-codeinfo-token"
 LEAST_TOKEN = 16  # characters
 LEAST_KEPT = 32  # characters of a token that was made here
 MAX_BODY_BYTES = 1_000_000
+MAX_HOOK_BYTES = 5_000_000  # a push of many commits; its sender is known only once it is read
+MAX_UPLOAD_BYTES = 32_000_000
+HOOKS, UPLOADS = "/hooks/", "/api/v1/team/push/"  # the paths that may have more
 BODY_SECONDS = 20.0  # within which a request's body must have arrived
 # What decides about a request: of two, whoever stands in between may look at the other one.
 ONLY_ONCE = tuple(
@@ -162,7 +165,7 @@ class Guard:
         if refusal is not None:
             await send_refusal(sealed, *refusal, readable=readable)
             return
-        await self.enter(scope, _bounded(receive), sealed, headers)
+        await self.enter(scope, _bounded(receive, most_bytes(scope["path"])), sealed, headers)
 
     async def enter(self, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]) -> None:
         """A request that may be answered, if its sender may have that."""
@@ -196,9 +199,9 @@ class Guard:
             return 403, "ORIGIN_REFUSED", "pages of other origins are not answered", "Use this server's own pages"
         if headers.get("sec-fetch-site") in ("cross-site", "same-site") and not _is_navigation(scope, headers):
             return 403, "ORIGIN_REFUSED", "other sites cannot embed what is served here", "Use this server's own pages"
-        length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > MAX_BODY_BYTES:
-            return 413, "BODY_TOO_LARGE", f"a body may have {MAX_BODY_BYTES} bytes", "Send less"
+        length, most = headers.get("content-length", "0"), most_bytes(scope["path"])
+        if not length.isdecimal() or int(length) > most:
+            return 413, "BODY_TOO_LARGE", f"a body may have {most} bytes", "Send less"
         return None
 
     def _stranger(self, scope: Scope, headers: dict[str, str], page_token: str) -> Refusal | None:
@@ -258,7 +261,14 @@ class BodyRefused(CodeInfoError):
     """Raised into whoever reads the body; the application answers with it as with any error."""
 
 
-def _bounded(receive: Receive) -> Receive:
+def most_bytes(path: str) -> int:
+    """That a body may have."""
+    if path.startswith(UPLOADS):
+        return MAX_UPLOAD_BYTES
+    return MAX_HOOK_BYTES if path.startswith(HOOKS) else MAX_BODY_BYTES
+
+
+def _bounded(receive: Receive, most: int) -> Receive:
     """A body without a length is counted as it comes, and must come in time."""
     seen, complete = 0, False
     until = asyncio.get_running_loop().time() + BODY_SECONDS
@@ -274,8 +284,8 @@ def _bounded(receive: Receive) -> Receive:
             raise BodyRefused("the request did not arrive in time", next_step="Send it again", code="TIMEOUT") from None
         seen += len(message.get("body", b""))
         complete = not message.get("more_body", False)
-        if seen > MAX_BODY_BYTES:
-            what = f"a body may have {MAX_BODY_BYTES} bytes"
+        if seen > most:
+            what = f"a body may have {most} bytes"
             raise BodyRefused(what, next_step="Send less", code="BODY_TOO_LARGE")
         return message
 

@@ -1,4 +1,4 @@
-"""What a team's server has besides: signing in and out, and the list of what it offers to callers."""
+"""What a team's server has besides: signing in and out, push webhooks, and the list of what it offers to callers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Match, Route
 
 from codeinfo.operations import OPERATIONS
-from codeinfo.serve.auth import COOKIE, Access, App, Guard, Scope, plain_page, set_cookie
+from codeinfo.operations.team import HOOK_KINDS
+from codeinfo.serve.auth import COOKIE, HOOKS, Access, App, Guard, Scope, plain_page, set_cookie
 from codeinfo.serve.team import READ, TEAM_OPERATIONS, Gate, TeamGuard, current_user, end_sessions
 from codeinfo.shells.http_api import path_of
+from codeinfo.shells.http_routes import json_response, state_of
 from codeinfo.shells.http_visit import TEAM_PAGES, form_fields
 from codeinfo.shells.mcp import MCP_PATH
 
@@ -52,6 +54,21 @@ def scope_finder(routes: Sequence[BaseRoute]) -> Callable[[Scope], str | None]:
 def guarded(app: App, access: Access, gate: Gate | None, routes: Sequence[BaseRoute]) -> Guard:
     """The application behind its guard: that of a team, or of one person's machine."""
     return Guard(app, access) if gate is None else TeamGuard(app, access, gate, scope_finder(routes))
+
+
+# --- webhooks ------------------------------------------------------------------------------------------------------
+
+
+def hook_routes() -> list[Route]:
+    def route(kind: str) -> Route:
+        async def receive(request: Request) -> Response:
+            state, body, headers = state_of(request), await request.body(), dict(request.headers)
+            said = await state.run(lambda call: state.engine.team.receive_hook(kind, headers, body))
+            return json_response({"status": said}, 202)
+
+        return Route(f"{HOOKS}{kind}", receive, methods=["POST"])
+
+    return [route(kind) for kind in HOOK_KINDS]
 
 
 # --- signing in and out --------------------------------------------------------------------------------------------
