@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property, lru_cache
 
 from msgspec import Struct
@@ -236,7 +236,7 @@ _AMBIGUOUS = frozenset({"build", "target", "out", "coverage"})
 _SOURCE_FOLDERS = frozenset({"src", "internal", "cmd", "pkg"})
 
 
-def folder_rule(name: str, parents: frozenset[str] | set[str] = frozenset()) -> Rule | None:
+def folder_rule(name: str, parents: Collection[str] = ()) -> Rule | None:
     """The rule that leaves out a folder called `name` below folders called `parents`."""
     rule = FOLDERS.get(name)
     if rule is None:
@@ -248,12 +248,10 @@ def folder_rule(name: str, parents: frozenset[str] | set[str] = frozenset()) -> 
 
 def excluded_folder(folder: str) -> tuple[str, Rule] | None:
     """The topmost folder on the path `folder` that a rule leaves out, and that rule."""
-    parents: set[str] = set()
     parts = folder.split("/")
     for depth, part in enumerate(parts):
-        if rule := folder_rule(part, parents):
+        if rule := folder_rule(part, parts[:depth]):
             return "/".join(parts[: depth + 1]), rule
-        parents.add(part)
     return None
 
 

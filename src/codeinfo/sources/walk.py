@@ -16,6 +16,7 @@ import stat
 from bisect import bisect_left
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import accumulate
 from operator import attrgetter
 from pathlib import Path
 
@@ -135,17 +136,27 @@ class Judge:
 
     def _judge_folder(self, folder: str) -> tuple[Skip | None, Skip | None]:
         """A link among the folders, and the topmost folder that a default rule leaves out."""
-        link = None
-        if not self.is_real_folder(folder):
+        parent = folder.rpartition("/")[0]
+        if parent not in self._folders:
+            for above in accumulate(parent.split("/"), "{}/{}".format):
+                if above not in self._folders:
+                    self._judge_below(above.rpartition("/")[0], above)
+        return self._judge_below(parent, folder)
+
+    def _judge_below(self, parent: str, folder: str) -> tuple[Skip | None, Skip | None]:
+        """The same of a folder in one that is judged."""
+        link, left_out = self._folders[parent]
+        if link or not self.is_real_folder(folder):
             link = Skip(folder + "/", "symlink", "reached through a link, or gone")
-        left_out = None
-        if self._settings.default_rules and (found := ignore.excluded_folder(folder)):
-            left_out = Skip(found[0] + "/", found[1].name, found[1].reason)
+        if self._settings.default_rules and not left_out:
+            rule = ignore.folder_rule(folder.rpartition("/")[2], parent.split("/"))
+            left_out = Skip(folder + "/", rule.name, rule.reason) if rule else None
         self._folders[folder] = link, left_out
         return link, left_out
 
     def is_real_folder(self, folder: str) -> bool:
-        return is_real_folder(self._root, folder)
+        """Whether it is a folder itself, not a link to one; those above it are known to be."""
+        return _is_folder(f"{self._root}/{folder}")
 
     def judge_status(self, path: str) -> SourceFile | Skip:
         try:
@@ -430,15 +441,14 @@ def _submodule_paths(root: str, prefix: str, excludes: str) -> list[str]:
 
 def is_real_folder(root: str, folder: str) -> bool:
     """Whether every step from the root to `folder` is a folder itself, not a link to one."""
-    at = root
-    for part in folder.split("/"):
-        at = f"{at}/{part}"
-        try:
-            if not stat.S_ISDIR(os.lstat(at).st_mode):
-                return False
-        except OSError:
-            return False
-    return True
+    return all(map(_is_folder, accumulate(folder.split("/"), "{}/{}".format, initial=root)))
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return False
 
 
 def is_worktree(root: str, folder: str) -> bool:
