@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from codeinfo.model import Chunk, FileKind, IndexedFile, ParsedFile, SourceFile
-from codeinfo.ports import Snapshot
-from codeinfo.store import snapshot
+from codeinfo.ports import Posting, Snapshot
+from codeinfo.store import database, snapshot
+from codeinfo.store.database import Damage
+from codeinfo.store.segments import CROWD, decode_posting, encode_posting
 from codeinfo.store.sqlite import SqliteStore
 
 
@@ -26,6 +28,7 @@ def test_two_threads_find_what_one_does(rows: int, tmp_path: Path, monkeypatch: 
     chance = np.random.default_rng(rows)
     vectors, query = chance.normal(size=(rows, 8)).astype(np.float32), chance.normal(size=8).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors = vectors.astype(np.float16).astype(np.float32)  # as they are stored
     monkeypatch.setattr(snapshot, "_MANY_ROWS", 2)
     with stored(tmp_path / "index", vectors).snapshot() as view:
         found = view.cosines(query)
@@ -52,3 +55,44 @@ def test_what_is_derived_is_made_once_a_generation(tmp_path: Path) -> None:
 def test_a_broken_pipe_is_not_the_disks_fault(tmp_path: Path) -> None:
     with pytest.raises(BrokenPipeError), stored(tmp_path / "index", np.eye(2, dtype=np.float32)).snapshot():
         raise BrokenPipeError("the reader is gone")
+
+
+@pytest.mark.parametrize("count", [1, 15, 16, 400])
+@pytest.mark.parametrize(("step", "uses", "named"), [(1, 9, 0), (300, 9, 1), (70_000, 900, 7), (3, 65_535, 255)])
+def test_a_posting_list_reads_as_it_was_written(count: int, step: int, uses: int, named: int) -> None:
+    rows = np.arange(count, dtype=np.int32) * step + 5
+    types, names, path = (np.full(count, value, np.uint8) for value in (named, named, 3))
+    written = Posting(rows, np.full(count, uses, np.uint16), types, names, path)
+    data = encode_posting(written)
+    read = decode_posting(data)
+    for field in Posting._fields:
+        before, after = getattr(written, field), getattr(read, field)
+        assert after.dtype == before.dtype
+        assert after.tolist() == before.tolist()
+    if count >= 16 and named < 8:
+        assert len(data) < 9 * count
+    flipped = bytes((*data[:-3], data[-3] ^ 4, *data[-2:]))
+    with pytest.raises(Damage):
+        decode_posting(flipped)
+
+
+def test_a_file_of_many_chunks_is_found_by_line_and_read_in_pieces(tmp_path: Path) -> None:
+    with stored(tmp_path / "index", np.eye(20, dtype=np.float32)).snapshot() as view:
+        assert [view.row_at(0, line) for line in (1, 8, 9, 20, 21)] == [0, 7, 8, 19, None]
+        assert [chunk.text for chunk in view.chunks([19, 0, 8])] == ["line 19", "line 0", "line 8"]
+
+
+def test_what_a_merge_leaves_free_is_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "_SPARSE_BYTES", 0)
+    store = SqliteStore(tmp_path / "index", "main", recipe="test")
+    for at in range(CROWD):
+        text = " ".join(f"word{at}x{n}" for n in range(4000))
+        parsed = ParsedFile((Chunk(1, 1, text, "text"),), terms=(dict.fromkeys(text.split(), 1.0),))
+        file = IndexedFile(SourceFile(f"{at}.txt", 1, 1), f"hash{at}", "text", FileKind.DOCS, parsed)
+        store.apply([file], (), ())
+    store.finish({})
+    with store._connections.reading() as db:
+        assert database.one(db, "SELECT count(*) FROM segments") == (1,)
+        assert database.one(db, "PRAGMA freelist_count")[0] * 4 <= database.one(db, "PRAGMA page_count")[0]
+    with store.snapshot() as view:
+        assert set(view.postings(["word3x7"])) == {"word3x7"}

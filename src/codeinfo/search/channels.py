@@ -266,8 +266,8 @@ def with_paths(cosines: Floats, chunks: Floats, paths: Floats, query: Floats) ->
 
 
 def squared_l2(cosine: float) -> float:
-    """The distance between unit vectors: 0 identical, 4 opposite."""
-    return 2 - 2 * cosine
+    """The distance between unit vectors: 0 identical, 4 opposite. Stored ones are rounded, so a cosine may pass 1."""
+    return max(0.0, 2 - 2 * cosine)
 
 
 MOST_FILES = 15  # a commit that changed more is a sweep and says little about each file

@@ -8,10 +8,20 @@ from pathlib import Path
 
 import apsw
 import numpy as np
+from msgspec.structs import astuple
 from numpy.typing import NDArray
 
 from codeinfo.model import FileKind
-from codeinfo.store.database import ODD, TABLES, Damage, check_symbols, chunk_checksum, load_meta
+from codeinfo.store.database import (
+    CHUNKS_PER_BLOCK,
+    ODD,
+    TABLES,
+    Damage,
+    check_symbols,
+    load_meta,
+    one,
+    read_chunks,
+)
 from codeinfo.store.segments import check_vectors, decode_posting, map_vectors, rows_checksum
 from codeinfo.store.snapshot import Arrays, SqliteSnapshot
 
@@ -64,22 +74,21 @@ def _check_files(db: apsw.Connection) -> None:
 
 
 def _check_chunks(db: apsw.Connection) -> None:
-    query = """SELECT f.path, c.start_line, c.end_line, c.kind, c.symbol, c.breadcrumb, c.text, c.checksum
-               FROM chunks c LEFT JOIN files f ON f.id = c.file_id"""
-    for *shown, checksum in db.execute(query):
-        if chunk_checksum(*shown) != checksum:
-            raise Damage("a chunk fails its checksum")
-    query = "SELECT path FROM files WHERE chunk_count != (SELECT count(*) FROM chunks WHERE file_id = files.id)"
-    for (path,) in db.execute(query):
-        raise Damage(f"{path} has lost chunks")
+    blocks = 0
+    for file_id, path, count in db.execute("SELECT id, path, chunk_count FROM files"):
+        if len(read_chunks(db, file_id, path)) != count:
+            raise Damage(f"{path} has lost chunks")
+        blocks += -(-count // CHUNKS_PER_BLOCK)
+    if one(db, "SELECT count(*) FROM chunks")[0] != blocks:
+        raise Damage("there are chunks of no file")
 
 
 def _check_segments(db: apsw.Connection, folder: Path) -> None:
-    query = """SELECT id, row_count, chunk_ids, file_ids, lengths, checksum, vector_file, dimension, vector_checksum
+    query = """SELECT id, row_count, file_ids, lengths, checksum, vector_file, dimension, vector_checksum
                FROM segments"""
     rows_of = {}
-    for segment, count, chunks, owners, lengths, checksum, name, dimension, vector_checksum in db.execute(query):
-        if rows_checksum(chunks, owners, lengths) != checksum or len(chunks) != count * 8:
+    for segment, count, owners, lengths, checksum, name, dimension, vector_checksum in db.execute(query):
+        if rows_checksum(owners, lengths) != checksum or len(owners) != count * 4:
             raise Damage(f"segment {segment} fails its checksum")
         if name:
             check_vectors(map_vectors(folder / name, count, dimension), name, vector_checksum)
@@ -94,15 +103,12 @@ def _check_segments(db: apsw.Connection, folder: Path) -> None:
 
 _OF_TREE = "JOIN entries e ON e.file_id = f.id AND e.tree = ?"
 _CONTENT = (
-    f"""SELECT f.path, e.size, f.sha256, f.language, f.kind, f.chunk_count, f.skip, f.uses
-       FROM files f {_OF_TREE} ORDER BY f.path""",
-    f"""SELECT f.path, c.start_line, c.end_line, c.kind, c.symbol, c.breadcrumb, c.text
-       FROM chunks c JOIN files f ON f.id = c.file_id {_OF_TREE} ORDER BY f.path, c.id""",
+    f"""SELECT f.path, e.size, f.sha256, f.language, f.kind, f.chunk_count, f.skip, u.data
+       FROM files f {_OF_TREE} LEFT JOIN uses u ON u.file_id = f.id ORDER BY f.path""",
     f"""SELECT f.path, d.ordinal, d.name, d.qualified, d.kind, d.signature, d.doc, d.start_line, d.end_line, d.exported,
        d.bases FROM definitions d JOIN files f ON f.id = d.file_id {_OF_TREE} ORDER BY f.path, d.ordinal""",
     f"""SELECT f.path, i.ordinal, i.module, i.line, i.names, i.alias, i.reexport
        FROM imports i JOIN files f ON f.id = i.file_id {_OF_TREE} ORDER BY f.path, i.ordinal""",
-    "SELECT count(*) FROM chunks WHERE file_id NOT IN (SELECT id FROM files) AND ?",
 )
 
 
@@ -113,6 +119,8 @@ def content_digest(db: apsw.Connection, arrays: Arrays) -> str:
     for query in _CONTENT:
         for row in db.execute(query, (arrays.tree,)):
             total.update(repr(row).encode("utf-8", "surrogatepass"))
+    for file_id, path in db.execute(f"SELECT f.id, f.path FROM files f {_OF_TREE} ORDER BY f.path", (arrays.tree,)):
+        total.update(repr((path, *map(astuple, read_chunks(db, file_id, path)))).encode("utf-8", "surrogatepass"))
     for part in _array_content(db, arrays):
         total.update(part)
     return total.hexdigest()
@@ -136,11 +144,11 @@ def _array_content(db: apsw.Connection, arrays: Arrays) -> Iterator[bytes]:
             yield term.encode() + b"".join(column[sorted_rows].tobytes() for column in columns)
 
 
-def _vectors(arrays: Arrays) -> NDArray[np.float32]:
+def _vectors(arrays: Arrays) -> NDArray[np.float16]:
     """One row a chunk; of no length when the index is keyword-only."""
     blocks = []
     for segment in (segment for segment in arrays.segments if segment.live_rows):
         if segment.vectors is None:
-            return np.zeros((len(arrays.row_file), 0), np.float32)
+            return np.zeros((len(arrays.row_file), 0), np.float16)
         blocks.append(segment.vectors if segment.row_map is None else segment.vectors[segment.row_map >= 0])
-    return np.concatenate(blocks) if blocks else np.zeros((0, 0), np.float32)
+    return np.concatenate(blocks) if blocks else np.zeros((0, 0), np.float16)

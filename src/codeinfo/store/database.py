@@ -7,14 +7,15 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
 
 import apsw
-from msgspec import Struct
+from msgspec import Struct, msgpack
 from msgspec.structs import astuple
 
 from codeinfo.errors import Busy, IndexDamaged, OutOfSpace, UsageError
@@ -75,6 +76,9 @@ def refuse_marked(folder: Path) -> None:
     except OSError:
         return
     raise BuildDamaged(folder, problem)
+
+
+VECTOR_BYTES = 2  # of a number: as float16 half the size, and the first ten results are the same
 
 
 def check_vector_file(path: Path, size: int) -> None:
@@ -168,6 +172,8 @@ def _disk_failed(folder: Path, place: Place, problem: object) -> OutOfSpace:
 
 BUSY_MS = 10_000  # how long a statement waits for another process's short transaction
 _MOST_IDLE = 4  # each maps the database and keeps up to 16 MB of it
+_PAGE_BYTES = 8192  # blocks of chunks and posting lists fill them better than pages of 4096
+_SPARSE_BYTES = 32 << 20  # that are free, and a quarter of the file: worth the time that writing the rest takes
 _SHARED_BYTES = 65_536  # what SQLite needs beside a database to open it, at the least
 
 
@@ -189,7 +195,7 @@ class Connections:
         touch_private(self._path)
         db = self._open(apsw.SQLITE_OPEN_READWRITE)
         try:
-            db.execute("PRAGMA journal_mode = WAL")
+            db.execute(f"PRAGMA page_size = {_PAGE_BYTES}; PRAGMA journal_mode = WAL")
             with transaction(db):
                 if not one(db, "PRAGMA user_version")[0]:
                     db.execute(tables)
@@ -239,6 +245,11 @@ class Connections:
                 db.close()
                 raise
             self._release(db)
+
+    def is_sparse(self) -> bool:
+        with self.reading() as db:
+            (free,), (pages,) = one(db, "PRAGMA freelist_count"), one(db, "PRAGMA page_count")
+        return bool(free * _PAGE_BYTES > _SPARSE_BYTES and free * 4 > pages)
 
     def vacuum(self) -> None:
         self._written = True
@@ -384,12 +395,13 @@ def transaction(db: apsw.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator
         raise
 
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 # One build serves a family: the work trees and revisions of one repository. A file is a path with a content; what
 # parsing made of it is stored once. A tree is a set of files, its entries. A changed file gets a new id, and ids are
 # never used again: segments can then stay immutable, since the snapshot of a tree leaves out the rows of files that it
-# does not have. A file that no tree has is released, and kept for a while for the day it comes back.
+# does not have. A file that no tree has is released, and kept for a while for the day it comes back. What is large and
+# read for few files at a time, their chunks and the uses of names, has tables of its own: those of all files are short.
 TABLES = """
 CREATE TABLE trees(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE);
 CREATE TABLE meta(tree INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY(tree, key)) WITHOUT ROWID;
@@ -413,23 +425,17 @@ CREATE TABLE files(
     notes TEXT NOT NULL,
     skip TEXT NOT NULL,
     brought_back INTEGER NOT NULL,
-    uses BLOB NOT NULL,
     checksum INTEGER NOT NULL
 );
 CREATE INDEX files_by_path ON files(path, sha256);
 CREATE INDEX files_by_content ON files(sha256);
+CREATE TABLE uses(file_id INTEGER PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE chunks(
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    file_id INTEGER NOT NULL,
+    id INTEGER PRIMARY KEY,
     start_line INTEGER NOT NULL,
     end_line INTEGER NOT NULL,
-    kind TEXT NOT NULL,
-    symbol TEXT NOT NULL,
-    breadcrumb TEXT NOT NULL,
-    text TEXT NOT NULL,
-    checksum INTEGER NOT NULL
+    data BLOB NOT NULL
 );
-CREATE INDEX chunks_by_file ON chunks(file_id);
 CREATE TABLE definitions(
     file_id INTEGER NOT NULL,
     ordinal INTEGER NOT NULL,
@@ -459,7 +465,6 @@ CREATE TABLE imports(
 CREATE TABLE segments(
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     row_count INTEGER NOT NULL,
-    chunk_ids BLOB NOT NULL,
     file_ids BLOB NOT NULL,
     lengths BLOB NOT NULL,
     checksum INTEGER NOT NULL,
@@ -490,18 +495,63 @@ def _parted(value: str) -> tuple[str, ...]:
     return tuple(value.split(_JOIN)) if value else ()
 
 
-def chunk_row(file_id: int, path: str, chunk: Chunk) -> Row:
-    shown = (chunk.start_line, chunk.end_line, chunk.kind, chunk.symbol, chunk.breadcrumb, chunk.text)
-    return (file_id, *shown, chunk_checksum(path, *shown))
+# Chunks are stored some at a time, compressed: eight take a third of the room, and to read one of them costs 40 µs. A
+# chunk's id is made of its file's and its place in it; the id of a block is that of its first chunk.
+CHUNKS_PER_BLOCK = 8
+_PLACE_BITS = 20
+_FASTEST = 1
 
 
-def chunk_checksum(path: str, start: int, end: int, kind: str, symbol: str, breadcrumb: str, text: str) -> int:
+_BLOCKS = msgpack.Decoder(list[tuple[int, int, str, str, str, str]])
+
+
+def chunk_id(file_id: int, place: int) -> int:
+    return (file_id << _PLACE_BITS) + place
+
+
+def block_of(chunk: int) -> int:
+    return chunk - chunk % CHUNKS_PER_BLOCK
+
+
+class Block(NamedTuple):
+    """A row of `chunks`."""
+
+    id: int
+    start_line: int
+    end_line: int
+    data: bytes
+
+
+def chunk_blocks(file_id: int, path: str, chunks: Sequence[Chunk]) -> Iterator[Block]:
+    for first in range(0, len(chunks), CHUNKS_PER_BLOCK):
+        some = chunks[first : first + CHUNKS_PER_BLOCK]
+        data = zlib.compress(msgpack.encode(list(map(astuple, some))), _FASTEST)
+        lines = min(c.start_line for c in some), max(c.end_line for c in some)
+        block = Block(chunk_id(file_id, first), *lines, data)
+        yield block._replace(data=_block_checksum(path, block) + data)
+
+
+def read_block(path: str, block: Block) -> list[Chunk]:
     """SQLite does not notice a flipped bit inside a value: this does, before a text is shown as evidence.
 
-    The path is part of it: a chunk that damage handed to another file is noticed as well.
+    The path is part of the checksum: chunks that damage handed to another file are noticed as well.
     """
-    about = f"{path}\0{start}\0{end}\0{kind}\0{symbol}\0{breadcrumb}\0"
-    return crc32(text.encode("utf-8", "surrogatepass"), crc32(about.encode("utf-8", "surrogatepass")))
+    checksum, data = block.data[:4], block.data[4:]
+    if _block_checksum(path, block._replace(data=data)) != checksum:
+        raise Damage(f"chunks of {path} fail their checksum")
+    return [Chunk(*fields) for fields in _BLOCKS.decode(zlib.decompress(data))]
+
+
+def _block_checksum(path: str, block: Block) -> bytes:
+    about = f"{path}\0{block.id}\0{block.start_line}\0{block.end_line}"
+    return crc32(block.data, crc32(about.encode("utf-8", "surrogatepass"))).to_bytes(4, "little")
+
+
+def read_chunks(db: apsw.Connection, file_id: int, path: str) -> list[Chunk]:
+    """All of a file, in their order."""
+    query = "SELECT * FROM chunks WHERE id >= ? AND id < ? ORDER BY id"
+    blocks = map(Block._make, db.execute(query, (chunk_id(file_id, 0), chunk_id(file_id + 1, 0))))
+    return [chunk for block in blocks for chunk in read_block(path, block)]
 
 
 def symbols_checksum(definitions: Iterable[Row], imports: Iterable[Row], uses: bytes) -> int:
@@ -517,7 +567,8 @@ def check_symbols(db: apsw.Connection, file_id: int) -> None:
     definitions = """SELECT ordinal, name_key, name, qualified, kind, signature, doc, start_line, end_line, exported,
                      bases FROM definitions WHERE file_id = ? ORDER BY ordinal"""
     imports = "SELECT ordinal, module, line, names, alias, reexport FROM imports WHERE file_id = ? ORDER BY ordinal"
-    for path, uses, checksum in db.execute("SELECT path, uses, checksum FROM files WHERE id = ?", (file_id,)):
+    query = "SELECT path, coalesce(data, x''), checksum FROM files LEFT JOIN uses ON file_id = id WHERE id = ?"
+    for path, uses, checksum in db.execute(query, (file_id,)):
         if symbols_checksum(db.execute(definitions, (file_id,)), db.execute(imports, (file_id,)), uses) != checksum:
             raise Damage(f"the symbols of {path} fail their checksum")
 

@@ -1,8 +1,9 @@
 """Segments: the immutable arrays behind keyword and vector search, built from a batch of files, written, and merged
 when they pile up. What writes runs inside a transaction of its caller.
 
-A posting list is a checksum and the columns of a `Posting` one after the other: nine bytes a row, decoded without a
-loop. All fields of a term lie in one list, so that a query reads one list a term.
+A posting list is a checksum, the columns of a `Posting` one after the other, and a byte that says how they are written:
+as they are in short lists, in longer ones each as narrow as its values allow, which is decoded without a loop. All
+fields of a term lie in one list, so that a query reads one list a term.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ from codeinfo.model import IndexedFile, SourceFile
 from codeinfo.ports import IN_FOLDER, IN_STEM, Posting, Retention
 from codeinfo.private_files import open_private
 from codeinfo.store.database import (
+    VECTOR_BYTES,
     Damage,
     VectorsGone,
     check_vector_file,
-    chunk_row,
+    chunk_blocks,
+    chunk_id,
     definition_rows,
     import_rows,
     one,
@@ -34,7 +37,11 @@ from codeinfo.store.database import (
 )
 from codeinfo.tokens import FOLDER_MARK, NAME_MARK, STEM_MARK, TYPE_MARK
 
-_BYTES_PER_POSTING = 9
+_PLAIN_BYTES = 9  # a row
+_NARROW_FROM = 16  # rows: most terms have fewer, and looking at their values would take longer than writing them
+_PLAIN = 0x80
+_NO_FIELDS, _ONE_BYTE, _THREE_BYTES = range(3)  # types, names and path of a row: none has any, packed, a byte each
+_WIDTHS = (np.uint8, np.uint16, np.uint32)
 _MARK_LENGTH = len(STEM_MARK)
 _TEXT, _TYPE, _NAME, _STEM, _FOLDER = range(5)
 _FIELDS = {TYPE_MARK: _TYPE, NAME_MARK: _NAME, STEM_MARK: _STEM, FOLDER_MARK: _FOLDER}
@@ -48,14 +55,64 @@ def rows_checksum(*columns: bytes) -> int:
 
 
 def encode_posting(posting: Posting) -> bytes:
-    body = b"".join(column.tobytes() for column in posting)
+    if len(posting.rows) < _NARROW_FROM:
+        body = b"".join((*(column.tobytes() for column in posting), bytes((_PLAIN,))))
+    else:
+        body = _narrow(posting)
     return crc32(body).to_bytes(4, "little") + body
+
+
+def _narrow(posting: Posting) -> bytes:
+    """The first row, how far each is ahead of the one before, uses, and the fields, in one byte if they fit."""
+    rows, tenths, types, names, path = posting
+    steps = np.diff(rows, prepend=rows[:1])
+    width, wide = _width(steps), _width(tenths)
+    fields, columns = _THREE_BYTES, list[NDArray[Any]]((types, names, path))
+    if types.max() < 8 and names.max() < 8:
+        packed = types << 5 | names << 2 | path
+        fields, columns = (_ONE_BYTE, [packed]) if packed.any() else (_NO_FIELDS, [])
+    return b"".join(
+        (
+            rows[:1].tobytes(),
+            steps.astype(_WIDTHS[width]).tobytes(),
+            tenths.astype(_WIDTHS[wide]).tobytes(),
+            *(column.tobytes() for column in columns),
+            bytes((width | wide << 2 | fields << 4,)),
+        )
+    )
+
+
+def _width(values: NDArray[np.integer]) -> int:
+    most = int(values.max())
+    return 0 if most < 1 << 8 else 1 if most < 1 << 16 else 2
+
+
+def _decode_narrow(data: bytes) -> Posting:
+    form = data[-1]
+    fields = form >> 4
+    kinds = [np.dtype(_WIDTHS[form & 3]), np.dtype(_WIDTHS[form >> 2 & 3]), *[np.dtype(np.uint8)] * (0, 1, 3)[fields]]
+    count, at = (len(data) - 9) // sum(kind.itemsize for kind in kinds), 8
+    columns: list[NDArray[Any]] = []
+    for kind in kinds:
+        columns.append(np.frombuffer(data, kind, count, at))
+        at += kind.itemsize * count
+    steps, tenths, *rest = columns
+    rows = np.cumsum(steps, dtype=np.int32)
+    rows += np.frombuffer(data, np.int32, 1, 4)
+    if fields == _ONE_BYTE:
+        (packed,) = rest
+        rest = [packed >> 5, packed >> 2 & 7, packed & 3]
+    elif fields == _NO_FIELDS:
+        rest = [np.zeros(count, np.uint8)] * 3
+    return Posting(rows, tenths.astype(np.uint16), *rest)
 
 
 def decode_posting(data: bytes) -> Posting:
     if crc32(memoryview(data)[4:]) != int.from_bytes(data[:4], "little"):
         raise Damage("a posting list fails its checksum")
-    count = (len(data) - 4) // _BYTES_PER_POSTING
+    if data[-1] != _PLAIN:
+        return _decode_narrow(data)
+    count = (len(data) - 5) // _PLAIN_BYTES
     return Posting(
         np.frombuffer(data, np.int32, count, 4),
         np.frombuffer(data, np.uint16, count, 4 + 4 * count),
@@ -81,7 +138,6 @@ class SegmentBuilder:
     """Collects the rows of one batch; `postings` then yields its terms in order."""
 
     def __init__(self) -> None:
-        self.chunk_ids: list[int] = []
         self.file_ids: list[int] = []
         self.lengths: list[float] = []
         self._marked: dict[str, int] = {}  # a term with the mark of its field → its number
@@ -89,8 +145,7 @@ class SegmentBuilder:
         self._weights: list[float] = []
         self._counts: list[int] = []
 
-    def add(self, chunk_id: int, file_id: int, terms: Mapping[str, float], path_terms: Sequence[str]) -> None:
-        self.chunk_ids.append(chunk_id)
+    def add(self, file_id: int, terms: Mapping[str, float], path_terms: Sequence[str]) -> None:
         self.file_ids.append(file_id)
         self.lengths.append(sum(terms.values()))
         known = self._marked
@@ -211,16 +266,16 @@ class VectorFile(Struct, frozen=True):
 NO_VECTORS = VectorFile("", 0, 0)
 
 
-def write_vectors(folder: Path, blocks: Iterable[NDArray[np.float32]]) -> VectorFile:
+def write_vectors(folder: Path, blocks: Iterable[NDArray[np.floating]]) -> VectorFile:
     """Block after block, since all of an index's vectors at once would take its size in memory again."""
     blocks = [block for block in blocks if len(block)]
     if not blocks:
         return NO_VECTORS
-    name, checksum = f"vectors-{os.getpid()}-{os.urandom(6).hex()}.f32", 0
+    name, checksum = f"vectors-{os.getpid()}-{os.urandom(6).hex()}.f16", 0
     try:
         with open(open_private(folder / name, os.O_WRONLY | os.O_EXCL), "wb") as sink:
             for block in blocks:
-                data = np.ascontiguousarray(block, np.float32).data.cast("B")
+                data = np.ascontiguousarray(block, np.float16).data.cast("B")
                 checksum = crc32(data, checksum)
                 sink.write(data)
             sink.flush()
@@ -231,19 +286,19 @@ def write_vectors(folder: Path, blocks: Iterable[NDArray[np.float32]]) -> Vector
     return VectorFile(name, blocks[0].shape[1], checksum)
 
 
-def map_vectors(path: Path, rows: int, dimension: int) -> NDArray[np.float32]:
+def map_vectors(path: Path, rows: int, dimension: int) -> NDArray[np.float16]:
     """A vector file as an array on the page cache; a file of the wrong size is damage, never read past its end."""
     if not rows:
-        return np.zeros((0, dimension), np.float32)
-    check_vector_file(path, rows * dimension * 4)
+        return np.zeros((0, dimension), np.float16)
+    check_vector_file(path, rows * dimension * VECTOR_BYTES)
     try:
         # A plain view: numpy's class for mapped files does in Python what every look at a row does.
-        return np.memmap(path, np.float32, "r", shape=(rows, dimension)).view(np.ndarray)
+        return np.memmap(path, np.float16, "r", shape=(rows, dimension)).view(np.ndarray)
     except FileNotFoundError as error:
         raise VectorsGone(f"{path.name} is gone") from error
 
 
-def check_vectors(block: NDArray[np.float32], name: str, checksum: int) -> None:
+def check_vectors(block: NDArray[np.float16], name: str, checksum: int) -> None:
     if crc32(block.data.cast("B")) != checksum:
         raise Damage(f"{name} fails its checksum")
 
@@ -309,8 +364,10 @@ def collect(db: apsw.Connection, keep: Retention) -> bool:
         if room < 0 or at <= oldest or version > _VERSIONS_KEPT:
             expired.append((file_id,))
     db.executemany("DELETE FROM files WHERE id = ?", expired)
-    for table in ("released", "chunks", "definitions", "imports"):
+    for table in ("released", "uses", "definitions", "imports"):
         db.executemany(f"DELETE FROM {table} WHERE file_id = ?", expired)
+    spans = ((chunk_id(file_id, 0), chunk_id(file_id + 1, 0)) for (file_id,) in expired)
+    db.executemany("DELETE FROM chunks WHERE id >= ? AND id < ?", spans)
     return bool(expired)
 
 
@@ -318,8 +375,8 @@ def _insert_file(db: apsw.Connection, tree: int, file: IndexedFile, builder: Seg
     source, parsed = file.source, file.parsed
     definitions, imports = list(definition_rows(parsed.definitions)), list(import_rows(parsed.imports))
     db.execute(
-        """INSERT INTO files(path, sha256, language, kind, chunk_count, notes, skip, brought_back, uses, checksum)
-           VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        """INSERT INTO files(path, sha256, language, kind, chunk_count, notes, skip, brought_back, checksum)
+           VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)""",
         (
             source.path,
             file.sha256,
@@ -329,30 +386,27 @@ def _insert_file(db: apsw.Connection, tree: int, file: IndexedFile, builder: Seg
             "\n".join((*file.notes, *parsed.notes)),
             file.skip,
             int(file.brought_back),
-            file.references,
             symbols_checksum(definitions, imports, file.references),
         ),
     )
     file_id = db.last_insert_rowid()
     reuse_files(db, tree, [(source, file_id)])
-    insert = """INSERT INTO chunks(file_id, start_line, end_line, kind, symbol, breadcrumb, text, checksum)
-                VALUES(?, ?, ?, ?, ?, ?, ?, ?)"""
-    db.executemany(insert, (chunk_row(file_id, source.path, chunk) for chunk in parsed.chunks))
-    first_chunk = db.last_insert_rowid() - len(parsed.chunks) + 1
-    for at, terms in enumerate(parsed.terms):
-        builder.add(first_chunk + at, file_id, terms, file.path_terms)
+    if file.references:
+        db.execute("INSERT INTO uses VALUES(?, ?)", (file_id, file.references))
+    db.executemany("INSERT INTO chunks VALUES(?, ?, ?, ?)", chunk_blocks(file_id, source.path, parsed.chunks))
+    for terms in parsed.terms:
+        builder.add(file_id, terms, file.path_terms)
     insert = "INSERT INTO definitions VALUES(?,?,?,?,?,?,?,?,?,?,?,?)"
     db.executemany(insert, ((file_id, *row) for row in definitions))
     db.executemany("INSERT INTO imports VALUES(?,?,?,?,?,?,?)", ((file_id, *row) for row in imports))
 
 
 def _insert_segment(db: apsw.Connection, builder: SegmentBuilder, vectors: VectorFile) -> None:
-    if not builder.chunk_ids:
+    if not builder.file_ids:
         return
     segment = _insert_segment_row(
         db,
-        len(builder.chunk_ids),
-        np.array(builder.chunk_ids, np.int64).tobytes(),
+        len(builder.file_ids),
         np.array(builder.file_ids, np.int32).tobytes(),
         np.array(builder.lengths, np.float32).tobytes(),
         vectors,
@@ -360,14 +414,12 @@ def _insert_segment(db: apsw.Connection, builder: SegmentBuilder, vectors: Vecto
     db.executemany("INSERT INTO postings VALUES(?, ?, ?)", ((segment, term, data) for term, data in builder.postings()))
 
 
-def _insert_segment_row(
-    db: apsw.Connection, rows: int, chunk_ids: bytes, file_ids: bytes, lengths: bytes, vectors: VectorFile
-) -> int:
-    checksum = rows_checksum(chunk_ids, file_ids, lengths)
+def _insert_segment_row(db: apsw.Connection, rows: int, file_ids: bytes, lengths: bytes, vectors: VectorFile) -> int:
+    checksum = rows_checksum(file_ids, lengths)
     db.execute(
-        """INSERT INTO segments(row_count, chunk_ids, file_ids, lengths, checksum, vector_file, dimension,
-           vector_checksum) VALUES(?, ?, ?, ?, ?, ?, ?, ?)""",
-        (rows, chunk_ids, file_ids, lengths, checksum, vectors.name, vectors.dimension, vectors.checksum),
+        """INSERT INTO segments(row_count, file_ids, lengths, checksum, vector_file, dimension, vector_checksum)
+           VALUES(?, ?, ?, ?, ?, ?, ?)""",
+        (rows, file_ids, lengths, checksum, vectors.name, vectors.dimension, vectors.checksum),
     )
     return int(db.last_insert_rowid())
 
@@ -379,7 +431,7 @@ class Merge(Struct, frozen=True):
     maps: Mapping[int, NDArray[np.int32] | None]
     alive: Mapping[int, int]
 
-    def vectors(self, db: apsw.Connection, folder: Path) -> list[NDArray[np.float32]]:
+    def vectors(self, db: apsw.Connection, folder: Path) -> list[NDArray[np.float16]]:
         parts = []
         for segment in self.chosen:
             query = "SELECT row_count, vector_file, dimension, vector_checksum FROM segments WHERE id = ?"
@@ -416,16 +468,16 @@ def merge_segments(db: apsw.Connection, plan: Merge, vectors: VectorFile) -> Non
 
 def _insert_merged(db: apsw.Connection, plan: Merge, vectors: VectorFile) -> None:
     chosen, maps, alive = plan.chosen, plan.maps, plan.alive
-    columns: tuple[list[bytes], list[bytes], list[bytes]] = ([], [], [])
+    columns: tuple[list[bytes], list[bytes]] = ([], [])
     for segment in chosen:
-        row = one(db, "SELECT chunk_ids, file_ids, lengths FROM segments WHERE id = ?", (segment,))
+        row = one(db, "SELECT file_ids, lengths FROM segments WHERE id = ?", (segment,))
         row_map = maps[segment]
-        kinds: tuple[type[Any], ...] = (np.int64, np.int32, np.float32)
+        kinds: tuple[type[Any], ...] = (np.int32, np.float32)
         for column, data, kind in zip(columns, row, kinds, strict=True):
             values = np.frombuffer(data, kind)
             column.append((values if row_map is None else values[row_map >= 0]).tobytes())
-    chunk_ids, file_ids, lengths = (b"".join(column) for column in columns)
-    merged = _insert_segment_row(db, sum(alive[s] for s in chosen), chunk_ids, file_ids, lengths, vectors)
+    file_ids, lengths = (b"".join(column) for column in columns)
+    merged = _insert_segment_row(db, sum(alive[s] for s in chosen), file_ids, lengths, vectors)
     offsets = np.cumsum([0, *(alive[s] for s in chosen)]).tolist()
     query = "SELECT term, data FROM postings WHERE segment = ? ORDER BY term"
     sources = [db.execute(query, (segment,)) for segment in chosen]

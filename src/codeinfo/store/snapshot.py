@@ -13,10 +13,21 @@ from typing import Any, cast
 import apsw
 import numpy as np
 from msgspec import Struct, field
+from msgspec.structs import astuple
 from numpy.typing import NDArray
 
+from codeinfo.model import Chunk
 from codeinfo.ports import ChunkRow, Extent, Made, Posting, StoredSymbol
-from codeinfo.store.database import BuildDamaged, Damage, Version, chunk_checksum, is_whole
+from codeinfo.store.database import (
+    Block,
+    BuildDamaged,
+    Damage,
+    Version,
+    block_of,
+    chunk_id,
+    is_whole,
+    read_block,
+)
 from codeinfo.store.segments import (
     decode_posting,
     join_postings,
@@ -26,8 +37,9 @@ from codeinfo.store.segments import (
     rows_checksum,
 )
 
-_AT_ONCE = 500  # chunks read by one statement
+_AT_ONCE = 500  # blocks of chunks read by one statement
 _MANY_ROWS = 50_000  # vectors that are worth a second thread
+_ROWS_AT_ONCE = 512
 _LONGEST = 1.5  # of a stored vector: they have length 1, so anything longer, infinity and NaN are damage
 
 
@@ -38,7 +50,7 @@ class Segment(Struct, frozen=True):
     first_row: int
     live_rows: int
     row_map: NDArray[np.int32] | None
-    vectors: NDArray[np.float32] | None
+    vectors: NDArray[np.float16] | None
 
 
 class Arrays(Struct, frozen=True):
@@ -52,7 +64,6 @@ class Arrays(Struct, frozen=True):
     paths: list[str]
     languages: list[str]
     kinds: list[str]
-    chunk_ids: NDArray[np.int64]
     row_file: NDArray[np.int32]
     file_first: NDArray[np.int32]
     file_rows: NDArray[np.int32]
@@ -79,20 +90,17 @@ def _tree_files(db: apsw.Connection, tree: int) -> list[Any]:
 def load_arrays(db: apsw.Connection, folder: Path, tree: int, version: Version, complete: bool) -> Arrays:
     files = _tree_files(db, tree)
     live = np.array([row[0] for row in files], np.int32)
-    chunk_ids: list[NDArray[np.int64]] = []
     file_ids: list[NDArray[np.int32]] = []
     lengths: list[NDArray[np.float32]] = []
     segments: list[Segment] = []
     first_row = 0
-    query = """SELECT id, row_count, chunk_ids, file_ids, lengths, checksum, vector_file, dimension
-               FROM segments ORDER BY id"""
-    for segment_id, count, chunks, owners, sizes, checksum, vector_file, dimension in db.execute(query):
-        if rows_checksum(chunks, owners, sizes) != checksum:
+    query = "SELECT id, row_count, file_ids, lengths, checksum, vector_file, dimension FROM segments ORDER BY id"
+    for segment_id, count, owners, sizes, checksum, vector_file, dimension in db.execute(query):
+        if rows_checksum(owners, sizes) != checksum:
             raise Damage(f"segment {segment_id} fails its checksum")
         owner_ids = np.frombuffer(owners, np.int32, count)
         row_map = live_row_map(owner_ids, live)
         alive = slice(None) if row_map is None else row_map >= 0
-        chunk_ids.append(np.frombuffer(chunks, np.int64, count)[alive])
         file_ids.append(owner_ids[alive])
         lengths.append(np.frombuffer(sizes, np.float32, count)[alive])
         vectors = map_vectors(folder / vector_file, count, dimension) if vector_file else None
@@ -111,7 +119,6 @@ def load_arrays(db: apsw.Connection, folder: Path, tree: int, version: Version, 
         paths=[row[1] for row in files],
         languages=[row[2] for row in files],
         kinds=[row[3] for row in files],
-        chunk_ids=np.concatenate(chunk_ids) if chunk_ids else np.zeros(0, np.int64),
         row_file=row_file,
         file_first=file_first,
         file_rows=np.bincount(row_file, minlength=len(files)).astype(np.int32),
@@ -125,7 +132,7 @@ def vectors_of_file(db: apsw.Connection, folder: Path, file_id: int) -> NDArray[
     for count, owners, vector_file, dimension in db.execute(query):
         rows = np.flatnonzero(np.frombuffer(owners, np.int32, count) == file_id)
         if len(rows):
-            found = np.array(map_vectors(folder / vector_file, count, dimension)[rows])
+            found = map_vectors(folder / vector_file, count, dimension)[rows].astype(np.float32)
             with np.errstate(invalid="ignore", over="ignore"):
                 lengths = np.linalg.norm(found, axis=1)
             if _first_beyond(lengths, _LONGEST) is not None:
@@ -157,6 +164,7 @@ class SqliteSnapshot:
         self.file_first = arrays.file_first
         self.file_rows = arrays.file_rows
         self.row_length = arrays.row_length
+        self._blocks: dict[int, list[Chunk]] = {}
 
     def derived(self, key: Hashable, make: Callable[[], Made]) -> Made:
         known = self._arrays.derived
@@ -208,8 +216,8 @@ class SqliteSnapshot:
         wanted = np.asarray(rows, np.int64)
         segments = self._arrays.segments
         if len(segments) == 1 and segments[0].row_map is None and (whole := segments[0].vectors) is not None:
-            return whole[wanted]  # as most indexes are
-        pieces: list[tuple[NDArray[np.bool_], NDArray[np.float32]]] = []
+            return whole[wanted].astype(np.float32)  # as most indexes are
+        pieces: list[tuple[NDArray[np.bool_], NDArray[np.float16]]] = []
         for segment in segments:
             inside = (wanted >= segment.first_row) & (wanted < segment.first_row + segment.live_rows)
             if segment.vectors is None or not inside.any():
@@ -227,43 +235,40 @@ class SqliteSnapshot:
         if not rows:
             return []
         wanted = np.array(rows)
-        ids, files = self._arrays.chunk_ids[wanted].tolist(), self.row_file[wanted].tolist()
-        file_of = dict(zip(ids, files, strict=True))
-        found: dict[int, ChunkRow] = {}
-        for start in range(0, len(ids), _AT_ONCE):
-            some = ids[start : start + _AT_ONCE]
-            for row in self._db.execute(_chunk_query(len(some)), some):
-                found[row[0]] = self._chunk(file_of[row[0]], *row)
-        if len(found) != len(file_of):
-            lost = next(file for chunk_id, file in file_of.items() if chunk_id not in found)
-            raise Damage(f"a chunk of {self.paths[lost]} is missing")
-        return [found[chunk_id] for chunk_id in ids]
+        files = self.row_file[wanted]
+        places = (wanted - self.file_first[files]).tolist()
+        ids = [(self._chunk_id(file, place), file) for file, place in zip(files.tolist(), places, strict=True)]
+        self._read_blocks({block_of(one): file for one, file in ids})
+        return [self._chunk(file, one) for one, file in ids]
 
-    def _chunk(
-        self,
-        file: int,
-        chunk_id: int,
-        start: int,
-        end: int,
-        kind: str,
-        symbol: str,
-        breadcrumb: str,
-        text: str,
-        checksum: int,
-    ) -> ChunkRow:
-        path = self.paths[file]
-        if chunk_checksum(path, start, end, kind, symbol, breadcrumb, text) != checksum:
-            raise Damage(f"a chunk of {path} fails its checksum")
-        language, file_kind = self.languages[file], self.kinds[file]
-        return ChunkRow(chunk_id, path, language, file_kind, start, end, text, kind, symbol, breadcrumb)
+    def _read_blocks(self, files: Mapping[int, int]) -> None:
+        """Blocks of chunks, each with its file; those that were read before are known."""
+        missing = [block for block in files if block not in self._blocks]
+        for start in range(0, len(missing), _AT_ONCE):
+            some = missing[start : start + _AT_ONCE]
+            for block in map(Block._make, self._db.execute(_block_query(len(some)), some)):
+                self._blocks[block.id] = read_block(self.paths[files[block.id]], block)
+
+    def _chunk(self, file: int, one: int) -> ChunkRow:
+        path, language, file_kind = self.paths[file], self.languages[file], self.kinds[file]
+        block = block_of(one)
+        chunks = self._blocks.get(block, ())
+        if one - block >= len(chunks):
+            raise Damage(f"a chunk of {path} is missing")
+        return ChunkRow(one, path, language, file_kind, *astuple(chunks[one - block]))
+
+    def _chunk_id(self, file: int, place: int) -> int:
+        return chunk_id(int(self._arrays.file_ids[file]), place)
 
     def row_at(self, file: int, line: int) -> int | None:
-        first = int(self.file_first[file])
-        first_id = int(self._arrays.chunk_ids[first]) if self.file_rows[file] else 0
-        last_id = first_id + int(self.file_rows[file]) - 1  # a file's chunks were inserted together: ids are in a row
-        query = "SELECT id FROM chunks WHERE id BETWEEN ? AND ? AND start_line <= ? AND end_line >= ? LIMIT 1"
-        for (chunk_id,) in self._db.execute(query, (first_id, last_id, line, line)):
-            return first + int(chunk_id) - first_id
+        first, end = self._chunk_id(file, 0), self._chunk_id(file, int(self.file_rows[file]))
+        query = "SELECT id FROM chunks WHERE id >= ? AND id < ? AND start_line <= ? AND end_line >= ? ORDER BY id"
+        blocks: list[Any] = self._db.execute(query, (first, end, line, line)).fetchall()
+        for (block,) in blocks:
+            self._read_blocks({block: file})
+            for place, chunk in enumerate(self._blocks[block], block - first):
+                if chunk.start_line <= line <= chunk.end_line:
+                    return int(self.file_first[file]) + place
         return None
 
     def extents(self, file: int, first: int, last: int) -> list[Extent]:
@@ -303,12 +308,11 @@ class SqliteSnapshot:
 
 
 @lru_cache(maxsize=_AT_ONCE)
-def _chunk_query(count: int) -> str:
-    return f"""SELECT id, start_line, end_line, kind, symbol, breadcrumb, text, checksum
-               FROM chunks WHERE id IN ({",".join("?" * count)})"""
+def _block_query(count: int) -> str:
+    return f"SELECT * FROM chunks WHERE id IN ({','.join('?' * count)})"
 
 
-def _multiply(vectors: NDArray[np.float32], query: NDArray[np.float32], result: NDArray[np.float32]) -> None:
+def _multiply(vectors: NDArray[np.float16], query: NDArray[np.float32], result: NDArray[np.float32]) -> None:
     """Every row with the query; many rows in two threads, since one would wait for the memory most of the time."""
     middle = len(vectors) // 2 if len(vectors) >= _MANY_ROWS else 0
     if middle:
@@ -319,6 +323,12 @@ def _multiply(vectors: NDArray[np.float32], query: NDArray[np.float32], result: 
         other.join()
 
 
-def _multiply_rows(vectors: NDArray[np.float32], query: NDArray[np.float32], result: NDArray[np.float32]) -> None:
+def _multiply_rows(vectors: NDArray[np.float16], query: NDArray[np.float32], result: NDArray[np.float32]) -> None:
+    """Some rows at a time: what they are converted to stays in the processor's cache."""
+    buffer = np.empty((min(len(vectors), _ROWS_AT_ONCE), vectors.shape[1]), np.float32)
     with np.errstate(invalid="ignore", over="ignore"):  # of one thread; the products are checked, so no warning
-        np.dot(vectors, query, result)
+        for start in range(0, len(vectors), _ROWS_AT_ONCE):
+            some = vectors[start : start + _ROWS_AT_ONCE]
+            floats = buffer[: len(some)]
+            np.copyto(floats, some)
+            np.dot(floats, query, result[start : start + len(some)])

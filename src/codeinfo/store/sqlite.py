@@ -14,15 +14,17 @@ import json
 import os
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from mmap import ACCESS_READ, mmap
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import apsw
 from msgspec import Struct
 
+from codeinfo.errors import OutOfSpace
 from codeinfo.languages import LANGUAGES
 from codeinfo.model import Definition, FileKind, Import, IndexedFile, ManifestRow, Skip, SourceFile
 from codeinfo.ports import NOTHING_KEPT, CodeFile, Extent, FileLines, FileSymbols, Retention, StoredFile
@@ -32,6 +34,7 @@ from codeinfo.store.database import (
     REVISION,
     SCHEMA_VERSION,
     TABLES,
+    VECTOR_BYTES,
     Connections,
     Damage,
     Replaced,
@@ -44,6 +47,7 @@ from codeinfo.store.database import (
     is_whole,
     load_meta,
     one,
+    read_chunks,
     refuse_marked,
     translate_errors,
 )
@@ -259,7 +263,8 @@ class SqliteStore:
     def symbols(self, path: str) -> FileSymbols | None:
         with self._connections.reading() as db:
             query = (
-                "SELECT f.id, f.uses FROM entries e JOIN files f ON f.id = e.file_id WHERE e.tree = ? AND e.path = ?"
+                "SELECT e.file_id, coalesce(data, x'') FROM entries e LEFT JOIN uses u ON u.file_id = e.file_id "
+                "WHERE tree = ? AND path = ?"
             )
             found = list(db.execute(query, (self._tree, path)))
             if not found:
@@ -295,11 +300,11 @@ class SqliteStore:
 
     def check_vector_files(self) -> None:
         """Whether each vector file is there, in its size, without reading any; raises IndexDamaged."""
-        query = "SELECT vector_file, row_count * dimension * 4 FROM segments WHERE vector_file != '' AND row_count > 0"
+        query = "SELECT vector_file, row_count * dimension * ? FROM segments WHERE vector_file != '' AND row_count > 0"
         for attempt in range(_SNAPSHOT_TRIES):
             with self._connections.reading() as db:
                 try:
-                    listed: list[Any] = db.execute(query).fetchall()
+                    listed: list[Any] = db.execute(query, (VECTOR_BYTES,)).fetchall()
                     for name, size in listed:
                         check_vector_file(self.folder / name, size)
                 except VectorsGone:
@@ -360,6 +365,9 @@ class SqliteStore:
         while self._merge_once():
             pass
         self._remove_orphans()
+        if self._connections.is_sparse():  # as after the first build, whose segments were merged
+            with suppress(OutOfSpace):
+                self.compact()
 
     def held_by(self, revisions: Sequence[str]) -> float:
         """The chunks that only these trees have, as a share of those that work trees have."""
@@ -404,7 +412,7 @@ class SqliteStore:
     def _remove_orphans(self) -> None:
         with self._connections.reading() as db:
             listed = {row[0] for row in db.execute("SELECT vector_file FROM segments")}
-        for path in self.folder.glob("vectors-*.f32"):
+        for path in self.folder.glob("vectors-*.f16"):
             if path.name not in listed:
                 path.unlink(missing_ok=True)
 
@@ -496,7 +504,7 @@ class SqliteCodeFacts:
         return ((row[0], import_from_row(*row[1:])) for row in self._rows(query, "file_id", file_ids))
 
     def references(self, file_ids: Sequence[int]) -> Iterator[tuple[int, bytes]]:
-        yield from self._rows("SELECT id, uses FROM files WHERE uses != x''", "id", file_ids)
+        yield from self._rows("SELECT file_id, data FROM uses WHERE 1", "file_id", file_ids)
 
     def files_with(self, terms: Sequence[str]) -> list[int]:
         import numpy as np
@@ -516,8 +524,9 @@ class SqliteCodeFacts:
         return sorted(found)
 
     def lines(self, file_id: int) -> FileLines:
-        query = "SELECT start_line, text FROM chunks WHERE file_id = ? ORDER BY start_line, id"
-        return FileLines(self._db.execute(query, (file_id,)))
+        (path,) = one(self._db, "SELECT path FROM files WHERE id = ?", (file_id,))
+        chunks = sorted(read_chunks(self._db, file_id, path), key=attrgetter("start_line"))
+        return FileLines((chunk.start_line, chunk.text) for chunk in chunks)
 
     def _rows(self, query: str, column: str, file_ids: Sequence[int] | None) -> Iterator[tuple[Any, ...]]:
         """Rows of some files, or of all: in the order they are stored in, a file's rows together."""
