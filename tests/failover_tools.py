@@ -264,7 +264,7 @@ def _first_after(times: list[float], moment: float) -> float:
     return next((time - moment for time in times if time > moment), float("inf"))
 
 
-def fail_over_under_load(before_s: float = 2.0, after_s: float = 4.0) -> Outcome:
+def fail_over_under_load(before_s: float = 2.0, after_s: float = 6.0) -> Outcome:
     with cluster() as made, tempfile.TemporaryDirectory(prefix="codeinfo-team-") as folder:
         team = Team(made.url, Path(folder))
         team.start()

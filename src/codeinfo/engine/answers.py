@@ -27,6 +27,7 @@ from codeinfo.store.conversations import ConversationStore
 
 if TYPE_CHECKING:
     from codeinfo.ports import Llm, Message
+    from codeinfo.team.answers import SharedAnswers
 
 Emit = Callable[[str], None]
 Steps = Callable[[Progress], None]
@@ -54,6 +55,15 @@ class AnswerOperations:
             if self._store is None:
                 self._store = ConversationStore(self._operations.indexes.user_data)
             return self._store
+
+    @property
+    def shared(self) -> SharedAnswers | None:
+        """Answers that are being written, as all servers of a team see them."""
+        if self._operations.indexes.team is None:
+            return None
+        from codeinfo.team.answers import SharedAnswers
+
+        return SharedAnswers(self._operations.indexes.team)
 
     # --- asking ---
 

@@ -464,8 +464,8 @@ class Dispatcher:
     def perform(self, operation: Operation, values: Mapping[str, Any], call: Call) -> Any:
         check_offered(operation.name)
         describe_use(operation.name, query_of(values))
-        request = operation.request(**self.projects.place(operation.request, values))
         with self.observe(operation.name, "http"), self.lease.use() as engine:
+            request = operation.request(**self.projects.place(operation.request, values))
             result = operation.run(engine, request, call.progress, source="REST")
         if not operation.read_only:
             self.projects.forget()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import secrets
 import threading
@@ -19,11 +20,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
+import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from codeinfo.answers.conversation import title_of
 from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError
+from codeinfo.jsonable import dumps
 from codeinfo.operations.answers import AgentRunRequest, Answer, AskRequest
 from codeinfo.operations.clients import IngestRun
 from codeinfo.operations.documents import DocsAskRequest
@@ -35,10 +38,14 @@ if TYPE_CHECKING:
     from codeinfo.answers.loop import Progress as Step
     from codeinfo.engine import Engine
     from codeinfo.serve.index_queue import IndexQueue
+    from codeinfo.team.answers import SharedAnswers
 
 
 MOST_RUNNING = 8
 KEPT = 100  # runs whose events can still be read
+PUBLISH_S = 0.15  # between two looks at the events of a run, on the server that performs it and on those that follow
+SIGN_OF_LIFE_S = 2.0
+_GIVE_UP_S = 60.0  # on a database that is away when an answer is finished; the conversation has the answer
 _CLOSE_S = 5.0
 
 log = logging.getLogger(__name__)
@@ -78,10 +85,13 @@ class RunEvent(Struct, frozen=True):
 
 
 class AnswerRun(Struct):
+    """`owner` is the user whose run it is; nobody else gets it."""
+
     id: str
     question: str
     conversation: str
     agent: str
+    owner: int = 0
     events: list[RunEvent] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     error: CodeInfoError | None = None
@@ -114,11 +124,27 @@ class AnswerRun(Struct):
                     await news.wait()
 
 
+class _StopElsewhere(Call):
+    """Of a run that another server performs."""
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        super().__init__()
+        self._stop_there = stop
+
+    def cancel(self) -> None:
+        super().cancel()
+        self._stop_there()
+
+
 class Runs:
+    """The runs of this server; in a team also those of others, followed by way of the database."""
+
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._lock = threading.Lock()
         self._runs: OrderedDict[str, AnswerRun] = OrderedDict()
+        self._followed: OrderedDict[str, AnswerRun] = OrderedDict()
+        self._publishing: list[threading.Thread] = []
 
     def close(self) -> None:
         going = [run for run in self._runs.values() if not run.finished]
@@ -126,6 +152,8 @@ class Runs:
             run.call.cancel()
         for run in going:
             run.ended.wait(_CLOSE_S)
+        for thread in self._publishing:
+            thread.join(_CLOSE_S)
 
     @property
     def busy(self) -> bool:
@@ -139,7 +167,8 @@ class Runs:
             question, agent, paths = request.question, "", ()
         else:
             question, agent, paths = request.instruction or request.command, request.agent, (request.working_folder,)
-        run = AnswerRun(secrets.token_hex(8), question, request.conversation, agent)
+        owner = self._engine.answers.store.owner
+        run = AnswerRun(secrets.token_hex(8), question, request.conversation, agent, owner)
         with self._lock:
             if sum(not one.finished for one in self._runs.values()) >= MOST_RUNNING:
                 what = f"{MOST_RUNNING} answers are being written already"
@@ -152,20 +181,107 @@ class Runs:
                 title=title_of(question), provider="", model="", source="REST", agent_name=agent, paths=paths
             )
             request = replace(request, conversation=run.conversation)
+        self._share(run)
         work = partial(copy_context().run, self._perform, run, request)  # with its caller
         threading.Thread(target=work, name="codeinfo answer", daemon=True).start()
         return run
 
     def get(self, identity: str) -> AnswerRun:
-        run = self._runs.get(identity)
-        if run is None:
+        run = self._runs.get(identity) or self._follow(identity=identity)
+        if run is None or run.owner != self._engine.answers.store.owner:
             raise NotFound(f"there is no run {identity!r}", next_step="Open the conversation instead")
         return run
 
     def of_conversation(self, identity: str) -> AnswerRun | None:
         """The run that goes on in a conversation."""
+        if not identity:
+            return None
         going = (run for run in reversed(self._runs.values()) if not run.finished and run.conversation == identity)
-        return next(going, None) if identity else None
+        return next(going, None) or self._follow(conversation=identity)
+
+    # --- runs that all servers of a team see ---
+
+    def _share(self, run: AnswerRun) -> None:
+        shared = self._engine.answers.shared
+        if shared is None:
+            return
+        shared.begin(run.owner, run.id, run.question, run.conversation, run.agent)
+        thread = threading.Thread(target=self._publish, args=(shared, run), name="codeinfo publish", daemon=True)
+        self._publishing = [one for one in self._publishing if one.is_alive()] + [thread]
+        thread.start()
+
+    def _publish(self, shared: SharedAnswers, run: AnswerRun) -> None:
+        """Events a few times a second, and a sign of life in between."""
+        sent, beat = 0, time.monotonic()
+        while True:
+            ended = run.ended.wait(PUBLISH_S)
+            new = [(event.kind, dumps(event.data)) for event in run.events[sent:]]
+            if not new and not ended and time.monotonic() - beat < SIGN_OF_LIFE_S:
+                continue
+            try:
+                result = msgspec.json.encode(run.answers).decode() if ended else None
+                if shared.publish(run.owner, run.id, sent, new, result):
+                    run.call.cancel()
+            except CodeInfoError as error:
+                log.warning("the events of an answer wait: %s", error)
+                if ended and time.monotonic() - beat > _GIVE_UP_S:
+                    return
+                time.sleep(PUBLISH_S)
+                continue
+            sent, beat = sent + len(new), time.monotonic()
+            if ended:
+                return
+
+    def _follow(self, *, identity: str = "", conversation: str = "") -> AnswerRun | None:
+        """The copy of a run that another server performs."""
+        answers = self._engine.answers
+        if answers.shared is None:
+            return None
+        found = answers.shared.find(answers.store.owner, identity=identity, conversation=conversation)
+        if found is None or (found.gone and not found.finished and conversation):
+            return None
+        with self._lock:
+            if found.id not in self._followed:
+                run = AnswerRun(found.id, found.question, found.conversation, found.agent, answers.store.owner)
+                run.call = _StopElsewhere(partial(answers.shared.stop, run.owner, run.id))
+                self._followed[found.id] = run
+                while len(self._followed) > KEPT:
+                    self._followed.popitem(last=False)
+                work = partial(self._copy_events, answers.shared, run)
+                threading.Thread(target=work, name="codeinfo follow", daemon=True).start()
+            return self._followed[found.id]
+
+    def _copy_events(self, shared: SharedAnswers, run: AnswerRun) -> None:
+        while True:
+            try:
+                found = shared.find(run.owner, identity=run.id)
+                events = shared.events(run.owner, run.id, len(run.events))
+            except CodeInfoError as error:
+                log.warning("the events of an answer are late: %s", error)
+                time.sleep(PUBLISH_S)
+                continue
+            for kind, data in events:
+                self._copy_event(run, kind, json.loads(data), found.result if found is not None else "")
+            if run.finished:
+                return
+            if found is None or found.gone:
+                what = "the server that wrote this answer has ended"
+                self._failed(run, CodeInfoError(what, next_step="Ask again; the conversation has what was written"))
+                self._copy_event(run, "done", {"runId": run.id, "conversationId": run.conversation}, "")
+                return
+            time.sleep(PUBLISH_S)
+
+    def _copy_event(self, run: AnswerRun, kind: str, data: dict[str, Any], result: str) -> None:
+        if kind == "done":
+            run.answers += msgspec.json.decode(result, type=list[Answer]) if result else []
+            run.conversation = data["conversationId"]
+            run.finished = True
+        elif kind == "error":
+            run.error = run.error or CodeInfoError(data["message"], next_step=data["next"], code=data["code"])
+        run.stopped = run.stopped or kind == "stopped"
+        run.tell(kind, **data)
+        if run.finished:
+            run.ended.set()
 
     def _perform(self, run: AnswerRun, request: AskRequest | DocsAskRequest | AgentRunRequest) -> None:
         try:

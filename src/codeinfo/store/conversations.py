@@ -106,6 +106,11 @@ class ConversationStore:
     def close(self) -> None:
         self._data.close()
 
+    @property
+    def owner(self) -> int:
+        """Whose conversations are seen now."""
+        return self._data.owner
+
     # --- runs ---
 
     def create(

@@ -31,8 +31,17 @@ CHANGED = "codeinfo_changed"  # the channel that names trees whose generation ch
 _MIGRATING = 0x636F6465  # the advisory lock that migrations run under
 _POOL = 10
 _CONNECT_S = 5.0  # a failover takes about this long: a search that meets one waits for it
+_ATTEMPT_S = 0.5  # to connect to a server that is there
 _RETRY_S = 0.1
-_LEAST_S = 0.5  # to connect to a server that is there
+# A server whose machine is gone does not answer at all: it is given up on in seconds, not in the hours of TCP.
+_CONNECTING: dict[str, Any] = {
+    "connect_timeout": 3,  # for each host
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+    "application_name": "codeinfo",
+}
 _COMPATIBLE = re.compile(r"-- compatible-from: (\d+)\n")
 _WITH_JOBS = "-- with the tables of procrastinate\n"  # as its pinned release makes them
 
@@ -115,12 +124,13 @@ class TeamDatabase:
                 self.url,
                 min_size=0,
                 max_size=_POOL,
-                timeout=_CONNECT_S,
+                timeout=_ATTEMPT_S,
+                reconnect_timeout=_RETRY_S,  # it would wait longer each time, and a standby take over meanwhile
                 max_idle=60,
                 open=False,
                 configure=_configure,
                 check=ConnectionPool.check_connection,
-                kwargs={"connect_timeout": int(_CONNECT_S), "application_name": "codeinfo"},
+                kwargs=_CONNECTING,
                 name="codeinfo",
             )
             with self._translated():
@@ -142,11 +152,27 @@ class TeamDatabase:
         long it may take to get a connection."""
         self.open()
         assert self._pool is not None
-        with self._translated(), self._pool.connection(max(patience_s, _LEAST_S)) as db, db.transaction():
+        with self._translated(), self._connection(self._pool, patience_s) as db, db.transaction():
             if user is not None:
                 db.execute(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(REQUEST_ROLE)))
                 db.execute("SELECT set_config('codeinfo.user', %s, true)", (str(user),))
             yield db
+
+    @contextmanager
+    def _connection(self, pool: ConnectionPool[Connection], patience_s: float) -> Iterator[Connection]:
+        """One of the pool's, tried for again and again while the server is away."""
+        until = time.monotonic() + patience_s
+        while True:
+            try:
+                db = pool.getconn()
+                break
+            except PoolTimeout:
+                if time.monotonic() >= until:
+                    raise
+        try:
+            yield db
+        finally:
+            pool.putconn(db)
 
     def read(
         self, ask: Callable[[Connection], Answer], user: int | None = None, *, patience_s: float = _CONNECT_S
@@ -181,7 +207,7 @@ class TeamDatabase:
         """Whether the lock is held while the block lasts. It has a connection of its own: it ends with this process,
         however that ends."""
         with self._translated():
-            db = psycopg.connect(self.url, autocommit=True, connect_timeout=int(_CONNECT_S))
+            db = psycopg.connect(self.url, autocommit=True, **_CONNECTING)
         with closing(db):
             with self._translated():
                 if wait:
@@ -219,7 +245,7 @@ class TeamDatabase:
 
     def _migrate(self) -> None:
         known = migrations()
-        with psycopg.connect(self.url, connect_timeout=int(_CONNECT_S)) as db:
+        with psycopg.connect(self.url, **_CONNECTING) as db:
             _configure(db)
             if self._made(db) >= {migration.number for migration in known}:
                 self._refuse_newer(db, known[-1].number)

@@ -1,0 +1,116 @@
+"""An answer that one server of a team writes, as another one shows it: followed, taken up, stopped, lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from model_server import ScriptedServer
+from postgres_tools import called_by, wait_until
+from web_tools import SLOW, script
+
+from codeinfo.config import Config
+from codeinfo.engine import Engine
+from codeinfo.errors import NotFound
+from codeinfo.operations.answers import AskRequest
+from codeinfo.serve.runs import AnswerRun, Runs
+from codeinfo.team import answers as shared_answers
+from codeinfo.team.access import create_user
+
+
+@pytest.fixture
+def engines(project: Path, postgres: str) -> Iterator[tuple[Engine, Engine]]:
+    """Of two servers, whose model takes a while for each word."""
+    with ScriptedServer(script, piece_s=0.03) as model:
+        flags = {
+            "store.url": postgres,
+            "llm.base_url": model.url,
+            "llm.discover": "false",
+            "embedding.provider": "none",
+        }
+        with Engine(Config.load(flags, project)) as here, Engine(Config.load(flags, project)) as there:
+            yield here, there
+
+
+def ask(project: Path) -> AskRequest:
+    return AskRequest(f"how does a transfer work, {SLOW}?", (str(project),))
+
+
+def follow(run: AnswerRun, after: int = 0) -> list[tuple[int, str]]:
+    async def collect() -> list[tuple[int, str]]:
+        return [(number, event.kind) async for number, event in run.follow(after)]
+
+    return asyncio.run(collect())
+
+
+def test_another_server_shows_what_is_written(engines: tuple[Engine, Engine], project: Path) -> None:
+    here, there = Runs(engines[0]), Runs(engines[1])
+    written = here.start(ask(project))
+    wait_until(lambda: bool(written.text), 20)
+    shown = there.get(written.id)
+    assert there.of_conversation(written.conversation) is shown
+    assert not there.busy  # a server that ends does not wait for the answers of others
+    middle = len(shown.events)
+    assert follow(shown)[-1][1] == "done"
+    assert written.ended.wait(10)
+    assert shown.events == written.events
+    assert (shown.text, shown.answers, shown.finished) == (written.text, written.answers, True)
+    assert [number for number, _ in follow(shown, middle)] == list(range(middle, len(written.events)))
+    assert there.of_conversation(written.conversation) is None
+    here.close()
+
+
+def test_an_answer_can_be_stopped_at_another_server(engines: tuple[Engine, Engine], project: Path) -> None:
+    here, there = Runs(engines[0]), Runs(engines[1])
+    written = here.start(ask(project))
+    wait_until(lambda: bool(written.text), 20)
+    shown = there.get(written.id)
+    shown.call.cancel()
+    assert written.ended.wait(10)
+    assert shown.ended.wait(10)
+    assert (written.stopped, shown.stopped) == (True, True)
+    assert engines[1].answers.store.turns(written.conversation)[-1].status == "stopped"
+    here.close()
+
+
+def test_the_answers_of_others_are_not_there(engines: tuple[Engine, Engine], project: Path) -> None:
+    here, there = Runs(engines[0]), Runs(engines[1])
+    database = engines[0].indexes.team
+    assert database is not None
+    stranger = create_user(database, "eve")
+    written = here.start(ask(project))
+    with called_by(stranger):
+        for runs in (here, there):
+            with pytest.raises(NotFound):
+                runs.get(written.id)
+            assert runs.of_conversation(written.conversation) is None or runs is here
+    assert follow(there.get(written.id))[-1][1] == "done"
+    with called_by(stranger), pytest.raises(NotFound):
+        there.get(written.id)  # although this server has a copy by now
+    here.close()
+
+
+def test_an_answer_of_a_dead_server_ends_with_an_error(engines: tuple[Engine, Engine], project: Path) -> None:
+    shared = engines[0].answers.shared
+    assert shared is not None
+    conversation = engines[0].answers.store.create(
+        title="t", provider="", model="", source="REST", agent_name="", paths=()
+    )
+    owner = engines[0].answers.store.owner
+    shared.begin(owner, "a" * 16, "how?", conversation, "")
+    shared.publish(owner, "a" * 16, 0, [("token", '{"text": "So"}')])
+    shared.publish(owner, "a" * 16, 0, [("token", '{"text": "So"}')])  # the reply to the first was lost
+    shown = Runs(engines[1]).get("a" * 16)
+    wait_until(lambda: shown.text == "So")
+    assert not shown.finished
+    database = engines[0].indexes.team
+    assert database is not None
+    with database.transaction() as db:
+        db.execute("UPDATE answers SET seen_at = seen_at - make_interval(secs => %s)", (shared_answers.GONE_S,))
+    assert shown.ended.wait(10)
+    assert shown.error is not None
+    assert "has ended" in str(shown.error)
+    assert [event.kind for event in shown.events] == ["token", "error", "done"]
+    assert Runs(engines[1]).of_conversation(conversation) is None
