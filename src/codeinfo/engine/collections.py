@@ -48,7 +48,8 @@ class CollectionList:
 
     def all(self, project: Path) -> tuple[list[model.Collection], list[str]]:
         """The project's collections first, then the user's; the first to have a name keeps it."""
-        found, notes = self._of_project(project)
+        path = self._context_of(project)
+        found, notes = model.read_context(_read(path), str(path.parent)) if path is not None else ([], [])
         taken = {item.id for item in found}
         return [*found, *(item for item in self._own() if item.id not in taken)], notes
 
@@ -108,10 +109,6 @@ class CollectionList:
     def _own(self) -> list[model.Collection]:
         text = _read(self._list)
         return model.read_user_list(text, str(self._list)) if text else []
-
-    def _of_project(self, project: Path) -> tuple[list[model.Collection], list[str]]:
-        path = self._context_of(project)
-        return model.read_context(_read(path), str(path.parent)) if path is not None else ([], [])
 
     def _context_of(self, project: Path) -> Path | None:
         """The nearest one from the folder upwards, not past the top of its repository."""

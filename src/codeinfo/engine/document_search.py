@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from codeinfo.collections.model import edges
 from codeinfo.engine.collections import CollectionIndex
-from codeinfo.engine.index_manager import IndexManager, ProgressSink
+from codeinfo.engine.index_manager import ProgressSink
 from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.search import OFF, Relevance, Reranking, best_first, reranking_of
 from codeinfo.errors import NotFound, UsageError
@@ -80,8 +80,10 @@ def search_documents(
                 notes.append(f"left out: {error}")  # one that is gone or was never fetched does not hide the others
                 continue
             notes += said
-            parts.append(_part(index))
-            views.append(Part(_name(parts[-1]), open_views.enter_context(store.snapshot())))
+            collection = index.source.collection.id if isinstance(index, CollectionIndex) else ""
+            parts.append(_Part(collection, index.root, not collection))
+            # A folder may be a collection and searched as code as well: the name tells the files of a part from others.
+            views.append(Part(collection or str(index.root), open_views.enter_context(store.snapshot())))
             embedders.append(index.embedder)
         if not views:
             raise NotFound("no collection can be searched", next_step=notes[0])
@@ -90,16 +92,6 @@ def search_documents(
         searcher = _Searcher(Joined(views), parts, embedder, request, reranking)
         searches = tuple(searcher.answer(query) for query in request.queries)
     return operations.DocsSearchResponse(searches, tuple(dict.fromkeys((*notes, *searcher.notes))))
-
-
-def _part(index: IndexManager) -> _Part:
-    collection = index.source.collection.id if isinstance(index, CollectionIndex) else ""
-    return _Part(collection, index.root, not collection)
-
-
-def _name(part: _Part) -> str:
-    """Tells the files of a part from those of the others: a folder may be a collection and searched as code as well."""
-    return part.collection or str(part.root)
 
 
 def _check(request: operations.DocsSearchRequest, collections: Sequence[CollectionIndex]) -> None:
@@ -162,7 +154,8 @@ class _Searcher:
         if self._reranking is None:
             return results, OFF
         first = results[: self._reranking.settings.candidates]
-        relevance = self._failed or self._reranking.assess(query, [_read_text(hit) for hit in first])
+        read = ["\n".join(filter(None, (hit.title, hit.section, hit.content))) for hit in first]
+        relevance = self._failed or self._reranking.assess(query, read)
         self.notes += relevance.notes
         if relevance.notes:
             self._failed = relevance
@@ -253,11 +246,6 @@ class _AskedOnce:
         return self._known[text]
 
 
-def _read_text(hit: operations.DocumentHit) -> str:
-    """What a reranker reads: a passage under the headings that it stands below."""
-    return "\n".join(filter(None, (hit.title, hit.section, hit.content)))
-
-
 def _distance(cosines: NDArray[np.float32], row: int) -> float:
     return max(0.0, 1 - float(cosines[row]))
 
@@ -277,7 +265,8 @@ def opening(path: str, language: str, section: str, place: str, line: int) -> st
     if place:
         return f"{path}#{place.replace(' ', '=', 1)}"
     if language in ("docx", "html") and section:
-        return f"{path}#{_slug(section.rpartition(CRUMB)[2])}"
+        slug = re.sub(r"[^\w]+", "-", section.rpartition(CRUMB)[2].lower()).strip("-")
+        return f"{path}#{slug}"
     converted = language in ("docx", "html", "notebook", "csv", "email")
     return path if converted else f"{path}:{line}"
 
@@ -289,10 +278,6 @@ def _line(chunk: ChunkRow, section: str) -> int:
         if heading and line.strip("#= \t") == heading:
             return chunk.start_line + at
     return chunk.start_line
-
-
-def _slug(heading: str) -> str:
-    return re.sub(r"[^\w]+", "-", heading.lower()).strip("-")
 
 
 def outline(opened: OpenCollection, request: operations.DocsOutlineRequest) -> operations.DocsOutlineResponse:

@@ -303,7 +303,8 @@ def list_files(contents: Files, store: SqliteStore, walked: Walk) -> Corpus:
     notes = []
     if unindexed:
         notes.append(f"files that are not indexed as they are now ({unindexed:,}) were searched without symbols")
-    if said := _describe(rules):
+    named = {**LEFT_OUT, "too-large": f"files over {MAX_BYTES // 1_000_000} MB"}
+    if said := ", ".join(f"{text} ({rules[rule]:,})" for rule, text in named.items() if rules[rule]):
         notes.append(f"not searched: {said}; `codeinfo why PATH` says why")
     return Corpus([one[0] for one in files], [one[1] for one in files], [one[2] for one in files], notes)
 
@@ -316,11 +317,6 @@ def _unindexed(file: File) -> tuple[File, str, str]:
 def _skipped_file(contents: Files, path: str) -> File | None:
     found = contents.find(path)
     return File(path, f"{path}:{found.size}:{found.mtime_ns}") if found and found.size <= MAX_BYTES else None
-
-
-def _describe(rules: Counter[str]) -> str:
-    named = {**LEFT_OUT, "too-large": f"files over {MAX_BYTES // 1_000_000} MB"}
-    return ", ".join(f"{text} ({rules[rule]:,})" for rule, text in named.items() if rules[rule])
 
 
 class Scan:

@@ -63,10 +63,13 @@ LOWER_IS_BETTER = frozenset({"spec", "chars", "tokens", "first_tokens", "p50_ms"
 
 def score(query: Query, answer: Answer | None) -> Score:
     found = answer.found if answer else ()
-    firsts = [_first(target, found) for target in query.targets]
+    covering = ((target.covers(hit.path, hit.start, hit.end) for hit in found) for target in query.targets)
+    firsts = [next((rank for rank, covers in enumerate(each, 1) if covers), None) for each in covering]
     files = list(dict.fromkeys(hit.path for hit in found))
-    ranks = [rank for target in _files_wanted(query.targets) if (rank := _file_rank(target, files))]
-    wanted = len(_files_wanted(query.targets))
+    # One target a file, however many spans in it are wanted.
+    targets = {(target.path, target.patterns): target for target in query.targets}.values()
+    found_at = (next((rank for rank, path in enumerate(files, 1) if one.is_file(path)), 0) for one in targets)
+    ranks, wanted = [rank for rank in found_at if rank], len(targets)
     near = [rank for rank in ranks if rank <= DEPTH]
     costs = [_tokens_until(target, found[:DEPTH]) for target in query.targets]
     read = [cost for cost in costs if cost is not None]
@@ -155,10 +158,6 @@ def is_test(path: str) -> bool:
     return kind_of(path, language_of(path)) is FileKind.TEST
 
 
-def _first(target: Target, found: Sequence[Found]) -> int | None:
-    return next((rank for rank, hit in enumerate(found, 1) if target.covers(hit.path, hit.start, hit.end)), None)
-
-
 def _tokens_until(target: Target, found: Sequence[Found]) -> float | None:
     """What is read in order up to and with the first result that shows a line of the target; None: none does."""
     chars = 0
@@ -178,15 +177,6 @@ def _shown(targets: Sequence[Target], found: Sequence[Found]) -> float | None:
         and (hit := next((hit for hit in found if target.covers(hit.path, hit.start, hit.end)), None)) is not None
     ]
     return sum(firsts) / len(firsts) if firsts else None
-
-
-def _files_wanted(targets: Sequence[Target]) -> list[Target]:
-    """One target a file, however many spans in it are wanted."""
-    return list({(target.path, target.patterns): target for target in targets}.values())
-
-
-def _file_rank(target: Target, files: Sequence[str]) -> int | None:
-    return next((rank for rank, path in enumerate(files, 1) if target.is_file(path)), None)
 
 
 FIGURES = tuple(item.name for item in fields(Summary) if item.name != "n")

@@ -38,7 +38,7 @@ ProgressSink = Callable[[Progress], None]
 
 def evaluate(engine: Engine, request: EvalRequest, progress: ProgressSink | None = None) -> EvalReport:
     named_gates = parse_gates(request.gates)
-    older = _older_runs(request.compare)
+    older = {Path(file).stem: run.read_results(Path(file)) for file in request.compare}  # before anything is asked
     dataset, done, notes = _answered(engine, request, progress)
     answers = {answer.id: answer for answer in done.answers}
     scores = scores_of(dataset, answers)
@@ -86,11 +86,6 @@ def _notes(history: History) -> Iterator[str]:
     yield f"asked about {len(history.commits)} of {history.looked_at} commits; left out: {left_out or 'none'}"
     if history.missing_blobs:
         yield f"blobs that the repository lacks, whose files were not indexed: {history.missing_blobs}"
-
-
-def _older_runs(files: tuple[str, ...]) -> dict[str, dict[str, Answer]]:
-    """Read before anything is asked, so that a wrong name costs no time."""
-    return {Path(file).stem: run.read_results(Path(file)) for file in files}
 
 
 def _write_chart(

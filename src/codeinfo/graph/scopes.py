@@ -462,7 +462,7 @@ class ModuleNames:
             return ()  # an atom, a key, or the function itself
         if use.role != "call" and not before.endswith("&"):
             return ()  # without brackets it is a variable
-        for module in (self._around(unit, use.within), *self._imported(unit)):
+        for module in (self._around(unit, use.within), *(one.module for one in self._written(unit, "import"))):
             found = self._function(unit, module, use.name) if module else None
             if found:
                 return found
@@ -500,9 +500,6 @@ class ModuleNames:
                 whole = [f"{written.module}.{name}" for name in written.names] or [written.module]
                 short.update({written.alias or one.rpartition(".")[2]: one for one in whole})
         return self._short[path]
-
-    def _imported(self, unit: Unit) -> list[str]:
-        return [written.module for written in self._written(unit, "import")]
 
     def _written(self, unit: Unit, keyword: str) -> list[Import]:
         lines = self._index.lines(unit.facts.file_id)

@@ -47,7 +47,9 @@ def code_map(index: CodeIndex, request: MapRequest, below: str = "") -> CodeMap:
         languages=dict(languages.most_common()),
         entry_points=tuple(_file(graph, path) for path in entry_points(index, graph, request.limit)),
         hubs=tuple(_file(graph, path) for path in hubs(graph, request.limit)),
-        areas=tuple(_area(area) for area in cut),
+        areas=tuple(
+            MapArea(one.name, one.layer, len(one.files), one.centrality, dict(one.needs), one.in_cycle) for one in cut
+        ),
         interfaces=_interfaces(index, graph, request.limit),
         hotspots=history.hotspots,
         cycles=len(cycles([edge for edge in graph.edges if edge.is_loaded])),
@@ -74,10 +76,6 @@ def area_files(graph: Graph, request: MapRequest) -> tuple[MapFile, ...]:
 def _file(graph: Graph, path: str) -> MapFile:
     into, out = graph.edges_to(path), graph.edges_from(path)
     return MapFile(path, graph.centrality.get(path, 0.0), len(into), len(out))
-
-
-def _area(area: Area) -> MapArea:
-    return MapArea(area.name, area.layer, len(area.files), area.centrality, dict(area.needs), area.in_cycle)
 
 
 def _picture(name: str, graph: Graph, cut: list[Area], form: str) -> str:
@@ -311,7 +309,7 @@ def _grouped(paths: Sequence[str], limit: int, graph: Graph) -> dict[str, list[s
         else:
             del groups[largest]
             groups.update(parts)
-    return {_label(name, files): files for name, files in groups.items() if files}
+    return {files[0] if len(files) == 1 else name or ".": files for name, files in groups.items() if files}
 
 
 def _is_flat(folder: str) -> bool:
@@ -364,10 +362,6 @@ def _split(folder: str, paths: Iterable[str]) -> dict[str, list[str]]:
         below = "/".join(pieces[: depth + 1]) if len(pieces) > depth + 1 else f"{folder}/*".lstrip("/")
         parts.setdefault(below, []).append(path)
     return parts
-
-
-def _label(name: str, files: Sequence[str]) -> str:
-    return files[0] if len(files) == 1 else name or "."
 
 
 def layered(needs: Mapping[str, Mapping[str, int]], weight: Mapping[str, float]) -> tuple[dict[str, int], set[str]]:

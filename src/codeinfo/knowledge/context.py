@@ -89,14 +89,10 @@ def role(hit: Hit) -> tuple[str, str]:
 @lru_cache(maxsize=4096)
 def path_role(path: str) -> tuple[str, str]:
     """The file's own name says more than its folders, and a near folder more than a far one."""
-    words = [word for part in reversed(path.split("/")) for word in reversed(_words(part))]
+    # `UserService.spec.ts` → user, service, spec: the extension says nothing.
+    names = [part.rpartition(".")[0] or part for part in reversed(path.split("/"))]
+    words = (word for name in names for token in identifiers(name)[::-1] for word in split_identifier(token)[::-1])
     return next((_ROLE_OF[word] for word in words if word in _ROLE_OF), ("", ""))
-
-
-def _words(part: str) -> list[str]:
-    """`UserService.spec.ts` → user, service, spec: the extension is no word of it."""
-    name = part.rpartition(".")[0] or part
-    return [word for token in identifiers(name) for word in split_identifier(token)]
 
 
 def add_context(

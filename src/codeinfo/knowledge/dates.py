@@ -124,7 +124,8 @@ class LineDates:
         for path, lines in uses.items():
             dates = self._dates(path) if path in self._bounds else [0.0] * max(lines)
             for line in lines:
-                month = _month(min(dates[line - 1], self._now)) if line <= len(dates) else ""
+                seconds = min(dates[line - 1], self._now) if line <= len(dates) else None
+                month = time.strftime("%Y-%m", time.gmtime(seconds)) if seconds is not None else ""
                 if month in counts:
                     counts[month] += 1
                 elif month:
@@ -171,10 +172,6 @@ def _months_until(now: float) -> tuple[str, ...]:
     this = time.gmtime(now)
     numbers = range(12 * this.tm_year + this.tm_mon - MONTHS, 12 * this.tm_year + this.tm_mon)
     return tuple(f"{number // 12}-{number % 12 + 1:02}" for number in numbers)
-
-
-def _month(seconds: float) -> str:
-    return time.strftime("%Y-%m", time.gmtime(seconds))
 
 
 def dates_after_edit(texts: Iterable[str], blame: Sequence[BlameLine], now: float) -> list[float]:

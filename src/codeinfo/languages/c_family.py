@@ -51,16 +51,12 @@ def header_language(text: str) -> model.Language:
 def hide_macros(text: str) -> str:
     if "#define" in text:  # the definition of such a macro keeps its name
         return _MACRO.sub(_hidden, _ATTRIBUTE.sub(_hidden_use, text))
-    return _MACRO.sub(_hidden, _ATTRIBUTE.sub(_spaces, text))
-
-
-def _spaces(match: re.Match[str]) -> str:
-    return " " * len(match.group())
+    return _MACRO.sub(_hidden, _ATTRIBUTE.sub(model.blank, text))
 
 
 def _hidden_use(match: re.Match[str]) -> str:
     line = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
-    return match.group() if line.lstrip().startswith("#") else _spaces(match)
+    return match.group() if line.lstrip().startswith("#") else model.blank(match)
 
 
 def _hidden(match: re.Match[str]) -> str:
@@ -78,7 +74,7 @@ def _hidden(match: re.Match[str]) -> str:
         hide = before[-1] == " " and before[-2:-1].isidentifier() and after.lstrip(" ")[:1] in {";", "="}  # guarded_by
     else:
         hide = before.endswith(") ") and after[:1] == ";"
-    return " " * len(macro) if hide else macro
+    return model.blank(match) if hide else macro
 
 
 def read_include(statement: str, line: int) -> Iterator[Import]:

@@ -103,12 +103,8 @@ _KOTLIN_DOLLARS = re.compile(r'\$\$+"[^"\n]*"')
 
 def hide_kotlin_news(text: str) -> str:
     text = _KOTLIN_NAMES.sub(lambda match: "x" * len(match.group()), text)
-    text = _KOTLIN_WHEN.sub(lambda line: _KOTLIN_GUARD.sub(_spaces, line.group()), text)
+    text = _KOTLIN_WHEN.sub(lambda line: _KOTLIN_GUARD.sub(model.blank, line.group()), text)
     return _KOTLIN_DOLLARS.sub(lambda match: '"' + "x" * (len(match.group()) - 2) + '"', text)
-
-
-def _spaces(match: re.Match[str]) -> str:
-    return " " * len(match.group())
 
 
 FAMILY = "jvm"

@@ -252,6 +252,11 @@ def items(listed: str) -> list[tuple[str, str]]:
     return pairs
 
 
+def blank(match: re.Match[str]) -> str:
+    """As many spaces as were matched: for what the parser must not see."""
+    return " " * len(match.group())
+
+
 def plain(statement: str) -> str:
     """A statement on one line, without comments and its end."""
     return " ".join(COMMENT.sub("", statement).split()).rstrip("; ")

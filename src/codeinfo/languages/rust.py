@@ -158,13 +158,9 @@ class RustImports(Resolver):
         candidates = [f"{base}.rs", f"{base}/mod.rs"]
         if not is_root:  # tests, examples and binaries are roots whose modules lie beside them
             beside = "/".join(filter(None, (folder, name)))
-            if not self._is_module(file):
+            if "/src/" not in f"/{file}" or "/src/bin/" in f"/{file}":  # no part of the module tree
                 candidates += [f"{beside}.rs", f"{beside}/mod.rs"]
         return next((path for path in candidates if path in self._tree and path != file), None)
-
-    def _is_module(self, file: str) -> bool:
-        """Whether a file belongs to the module tree below `src`."""
-        return "/src/" in f"/{file}" and "/src/bin/" not in f"/{file}"
 
     def _parent(self, file: str) -> str | None:
         folder, _, last = file.rpartition("/")

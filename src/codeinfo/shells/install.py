@@ -215,7 +215,10 @@ def install(config: Config, request: InstallRequest) -> InstallReport:
     record = Record(config.paths.data_dir)
     clients = _choose(request.agents, places, lambda client: client.is_there(places))
     command = [*_program(), "mcp", *(["--tools", request.tools] if request.tools else [])]
-    _check_tools(request.tools)
+    if request.tools:
+        from codeinfo.shells.mcp_catalog import chosen_tools
+
+        chosen_tools(request.tools.split(","))  # refuses names that it does not know
     eager = request.always_load
     changes = [_try_plan(client, places, lambda c: _add(c, places, record, command, eager)) for client in clients]
     advice = _advise(clients, record) if request.instructions else []
@@ -455,10 +458,3 @@ def _program() -> list[str]:
     if script.is_file() and os.access(script, os.X_OK):
         return [str(script)]
     return [sys.executable, "-m", "codeinfo"]
-
-
-def _check_tools(names: str) -> None:
-    if names:
-        from codeinfo.shells.mcp_catalog import chosen_tools
-
-        chosen_tools(names.split(","))

@@ -75,10 +75,6 @@ def _find(engine: Engine, request: search.SearchRequest | search.GrepRequest, ca
     return OPERATIONS["grep" if exact else "search"].run(engine, request, call.progress)
 
 
-def _status_and_progress(engine: Engine, request: search.StatusRequest, call: Call) -> Any:
-    return engine.status(request), engine.indexing(next(iter(request.paths), ""))
-
-
 SEARCH_TOOLS: tuple[Tool, ...] = (
     Tool(
         name="search_codebase",
@@ -156,7 +152,10 @@ CODE_TOOLS: tuple[Tool, ...] = (
         request=lambda values, project: search.StatusRequest(**placed(search.StatusRequest, "paths", project)),
         result=shapes.IndexingStatus,
         shape=shapes.indexing_status,
-        perform=_status_and_progress,
+        perform=lambda engine, request, call: (
+            engine.status(request),
+            engine.indexing(next(iter(request.paths), "")),
+        ),
     ),
     Tool(
         name="refresh_index",
@@ -294,10 +293,6 @@ def _ask(engine: Engine, request: answers.AskRequest | documents.DocsAskRequest,
     return engine.answers.ask(request, **_watched_by(call))
 
 
-def _run_agent(engine: Engine, request: answers.AgentRunRequest, call: Call) -> answers.AgentRun:
-    return engine.answers.run_agent(request, **_watched_by(call))
-
-
 def _watched_by(call: Call) -> dict[str, Any]:
     check = call.check
     return {"progress": call.progress, "emit": check, "steps": check, "source": "MCP", "wrap": call.stoppable}
@@ -362,7 +357,7 @@ ANSWER_TOOLS: tuple[Tool, ...] = (
         request=_agent_request,
         result=shapes.AgentAnswer,
         shape=shapes.agent_answer,
-        perform=_run_agent,
+        perform=lambda engine, request, call: engine.answers.run_agent(request, **_watched_by(call)),
     ),
 )
 
@@ -573,7 +568,7 @@ def chosen_tools(names: Iterable[str]) -> tuple[Tool, ...]:
             found |= {tool.name: tool for tool in _one_of_each()}
         elif name in SETS:
             found |= {tool.name: tool for tool in TOOLS if name in tool.sets}
-        elif tool := _by_name(name):
+        elif tool := next((one for one in (*TOOLS, *_plain_tools()) if one.name == name), None):
             found[name] = tool
         else:
             raise UsageError(
@@ -588,10 +583,6 @@ def _one_of_each() -> Iterable[Tool]:
     own = [tool for tool in TOOLS if "compat" not in tool.sets]
     described = {tool.operation for tool in own}
     return (*own, *(tool for tool in _plain_tools() if tool.operation not in described))
-
-
-def _by_name(name: str) -> Tool | None:
-    return next((tool for tool in (*TOOLS, *_plain_tools()) if tool.name == name), None)
 
 
 def _plain_tools() -> Iterable[Tool]:

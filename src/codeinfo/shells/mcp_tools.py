@@ -23,10 +23,6 @@ CURSOR = Input("cursor", "Of a truncated reply, to go on.")
 _READS_INDEX = ("search", "code", "knowledge")  # groups of operations whose replies show a state of a project
 
 
-def _no_files(result: Any, root: str) -> Iterable[str]:
-    return ()
-
-
 def _plain(result: Any, values: Values) -> dict[str, Any]:
     reply: dict[str, Any] = jsonable(result)
     return reply
@@ -65,7 +61,7 @@ class Tool(Struct, frozen=True):
     shape: Callable[[Any, Values], dict[str, Any]] = _plain
     perform: Callable[[Engine, Any, Call], Any] | None = None
     codes: Mapping[str, int] = field(default_factory=dict)  # our code → the contract's, as a protocol error
-    files: Callable[[Any, str], Iterable[str]] = _no_files  # what a reader would have opened instead; "" is here
+    files: Callable[[Any, str], Iterable[str]] = lambda result, root: ()  # what a reader would have opened instead
     project: Input | None = PROJECT  # the argument that names the project
     computes: bool = False  # short work of the processor that waits for nothing
     open_world: bool = False  # it may talk to a model endpoint or the network

@@ -146,16 +146,11 @@ def _written(block: Block, placed: bool) -> str:
     if block.kind is BlockKind.TABLE:
         return table_markdown(block.rows)
     if block.kind is BlockKind.CODE:
-        fence = _fence_for(block.text)
+        fence = "`" * max(3, 1 + max(map(len, re.findall(r"`+", block.text)), default=0))
         return f"{fence}{block.label}\n{block.text.strip(chr(10))}\n{fence}"
     if block.kind is BlockKind.MARKDOWN:
         return block.text.strip("\n")
     return _not_a_heading(block.text.strip())
-
-
-def _fence_for(code: str) -> str:
-    longest = max((len(run) for run in re.findall(r"`+", code)), default=0)
-    return "`" * max(3, longest + 1)
 
 
 def _not_a_heading(text: str) -> str:
@@ -170,13 +165,10 @@ def table_markdown(rows: tuple[tuple[str, ...], ...]) -> str:
         return ""
     if width == 1:
         return "\n\n".join(_not_a_heading(row[0].strip()) for row in rows if row and row[0].strip())
-    lines = ["| " + " | ".join(_cell(cell) for cell in (*row, *[""] * (width - len(row)))) + " |" for row in rows]
+    cells = [[" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in rows]
+    lines = ["| " + " | ".join((*row, *[""] * (width - len(row)))) + " |" for row in cells]
     lines.insert(1, "|" + " --- |" * width)
     return "\n".join(lines)
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
 
 
 INSTALL = "pip install 'codeinfo[docs]'"

@@ -132,7 +132,8 @@ def _read(document: Any) -> formats.Document:
         here = outline.get(number, [])
         if text or here:
             # A section that goes on from the page before is named with the page, or its text would have no section.
-            goes_on = running and not (here and _starts_with(text, here[0][0]))
+            title = here[0][0] if here else ""
+            goes_on = running and not (here and _plain(text[: 2 * len(title) + 20]).startswith(_plain(title)))
             blocks.append(formats.place(f"Page {number + 1}" + (f": {running}" if goes_on else "")))
             blocks.extend(_page_blocks(text, here))
         if here:
@@ -161,10 +162,6 @@ def _page_text(document: Any, number: int) -> str:
     text_page.close()
     page.close()
     return text.replace("\0", "").strip()
-
-
-def _starts_with(text: str, title: str) -> bool:
-    return _plain(text[: 2 * len(title) + 20]).startswith(_plain(title))
 
 
 def _plain(text: str) -> str:
