@@ -7,8 +7,9 @@ import re
 from collections.abc import Mapping
 from enum import Enum
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 from msgspec import Struct
 
 PLAIN = frozenset({str, int, float, bool, type(None)})  # what JSON has itself: by far most of what is dumps_plain
@@ -17,6 +18,7 @@ PLAIN = frozenset({str, int, float, bool, type(None)})  # what JSON has itself: 
 # separators, bidirectional controls. JSON itself escapes only those below 32.
 CONTROLS = (0x7F, *range(0x80, 0xA0), 0x061C, 0x200E, 0x200F, 0x2028, 0x2029, *range(0x202A, 0x202F))
 CONTROLS += tuple(range(0x2066, 0x206A))
+Kept = TypeVar("Kept")
 _WORD_START = re.compile(r"_([a-z])")
 _ESCAPED = {code: f"\\u{code:04x}" for code in CONTROLS}
 
@@ -38,6 +40,14 @@ def jsonable(value: object) -> Any:
     if isinstance(value, PathLike):
         return fspath(value)
     raise TypeError(f"no JSON form for {type(value).__name__}")
+
+
+def decoded(data: bytes | None, kind: type[Kept]) -> Kept | None:
+    """What was kept as JSON; None where nothing was, or where it is damaged or of another version."""
+    try:
+        return msgspec.json.decode(data or b"", type=kind)
+    except msgspec.DecodeError:
+        return None
 
 
 def camel(name: str) -> str:

@@ -38,11 +38,12 @@ from codeinfo.graph.references import (
 )
 from codeinfo.graph.scip import scip_written
 from codeinfo.graph.survey import area_files, code_map
+from codeinfo.jsonable import decoded
 from codeinfo.knowledge.context import MOST_LISTED, file_context
 from codeinfo.knowledge.history import History
 from codeinfo.model import FileKind, Hit, HitContext
 from codeinfo.operations import code as requests
-from codeinfo.operations.base import Progress
+from codeinfo.operations.base import ProgressSink
 from codeinfo.ports import CodeFacts
 from codeinfo.search.quality import near_names
 from codeinfo.sources.read import Files
@@ -53,7 +54,6 @@ ANSWERS_FILE = "answers.json"
 MOST_ANSWERS = 32  # in that file, the oldest goes first
 MOST_CACHED = 16  # trees of whose code something stays in memory; each revision is one
 _DAY = 86_400
-ProgressSink = Callable[[Progress], None]
 Answer = TypeVar("Answer")
 
 
@@ -248,10 +248,9 @@ def derive(store: SqliteStore, root: Path, key: str, kind: type[Answer], make: C
     stamp = _stamp(store, root)
     kept = _kept_answers(store, stamp)
     if key in kept.answers:
-        try:
-            return msgspec.json.decode(kept.answers[key], type=kind)
-        except msgspec.DecodeError:  # written by another version
-            del kept.answers[key]
+        known = decoded(kept.answers[key], kind)
+        if known is not None:
+            return known
     answer = make()
     try:
         encoded = msgspec.Raw(msgspec.json.encode(answer))
@@ -271,11 +270,8 @@ def _stamp(store: SqliteStore, root: Path) -> str:
 
 
 def _kept_answers(store: SqliteStore, stamp: str) -> _Answers:
-    try:
-        kept = msgspec.json.decode(read_beside(store, ANSWERS_FILE) or b"", type=_Answers)
-    except msgspec.DecodeError:
-        return _Answers(stamp)
-    return kept if kept.stamp == stamp else _Answers(stamp)
+    kept = decoded(read_beside(store, ANSWERS_FILE), _Answers)
+    return kept if kept and kept.stamp == stamp else _Answers(stamp)
 
 
 def _next_index(

@@ -45,7 +45,7 @@ from codeinfo.knowledge.style import is_style_file, style_report
 from codeinfo.languages import is_product, language_named
 from codeinfo.model import Card, FileKind, Hit, RelatedMemory, SearchResult
 from codeinfo.operations import knowledge as operations
-from codeinfo.operations.base import Progress
+from codeinfo.operations.base import ProgressSink
 from codeinfo.operations.code import Exploration, ExploreRequest, Usage
 from codeinfo.operations.search import SearchRequest
 from codeinfo.sources.files import read_regular
@@ -175,7 +175,6 @@ def _commits(history: History, path: str, lines: tuple[int, int] | None = None) 
         return ()  # no commit yet
 
 
-ProgressSink = Callable[[Progress], None]
 MAX_IMPORT_BYTES = 10_000_000
 
 
@@ -188,10 +187,9 @@ class KnowledgeOperations:
         find: Callable[[str | Path], Place],
         refresh: Callable[[IndexManager, ProgressSink | None], SqliteStore],
         code: CodeOperations,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self._find, self._refresh, self._code = find, refresh, code
-        self.clock = clock
+        self.clock = time.time
         self._lock = threading.Lock()
         self._projects: dict[Path, ProjectKnowledge] = {}
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.errors import UsageError
 from codeinfo.index.queries import OwnPatterns
+from codeinfo.jsonable import decoded
 from codeinfo.knowledge.commits import from_log
 from codeinfo.knowledge.dates import DECLINING_DAYS, WINDOW_DAYS, BlameLine, LineDates
 from codeinfo.knowledge.detectors import Detector, built_in_detectors, project_detectors
@@ -23,13 +24,13 @@ from codeinfo.knowledge.memory import Memory, describe, find_related, read_forei
 from codeinfo.knowledge.metadata import is_manifest
 from codeinfo.knowledge.patterns import (
     Areas,
+    FileHints,
     FileUses,
     Hints,
     PatternCache,
     analyse,
     file_hints,
     key_of,
-    load_hints,
     uses_by_area,
 )
 from codeinfo.languages import kind_of, language_of
@@ -75,7 +76,7 @@ class ProjectKnowledge:
         first. Dating the patterns of a tree takes seconds, for which no search waits."""
         version = version_beside(store, HINTS_NAME)
         if self._hints[0] != version:
-            self._hints = version, load_hints(read_beside(store, HINTS_NAME))
+            self._hints = version, decoded(read_beside(store, HINTS_NAME), dict[str, FileHints])
         return self._hints[1]
 
     def hint_notes(self, store: SqliteStore | None) -> tuple[str, ...]:
@@ -154,11 +155,8 @@ class ProjectKnowledge:
             return self._git_memories.memories
         store = self.index.live_store()
         data = read_beside(store, GIT_MEMORIES_NAME) if store is not None else None
-        try:
-            kept = msgspec.json.decode(data or b"", type=_GitMemories)
-        except msgspec.DecodeError:
-            kept = _GitMemories("", ())
-        if kept.key != key:
+        kept = decoded(data, _GitMemories)
+        if kept is None or kept.key != key:
             try:
                 kept = _GitMemories(key, from_log(self.history.memory_log(now), now))
                 if store is not None:

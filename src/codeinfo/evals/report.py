@@ -23,7 +23,7 @@ from codeinfo.evals.metrics import (
     score,
     summarise,
 )
-from codeinfo.operations.base import Progress
+from codeinfo.operations.base import ProgressSink
 from codeinfo.operations.evaluation import Change, Comparison, EvalReport, EvalRequest, Group, Outcome, Score, Summary
 
 if TYPE_CHECKING:
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from codeinfo.evals.datasets import Dataset
     from codeinfo.evals.from_git import History
     from codeinfo.evals.run import Run
-
-
-ProgressSink = Callable[[Progress], None]
 
 
 def evaluate(engine: Engine, request: EvalRequest, progress: ProgressSink | None = None) -> EvalReport:

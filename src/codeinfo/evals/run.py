@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +15,12 @@ from codeinfo.errors import NotFound, UsageError
 from codeinfo.evals.datasets import Dataset, Query
 from codeinfo.evals.metrics import DEPTH, Answer, Found
 from codeinfo.model import FileKind, Hit
-from codeinfo.operations.base import Progress
+from codeinfo.operations.base import ProgressSink
 from codeinfo.operations.search import IndexReport, IndexRequest, SearchRequest
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
 
-
-ProgressSink = Callable[[Progress], None]
 
 CODE_FILES = (FileKind.CODE.value, FileKind.TEST.value)  # a test is code too: leaving it out would flatter the ranking
 

@@ -7,10 +7,10 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from codeinfo.jsonable import decoded
 from codeinfo.knowledge.dates import DECLINING, DECLINING_DAYS, RISING, STABLE, WINDOW_DAYS, FileDates, LineDates, Lines
 from codeinfo.knowledge.detectors import Detector, family
 from codeinfo.knowledge.matching import PRODUCT, TESTING
@@ -62,11 +62,8 @@ class PatternCache(Struct):
     @classmethod
     def load(cls, data: bytes | None, fingerprint: str) -> PatternCache:
         """Empty where other detectors found what was kept, or where it cannot be read."""
-        try:
-            kept = msgspec.json.decode(data or b"", type=cls)
-        except msgspec.DecodeError:
-            return cls(fingerprint)
-        return kept if kept.fingerprint == fingerprint else cls(fingerprint)
+        kept = decoded(data, cls)
+        return kept if kept and kept.fingerprint == fingerprint else cls(fingerprint)
 
 
 # --- areas ---------------------------------------------------------------------------------------------------------
@@ -371,14 +368,6 @@ class FileHints(Struct, frozen=True, array_like=True):
 
 
 Hints = Mapping[str, FileHints]  # by path
-
-
-def load_hints(data: bytes | None) -> Hints | None:
-    """None where nobody asked for patterns so far."""
-    try:
-        return msgspec.json.decode(data or b"", type=dict[str, FileHints])
-    except msgspec.DecodeError:
-        return None
 
 
 def file_hints(
