@@ -267,6 +267,22 @@ class WebSettings(Struct, frozen=True):
 
 
 class AuthSettings(Struct, frozen=True):
+    issuer: Annotated[
+        str, Setting("Address of the OpenID Connect service that a team signs in with; empty for tokens only.")
+    ] = ""
+    client_id: Annotated[str, Setting("What that service calls this server.")] = ""
+    client_secret_env: Annotated[str, Setting("Name of the environment variable that holds the client's secret.")] = ""
+    client_secret_file: Annotated[
+        str, Setting("A file that holds the client's secret and that only its owner can read.")
+    ] = ""
+    scope: Annotated[str, Setting("What the service is asked for.")] = "openid profile email"
+    groups_claim: Annotated[str, Setting("The claim that names a user's groups.")] = "groups"
+    admin_group: Annotated[str, Setting("Who is in this group of the service is an administrator; empty for none.")] = (
+        ""
+    )
+    audience: Annotated[
+        str, Setting("Who the service's access tokens must be for; empty for this server's address with /mcp.")
+    ] = ""
     audit_queries: Annotated[
         bool, Setting("Keep what users of a team's server looked for in its audit log, and not only where.")
     ] = False

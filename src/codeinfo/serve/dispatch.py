@@ -397,7 +397,7 @@ class Projects:
     def _team_holder(self, path: str) -> str:
         with self._lease.use() as engine:
             known = visible_projects(engine.team.store)
-        holders = [identity for identity in known if path.startswith(f"{identity}/")]
+        holders = [identity for identity in known if path.removeprefix("//").startswith(f"{identity}/")]
         return self.root_of(max(holders, key=len, default=""))
 
     def place(self, request: type, values: Mapping[str, Any]) -> Values:
@@ -429,7 +429,7 @@ def query_of(values: Mapping[str, Any]) -> str:
 def file_within(root: str, given: str) -> str:
     """A path relative to the root; what leads outside, by dots or by links, is refused."""
     if request_user() is not None:
-        return team_file(given.removeprefix(f"{root}/"))
+        return team_file(given.removeprefix(f"{root}/").removeprefix(f"{root.removeprefix('//')}/"))
     try:
         target = (Path(root) / given).resolve()
         return str(target.relative_to(Path(root).resolve())) if target != Path(root) else "."

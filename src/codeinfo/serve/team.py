@@ -13,6 +13,7 @@ import logging
 import posixpath
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, quote
 
@@ -33,6 +34,7 @@ from codeinfo.serve.auth import (
     Scope,
     Send,
     Sessions,
+    given_token,
     send_page,
     send_refusal,
     sign_in_page,
@@ -40,6 +42,7 @@ from codeinfo.serve.auth import (
 from codeinfo.team import access as team
 from codeinfo.team.access import ADMIN as ADMIN
 from codeinfo.team.access import READ as READ
+from codeinfo.team.access import WRITE as WRITE
 from codeinfo.team.access import Caller, Use, current_use
 from codeinfo.team.access import current_user as current_user
 from codeinfo.team.access import describe_use as describe_use
@@ -50,15 +53,26 @@ from codeinfo.team.access import require_callers as require_callers
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
     from codeinfo.team.database import TeamDatabase
+    from codeinfo.team.oidc import SignInService
 
 # What callers of a team's server may use, and the scope that it takes. None of them reads a file, a setting or a
 # conversation of the server itself; an operation that is not named here is refused.
 TEAM_OPERATIONS: Mapping[str, str] = dict.fromkeys(
-    ("search", "grep", "status", "symbols", "defs", "refs", "calls", "explore", "imports", "map", "cycles", "impact",
-     "hotspots", "unused", "patterns", "metadata", "style"),
+    ("search", "grep", "similar", "status", "projects", "symbols", "defs", "refs", "calls", "explore", "imports", "map",
+     "cycles", "impact", "hotspots", "unused", "patterns", "metadata", "style"),
     READ,
 )  # fmt: skip
-OPEN = frozenset({"/auth/sign-in", "/auth/token"})  # answered to everyone; static files are too
+RESOURCE_METADATA = "/.well-known/oauth-protected-resource"  # RFC 9728: where clients of MCP learn whom to ask
+OPEN = frozenset(
+    {
+        "/auth/sign-in",
+        "/auth/token",
+        "/auth/start",
+        "/auth/callback",
+        RESOURCE_METADATA,
+        f"{RESOURCE_METADATA}/mcp",
+    }
+)  # answered to everyone; static files are too
 LOOK_S = 2.0  # between two looks at whether the caller of a running response may still have it
 UNCERTAIN_S = 30.0  # that a response may go on while the database cannot be asked
 _CHECKS = 8  # callers that are looked up at once
@@ -82,9 +96,10 @@ def check_offered(operation: str) -> None:
 
 
 def team_project(database: TeamDatabase, name: str) -> str:
-    """The identity of a project that the current caller may see, by that or by the end of it that tells it apart. One
-    that they may not see is answered like one that does not exist."""
+    """The root, as results name it, of a project that the current caller may see: by its identity, or by the end of it
+    that tells it apart. One that they may not see is answered like one that does not exist."""
     known = team.visible_projects(database)
+    name = name.removeprefix("//")
     if not name and len(known) != 1:
         raise UsageError(
             "no project is named" if known else "no project is visible to you",
@@ -96,7 +111,7 @@ def team_project(database: TeamDatabase, name: str) -> str:
     if len(found) > 1:
         raise UsageError(f"{len(found)} projects are called {name}", next_step=f"Which one: {', '.join(found)}?")
     team.note_use(database, found[0])
-    return found[0]
+    return f"//{found[0]}"
 
 
 def team_file(given: str) -> str:
@@ -115,8 +130,11 @@ def team_file(given: str) -> str:
 class Gate:
     """Who a request comes from."""
 
-    def __init__(self, database: TeamDatabase, *, keeps_queries: bool = False) -> None:
+    def __init__(
+        self, database: TeamDatabase, *, keeps_queries: bool = False, service: SignInService | None = None
+    ) -> None:
         self.database = database
+        self.service = service
         self.keeps_queries = keeps_queries
         self._lock = threading.Lock()
         self._sessions: Sessions | None = None
@@ -130,6 +148,11 @@ class Gate:
             return self._sessions
 
     def by_token(self, token: str) -> Caller | None:
+        """Of a personal access token, or of one that the sign-in service has given a client for us."""
+        found = self.by_personal_token(token)
+        return self.service.by_access_token(token) if found is None and self.service is not None else found
+
+    def by_personal_token(self, token: str) -> Caller | None:
         return team.authenticate(self.database, token)
 
     def by_session(self, name: str) -> Caller | None:
@@ -140,24 +163,39 @@ class Gate:
         return self.sessions.sign(team.new_session(self.database, caller.user_id, caller.token_id))
 
 
-def team_gate(engine: Engine) -> Gate | None:
-    """None where the server is one person's."""
-    if not engine.config.store.url:
+def team_gate(engine: Engine, origin: str) -> Gate | None:
+    """None where the server is one person's; `origin` is where browsers find it."""
+    config = engine.config
+    if not config.store.url:
         return None
-    return Gate(engine.team.store, keeps_queries=engine.config.auth.audit_queries)
+    service = None
+    if config.auth.issuer:
+        from codeinfo.team.oidc import SignInService
+
+        secret = config.secret(config.auth.client_secret_env)
+        if config.auth.client_secret_file:
+            secret = given_token(Path(config.auth.client_secret_file).expanduser())
+        service = SignInService(
+            engine.team.store,
+            config.auth,
+            secret,
+            redirect=f"{origin}/auth/callback",
+            audience=config.auth.audience or f"{origin}/mcp",
+        )
+    return Gate(engine.team.store, keeps_queries=config.auth.audit_queries, service=service)
 
 
 class TeamGuard(Guard):
-    """`scope_of` says which scope a route takes, None where a team's server does not offer it; `challenge` is what a
-    client learns about how to get a token."""
+    """`scope_of` says which scope a route takes, None where a team's server does not offer it; `origin` is where
+    browsers find it."""
 
     def __init__(
-        self, app: App, access: Access, gate: Gate, scope_of: Callable[[Scope], str | None], challenge: str = "Bearer"
+        self, app: App, access: Access, gate: Gate, scope_of: Callable[[Scope], str | None], origin: str = ""
     ) -> None:
         super().__init__(app, access)
         self._gate = gate
         self._scope_of = scope_of
-        self._challenge = challenge
+        self._challenge = f'Bearer resource_metadata="{origin}{RESOURCE_METADATA}"'
         self._limiter = anyio.CapacityLimiter(_CHECKS)
 
     async def enter(self, scope: Scope, receive: Receive, send: Send, headers: dict[str, str]) -> None:

@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any
+from urllib.parse import quote, urlsplit
 
 import anyio.to_thread
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Match, Route
 
+from codeinfo.errors import CodeInfoError, NotFound
 from codeinfo.operations import OPERATIONS
 from codeinfo.operations.team import HOOK_KINDS
 from codeinfo.serve.auth import COOKIE, HOOKS, Access, App, Guard, Scope, plain_page, set_cookie
-from codeinfo.serve.team import READ, TEAM_OPERATIONS, Gate, TeamGuard, current_user, end_sessions
+from codeinfo.serve.team import (
+    READ,
+    RESOURCE_METADATA,
+    TEAM_OPERATIONS,
+    WRITE,
+    Gate,
+    TeamGuard,
+    current_user,
+    end_sessions,
+)
 from codeinfo.shells.http_api import path_of
 from codeinfo.shells.http_routes import json_response, state_of
 from codeinfo.shells.http_visit import TEAM_PAGES, form_fields
 from codeinfo.shells.mcp import MCP_PATH
 
+BROWSER = "codeinfo_signing_in"  # the cookie of a browser that has been sent to the sign-in service
 _CONTRACT = {  # the contract's paths, by the operation that they stand for
     "/tools/ast-list-symbols": "symbols",
     "/tools/ast-find-definition": "defs",
@@ -28,11 +41,14 @@ _CONTRACT = {  # the contract's paths, by the operation that they stand for
     "/tools/ast-module-imports": "imports",
 }
 
+log = logging.getLogger(__name__)
+
 
 def team_scopes() -> dict[tuple[str, str], str]:
     """The scope of every route that is offered, by its method and path."""
     operations = {("POST", path_of(OPERATIONS[name])): scope for name, scope in TEAM_OPERATIONS.items()}
     contract = {("POST", path): TEAM_OPERATIONS[name] for path, name in _CONTRACT.items()}
+    contract["GET", "/tools/ingested-repos"] = TEAM_OPERATIONS["projects"]
     return operations | contract | TEAM_PAGES
 
 
@@ -53,7 +69,12 @@ def scope_finder(routes: Sequence[BaseRoute]) -> Callable[[Scope], str | None]:
 
 def guarded(app: App, access: Access, gate: Gate | None, routes: Sequence[BaseRoute]) -> Guard:
     """The application behind its guard: that of a team, or of one person's machine."""
-    return Guard(app, access) if gate is None else TeamGuard(app, access, gate, scope_finder(routes))
+    return Guard(app, access) if gate is None else TeamGuard(app, access, gate, scope_finder(routes), origin_of(access))
+
+
+def origin_of(access: Access) -> str:
+    """Where browsers find the server: what a proxy in front calls it, or its own address."""
+    return access.public or f"http://{min(access.hosts)}"
 
 
 # --- webhooks ------------------------------------------------------------------------------------------------------
@@ -74,31 +95,62 @@ def hook_routes() -> list[Route]:
 # --- signing in and out --------------------------------------------------------------------------------------------
 
 
-def sign_in_routes(gate: Gate, *, secure: bool) -> list[Route]:
+def sign_in_routes(gate: Gate, access: Access) -> list[Route]:
+    secure, origin = access.public.startswith("https:"), origin_of(access)
+
     async def sign_in(request: Request) -> Response:
-        return _sign_in(local_address(request.query_params.get("back", "/")))
+        return _sign_in(gate, local_address(request.query_params.get("back", "/")))
 
     async def by_token(request: Request) -> Response:
         """A session for who has a token: what that may, and for as long."""
         given = await form_fields(request)
         back = local_address(given.get("back", "/"))
-        caller = await _in_thread(gate.by_token, given.get("token", "").strip())
+        caller = await _in_thread(gate.by_personal_token, given.get("token", "").strip())
         if caller is None:
-            return _sign_in(back, problem="That token is unknown, expired or revoked.", status=401)
+            return _sign_in(gate, back, problem="That token is unknown, expired or revoked.", status=401)
+        return entered(back, await _in_thread(gate.begin_session, caller), secure=secure)
+
+    async def start(request: Request) -> Response:
+        """Off to the sign-in service."""
+        if gate.service is None:
+            raise NotFound("this server has no sign-in service", next_step="Sign in with a token")
+        begun = await _in_thread(gate.service.begin, local_address(request.query_params.get("back", "/")))
+        cookie = f"{BROWSER}={begun.browser}; HttpOnly; SameSite=Lax; Path=/auth; Max-Age=600"
+        headers = {"set-cookie": f"{cookie}; Secure" if secure else cookie, "location": begun.address}
+        return Response(status_code=303, headers=headers)
+
+    async def callback(request: Request) -> Response:
+        """Back from it."""
+        if gate.service is None:
+            raise NotFound("this server has no sign-in service", next_step="Sign in with a token")
+        browser = request.cookies.get(BROWSER, "")
+        try:
+            caller, back = await _in_thread(gate.service.finish, dict(request.query_params), browser)
+        except CodeInfoError as error:
+            log.warning("a sign-in failed: %s", error)
+            return _sign_in(gate, "/", problem=f"You could not be signed in: {error}.", status=error.status)
         return entered(back, await _in_thread(gate.begin_session, caller), secure=secure)
 
     async def sign_out(request: Request) -> Response:
         caller = current_user.get()
         assert caller is not None  # the guard lets nobody else through
         await _in_thread(end_sessions, gate.database, caller)
-        response = RedirectResponse("/auth/sign-in", 303)
-        response.delete_cookie(COOKIE, path="/")
-        return response
+        return Response(status_code=204, headers={"set-cookie": f"{COOKIE}=; Path=/; Max-Age=0", "hx-redirect": "/"})
+
+    async def resource(request: Request) -> Response:
+        """What clients of MCP ask to learn who gives out tokens for it."""
+        known = {"resource": f"{origin}{MCP_PATH}", "bearer_methods_supported": ["header"], "resource_name": "CodeInfo"}
+        known |= {"scopes_supported": [READ, WRITE]}
+        return json_response(known | ({"authorization_servers": [gate.service.issuer]} if gate.service else {}))
 
     return [
         Route("/auth/sign-in", sign_in),
         Route("/auth/token", by_token, methods=["POST"]),
+        Route("/auth/start", start),
+        Route("/auth/callback", callback),
         Route("/auth/sign-out", sign_out, methods=["POST"]),
+        Route(RESOURCE_METADATA, resource),
+        Route(f"{RESOURCE_METADATA}{MCP_PATH}", resource),
     ]
 
 
@@ -115,8 +167,11 @@ def local_address(given: str) -> str:
     return given if plain else "/"
 
 
-def _sign_in(back: str, *, problem: str = "", status: int = 200) -> Response:
+def _sign_in(gate: Gate, back: str, *, problem: str = "", status: int = 200) -> Response:
     said = f'<p role="alert">{escape(problem)}</p>' if problem else ""
+    if gate.service is not None:
+        host = urlsplit(gate.service.issuer).netloc
+        said += f'<p><a href="/auth/start?back={quote(back)}">Sign in with {escape(host)}</a></p>'
     form = (
         f'<form method="post" action="/auth/token"><input type="hidden" name="back" value="{escape(back)}">'
         '<p><label for="token">Personal access token</label> '

@@ -310,6 +310,26 @@ def _caller(user: int, name: str, admin: bool, scopes: Iterable[str], token: int
     return Caller(user, name, admin and ADMIN in allowed, allowed, token)
 
 
+def add_subject(db: Connection, subject: str, name: str, email: str) -> None:
+    """A user who signs in for the first time; a name that somebody has already gets a number."""
+    for number in range(1, 1000):
+        own = name if number == 1 and _NAME.match(name) and name.casefold() != EVERYONE else f"{name}-{number}"
+        if db.execute("SELECT 1 FROM users WHERE subject = %s", (subject,)).fetchone():
+            return
+        added = db.execute(
+            "INSERT INTO users(subject, name, email) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING", (subject, own, email)
+        )
+        if added.rowcount:
+            audit(db, "user added", detail={"user": own, "subject": subject})
+            return
+    raise UsageError(f"there are a thousand users called {name}", next_step="Give them other names")
+
+
+def subject_caller(db: Connection, subject: str, scopes: Iterable[str]) -> Caller | None:
+    row = db.execute("SELECT id, name, admin FROM users WHERE subject = %s AND NOT disabled", (subject,)).fetchone()
+    return None if row is None else _caller(row[0], row[1], row[2], scopes)
+
+
 # --- sessions ------------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,263 @@
+"""Signing in with a service that the team has: OpenID Connect, by the authorization code flow with PKCE, and the access
+tokens of that service where a client brings one.
+
+What was begun is kept in the database for ten minutes, so that any server can finish it, once.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import secrets
+import threading
+import time
+import urllib.error
+import urllib.request
+from base64 import b64encode
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from authlib.oauth2.rfc6749.errors import OAuth2Error
+from authlib.oauth2.rfc7636 import create_s256_code_challenge
+from authlib.oidc.core import CodeIDToken
+from authlib.oidc.discovery import OpenIDProviderMetadata, get_well_known_url
+from joserfc import jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import KeySet
+from msgspec import Struct
+
+from codeinfo.errors import ProviderError, UsageError
+from codeinfo.team import access
+from codeinfo.team.access import Caller, Refused
+
+if TYPE_CHECKING:
+    from codeinfo.settings import AuthSettings
+    from codeinfo.team.database import TeamDatabase
+
+ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")  # no secrets
+LEEWAY_S = 60  # that the clocks of the service and of this server may differ
+_BEGUN_MINUTES = 10
+_KNOWN_S = 3600.0  # for which addresses and keys of the service are not asked for again
+_KEYS_S = 10.0  # after which an unknown key is looked for again: the service may have changed them
+_TIMEOUT_S = 10.0
+_MOST_BYTES = 1_000_000
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+log = logging.getLogger(__name__)
+
+
+class Begun(Struct, frozen=True):
+    """`address` is where to send the browser, `browser` what it must bring back in a cookie."""
+
+    address: str
+    browser: str
+
+
+class SignInService:
+    """`redirect` is the address of ours that the service sends browsers back to; `audience` who its access tokens have
+    to be for."""
+
+    def __init__(
+        self, database: TeamDatabase, settings: AuthSettings, secret: str, *, redirect: str, audience: str
+    ) -> None:
+        issuer = urlsplit(settings.issuer)
+        if issuer.scheme != "https" and issuer.hostname not in _LOOPBACK:
+            raise UsageError(f"auth.issuer = {settings.issuer!r} is not safe", next_step="Use an https:// address")
+        if not settings.client_id:
+            raise UsageError("auth.issuer needs auth.client_id", next_step="Set what the service calls this server")
+        self.issuer = settings.issuer.rstrip("/")
+        self._database = database
+        self._settings = settings
+        self._secret = secret
+        self._redirect = redirect
+        self._audience = audience
+        self._lock = threading.Lock()
+        self._metadata: tuple[float, Mapping[str, Any]] = (float("-inf"), {})
+        self._keys: tuple[float, KeySet | None] = (float("-inf"), None)
+
+    # --- the flow ---
+
+    def begin(self, back: str) -> Begun:
+        state, browser, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(4))
+        with self._database.transaction() as db:
+            db.execute("DELETE FROM sign_ins WHERE expires_at < now()")
+            db.execute(
+                "INSERT INTO sign_ins(state, browser, nonce, verifier, back, expires_at) "
+                "VALUES (%s, %s, %s, %s, %s, now() + make_interval(mins => %s))",
+                (access.hash_of(state), access.hash_of(browser), nonce, verifier, back, _BEGUN_MINUTES),
+            )
+        query = {
+            "response_type": "code", "client_id": self._settings.client_id, "redirect_uri": self._redirect,
+            "scope": self._settings.scope, "state": state, "nonce": nonce, "code_challenge_method": "S256",
+            "code_challenge": create_s256_code_challenge(verifier),
+        }  # fmt: skip
+        address = str(self._known("authorization_endpoint"))
+        return Begun(f"{address}{'&' if '?' in address else '?'}{urlencode(query)}", browser)
+
+    def finish(self, given: Mapping[str, str], browser: str) -> tuple[Caller, str]:
+        """The user who has come back, and the page they wanted. Each sign-in can be finished once, by the browser that
+        began it."""
+        with self._database.transaction() as db:
+            begun = db.execute(
+                "DELETE FROM sign_ins WHERE state = %s RETURNING browser, nonce, verifier, back, expires_at > now()",
+                (access.hash_of(given.get("state", "")),),
+            ).fetchone()
+        if begun is None or not begun[4] or bytes(begun[0]) != access.hash_of(browser):
+            raise _refused("this sign-in was not begun here, is too old, or was finished already")
+        if "code" not in given:
+            raise _refused(f"the sign-in service refused: {_plain(given.get('error', 'no reason'))}")
+        _, nonce, verifier, back, _ = begun
+        tokens = self._tokens(given["code"], verifier)
+        return self._signed_in(self._checked(str(tokens.get("id_token", "")), nonce, tokens)), back
+
+    def _tokens(self, code: str, verifier: str) -> Mapping[str, Any]:
+        form = {"grant_type": "authorization_code", "code": code, "redirect_uri": self._redirect}
+        form |= {"code_verifier": verifier, "client_id": self._settings.client_id}
+        headers = {}
+        methods = self._known("token_endpoint_auth_methods_supported", ["client_secret_basic"])
+        if self._secret and "client_secret_basic" in methods:
+            headers["Authorization"] = _basic(self._settings.client_id, self._secret)
+        elif self._secret:
+            form["client_secret"] = self._secret
+        return _fetch(str(self._known("token_endpoint")), urlencode(form).encode(), headers)
+
+    def _checked(self, token: str, nonce: str, tokens: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The claims of an ID token that is the service's, for us, in force, and the answer to this very sign-in."""
+        found = self._decoded(token)
+        claims = CodeIDToken(
+            found.claims,
+            found.header,
+            {"iss": {"value": self.issuer}, "aud": {"value": self._settings.client_id}},
+            {"nonce": nonce, "client_id": self._settings.client_id, "access_token": tokens.get("access_token")},
+        )
+        try:
+            claims.validate(leeway=LEEWAY_S)
+        except (JoseError, OAuth2Error, ValueError) as error:
+            raise _refused(f"the sign-in service's answer is not valid: {_plain(error)}") from error
+        return found.claims
+
+    # --- access tokens ---
+
+    def by_access_token(self, token: str) -> Caller | None:
+        """The caller of a client that got its token from the service, for us; read only unless its scope says more."""
+        try:
+            found = self._decoded(token)
+            claims = jwt.JWTClaimsRegistry(
+                leeway=LEEWAY_S,
+                iss={"essential": True, "value": self.issuer},
+                aud={"essential": True, "value": self._audience},
+                sub={"essential": True},
+                exp={"essential": True},
+            )
+            claims.validate(found.claims)
+        except (JoseError, Refused, ValueError):
+            return None
+        scopes = {scope for scope in str(found.claims.get("scope", "")).split() if scope in access.SCOPES}
+        with self._database.transaction() as db:
+            return access.subject_caller(db, self._subject(found.claims), scopes or {access.READ})
+
+    # --- users ---
+
+    def _subject(self, claims: Mapping[str, Any]) -> str:
+        return f"{self.issuer} {claims['sub']}"
+
+    def _signed_in(self, claims: Mapping[str, Any]) -> Caller:
+        """The user of these claims, made at the first sight, with the groups that the service names."""
+        groups = claims.get(self._settings.groups_claim, ())
+        names = [str(name).removeprefix("/") for name in groups] if isinstance(groups, list | tuple) else [str(groups)]
+        subject = self._subject(claims)
+        with self._database.transaction() as db:
+            access.add_subject(db, subject, _wanted_name(claims), str(claims.get("email", ""))[:200])
+            if self._settings.admin_group:
+                is_admin = self._settings.admin_group in names
+                db.execute("UPDATE users SET admin = %s WHERE subject = %s", (is_admin, subject))
+            caller = access.subject_caller(db, subject, access.SCOPES)
+            if caller is None:
+                raise _refused("this user is disabled")
+            access.set_claimed_groups(db, caller.user_id, names)
+        return caller
+
+    # --- what the service says of itself ---
+
+    def _known(self, name: str, default: Any = None) -> Any:
+        with self._lock:
+            if time.monotonic() - self._metadata[0] > _KNOWN_S:
+                found = OpenIDProviderMetadata(_fetch(get_well_known_url(self.issuer, external=True)))
+                if str(found.get("issuer", "")).rstrip("/") != self.issuer:
+                    raise ProviderError(
+                        f"{self.issuer} calls itself {_plain(found.get('issuer'))}", next_step="Correct auth.issuer"
+                    )
+                self._metadata = time.monotonic(), found
+            value = self._metadata[1].get(name, default)
+        if value is None:
+            raise ProviderError(f"{self.issuer} names no {name}", next_step="Check that it speaks OpenID Connect")
+        return value
+
+    def _decoded(self, token: str) -> jwt.Token:
+        """A token that the service has signed; asked for its keys again where this one is new."""
+        for at_most in (_KNOWN_S, _KEYS_S):
+            try:
+                return jwt.decode(token, self._key_set(at_most), algorithms=list(ALGORITHMS))
+            except (JoseError, ValueError) as error:
+                failed = error
+        raise _refused(f"the sign-in service's signature is not valid: {_plain(failed)}") from failed
+
+    def _key_set(self, at_most: float) -> KeySet:
+        address = str(self._known("jwks_uri"))
+        with self._lock:
+            read, keys = self._keys
+            if keys is None or time.monotonic() - read > at_most:
+                keys = KeySet.import_key_set(_fetch(address))  # type: ignore[arg-type]
+                self._keys = time.monotonic(), keys
+        return keys
+
+
+def _wanted_name(claims: Mapping[str, Any]) -> str:
+    given = str(claims.get("preferred_username") or claims.get("email") or claims["sub"])
+    return re.sub(r"[^\w.+@-]+", "-", given).strip("-")[:80] or "user"
+
+
+def _refused(what: str) -> Refused:
+    return Refused(what, next_step="Sign in again", code="SIGN_IN_REFUSED")
+
+
+def _plain(text: object) -> str:
+    """What somebody else wrote, for a message."""
+    return re.sub(r"[^\x20-\x7e]+", " ", str(text))[:200]
+
+
+def _basic(user: str, password: str) -> str:
+    return "Basic " + b64encode(f"{quote(user, safe='')}:{quote(password, safe='')}".encode()).decode()
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        """A service that sends us elsewhere is not the one that was configured."""
+
+
+_opener = urllib.request.build_opener(_NoRedirects)
+
+
+def _fetch(address: str, form: bytes | None = None, headers: Mapping[str, str] | None = None) -> Mapping[str, Any]:
+    """A JSON object of the sign-in service."""
+    if urlsplit(address).scheme != "https" and urlsplit(address).hostname not in _LOOPBACK:
+        raise ProviderError(f"{address} is not safe", next_step="The sign-in service has to use https")
+    asked = urllib.request.Request(address, form, {"Accept": "application/json", **(headers or {})})
+    try:
+        with _opener.open(asked, timeout=_TIMEOUT_S) as reply:
+            found = json.loads(reply.read(_MOST_BYTES))
+    except urllib.error.HTTPError as error:
+        with error:
+            detail = _plain(error.read(1000).decode("utf-8", "replace"))
+        raise ProviderError(
+            f"the sign-in service answered {error.code}: {detail}", next_step="Sign in again; check auth.client_id"
+        ) from error
+    except (OSError, ValueError) as error:
+        raise ProviderError(
+            f"the sign-in service does not answer: {_plain(error)}", next_step="Check auth.issuer"
+        ) from error
+    if not isinstance(found, dict):
+        raise ProviderError("the sign-in service did not answer with an object", next_step="Check auth.issuer")
+    return found
