@@ -292,6 +292,9 @@ class StoreSettings(Struct, frozen=True):
     url: Annotated[
         str, Setting("Address of the team's PostgreSQL, postgresql://user@host/database; empty keeps all of it here.")
     ] = ""
+    cache_mb: Annotated[
+        int, Setting("Copies of a team's indexes may take this much on disk; those used least recently go.", minimum=1)
+    ] = 20_000
     git_credentials: Annotated[
         str,
         Setting("A file of https://user:token@host lines that workers fetch repositories with; private to its owner."),

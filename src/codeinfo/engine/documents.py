@@ -21,7 +21,7 @@ from codeinfo.engine.collections import (
     pack_folder,
     written_tree,
 )
-from codeinfo.engine.index_manager import ProgressSink, bytes_under, healed
+from codeinfo.engine.index_manager import ProgressSink, healed
 from codeinfo.engine.indexes import Indexes
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.index.line import edited
@@ -29,6 +29,7 @@ from codeinfo.model import Skip
 from codeinfo.operations import documents as operations
 from codeinfo.private_files import private_folder, replace_private
 from codeinfo.sources.read import FolderFiles
+from codeinfo.store.layout import bytes_under
 
 
 class DocumentOperations:

@@ -272,7 +272,7 @@ class IndexManager:
             run.progress(Progress("walk", 0))
         if aside := self.folder.take_damage_note():
             run.notes.append(f"the index that {self.root} shared was damaged; it was set aside as {aside} and rebuilt")
-        if self.team is not None:
+        if self.team is not None and not (run.full and not self.source.fixed):  # all of it is to be stored again
             self._pull(run)
         before = _state(self.live_store())  # before the walk, which must not be older than what it is compared with
         if self.source.fixed and self._store is not None and self._is_settled(self._store) and not run.full:
@@ -317,7 +317,11 @@ class IndexManager:
         while True:
             with self._pulling:
                 live = self.live_store()
-                if isinstance(live, TeamStore) and live.recipe == self.recipe() and not live.is_behind():
+                if (
+                    isinstance(live, TeamStore)
+                    and live.recipe == self.recipe()
+                    and not live.is_behind(patient=run.expected)
+                ):
                     return
                 try:
                     with self.folder.lock(until - time.monotonic(), run.wait) as died:
@@ -495,10 +499,6 @@ def _compare(files: Files, store: SqliteStore, walked: Walk, by_content: bool) -
 
 def _state(store: SqliteStore | None) -> State | None:
     return (store.folder, store.meta()["generation"]) if store is not None else None
-
-
-def bytes_under(folder: Path) -> int:
-    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def is_complete(store: SqliteStore) -> bool:

@@ -32,7 +32,7 @@ from codeinfo.sources.git import commit_of, is_address, is_repository, names_rep
 from codeinfo.sources.revision import RevisionFiles
 from codeinfo.sources.walk import existing, refusal, resolved_root
 from codeinfo.store.database import REVISION
-from codeinfo.store.layout import IndexFolder, indexed_roots
+from codeinfo.store.layout import IndexFolder, bytes_under, indexed_roots, make_room
 from codeinfo.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -170,7 +170,23 @@ class Indexes:
             while len(self._trees) > OPEN_TREES:
                 self._trees.pop(next(iter(self._trees))).close()
         found.folder.mark_used()
+        if found.live_store() is None:  # it is about to be pulled
+            self._make_room(found)
         return Place(found, name[len(row.identity) + 1 :])
+
+    def _make_room(self, wanted: IndexManager) -> None:
+        most_bytes = self.config.store.cache_mb * 1_000_000
+        if bytes_under(self.cache) > most_bytes:
+            with self._lock:
+                for manager in self._trees.values():  # what is open stays; it is opened again when it is asked for
+                    if manager is not wanted:
+                        manager.close()
+            make_room(self.cache, most_bytes, wanted.folder.path)
+
+    def open_trees(self) -> dict[int, IndexManager]:
+        """The trees of a team that were asked for here, by their rows."""
+        with self._lock:
+            return dict(self._trees)
 
     def _unknown(self, name: str, at: str, user: int | None) -> CodeInfoError:
         from codeinfo.team.store import list_trees

@@ -21,8 +21,8 @@ from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.engine import search as engine_search
 from codeinfo.engine.index_manager import Events, Fresh, IndexManager, ProgressSink, Since
-from codeinfo.engine.indexes import Indexes
-from codeinfo.errors import Busy
+from codeinfo.engine.indexes import Indexes, Place
+from codeinfo.errors import Busy, CodeInfoError
 from codeinfo.operations.base import Progress
 from codeinfo.sources.ignore import OVERRIDES_NAME, folder_rule
 from codeinfo.store.sqlite import SqliteStore
@@ -186,6 +186,8 @@ class ServerIndexes(Indexes):
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
+        self._stopped = threading.Event()
+        self._listening = False
         self._patience_s = config.mcp.patience_s
         self._roots_lock = threading.Lock()  # guards the roots, their jobs, and who waits for these
         self._roots: dict[int, _Root] = {}
@@ -225,7 +227,28 @@ class ServerIndexes(Indexes):
         job = self._root(index).job
         return job is None or job.succeeded
 
+    def find(self, path: str | Path, root: str = "", at: str = "") -> Place:
+        place = super().find(path, root, at)
+        if place.index.team is not None and not self._listening:
+            self._listening = True
+            threading.Thread(target=self._follow_team, name="codeinfo team", daemon=True).start()
+        return place
+
+    def _follow_team(self) -> None:
+        """Pull what others write as soon as they have, so that the next question need not wait for it. What is missed
+        here is noticed by that question."""
+        assert self.team is not None
+        for notice in self.team.changes(self._stopped):
+            tree, trees = notice.partition(" ")[0], self.open_trees()
+            for number in trees if not tree else {int(tree)} & trees.keys():
+                try:
+                    fresh = trees[number].refresh()
+                    engine_search.warm_up(trees[number], fresh.store)
+                except CodeInfoError:
+                    _log.debug("pulling %s failed", trees[number].root, exc_info=True)
+
     def stop(self) -> None:
+        self._stopped.set()
         with self._roots_lock:
             roots, self._roots = list(self._roots.values()), {}
         jobs = [root.job for root in roots if root.job is not None]

@@ -284,3 +284,42 @@ def _text(path: Path) -> str:
 def indexed_roots(cache: Path) -> list[Path]:
     """The work trees that have an index in this cache."""
     return [Path(os.fsdecode(marker.read_bytes())) for marker in sorted((cache / "indexes").glob("*/trees/*/root"))]
+
+
+def make_room(cache: Path, most_bytes: int, keep: Path) -> None:
+    """Remove the indexes of whole families, those used least recently first, until what is left takes at most this
+    much. `keep` stays, and so does what somebody reads or writes."""
+    families = [(_last_used(family), family, bytes_under(family)) for family in (cache / "indexes").glob("*")]
+    total = sum(size for _, _, size in families)
+    for _, family, size in sorted(families):
+        if total <= most_bytes:
+            return
+        if family != keep and _remove_family(family):
+            total -= size
+
+
+def _last_used(family: Path) -> float:
+    return max((tree.stat().st_mtime for tree in family.glob("trees/*")), default=0.0)
+
+
+def bytes_under(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _remove_family(family: Path) -> bool:
+    """False where somebody has one of its builds open, or writes one."""
+    handles = []
+    try:
+        for path in (family / "lock", *family.glob("v*-*")):
+            handles.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+            if not try_lock(handles[-1], path):
+                return False
+        family.rename(family.with_name(f".removed-{os.urandom(4).hex()}"))  # nobody may open half of it
+    except OSError:
+        return False
+    finally:
+        for handle in handles:
+            os.close(handle)
+    for removed in family.parent.glob(".removed-*"):
+        shutil.rmtree(removed, ignore_errors=True)
+    return True

@@ -42,6 +42,7 @@ _CONNECTING: dict[str, Any] = {
     "tcp_user_timeout": 10_000,
     "application_name": "codeinfo",
 }
+_LISTEN_S = 1.0  # between two looks at whether to go on, and before a lost connection is made again
 _COMPATIBLE = re.compile(r"-- compatible-from: (\d+)\n")
 _WITH_JOBS = "-- with the tables of procrastinate\n"  # as its pinned release makes them
 
@@ -240,6 +241,19 @@ class TeamDatabase:
             ]
 
         return self.read(ask)
+
+    def changes(self, stopped: threading.Event) -> Iterator[str]:
+        """`tree generation` of every tree that is changed, until `stopped`; "" each time that the connection is made:
+        something may have been missed until then."""
+        while not stopped.is_set():
+            try:
+                with psycopg.connect(self.url, autocommit=True, connect_timeout=int(_CONNECT_S)) as db:
+                    db.execute(sql.SQL("LISTEN {}").format(sql.Identifier(CHANGED)))
+                    yield ""
+                    while not stopped.is_set():
+                        yield from (notice.payload for notice in db.notifies(timeout=_LISTEN_S))
+            except _LOST:
+                stopped.wait(_LISTEN_S)
 
     # --- migrations ---
 

@@ -63,12 +63,14 @@ def folder_identity(root: Path) -> str:
     try:
         return identity_of(origin_of(root))
     except (UsageError, GitFailed):
-        return f"local/{socket.gethostname()}/{_readable(root)}"
+        return (
+            f"local/{socket.gethostname()}/{_digest(root)}/{_readable(root)}"  # its name is the folder's, for ranking
+        )
 
 
 def work_tree_name(root: Path) -> str:
-    """The tree of a folder: no two users, machines or folders have the same."""
-    return f"work/{_user()}@{socket.gethostname()}/{_readable(root)}"
+    """The tree of a folder: no two users, machines or folders have the same. Row security goes by the user."""
+    return f"work/{_user()}/{socket.gethostname()}/{_readable(root)}-{_digest(root)}"
 
 
 def _user() -> str:
@@ -79,5 +81,8 @@ def _user() -> str:
 
 
 def _readable(root: Path) -> str:
-    digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:12]
-    return f"{re.sub(r'[^A-Za-z0-9._-]', '_', root.name)[:60] or 'root'}-{digest}"
+    return re.sub(r"[^A-Za-z0-9._-]", "_", root.name)[:60] or "root"
+
+
+def _digest(root: Path) -> str:
+    return hashlib.sha256(os.fsencode(root)).hexdigest()[:12]

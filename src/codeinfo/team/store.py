@@ -450,21 +450,25 @@ class TeamStore(SqliteStore):
         return found
 
     def _set_aside(self, file: int, path: str) -> FileDamaged:
-        """Its recipe becomes one that nobody has, so that the next index stores the file again."""
+        """Its recipe becomes one that nobody has, and its entries look changed: the next index of the tree stores it
+        again."""
         with self.place.database.transaction() as db:
             aside = "UPDATE files SET recipe = 'damaged ' || id || ' ' || recipe WHERE id = %s"
             db.execute(f"{aside} AND NOT recipe ^@ 'damaged '", (file,))
+            db.execute("UPDATE entries SET mtime_ns = -1 WHERE file = %s", (file,))
         return FileDamaged(
             f"{path} of {self.place.identity} is damaged in the team store and was set aside",
-            next_step="Index the project again, which stores it again, and check the disk of the database",
+            next_step="Index it again, in its folder by `codeinfo index --full`, and check the disk of the database",
         )
 
     # --- the local copy ---
 
-    def is_behind(self) -> bool:
-        """Whether the team has another generation than the local copy. Answers at once, also where the database cannot
-        be reached."""
-        return self.place.database.read(self._current, patience_s=0)[1] != self.reached()
+    def is_behind(self, *, patient: bool) -> bool:
+        """Whether the team has another generation than the local copy. Who is not `patient` is answered at once, also
+        where the database cannot be reached."""
+        read = self.place.database.read
+        _, now = read(self._current) if patient else read(self._current, patience_s=0)
+        return now != self.reached()
 
     def pull(self) -> bool:
         """Bring the local copy up to date with the team; returns whether it was behind. The caller holds the lock of
@@ -530,7 +534,9 @@ class TeamStore(SqliteStore):
                 wanted.append(entry)
         yield [], reused
         batch, chunks = list[Entry](), 0
-        for entry in sorted(wanted, key=lambda entry: entry.source.path):
+        for entry in sorted(
+            wanted, key=lambda entry: entry.file or 0
+        ):  # as they were stored: the order of rows is theirs
             batch.append(entry)
             chunks += entry.chunks
             if chunks >= _PULL_CHUNKS:
@@ -542,7 +548,7 @@ class TeamStore(SqliteStore):
         found = self._fetch([entry.file for entry in entries if entry.file is not None])
         files = [replace(found[entry.file], source=entry.source) for entry in entries if entry.file in found]
         for with_vectors in (True, False):  # a segment has the vectors of all its rows, or of none
-            part = [file for file in files if (file.vectors is not None) == with_vectors]
+            part = [file for file in files if (file.vectors is not None or not file.parsed.chunks) == with_vectors]
             if part:
                 yield part, []
 
