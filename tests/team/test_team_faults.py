@@ -15,9 +15,8 @@ from pathlib import Path
 
 import pytest
 from failover_tools import Node
-from postgres_tools import team_database, team_store, wait_until
+from postgres_tools import alone, indexed, team_database, team_store, wait_until
 from repository_tools import write
-from test_team_store import alone, indexed
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
@@ -132,7 +131,7 @@ def test_a_database_that_goes_away_while_indexing_loses_nothing(
 ) -> None:
     monkeypatch.setattr("codeinfo.index.line.BATCH_CHUNKS", 8)
     monkeypatch.setattr("codeinfo.index.line.EMBED_CHUNKS", 4)
-    laptop, killed = engine(), []
+    laptop, killed = engine(), list[int]()
 
     def kill(progress: Progress) -> None:
         if progress.phase == "index" and progress.done >= 20 and not killed:

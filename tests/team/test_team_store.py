@@ -6,17 +6,15 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
-from postgres_tools import team_database, team_store
+from postgres_tools import alone, indexed, team_database, team_store
 
 from codeinfo.errors import Busy
-from codeinfo.model import Chunk, Definition, FileKind, Import, IndexedFile, ParsedFile, SourceFile
+from codeinfo.model import FileKind, IndexedFile, SourceFile
 from codeinfo.ports import Retention
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.team.database import TeamDatabase
 from codeinfo.team.store import FileDamaged, TeamStore, decode_file, encode_file, open_tree
-from codeinfo.tokens import path_terms, terms
 
 
 @pytest.fixture
@@ -25,36 +23,7 @@ def database() -> Iterator[TeamDatabase]:
         yield opened
 
 
-def indexed(path: str, text: str, *, vectors: bool = True, brought_back: bool = False) -> IndexedFile:
-    row = np.array([[len(text), 1.0]], np.float32)
-    return IndexedFile(
-        source=SourceFile(path, len(text), 1),
-        sha256=f"hash of {text}",
-        language="python",
-        kind=FileKind.CODE,
-        parsed=ParsedFile(
-            (Chunk(1, 9, text, "function", "f"),),
-            (Definition("f", "f", "function", "()", "", 1, 9),),
-            (Import("os", 1, ("path",)),),
-            terms=({term: float(terms(text).count(term)) for term in terms(text)},),
-        ),
-        vectors=row / np.linalg.norm(row) if vectors else None,
-        references=b"uses of " + path.encode(),
-        path_terms=path_terms(path),
-        brought_back=brought_back,
-    )
-
-
 FILES = [indexed(f"src/{at}.py", f"apple number {at}") for at in range(6)]
-
-
-def alone(folder: Path, files: list[IndexedFile]) -> str:
-    """The digest of a local index of these files."""
-    store = SqliteStore(folder, "main", recipe="test")
-    store.apply(files, (), ())
-    digest = store.digest()
-    store.close()
-    return digest
 
 
 def count(database: TeamDatabase, table: str) -> int:
