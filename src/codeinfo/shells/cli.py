@@ -127,7 +127,7 @@ def _near(typed: str, names: Sequence[str], alike: float = 0.6) -> str:
 def sections(names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
     """The commands under the headings that their operations name; those without one come last."""
     headings = {name.split()[0]: operation.section for name, operation in reversed(OPERATIONS.items())}
-    headings |= {"mcp": SERVING, "serve": SERVING, "worker": TEAM}
+    headings |= {"mcp": SERVING, "serve": SERVING, "worker": TEAM, "trial": TEAM}
     placed: dict[str, list[str]] = {}
     for name in names:
         placed.setdefault(headings.get(name) or OTHERS, []).append(name)
@@ -336,6 +336,25 @@ def worker(processes: int, until_idle: bool, settings: tuple[str, ...]) -> None:
     from codeinfo.serve.workers import work
 
     work(Config.load(parse_settings(settings)), settings, processes=processes, until_idle=until_idle)
+
+
+@cli.command(
+    params=[
+        click.Argument(["urls"], nargs=-1, metavar="[URL]..."),
+        click.Option(["--port"], type=click.IntRange(1, 65535), default=5010, show_default=True, help="The port."),
+        common_options()[0],
+    ],
+    short_help="Try a team's set-up on this machine.",
+)
+def trial(urls: tuple[str, ...], port: int, settings: tuple[str, ...]) -> None:
+    """Start all of a team's set-up on this machine, until interrupted: an embedded PostgreSQL in the data folder, a
+    server and a worker, with an administrator and a token for a week. What was indexed stays for the next time.
+
+    URL: Repositories to index, as in https://github.com/owner/name.
+    """
+    from codeinfo.serve.trial import run_trial
+
+    raise SystemExit(run_trial(parse_settings(settings), urls, port, settings))
 
 
 # --- errors and exit -------------------------------------------------------------------------------------------------

@@ -1,0 +1,50 @@
+"""`codeinfo trial`, as a newcomer runs it: one command, then a search with the token that it printed."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+from failover_tools import free_port
+from git_server import serving
+from postgres_tools import wait_until
+from repository_tools import Repository
+from web_tools import environment_of
+
+
+def search(port: int, token: str, query: str) -> list[str]:
+    headers = {"content-type": "application/json", "authorization": f"Bearer {token}"}
+    asked = urllib.request.Request(
+        f"http://127.0.0.1:{port}/api/v1/search", json.dumps({"query": query}).encode(), headers
+    )
+    try:
+        with urllib.request.urlopen(asked, timeout=20) as reply:
+            return [hit["path"] for hit in json.load(reply)["hits"]]
+    except OSError:  # not up yet, or not indexed yet
+        return []
+
+
+def test_one_command_leads_to_a_search(tmp_path: Path) -> None:
+    (tmp_path / "served").mkdir()
+    repository = Repository(tmp_path / "served" / "shop")
+    repository.commit("Begin", {"shop.py": "def sell_apples():\n    return 1\n"})
+    home, port, log = tmp_path / "home", free_port(), tmp_path / "log"
+    with serving(repository.folder.parent) as upstream, log.open("wb") as sink:
+        command = [sys.executable, "-m", "codeinfo", "trial", upstream.url("shop"), "--port", str(port)]
+        command += ["--set", "trust.private_hosts=127.0.0.1"]
+        started = subprocess.Popen(command, env=environment_of(home), stdout=sink, stderr=sink, cwd=tmp_path)
+        try:
+            wait_until(lambda: "cit_" in log.read_text() or started.poll() is not None, 60)
+            (token,) = re.findall(r"cit_[\w-]+", log.read_text())
+            wait_until(lambda: search(port, token, "sell apples") == ["shop.py"], 60)
+        finally:
+            started.send_signal(signal.SIGTERM)
+            code = started.wait(90)
+    assert code == 0, log.read_text()
+    (folder,) = home.rglob("trial-postgres")
+    assert not (folder / "postmaster.pid").exists()
