@@ -57,7 +57,25 @@ def test_the_api_answers_as_the_command_line_does(web: TestClient, codeinfo: Any
         by_http = web.post(path, json=body)
         assert by_http.status_code == 200, by_http.text
         by_cli = json.loads(codeinfo(*command, "--json", cwd=project).stdout)
-        assert without_times(by_http.json()) == without_times(by_cli), command
+        answer = by_http.json()
+        if path not in ("/api/v1/agents/list",):
+            assert answer.pop("reflects")["generation"] > 0, path
+        assert without_times(answer) == without_times(by_cli), command
+
+
+def test_a_reply_says_which_state_of_the_project_it_shows(project: Path) -> None:
+    identity = ("-c", "user.name=n", "-c", "user.email=e@example.org")
+    for arguments in (("init", "-q"), ("add", "-A"), (*identity, "commit", "-qm", "first")):
+        subprocess.run(["git", *arguments], cwd=project, check=True)
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=project, check=True, capture_output=True, text=True).stdout
+    with client(project) as web:
+        index(web, project)
+        shown = web.post("/api/v1/search", json={"query": "transfer money"}).json()["reflects"]
+        assert (head.startswith(shown["commit"]), shown["dirty"]) == (True, False)
+        assert web.post("/api/v1/refs", json={"name": "Account"}).json()["reflects"] == shown
+        (project / "bank.py").write_text((project / "bank.py").read_text() + "\n\nRATE = 2\n")
+        edited = web.post("/api/v1/search", json={"query": "transfer money"}).json()["reflects"]
+        assert (edited["commit"], edited["dirty"]) == (shown["commit"], True)
 
 
 def test_vector_search_keeps_its_contract(web: TestClient) -> None:

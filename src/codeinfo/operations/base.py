@@ -56,6 +56,10 @@ class Progress(Struct, frozen=True):
 ProgressSink = Callable[[Progress], None]
 
 
+_READ_INDEX = ("search", "code", "knowledge")  # groups
+_ANSWER_FROM_INDEX = ("ask", "agents run")
+
+
 class Operation(Struct, frozen=True):
     """`method` is the engine's method that performs it, as in `code.references`, or a function of the engine, the
     request and a sink for progress. `read_only` promises that nothing is written for good (an index is derived data:
@@ -73,6 +77,11 @@ class Operation(Struct, frozen=True):
     removes: bool = False  # something that a user wrote is deleted
     confirm: str = ""  # a question for people before it is done; programs answer with --yes
     exit_code: Callable[[Any], int] | None = None  # where a result can mean more than success
+
+    @property
+    def shows_project(self) -> bool:
+        """Whether its result shows a state of the project that a field of the request names."""
+        return self.group in _READ_INDEX or self.name in _ANSWER_FROM_INDEX
 
     def run(self, engine: Any, request: Any, progress: ProgressSink | None = None, *, source: str = "CLI") -> Any:
         """`source` is the kind of client, which conversations keep."""

@@ -21,6 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError, environment_error
+from codeinfo.jsonable import jsonable
 from codeinfo.model import Reflects
 from codeinfo.operations.base import MAX_TEXT_CHARS, Operation, Progress, parameters
 from codeinfo.operations.clients import Project, ProjectsRequest
@@ -95,7 +96,13 @@ def property_schema(item: Input) -> Schema:
     return {**described, **value}
 
 
-_REFLECTS = msgspec.json.schema_components([Reflects])[1]["Reflects"] | {"required": []}  # what is empty is left out
+def shown_state(found: Reflects | None) -> Values | None:
+    """As a reply has it: what is empty is left out."""
+    known = jsonable(found).items() if found else ()
+    return {name: value for name, value in known if value not in ("", None, [])} or None
+
+
+REFLECTS = msgspec.json.schema_components([Reflects])[1]["Reflects"] | {"required": []}  # what is empty is left out
 
 
 def output_schema(result: type, *, shows_project: bool = False) -> Schema:
@@ -105,7 +112,7 @@ def output_schema(result: type, *, shows_project: bool = False) -> Schema:
     schema["properties"] |= {
         "truncated": {"type": "boolean", "description": "Whether the token budget cut something off."},
         "cursor": {"type": "string", "description": "Pass it to the same call to go on where this reply ends."},
-        **({"reflects": _pruned(_REFLECTS)} if shows_project else {}),
+        **({"reflects": _pruned(REFLECTS)} if shows_project else {}),
     }
     return schema | ({"$defs": _pruned(shared)} if shared else {})
 
@@ -461,15 +468,26 @@ class Dispatcher:
         self._computing = anyio.CapacityLimiter(COMPUTING)
         self._reserved = anyio.CapacityLimiter(1)
 
-    def perform(self, operation: Operation, values: Mapping[str, Any], call: Call) -> Any:
+    def perform(self, operation: Operation, values: Mapping[str, Any], call: Call) -> tuple[Any, Values | None]:
+        """The result, and the state of the project that it shows, where it is about one as it is now."""
         check_offered(operation.name)
         describe_use(operation.name, query_of(values))
         with self.observe(operation.name, "http"), self.lease.use() as engine:
             request = operation.request(**self.projects.place(operation.request, values))
             result = operation.run(engine, request, call.progress, source="REST")
+            state = self._state(engine, request, result) if operation.shows_project else None
         if not operation.read_only:
             self.projects.forget()
-        return result
+        return result, state
+
+    def _state(self, engine: Engine, request: Any, result: Any) -> Values | None:
+        fields = [name for name in ("paths", "root", "working_folder", "path") if name in request.__struct_fields__]
+        named = getattr(request, fields[0]) if fields else ()
+        folders = {named} if isinstance(named, str) else set(named)
+        if len(folders) != 1 or getattr(request, "at", None):
+            return None
+        shown = (*getattr(result, "hits", ()), *getattr(result, "matches", ()))
+        return shown_state(engine.reflects(folders.pop(), (f"{one.root}/{one.path}" for one in shown)))
 
     async def run(
         self,

@@ -53,9 +53,11 @@ def path_of(one: Operation) -> str:
 
 def _operation_route(one: Operation) -> Api:
     def perform(state: State, values: Values, call: Call) -> Any:
-        return state.dispatcher.perform(one, values, call)
+        result, shown = state.dispatcher.perform(one, values, call)
+        return jsonable(result) | {"reflects": shown} if shown else result
 
-    return Api("POST", path_of(one), one.summary, inputs_of(one.request), perform, None, one.result, one.help)
+    inputs, shows = inputs_of(one.request), one.shows_project
+    return Api("POST", path_of(one), one.summary, inputs, perform, None, one.result, one.help, shows_project=shows)
 
 
 # --- the contract --------------------------------------------------------------------------------------------------
@@ -77,7 +79,7 @@ def _renamed_route(path: str, name: str, renamed: dict[str, str]) -> Api:
     def perform(state: State, values: Values, call: Call) -> Any:
         fields = {renamed.get(key, key): value for key, value in values.items()}
         fields[folder] = fields.pop("repository", "")
-        return camel_keys(jsonable(state.dispatcher.perform(one, fields, call)))
+        return camel_keys(jsonable(state.dispatcher.perform(one, fields, call)[0]))
 
     return Api("POST", path, one.summary, inputs, perform, None, None, one.help, tag="contract")
 

@@ -21,7 +21,17 @@ from starlette.routing import Route
 from codeinfo import __version__
 from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.jsonable import dumps
-from codeinfo.serve.dispatch import Call, Input, Schema, Values, check, fault, input_schema, property_schema
+from codeinfo.serve.dispatch import (
+    REFLECTS,
+    Call,
+    Input,
+    Schema,
+    Values,
+    check,
+    fault,
+    input_schema,
+    property_schema,
+)
 from codeinfo.serve.runs import State
 
 Handler = Callable[[State, Values, Call], Any]
@@ -45,6 +55,7 @@ class Api(Struct, frozen=True):
     description: str = ""
     tag: str = "operations"
     reserved: bool = False
+    shows_project: bool = False  # its reply also says which state of the project that is
 
     def route(self) -> Route:
         async def answer(request: Request) -> Response:
@@ -234,6 +245,8 @@ def openapi_document(rows: Iterable[Api]) -> dict[str, Any]:
     paths: dict[str, Any] = {}
     for row in rows:
         schema = results[row.result] if row.result is not None else {"type": "object"}
+        if row.shows_project:
+            schema = {"allOf": [schema, {"type": "object", "properties": {"reflects": REFLECTS}}]}
         paths.setdefault(row.path, {})[row.method.lower()] = _described(row, schema)
     about = "Find the few places in a codebase that matter, and see why. Errors have one shape everywhere."
     return {

@@ -32,7 +32,7 @@ from msgspec import Struct
 from codeinfo import __version__
 from codeinfo.config import Config
 from codeinfo.errors import CodeInfoError
-from codeinfo.jsonable import dumps_plain, jsonable
+from codeinfo.jsonable import dumps_plain
 from codeinfo.serve.dispatch import (
     Call,
     Dispatcher,
@@ -42,6 +42,7 @@ from codeinfo.serve.dispatch import (
     check,
     end_by_deadline,
     query_of,
+    shown_state,
     unobserved,
 )
 from codeinfo.serve.team import TEAM_OPERATIONS, check_offered, describe_use, request_user
@@ -294,10 +295,7 @@ class Service:
     def _reflects(self, engine: Engine, tool: Tool, root: str, files: Iterable[str]) -> Reply | None:
         if not tool.shows_project:
             return None
-        found = engine.reflects(root, files)
-        return (
-            {name: value for name, value in jsonable(found).items() if value not in ("", None, [])} if found else None
-        )
+        return shown_state(engine.reflects(root, files))
 
     async def _run(self, context: Any, work: Callable[[Call], Any], *, computes: bool = False) -> Any:
         wants_progress = context.meta and context.meta.get("progress_token") is not None

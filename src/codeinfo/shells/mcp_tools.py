@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 PROJECT = Input("project", "Folder or name of an indexed project, if not the working folder.")
 CURSOR = Input("cursor", "Of a truncated reply, to go on.")
-_READS_INDEX = ("search", "code", "knowledge")  # groups of operations whose replies show a state of a project
 
 
 def _plain(result: Any, values: Values) -> dict[str, Any]:
@@ -81,7 +80,7 @@ class Tool(Struct, frozen=True):
 
     @property
     def shows_project(self) -> bool:
-        return self.project is not None and OPERATIONS[self.operation].group in _READS_INDEX
+        return self.project is not None and OPERATIONS[self.operation].shows_project
 
     def run(self, engine: Engine, request: Any, call: Call) -> Any:
         if self.perform is not None:
