@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -15,7 +17,7 @@ import pytest
 from mcp_help import INITIALIZE, Lines, command, lines, reply_of
 
 from codeinfo.private_files import try_lock
-from codeinfo.shells.mcp_relay import LOST
+from codeinfo.shells.mcp_carrier import LOST
 
 
 @pytest.fixture
@@ -148,3 +150,26 @@ def test_without_a_private_folder_a_client_is_served_by_its_own_process(
         assert first_file(session, "payment") == "refund.py"
         assert not servers(runtime)
     assert "no server is shared with other agents" in log.read_text()
+
+
+def test_what_was_said_before_the_end_of_the_input_is_answered(runtime: Path, tmp_path: Path) -> None:
+    """A client may write all it has to say, close its end, and read then; replies may be larger than any pipe."""
+    folder = project(tmp_path / "one", "refund")
+    said: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": INITIALIZE},
+        {"method": "notifications/initialized"},
+    ]
+    said += [{"id": number, "method": "tools/list"} for number in range(2, 42)]
+    text = "".join(json.dumps({"jsonrpc": "2.0", **one}) + "\n" for one in said)
+    done = subprocess.run(
+        command(str(folder), "--tools", "all"), input=text, capture_output=True, text=True, timeout=60
+    )
+    assert len(done.stdout) > 1 << 20
+    assert {json.loads(line).get("id") for line in done.stdout.splitlines()} >= set(range(1, 42))
+
+
+def test_a_relay_is_small(runtime: Path, tmp_path: Path) -> None:
+    with lines(project(tmp_path / "one", "refund")) as session:
+        assert first_file(session, "payment") == "refund.py"
+        status = Path(f"/proc/{session.process.pid}/smaps_rollup").read_text()
+        assert int(re.search(r"^Pss:\s+(\d+)", status, re.MULTILINE)[1]) < 8_000  # type: ignore[index]

@@ -44,11 +44,11 @@ def time_limit_s(text: str | bytes, settings: ChunkSettings) -> float:
     return settings.parse_timeout_s
 
 
-def worker_command(module: str) -> list[str]:
-    """How a process is started that runs `main` of a module of ours."""
+def worker_command(module: str, function: str = "main") -> list[str]:
+    """How a process is started that runs a function of a module of ours."""
     # The path is appended, and -P keeps the current folder out: a repository's own modules are never imported.
     package_root = str(Path(__file__).parents[2])
-    code = f"import sys; sys.path.append({package_root!r}); from {module} import main; main()"
+    code = f"import sys; sys.path.append({package_root!r}); from {module} import {function}; {function}()"
     return [sys.executable, "-P", "-c", code]
 
 

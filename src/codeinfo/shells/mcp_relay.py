@@ -3,7 +3,8 @@
 The server is a background process, started when it is first needed, one for each version and settings; it ends soon
 after its last client. Indexes, models and watchers then exist once, however many agents are at work. Should it die,
 the next message starts another one, which is introduced to the client as the client introduced itself. Where there
-can be no such server (no sockets, no private folder), the caller serves the client by itself.
+can be no such server (no sockets, no private folder), the caller serves the client by itself. Once connected, this
+process becomes `mcp_carrier`, which needs a third of the memory.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import socket
 import stat
 import subprocess
 import sys
-import threading
+import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -26,12 +27,11 @@ from codeinfo import __version__
 from codeinfo.config import deciding_environment, runtime_folder
 from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.private_files import private_folder
+from codeinfo.shells import mcp_carrier
+from codeinfo.shells.mcp_carrier import parsed, refusal
 
 START_S = 20.0  # a server that does not answer by then is given up
-LONGEST_PIECE = 1 << 20
-LOST = -32001  # the server died while it worked on a request
 _RETRY_S = 0.02
-_FLUSH_S = 2.0
 
 
 class Unavailable(Exception):
@@ -40,12 +40,47 @@ class Unavailable(Exception):
 
 def relay(flags: Mapping[str, str], tools: str) -> NoReturn:
     """Serve the client at standard input and output by the shared server; raises Unavailable before any message."""
-    place = _run_folder() / _key(flags)
-    carrier = _Carrier(place, flags, {"folder": os.getcwd(), "tools": tools})
-    carrier.connect()
-    with suppress(KeyboardInterrupt):  # a client's way to say goodbye
-        carrier.run()
-    os._exit(0)  # the reader may still wait for the server
+    from codeinfo.index.pool import worker_command  # which loads more than a relay needs
+
+    command = worker_command(__name__, "resume")
+    state = {"command": command, "flags": dict(flags), "tools": tools, "introduction": [], "unsent": ""}
+    _become_carrier(_connected(flags, tools), state)
+
+
+def resume() -> NoReturn:
+    """Go on for a carrier whose server has ended; it left what it knows in an open file."""
+    with open(int(sys.argv[1]), "rb") as file:
+        state = json.load(file)
+    server = None
+    try:
+        server = _connected(state["flags"], state["tools"])
+        for line in state["introduction"]:
+            server.sendall(line.encode("utf-8", "surrogateescape") + b"\n")
+            if "id" in parsed(line):
+                _read_line(server)  # the client has that reply already
+    except (Unavailable, CodeInfoError, OSError) as error:
+        *lines, state["unsent"] = state["unsent"].split("\n")
+        for message in map(parsed, lines):
+            if "id" in message:
+                problem = f"the server ended, and no other could be started: {error}"
+                os.write(1, refusal(message["id"], problem))
+    _become_carrier(server, state)
+
+
+def _become_carrier(server: socket.socket | None, state: Mapping[str, Any]) -> NoReturn:
+    with tempfile.TemporaryFile() as file:
+        file.write(json.dumps(state).encode())
+        file.seek(0)
+        passed = [file.fileno(), server.fileno() if server is not None else -1]
+        for descriptor in passed:
+            if descriptor >= 0:
+                os.set_inheritable(descriptor, True)
+        os.execv(sys.executable, [sys.executable, "-I", "-S", mcp_carrier.__file__, *map(str, passed)])
+
+
+def _connected(flags: Mapping[str, str], tools: str) -> socket.socket:
+    hello = {"folder": os.getcwd(), "tools": tools}
+    return _Server(_run_folder() / _key(flags), flags, json.dumps(hello).encode() + b"\n").greeted()
 
 
 def _run_folder() -> Path:
@@ -69,69 +104,15 @@ def _key(flags: Mapping[str, str]) -> str:
     return hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
 
 
-class _Carrier:
-    def __init__(self, place: Path, flags: Mapping[str, str], hello: Mapping[str, str]) -> None:
+class _Server:
+    """Finds the server, or starts it."""
+
+    def __init__(self, place: Path, flags: Mapping[str, str], hello: bytes) -> None:
         self._place = place
         self._flags = flags
-        self._hello = json.dumps(hello).encode() + b"\n"
-        self._lock = threading.Lock()
-        self._server: socket.socket | None = None
-        self._reader: threading.Thread | None = None
-        self._open: dict[str, Any] = {}  # ids of requests that were not answered yet
-        self._introduction: list[bytes] = []  # `initialize` and `initialized`, to be said again to another server
-        self._unheard = ""  # the id of an `initialize` that was said again: the client has its reply already
+        self._hello = hello
 
-    def run(self) -> None:
-        """Until the client closes our standard input."""
-        source = os.fdopen(os.dup(0), "rb")
-        while piece := source.readline(LONGEST_PIECE):
-            self._forward(piece)
-        with self._lock:
-            server, reader = self._server, self._reader
-        if server is not None and reader is not None:
-            with suppress(OSError):
-                server.shutdown(socket.SHUT_WR)
-            reader.join(_FLUSH_S)
-
-    # --- to the server ---
-
-    def _forward(self, line: bytes) -> None:
-        message = _parsed(line)
-        with self._lock:
-            lost = self._server is None
-        if lost:
-            try:
-                self.connect()
-            except (Unavailable, CodeInfoError) as error:
-                _refuse(message, f"the server ended, and no other could be started: {error}")
-                return
-        if message.get("method") == "initialize":
-            self._introduction = [line]
-        elif message.get("method") == "notifications/initialized":
-            self._introduction = [*self._introduction[:1], line]
-        with self._lock:
-            server = self._server
-            if "method" in message and "id" in message:
-                self._open[repr(message["id"])] = message["id"]
-        if server is None:  # it died just now; what was open has been answered
-            self._give_up_open()
-            return
-        with suppress(OSError):  # the reader notices, too, and answers for it
-            server.sendall(line)
-
-    def connect(self) -> None:
-        server = self._greeted()
-        with self._lock:
-            self._server = server
-            if self._introduction:
-                self._unheard = repr(_parsed(self._introduction[0]).get("id"))
-            self._reader = threading.Thread(target=self._read, args=(server,), name="relay", daemon=True)
-            self._reader.start()
-        for line in self._introduction:
-            with suppress(OSError):
-                server.sendall(line)
-
-    def _greeted(self) -> socket.socket:
+    def greeted(self) -> socket.socket:
         """A connection to a server that has accepted us; it is started if need be."""
         until = time.monotonic() + START_S
         starting: subprocess.Popen[bytes] | None = None
@@ -144,7 +125,7 @@ class _Carrier:
                 reply = _read_line(server)
                 if reply:
                     server.settimeout(None)
-                    _check_welcome(_parsed(reply))
+                    _check_welcome(parsed(reply))
                     return server
             except (FileNotFoundError, ConnectionError, TimeoutError):
                 pass
@@ -157,7 +138,7 @@ class _Carrier:
         raise Unavailable(f"no server answered at {self._place}; {self._place}.log may say why")
 
     def _start(self) -> subprocess.Popen[bytes]:
-        from codeinfo.index.pool import worker_command  # which loads more than a relay needs
+        from codeinfo.index.pool import worker_command
 
         log = os.open(f"{self._place}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
@@ -178,58 +159,11 @@ class _Carrier:
             pipe.write(json.dumps({"place": str(self._place), "flags": dict(self._flags)}).encode())
         return process
 
-    # --- to the client ---
-
-    def _read(self, server: socket.socket) -> None:
-        with server.makefile("rb") as replies:
-            while True:
-                try:
-                    line = replies.readline()
-                except OSError:
-                    break
-                if not line:
-                    break
-                message = _parsed(line)
-                if "method" not in message and "id" in message:
-                    identity = repr(message["id"])
-                    if identity == self._unheard:
-                        self._unheard = ""
-                        continue
-                    with self._lock:
-                        self._open.pop(identity, None)
-                _write(line)
-        with self._lock:
-            if self._server is server:
-                self._server = None
-        server.close()
-        self._give_up_open()
-
-    def _give_up_open(self) -> None:
-        with self._lock:
-            lost, self._open = self._open, {}
-        for identity in lost.values():
-            _refuse({"id": identity}, "the server ended while it worked on this; call again")
-
-
-def _refuse(request: Mapping[str, Any], problem: str) -> None:
-    if "id" in request:
-        error = {"code": LOST, "message": problem}
-        _write(json.dumps({"jsonrpc": "2.0", "id": request["id"], "error": error}).encode() + b"\n")
-
 
 def _check_welcome(welcome: Mapping[str, Any]) -> None:
     if "error" in welcome:
         kind = UsageError if welcome.get("exit") == UsageError.exit_code else CodeInfoError
         raise kind(welcome["error"], next_step=welcome.get("next", ""), code=welcome["code"])
-
-
-def _parsed(line: bytes) -> dict[str, Any]:
-    """A message, or nothing where it is none; who gets it says what is wrong with it."""
-    try:
-        message = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return message if isinstance(message, dict) else {}
 
 
 def _read_line(server: socket.socket) -> bytes:
@@ -240,13 +174,6 @@ def _read_line(server: socket.socket) -> bytes:
             return b""
         line += piece
     return line
-
-
-def _write(line: bytes) -> None:
-    view = memoryview(line)
-    with suppress(OSError):  # nobody reads any more: the end of our input follows
-        while view:
-            view = view[os.write(1, view) :]
 
 
 def main() -> None:
