@@ -9,8 +9,8 @@ finished tree and the CPU time of all processes of the workers; runs alternate. 
 sum of the CPU times: it is what a further worker may take from the wall time where there is a core for it.
 
 `push` makes one repository of all that are named, indexes it, then pushes commits of ten changed files: the time from
-the job that a webhook defers until another machine's copy of the tree, which listens as a server does, has the words
-that were pushed.
+the job that a webhook defers until another machine, which listens as a server does, finds what was pushed in all ten
+files.
 
 `kills` pushes commits while workers are killed at random moments, and compares what is left with a clean index.
 """
@@ -37,9 +37,9 @@ from postgres_tools import new_database
 from repository_tools import Repository
 from worker_tools import Team, clean_digest
 
+from codeinfo.operations.search import GrepRequest
 from codeinfo.operations.team import TeamJobs, TeamJobsRequest, TeamProjectRequest
 from codeinfo.team.database import CHANGED
-from codeinfo.team.store import TeamStore, TeamTree
 
 MAIN = "refs/heads/main"
 PATIENCE_S = 600.0
@@ -109,7 +109,9 @@ def first(place: Path, source: Path, most: int, runs: int) -> None:
 
 def push(place: Path, sources: list[Path], pushes: int) -> None:
     repository = copied(place / "served" / "tree", sources)
-    paths = [path for path in repository.git("ls-files").splitlines() if path.endswith((".py", ".ts", ".rs", ".go"))]
+    paths = [
+        path for path in repository.git("ls-files").splitlines() if path.endswith((".py", ".ts", ".rs", ".go", ".php"))
+    ]
     print(f"{len(repository.git('ls-files').splitlines())} files")
     generator, times = random.Random(7), list[float]()
     team = Team(new_database(), place / "machine")
@@ -118,10 +120,7 @@ def push(place: Path, sources: list[Path], pushes: int) -> None:
     with serving(place / "served") as server:
         project = team.add(server, "tree")
         wait_for_run(team, repository.git("rev-parse", "HEAD"))
-        tree = TeamTree(server_machine.database, project, MAIN)
-        recipe = server_machine.engine.team.tools().recipe
-        store = TeamStore(server_machine.home / "copy", "tree", tree, recipe=recipe)
-        store.pull()
+        assert not _finds(server_machine, project, "nothing has this word")
         with psycopg.connect(server_machine.database.url, autocommit=True) as listening:
             listening.execute(f"LISTEN {CHANGED}")
             for number in range(pushes):
@@ -133,11 +132,9 @@ def push(place: Path, sources: list[Path], pushes: int) -> None:
                 repository.commit(f"Change {number}", changed)
                 started = time.monotonic()
                 team.engine.team.index_project(TeamProjectRequest(project, MAIN))
-                while not _finds(store, word):
-                    for _ in listening.notifies(timeout=PATIENCE_S, stop_after=1):
-                        store.pull()
+                while not _finds(server_machine, project, word):
+                    list(listening.notifies(timeout=PATIENCE_S, stop_after=1))
                 times.append(time.monotonic() - started)
-        store.close()
     end(worker)
     times.sort()
     print(
@@ -145,10 +142,8 @@ def push(place: Path, sources: list[Path], pushes: int) -> None:
     )
 
 
-def _finds(store: TeamStore, word: str) -> bool:
-    with store.snapshot() as snapshot:
-        found = snapshot.postings([word])
-        return word in found and len(found[word].rows) >= 10
+def _finds(team: Team, project: str, word: str) -> bool:
+    return len(team.engine.grep(GrepRequest(word, (project,))).matches) >= 10
 
 
 def kills(place: Path, moments: int, seed: int) -> None:

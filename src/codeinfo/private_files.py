@@ -15,7 +15,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from codeinfo.errors import Busy, LocksUnsupported
+from codeinfo.errors import Busy, LocksUnsupported, UsageError
 
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
@@ -66,6 +66,17 @@ def touch_private(path: Path) -> None:
 def write_private(path: Path, data: bytes) -> None:
     with open(open_private(path, os.O_WRONLY | os.O_TRUNC), "wb") as sink:
         sink.write(data)
+
+
+def read_secret(path: Path, next_step: str) -> str:
+    """The text of a file of the user's own, which nobody else may be able to read."""
+    try:
+        shared, text = path.stat().st_mode & 0o077, path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}", next_step=next_step) from error
+    if shared:
+        raise UsageError(f"others can read {path}", next_step=f"Run: chmod 600 {path}")
+    return text
 
 
 def replace_file(path: str | Path, data: bytes, *, mode: int = FILE_MODE, folder: int | None = None) -> None:

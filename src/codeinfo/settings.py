@@ -299,6 +299,12 @@ class StoreSettings(Struct, frozen=True):
         str,
         Setting("A file of https://user:token@host lines that workers fetch repositories with; private to its owner."),
     ] = ""
+    server: Annotated[
+        str, Setting("Address of the team's server that `push` sends to, as in https://code.example.com.")
+    ] = ""
+    token_file: Annotated[
+        str, Setting("A file that holds your personal access token for it; private to its owner.")
+    ] = ""
     heartbeat_s: Annotated[
         float,
         Setting(

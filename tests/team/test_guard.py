@@ -102,11 +102,11 @@ def test_what_is_not_on_the_list_is_refused_to_everyone(web: TestClient, databas
 
 
 def test_a_route_needs_its_scope(web: TestClient, database: TeamDatabase) -> None:
-    without = person(database, "ann", ("write",))
-    for method, path in team_scopes():
-        reply = web.request(method, path, headers=without)
+    without = {"read": person(database, "ann", ("write",)), "write": person(database, "bob", ("read",))}
+    for (method, path), scope in team_scopes().items():
+        reply = web.request(method, path, headers=without[scope])
         assert reply.status_code == 403, (method, path)
-        assert "scope read" in reply.json()["error"]["message"]
+        assert f"scope {scope}" in reply.json()["error"]["message"]
 
 
 def test_the_server_s_own_files_are_out_of_reach(web: TestClient, database: TeamDatabase, project: Path) -> None:

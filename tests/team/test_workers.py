@@ -13,6 +13,7 @@ from git_server import GitServer, serving
 from repository_tools import Repository
 from worker_tools import Team, clean_digest
 
+from codeinfo.operations.search import SearchRequest
 from codeinfo.operations.team import TeamJobs, TeamJobsRequest, TeamProjectRequest
 from codeinfo.team import indexing
 from codeinfo.team.indexing import DIED, Indexing
@@ -88,6 +89,29 @@ def test_a_repository_is_indexed_as_a_local_one_is(
     push(team, project)
     assert jobs(team).runs[0].to_parse == 0  # its files are here since the first run
     assert team.digest(project) == clean_digest(upstream, tmp_path, "HEAD~2")
+
+
+def test_servers_search_what_workers_indexed(
+    team: Team, upstream: Repository, server: GitServer, tmp_path: Path
+) -> None:
+    project = team.add(server, "shop")
+    team.work()
+    other = Team(team.environment["CODEINFO_STORE_URL"], tmp_path / "server")
+    try:
+        found = other.engine.search(SearchRequest("handle_17 order total", (project,)))
+        assert found.hits[0].path == "part3/module17.py"
+        commit = upstream.commit(
+            "Round the totals of orders", {"part1/rounding.py": "def round_total(x):\n    return x\n"}
+        )
+        push(team, project)
+        found = other.engine.search(SearchRequest("round total", (project,)))
+        assert found.hits[0].path == "part1/rounding.py"
+        commits = other.engine.indexes.find(project).index.commits()
+        assert commits is not None
+        assert commits.head == commit
+        assert "part1/rounding.py" in commits.paths
+    finally:
+        other.close()
 
 
 def test_what_did_not_change_costs_nothing(team: Team, server: GitServer) -> None:

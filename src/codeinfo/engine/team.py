@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from codeinfo.engine.index_manager import model_meta
+from codeinfo.engine.index_manager import ProgressSink, model_meta
+from codeinfo.engine.index_sources import refresh_commits
 from codeinfo.engine.indexes import Indexes
 from codeinfo.errors import UsageError
 from codeinfo.model import Walk
@@ -20,6 +23,8 @@ from codeinfo.team.identity import identity_of
 if TYPE_CHECKING:
     from codeinfo.team.database import TeamDatabase
     from codeinfo.team.indexing import Tools
+
+log = logging.getLogger(__name__)
 
 _USERS = """
 SELECT u.name, u.email, u.admin, u.disabled,
@@ -204,6 +209,26 @@ class TeamOperations:
 
         return receive(self.store, kind, headers, body)
 
+    def push(self, request: requests.PushRequest, progress: ProgressSink | None = None) -> requests.PushReport:
+        from codeinfo.engine.push import push
+
+        return push(self._indexes, request, progress)
+
+    def receive_push(self, step: str, body: bytes) -> bytes:
+        """One step of an upload by the current caller."""
+        from codeinfo.team.push import receive
+
+        caller = access.current_user.get()
+        assert caller is not None  # the guard lets nobody else through
+        recipe, meta = self._recipe()
+        return receive(self.store, caller, recipe, meta, step, body)
+
+    def _recipe(self) -> tuple[str, dict[str, str]]:
+        """How indexes are made here, and what they say about their vectors."""
+        config = self._indexes.config
+        index = self._indexes.at_commit(config.paths.cache_dir, "0" * 40, config)  # any
+        return index.recipe(), model_meta(self._indexes.models.embedder())
+
     def jobs(self, request: requests.TeamJobsRequest) -> requests.TeamJobs:
         from codeinfo.team.jobs import queue_state
 
@@ -237,6 +262,7 @@ class TeamOperations:
             walk=walk,
             parsers=any_index.parsers,
             embedder=embedder,
+            commits=_commits,
             meta=model_meta(embedder),
             keep=Retention(config.index.keep_days, config.index.keep_share),
         )
@@ -257,6 +283,19 @@ class TeamOperations:
                 for at, user, action, project, detail in rows
             )
         )
+
+
+def _commits(mirror: Path, commit: str, before: bytes) -> bytes:
+    """The commit index of a repository, as the store keeps it, brought up to date from an earlier one."""
+    from codeinfo.store.commits import FILE
+
+    with TemporaryDirectory() as place:
+        file = Path(place, FILE)
+        if before:
+            file.write_bytes(before)
+        if problem := refresh_commits(mirror, Path(place), commit):
+            log.warning("%s", problem)
+        return file.read_bytes() if file.exists() else b""
 
 
 def token_list(rows: Sequence[Sequence[Any]]) -> requests.TeamTokens:

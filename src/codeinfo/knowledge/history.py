@@ -149,6 +149,8 @@ class History:
 
 
 def _git_dir(root: Path) -> Path | None:
+    if (root / "HEAD").is_file() and (root / "objects").is_dir():
+        return root  # a bare repository
     top = git.work_tree_of(str(root))
     if top is None:
         return None

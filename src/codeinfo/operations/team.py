@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from codeinfo.operations.base import Arg, Limit, Operation, Opt
 
+PUSH_STEPS = ("lacking", "files", "tree")  # of an upload, in their order
 HOOK_KINDS = ("github", "gitlab", "gitea", "push")  # who sends push webhooks; "push" is any other program
 _PROJECT = "The project, as `github.com/owner/name`."
 _TO = "A user, a group as @NAME, or everyone."
@@ -85,6 +86,23 @@ class TeamProjectRequest(Struct, frozen=True):
 
 class TeamJobsRequest(Struct, frozen=True):
     limit: Limit = 20
+
+
+class PushRequest(Struct, frozen=True):
+    path: Annotated[str, Arg("The folder; the project you are in by default.")] = ""
+    to: Annotated[str, Opt("The team's server; store.server by default.", metavar="SERVER")] = ""
+    name: Annotated[str, Opt("What to call the tree; the folder's name by default.")] = ""
+    project: Annotated[str, Opt("The project; that of the folder's git remote by default.")] = ""
+
+
+class PushReport(Struct, frozen=True):
+    """`uploaded` are files that the server lacked."""
+
+    project: str
+    tree: str
+    files: int
+    uploaded: int
+    notes: tuple[str, ...] = ()
 
 
 class TeamProject(Struct, frozen=True):
@@ -217,6 +235,17 @@ def _row(
 
 
 OPERATIONS = (
+    Operation(
+        "push",
+        PushRequest,
+        PushReport,
+        "team.push",
+        "Upload what you have in a folder to the team's server.",
+        "It becomes a tree of the project that you alone see. What the server lacks is parsed and embedded here.",
+        read_only=False,
+        group="local",
+        section="A team's server",
+    ),
     _row("user list", TeamListRequest, TeamUsers, "users", "List the users."),
     _row(
         "user add", TeamUserAddRequest, TeamUsers, "add_user", "Add a user who has tokens only.", writes=True,

@@ -32,7 +32,7 @@ from msgspec import Struct
 
 from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.jsonable import dumps
-from codeinfo.private_files import open_private, private_folder, wait_for_lock
+from codeinfo.private_files import open_private, private_folder, read_secret, wait_for_lock
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -133,12 +133,7 @@ def kept_token(data_dir: Path) -> str:
 
 def given_token(path: Path) -> str:
     """The token that somebody chose, from a file that nobody else can read."""
-    try:
-        shared, token = path.stat().st_mode & 0o077, path.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}", next_step="Name a file that holds a token") from error
-    if shared:
-        raise UsageError(f"others can read {path}", next_step=f"Run: chmod 600 {path}")
+    token = read_secret(path, "Name a file that holds a token").strip()
     if len(token) < LEAST_TOKEN or not token.isascii():
         raise UsageError(f"{path} holds no token", next_step=f"Put at least {LEAST_TOKEN} ASCII characters into it")
     return token

@@ -53,7 +53,7 @@ from codeinfo.shells.http_api import api_routes, read_paths
 from codeinfo.shells.http_pages import page_routes
 from codeinfo.shells.http_process import Draining, Traffic, serve_with_workers
 from codeinfo.shells.http_routes import EXCEPTION_HANDLERS, LOG_PLACE, json_response, openapi_document
-from codeinfo.shells.http_team import guarded, hook_routes, origin_of, sign_in_routes
+from codeinfo.shells.http_team import guarded, hook_routes, origin_of, sign_in_routes, upload_routes
 from codeinfo.shells.http_views import editor_template
 from codeinfo.shells.http_visit import unknown_page
 from codeinfo.shells.mcp import MCP_PATH, http_service
@@ -276,7 +276,7 @@ def make_app(
     routes = [
         *(row.route() for row in rows),
         *page_routes(),
-        *((*sign_in_routes(gate, access), *hook_routes()) if gate is not None else ()),
+        *((*sign_in_routes(gate, access), *hook_routes(), *upload_routes()) if gate is not None else ()),
         Route("/openapi.json", document),
         Mount("/static", StaticFiles(directory=STATIC)),
         Route(MCP_PATH, endpoint=mcp.app),  # a mount alone would redirect there

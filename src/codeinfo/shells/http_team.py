@@ -1,4 +1,4 @@
-"""What a team's server has besides: signing in and out, push webhooks, and the list of what it offers to callers."""
+"""What a team's server has besides: signing in and out, webhooks, uploads, and what it offers to callers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from starlette.routing import BaseRoute, Match, Route
 
 from codeinfo.errors import CodeInfoError, NotFound
 from codeinfo.operations import OPERATIONS
-from codeinfo.operations.team import HOOK_KINDS
-from codeinfo.serve.auth import COOKIE, HOOKS, Access, App, Guard, Scope, plain_page, set_cookie
+from codeinfo.operations.team import HOOK_KINDS, PUSH_STEPS
+from codeinfo.serve.auth import COOKIE, HOOKS, UPLOADS, Access, App, Guard, Scope, plain_page, set_cookie
 from codeinfo.serve.team import (
     READ,
     RESOURCE_METADATA,
@@ -49,7 +49,8 @@ def team_scopes() -> dict[tuple[str, str], str]:
     operations = {("POST", path_of(OPERATIONS[name])): scope for name, scope in TEAM_OPERATIONS.items()}
     contract = {("POST", path): TEAM_OPERATIONS[name] for path, name in _CONTRACT.items()}
     contract["GET", "/tools/ingested-repos"] = TEAM_OPERATIONS["projects"]
-    return operations | contract | TEAM_PAGES
+    uploads = {("POST", f"{UPLOADS}{step}"): WRITE for step in PUSH_STEPS}
+    return operations | contract | uploads | TEAM_PAGES
 
 
 def scope_finder(routes: Sequence[BaseRoute]) -> Callable[[Scope], str | None]:
@@ -77,7 +78,7 @@ def origin_of(access: Access) -> str:
     return access.public or f"http://{min(access.hosts)}"
 
 
-# --- webhooks ------------------------------------------------------------------------------------------------------
+# --- webhooks and uploads ------------------------------------------------------------------------------------------
 
 
 def hook_routes() -> list[Route]:
@@ -90,6 +91,18 @@ def hook_routes() -> list[Route]:
         return Route(f"{HOOKS}{kind}", receive, methods=["POST"])
 
     return [route(kind) for kind in HOOK_KINDS]
+
+
+def upload_routes() -> list[Route]:
+    def route(step: str) -> Route:
+        async def receive(request: Request) -> Response:
+            state, body = state_of(request), await request.body()
+            answer = await state.run(lambda call: state.engine.team.receive_push(step, body))
+            return Response(answer, media_type="application/msgpack")
+
+        return Route(f"{UPLOADS}{step}", receive, methods=["POST"])
+
+    return [route(step) for step in PUSH_STEPS]
 
 
 # --- signing in and out --------------------------------------------------------------------------------------------

@@ -448,6 +448,13 @@ def _events(found: team.TeamEvents, out: Output) -> None:
 
 
 @render.register
+def _pushed(report: team.PushReport, out: Output) -> None:
+    out.line((report.project, "bold cyan"), f"  {report.tree}")
+    out.line(f"  {quantity(report.files, 'file')}, {report.uploaded} of them uploaded")
+    out.notes(report.notes)
+
+
+@render.register
 def _project(found: team.TeamProject, out: Output) -> None:
     out.line((found.project, "bold cyan"), f"  {found.url}")
     follows = ", ".join(dict.fromkeys((found.default_ref or "the default branch", *found.follow)))

@@ -24,10 +24,12 @@ from codeinfo.model import FileKind, IndexedFile, ParsedFile, Skip, SourceFile, 
 from codeinfo.ports import Embedder, Retention, StoredFile
 from codeinfo.sources.read import CONTENT_RULES, Files
 from codeinfo.sources.revision import LACKING
+from codeinfo.store.commits import FILE
 from codeinfo.team.database import Connection, TeamDatabase
 from codeinfo.team.mirror import Mirror, Mirrors
 from codeinfo.team.store import (
     TreeRow,
+    attach,
     collect,
     create_tree,
     decode_file,
@@ -66,6 +68,7 @@ class Tools(Struct, frozen=True):
     walk: Callable[[Path, str], tuple[Files, Walk]]  # the files of a commit in a mirror
     parsers: Callable[[], ParsePool]
     embedder: Embedder | None
+    commits: Callable[[Path, str, bytes], bytes]  # the messages of a commit's history, from those of an earlier one
     meta: Mapping[str, str]  # what a tree says about the model
     keep: Retention
 
@@ -275,7 +278,7 @@ class Indexing:
 
     def finish(self, run: int) -> str:
         """Change the tree as planned, in one transaction that tells the servers."""
-        tools = self._tools
+        tools, commits = self._tools, self._commits(run)
         with self._database.transaction() as db:
             row = db.execute(f"{_RUN} FOR UPDATE OF r, t", (run,)).fetchall()
             if not row:
@@ -293,6 +296,8 @@ class Indexing:
             set_entries(db, found.tree, placed, [row[0] for row in rows if row[3]])
             now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             meta = {**tools.meta, "lacking": str(found.lacking), "indexed_at": now, "root": found.identity}
+            if commits:
+                attach(db, found.tree, FILE, commits)
             finish_tree(db, found.tree, meta, found.revision)
             db.execute("DELETE FROM index_files WHERE run = %s", (run,))
             db.execute("UPDATE index_runs SET state = 'done', finished_at = now() WHERE id = %s", (run,))
@@ -301,6 +306,17 @@ class Indexing:
         with self._database.transaction() as db:
             collect(db, found.family, tools.recipe, tools.keep)
         return f"{found.identity} {found.ref} is at {found.revision[:12]}: {len(rows)} files changed"
+
+    def _commits(self, run: int) -> bytes:
+        query = "SELECT data FROM attachments WHERE tree = %s AND name = %s"
+        row = self._database.read(lambda db: db.execute(_RUN, (run,)).fetchall())
+        if not row:
+            return b""
+        found = _Run(*row[0])
+        before = self._database.read(lambda db: db.execute(query, (found.tree, FILE)).fetchall())
+        mirror = self._tools.mirrors.of(found.clone_url)
+        mirror.ensure(found.revision)
+        return self._tools.commits(mirror.folder, found.revision, before[0][0] if before else b"")
 
     def defer_ref(self, db: Connection, project: int, ref: str) -> None:
         self._defer(db, INDEX, {"project": project, "ref": ref}, key=f"{project} {ref}")

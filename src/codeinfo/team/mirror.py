@@ -16,8 +16,8 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct
 
 from codeinfo.collections.fetch import Reach
-from codeinfo.errors import NotFound, ProviderError, UsageError
-from codeinfo.private_files import open_private, private_folder, wait_for_lock
+from codeinfo.errors import NotFound, ProviderError
+from codeinfo.private_files import open_private, private_folder, read_secret, wait_for_lock
 from codeinfo.sources import git
 from codeinfo.team.identity import identity_of
 
@@ -45,7 +45,8 @@ class Mirrors(Struct, frozen=True):
         parts = urlsplit(url)
         if not self.credentials or parts.scheme not in ("https", "http"):
             return ""
-        for line in _private_lines(Path(self.credentials)):
+        text = read_secret(Path(self.credentials), "Correct store.git_credentials, or the file's owner")
+        for line in text.split():
             known = urlsplit(line)
             if (known.scheme, known.hostname, known.port) == (parts.scheme, parts.hostname, parts.port):
                 pair = f"{unquote(known.username or '')}:{unquote(known.password or '')}"
@@ -112,15 +113,3 @@ class Mirror(Struct, frozen=True):
         for entry in self.folder.iterdir():
             if entry.name != _LOCK:
                 shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-
-
-def _private_lines(path: Path) -> list[str]:
-    try:
-        shared, text = path.stat().st_mode & 0o077, path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"{path} cannot be read: {error}", next_step="Correct store.git_credentials, or the file's owner"
-        ) from error
-    if shared:
-        raise UsageError(f"others can read {path}", next_step=f"Run: chmod 600 {path}")
-    return [line for line in text.split() if line and not line.startswith("#")]

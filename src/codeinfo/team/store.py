@@ -116,11 +116,19 @@ def encode_file(file: IndexedFile) -> bytes:
     return msgspec.msgpack.encode(_Payload(_FORMAT, parsed, dimension, data))
 
 
-def decode_file(payload: bytes) -> IndexedFile:
+def decode_file(payload: bytes, most: int = 1 << 31) -> IndexedFile:
+    """Raises ValueError or MsgspecError for what is none, or has more than `most` bytes unpacked."""
     import numpy as np
 
     stored = msgspec.msgpack.decode(payload, type=_Payload)
-    file = msgspec.msgpack.decode(zlib.decompress(stored.parsed), type=IndexedFile)
+    inflate = zlib.decompressobj()
+    try:
+        parsed = inflate.decompress(stored.parsed, most)
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+    if not inflate.eof:
+        raise ValueError("cut off, or too large")
+    file = msgspec.msgpack.decode(parsed, type=IndexedFile)
     if not stored.dimension:
         return file
     return replace(file, vectors=np.frombuffer(stored.vectors, np.float32).reshape(-1, stored.dimension))

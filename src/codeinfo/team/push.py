@@ -1,0 +1,224 @@
+"""Uploads of developers: a tree `work/<user>/<name>` of a project that its user alone sees.
+
+A file that the user may read in the project already is taken from there. Everything else is uploaded, and stored under
+a hash that has the user's number in it: nobody else is ever given it, workers do not take it for their own work, and
+claiming the hash of a file that one cannot read gives nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from codeinfo.errors import NotFound, UsageError
+from codeinfo.model import IndexedFile, SourceFile
+from codeinfo.sources.read import CONTENT_RULES
+from codeinfo.team.access import Caller, Refused, audit
+from codeinfo.team.database import TeamDatabase
+from codeinfo.team.store import create_tree, decode_file, finish_tree, set_entries, store_files
+
+MOST_FILES = 500_000
+MOST_CHUNKS = 20_000  # of one file
+MOST_BYTES = 200_000_000  # of one file, unpacked
+MOST_WEIGHT = 6000.0  # of a term in a chunk: what a segment can hold
+_NAME = re.compile(r"[\w.+-]{1,100}\Z")
+_HASH = re.compile(r"[0-9a-f]{64}\Z")
+_REVISION = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})?\Z")
+
+
+class PushedFile(Struct, frozen=True, array_like=True):
+    path: str
+    size: int
+    mtime_ns: int
+    sha256: str
+    brings_back: bool  # an ignore file wants it whatever its content
+
+
+class PushedTree(Struct, frozen=True):
+    """What somebody has in a folder."""
+
+    project: str
+    name: str
+    recipe: str
+    files: tuple[PushedFile, ...]
+    revision: str = ""
+
+
+class PushedFiles(Struct, frozen=True):
+    """Parsed and embedded, as `encode_file` writes them."""
+
+    project: str
+    recipe: str
+    payloads: tuple[bytes, ...]
+
+
+class Answer(Struct, frozen=True):
+    """`lacking` are paths of files that are to be uploaded first."""
+
+    lacking: tuple[str, ...] = ()
+    tree: str = ""
+
+
+class Uploads:
+    """What a server does for one caller. `recipe` is how its own indexes are made, `meta` what they say about their
+    vectors."""
+
+    def __init__(self, database: TeamDatabase, caller: Caller, recipe: str, meta: Mapping[str, str]) -> None:
+        self._database = database
+        self._caller = caller
+        self._recipe = recipe
+        self._meta = meta
+
+    def lacking(self, asked: PushedTree) -> Answer:
+        self._check(asked)
+        known = self._known(asked)
+        return Answer(tuple(file.path for file in asked.files if file.path not in known))
+
+    def store(self, given: PushedFiles) -> Answer:
+        family = self._allow(given.project, given.recipe)
+        files = [self._checked(payload) for payload in given.payloads]
+        with self._database.transaction() as db:
+            store_files(db, family, given.recipe, sorted(files, key=lambda file: file.source.path))
+        return Answer()
+
+    def set_tree(self, asked: PushedTree) -> Answer:
+        """Make the tree what was listed, in one transaction; where files are missing nothing is done."""
+        family = self._check(asked)
+        known = self._known(asked)
+        if lacking := [file.path for file in asked.files if file.path not in known]:
+            return Answer(tuple(lacking))
+        name = f"work/{self._caller.name}/{asked.name}"
+        listed = {file.path for file in asked.files}
+        with self._database.transaction() as db:
+            tree = create_tree(db, asked.project, family, name, asked.recipe)
+            query = "SELECT path, file FROM entries WHERE tree = %s AND file IS NOT NULL"
+            before = dict(db.execute(query, (tree.id,)).fetchall())
+            placed = [(_source(file), known[file.path]) for file in asked.files]
+            changed = [(source, file) for source, file in placed if before.get(source.path) != file]
+            set_entries(db, tree.id, changed, [path for path in before if path not in listed])
+            now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            meta = {**self._meta, "indexed_at": now, "root": asked.project, "lacking": "0"}
+            finish_tree(db, tree.id, meta, asked.revision)
+            query = "SELECT project FROM trees WHERE id = %s"
+            project = db.execute(query, (tree.id,)).fetchall()[0][0]
+            audit(db, "pushed", user=self._caller.user_id, project=project, detail={"tree": name})
+        return Answer(tree=name)
+
+    def _allow(self, project: str, recipe: str) -> str:
+        """The family of a project that the caller may push to. One that they may not see is one that does not exist."""
+        query = "SELECT family, id IN (SELECT writable_projects()) FROM projects WHERE identity = %s"
+        found = self._database.read(lambda db: db.execute(query, (project,)).fetchall(), self._caller.user_id)
+        if not found:
+            raise NotFound(f"the team has no project {project}", next_step="Ask an administrator to add or grant it")
+        if not found[0][1]:
+            raise Refused(f"you may read {project} and not push to it", next_step="Ask an administrator for that")
+        if recipe != self._recipe:
+            raise UsageError(
+                "this server indexes in another way: its release, chunk settings or embedding model differ from yours",
+                next_step="Use its release and leave the settings under index and embedding as they are there",
+                code="RECIPE_DIFFERS",
+            )
+        return str(found[0][0])
+
+    def _check(self, asked: PushedTree) -> str:
+        if not _NAME.match(asked.name) or not _REVISION.match(asked.revision):
+            raise UsageError(
+                f"{asked.name!r} cannot be the name of a tree", next_step="Use letters, digits and . _ + -"
+            )
+        if len(asked.files) > MOST_FILES or len({file.path for file in asked.files}) != len(asked.files):
+            raise UsageError(f"more than {MOST_FILES} files, or one twice", next_step="Push a part of it")
+        for file in asked.files:
+            _check_source(_source(file), file.sha256)
+        return self._allow(asked.project, asked.recipe)
+
+    def _known(self, asked: PushedTree) -> dict[str, int]:
+        """The files of a list, by path, that the caller may read in this project, or has uploaded."""
+        columns = [
+            list(column) for column in zip(*((f.path, f.sha256, f.brings_back) for f in asked.files), strict=True)
+        ]
+        wanted = """FROM unnest(%s::text[], %s::text[], %s::boolean[]) AS n(path, sha256, brings_back)
+                    JOIN files f ON f.recipe = %s AND f.path = n.path
+                    AND (f.brought_back = n.brings_back OR NOT (f.brought_back OR f.skip = ANY(%s)))"""
+        values = (*(columns or [[], [], []]), asked.recipe, list(CONTENT_RULES))
+        # As the caller: row security leaves what they may not read out.
+        visible = f"""SELECT DISTINCT ON (n.path) n.path, f.id {wanted} AND f.sha256 = n.sha256
+                      JOIN entries e ON e.file = f.id JOIN trees t ON t.id = e.tree
+                      JOIN projects p ON p.id = t.project AND p.identity = %s"""
+        own = f"""SELECT n.path, f.id {wanted} AND f.sha256 = %s || n.sha256
+                  JOIN projects p ON p.family = f.family AND p.identity = %s"""
+        prefix = _mark(self._caller)
+        uploaded = self._database.read(lambda db: db.execute(own, (*values, prefix, asked.project)).fetchall())
+        seen = self._database.read(
+            lambda db: db.execute(visible, (*values, asked.project)).fetchall(), self._caller.user_id
+        )
+        return dict(uploaded) | dict(seen)
+
+    def _checked(self, payload: bytes) -> IndexedFile:
+        """A file as it was uploaded, under the caller's own hash; raises UsageError for one that makes no sense."""
+        try:
+            file = decode_file(payload, MOST_BYTES)
+        except (ValueError, msgspec.MsgspecError, OverflowError) as error:
+            raise UsageError(f"an uploaded file cannot be read: {error}", next_step="Push again") from error
+        _check_source(file.source, file.sha256)
+        chunks, terms, vectors = file.parsed.chunks, file.parsed.terms, file.vectors
+        weights = [weight for weighted in terms for weight in weighted.values()]
+        dimension = int(self._meta["dimension"])
+        is_sound = (
+            len(chunks) <= MOST_CHUNKS
+            and len(terms) == len(chunks)
+            and all(0 <= weight <= MOST_WEIGHT for weight in weights)
+            and all(0 < chunk.start_line <= chunk.end_line < 1 << 31 for chunk in chunks)
+            and (vectors is None) == (dimension == 0 or not chunks)
+            and (vectors is None or (vectors.shape == (len(chunks), dimension) and bool((abs(vectors) <= 1.01).all())))
+        )
+        if not is_sound:
+            raise UsageError(
+                f"{file.source.path} was not uploaded as this server's release does", next_step="Push again"
+            )
+        return replace(file, sha256=f"{_mark(self._caller)}{file.sha256}")
+
+
+def receive(
+    database: TeamDatabase, caller: Caller, recipe: str, meta: Mapping[str, str], step: str, body: bytes
+) -> bytes:
+    """The answer to a step of an upload, as it is sent."""
+    uploads = Uploads(database, caller, recipe, meta)
+    try:
+        if step == "files":
+            answer = uploads.store(msgspec.msgpack.decode(body, type=PushedFiles))
+        else:
+            asked = msgspec.msgpack.decode(body, type=PushedTree)
+            answer = uploads.lacking(asked) if step == "lacking" else uploads.set_tree(asked)
+    except msgspec.MsgspecError as error:
+        raise UsageError(f"this is no upload: {error}", next_step="Push with the server's own release") from error
+    return msgspec.msgpack.encode(answer)
+
+
+def _mark(caller: Caller) -> str:
+    """What the hashes of a user's uploads begin with; no hash of a file does."""
+    return f"user-{caller.user_id}-"
+
+
+def _source(file: PushedFile) -> SourceFile:
+    return SourceFile(file.path, file.size, file.mtime_ns)
+
+
+def _check_source(source: SourceFile, sha256: str) -> None:
+    path = source.path
+    plain = path and len(path) <= 4000 and "\0" not in path and not path.startswith("/") and _is_unicode(path)
+    numbers = 0 <= source.size < 1 << 40 and abs(source.mtime_ns) < 1 << 62
+    if not plain or ".." in path.split("/") or not numbers or not _HASH.match(sha256):
+        raise UsageError(f"{path[:100]!r} cannot be a file of a tree", next_step="Push again")
+
+
+def _is_unicode(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

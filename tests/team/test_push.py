@@ -1,0 +1,245 @@
+"""`codeinfo push` to a real server: what is uploaded, who sees it, and that no file is gained by claiming its hash."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from git_server import GitServer, serving
+from msgspec.structs import replace
+from repository_tools import Repository
+from worker_tools import Team
+
+from codeinfo.config import Config
+from codeinfo.engine import Engine
+from codeinfo.errors import CodeInfoError, NotFound, UsageError
+from codeinfo.model import SourceFile
+from codeinfo.operations.team import PushReport, PushRequest, TeamProjectRequest
+from codeinfo.team import access
+from codeinfo.team.access import Caller, Refused
+from codeinfo.team.push import PushedFile, PushedFiles, PushedTree, Uploads
+from codeinfo.team.store import decode_file, encode_file, open_tree
+
+SECRET = "def only_for_some():\n    return 'the hidden price'\n"
+
+
+@pytest.fixture
+def upstream(tmp_path: Path) -> Repository:
+    (tmp_path / "served").mkdir()
+    repository = Repository(tmp_path / "served" / "shop")
+    repository.commit("Begin", {f"m{n}.py": f"def part_{n}():\n    return {n}\n" for n in range(20)})
+    return repository
+
+
+@pytest.fixture
+def server(upstream: Repository) -> Iterator[GitServer]:
+    with serving(upstream.folder.parent) as running:
+        yield running
+
+
+@pytest.fixture
+def team(postgres: str, tmp_path: Path) -> Iterator[Team]:
+    team = Team(postgres, tmp_path / "machine")
+    yield team
+    team.close()
+
+
+@pytest.fixture
+def web(team: Team) -> Iterator[str]:
+    """The address of a team's server in a process of its own."""
+    line = [sys.executable, "-m", "codeinfo", "serve", "--port", "0"]
+    with subprocess.Popen(line, env=team.environment, cwd=team.home, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().split()[-1].rstrip("/")
+        finally:
+            process.terminate()
+
+
+def developer(team: Team, name: str, home: Path, *scopes: str) -> Config:
+    """The settings of somebody who has a token and no database."""
+    access.create_user(team.database, name)
+    home.mkdir()
+    token = home / "token"
+    token.write_text(access.create_token(team.database, name, scopes=scopes or ("read", "write")))
+    token.chmod(0o600)
+    environment = {"HOME": str(home), "PATH": os.environ["PATH"], "CODEINFO_HOME": str(home / "own")}
+    return Config.load({"store.token_file": str(token), "index.workers": "1"}, home, environment)
+
+
+def clone(upstream: Repository, server: GitServer, folder: Path) -> Repository:
+    upstream.git("clone", "-q", server.url("shop"), str(folder))
+    mine = Repository.__new__(Repository)
+    mine.folder, mine.clock = folder, upstream.clock
+    return mine
+
+
+def push(config: Config, folder: Path, web: str, **more: str) -> PushReport:
+    with Engine(config) as engine:
+        return engine.team.push(PushRequest(str(folder), web, **more))
+
+
+def test_what_a_developer_has_is_uploaded_and_theirs_alone(
+    team: Team, upstream: Repository, server: GitServer, web: str, tmp_path: Path
+) -> None:
+    project = team.add(server, "shop")
+    team.work()
+    ann, bob = developer(team, "ann", tmp_path / "ann"), developer(team, "bob", tmp_path / "bob")
+    access.grant(team.database, project, "ann", "write")
+    access.grant(team.database, project, "bob", "read")
+    mine = clone(upstream, server, tmp_path / "mine")
+    commit = mine.git("rev-parse", "HEAD")
+    (mine.folder / "m3.py").write_text("def part_3():\n    return 'edited at home'\n")
+    (mine.folder / "new.py").write_text("def quite_new():\n    return 1\n")
+    (mine.folder / "m4.py").unlink()
+    report = push(ann, mine.folder, web)
+    assert report == PushReport(project, "work/ann/mine", 20, 2)
+    again = push(ann, mine.folder, web)
+    assert (again.files, again.uploaded) == (20, 0)
+
+    row = open_tree(team.database, None, project, "work/ann/mine")
+    assert row is not None
+    assert (row.revision, row.complete) == (commit, True)
+    assert texts(team, "work/ann/mine") == {path.name: path.read_text().rstrip() for path in mine.folder.glob("*.py")}
+
+    with pytest.raises(UsageError, match=r"you may read .* and not push to it"):
+        push(bob, mine.folder, web)
+    caller = access.authenticate(team.database, (tmp_path / "bob" / "token").read_text())
+    assert caller is not None
+    assert open_tree(team.database, caller.user_id, project, "work/ann/mine") is None
+    (mine.folder / "m3.py").write_text("def part_3():\n    return 3\n")
+    assert push(ann, mine.folder, web).uploaded == 0  # which the project has
+    with team.database.transaction() as db:
+        told = db.execute("SELECT count(*) FROM audit WHERE action = 'pushed'").fetchall()
+    assert told == [(3,)]
+
+
+def texts(team: Team, tree: str) -> dict[str, str]:
+    """The files of a tree as they are stored."""
+    query = """SELECT e.path, f.payload FROM entries e JOIN trees t ON t.id = e.tree JOIN files f ON f.id = e.file
+               WHERE t.name = %s"""
+    with team.database.transaction() as db:
+        rows = db.execute(query, (tree,)).fetchall()
+    return {path: "\n".join(chunk.text for chunk in decode_file(payload).parsed.chunks) for path, payload in rows}
+
+
+def test_wrong_addresses_and_tokens_are_refused(
+    team: Team, upstream: Repository, server: GitServer, web: str, tmp_path: Path
+) -> None:
+    project = team.add(server, "shop")
+    reader = developer(team, "rob", tmp_path / "rob", "read")
+    access.grant(team.database, project, "rob", "write")
+    mine = clone(upstream, server, tmp_path / "mine")
+    with pytest.raises(UsageError, match="needs the scope write"):
+        push(reader, mine.folder, web)
+    stranger = developer(team, "eve", tmp_path / "eve")
+    for named in ("", "code.example/no/such"):
+        with pytest.raises(UsageError, match="the team has no project"):
+            push(stranger, mine.folder, web, project=named)
+    with pytest.raises(UsageError, match="in the clear"):
+        push(stranger, mine.folder, "http://code.example")
+    with pytest.raises(UsageError, match="no server is named"):
+        push(stranger, mine.folder, "")
+    (tmp_path / "eve" / "token").write_text("cit_" + "a" * 43)
+    with pytest.raises(UsageError, match="needs a personal access token"):
+        push(stranger, mine.folder, web)
+    with pytest.raises(CodeInfoError, match="cannot be reached"):
+        push(stranger, mine.folder, "http://127.0.0.1:9")
+
+
+# --- what the server believes --------------------------------------------------------------------------------------
+
+
+def uploads(team: Team, name: str, project: str, level: str = "write") -> Uploads:
+    access.create_user(team.database, name)
+    access.grant(team.database, project, name, level)
+    with team.database.transaction() as db:
+        number = access.user_id(db, name)
+    recipe, meta = team.engine.team._recipe()
+    return Uploads(team.database, Caller(number, name, scopes=frozenset({"write"})), recipe, meta)
+
+
+def listed(path: str, text: str) -> PushedFile:
+    return PushedFile(path, len(text), 1, hashlib.sha256(text.encode()).hexdigest(), False)
+
+
+def test_claiming_a_hash_gives_nothing(team: Team, upstream: Repository, server: GitServer, tmp_path: Path) -> None:
+    """Eve knows path and hash of a file in a fork that she may not see, which shares a family with hers."""
+    shop = team.add(server, "shop")
+    upstream.git("clone", "-q", ".", str(tmp_path / "served" / "hidden"))
+    hidden = Repository.__new__(Repository)
+    hidden.folder, hidden.clock = tmp_path / "served" / "hidden", upstream.clock
+    hidden.commit("Hide", {"price.py": SECRET})
+    team.add(server, "hidden", fork_of=shop)
+    team.work()
+    eve = uploads(team, "eve", shop)
+    recipe, _ = team.engine.team._recipe()
+    claimed = PushedTree(shop, "mine", recipe, (listed("price.py", SECRET),))
+    assert eve.lacking(claimed).lacking == ("price.py",)  # as if nobody had it
+    assert eve.set_tree(claimed).lacking == ("price.py",)
+    other = "def guess():\n    return 0\n"
+    with team.database.transaction() as db:
+        query = "SELECT payload FROM files WHERE path = 'm1.py' LIMIT 1"
+        mine = decode_file(db.execute(query).fetchall()[0][0])
+    forged = replace(mine, source=SourceFile("price.py", len(other), 1), sha256=claimed.files[0].sha256)
+    eve.store(PushedFiles(shop, recipe, (encode_file(forged),)))
+    assert eve.set_tree(claimed).tree == "work/eve/mine"
+    assert texts(team, "work/eve/mine") == {"price.py": "\n".join(chunk.text for chunk in mine.parsed.chunks)}
+
+    upstream.commit("Show", {"price.py": SECRET})  # workers do not take hers for it
+    team.engine.team.index_project(TeamProjectRequest(shop, "refs/heads/main"))
+    team.work()
+    assert texts(team, "refs/heads/main")["price.py"] == SECRET.rstrip()
+
+
+def test_nonsense_is_refused(team: Team, upstream: Repository, server: GitServer) -> None:
+    shop = team.add(server, "shop")
+    team.work()
+    ann = uploads(team, "ann", shop)
+    recipe, _ = team.engine.team._recipe()
+    with team.database.transaction() as db:
+        good = decode_file(db.execute("SELECT payload FROM files LIMIT 1").fetchall()[0][0])
+    assert good.vectors is not None
+    ann.store(PushedFiles(shop, recipe, (encode_file(good),)))
+    no_lines = tuple(replace(chunk, start_line=0) for chunk in good.parsed.chunks)
+    wrong = [
+        b"",
+        b"\x80",
+        encode_file(good)[:-40],
+        encode_file(replace(good, sha256="user-1-" + good.sha256)),
+        encode_file(replace(good, source=SourceFile("../up.py", 1, 1))),
+        encode_file(replace(good, source=SourceFile("/etc/x", 1, 1))),
+        encode_file(replace(good, vectors=None)),
+        encode_file(replace(good, vectors=good.vectors[:, :8])),
+        encode_file(replace(good, vectors=np.full_like(good.vectors, np.nan))),
+        encode_file(replace(good, parsed=replace(good.parsed, terms=()))),
+        encode_file(replace(good, parsed=replace(good.parsed, terms=tuple({"x": 1e30} for _ in good.parsed.terms)))),
+        encode_file(replace(good, parsed=replace(good.parsed, chunks=no_lines))),
+    ]
+    for payload in wrong:
+        with pytest.raises(UsageError):
+            ann.store(PushedFiles(shop, recipe, (payload,)))
+    plain = listed("a.py", "x")
+    for tree in (
+        PushedTree(shop, "../main", recipe, ()),
+        PushedTree(shop, "mine", recipe, (plain, plain)),
+        PushedTree(shop, "mine", recipe, (replace(plain, path="a/../../b"),)),
+        PushedTree(shop, "mine", recipe, (replace(plain, sha256="x"),)),
+        PushedTree(shop, "mine", recipe, (plain,), "HEAD"),
+        PushedTree(shop, "mine", "another", (plain,)),
+    ):
+        with pytest.raises(UsageError):
+            ann.lacking(tree)
+    with pytest.raises(NotFound):
+        ann.lacking(PushedTree("code.example/none", "mine", recipe, (plain,)))
+    with pytest.raises(Refused):
+        uploads(team, "rob", shop, "read").lacking(PushedTree(shop, "mine", recipe, (plain,)))
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.msgpack.decode(msgspec.msgpack.encode({"project": 1}), type=PushedTree)
