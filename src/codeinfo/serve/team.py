@@ -55,13 +55,15 @@ if TYPE_CHECKING:
     from codeinfo.team.database import TeamDatabase
     from codeinfo.team.oidc import SignInService
 
-# What callers of a team's server may use, and the scope that it takes. None of them reads a file, a setting or a
-# conversation of the server itself; an operation that is not named here is refused.
-TEAM_OPERATIONS: Mapping[str, str] = dict.fromkeys(
-    ("search", "grep", "similar", "status", "projects", "symbols", "defs", "refs", "calls", "explore", "imports", "map",
-     "cycles", "impact", "hotspots", "unused", "patterns", "metadata", "style"),
-    READ,
+# What callers of a team's server may use, and the scope that it takes. None of them reads a file or a setting of the
+# server itself, and conversations are the caller's own; an operation that is not named here is refused.
+_READING = (
+    "search", "grep", "similar", "status", "projects", "symbols", "defs", "refs", "calls", "explore", "imports", "map",
+    "cycles", "impact", "hotspots", "unused", "patterns", "metadata", "style", "conversations list",
+    "conversations show", "conversations search", "conversations export",
 )  # fmt: skip
+_WRITING = ("ask", "conversations archive", "conversations restore", "conversations delete")
+TEAM_OPERATIONS: Mapping[str, str] = dict.fromkeys(_READING, READ) | dict.fromkeys(_WRITING, WRITE)
 RESOURCE_METADATA = "/.well-known/oauth-protected-resource"  # RFC 9728: where clients of MCP learn whom to ask
 OPEN = frozenset(
     {

@@ -22,6 +22,7 @@ from codeinfo.operations.documents import (
 )
 from codeinfo.serve.dispatch import Values, check_length
 from codeinfo.serve.runs import State
+from codeinfo.serve.team import request_user
 from codeinfo.shells.http_visit import Visit
 
 DOCUMENTS = "docs:"  # before the name of a collection where a project could stand; alone: all of them
@@ -60,7 +61,9 @@ def _results(visit: Visit, query: str, chosen: str) -> str:
 
 
 def collections_of(state: State) -> tuple[Collection, ...]:
-    """What is listed, without a look at its documents."""
+    """What is listed, without a look at its documents; a team's server has none for its callers."""
+    if request_user() is not None:
+        return ()
     return tuple(state.engine.documents.collections.all(Path(_here(state)))[0])
 
 

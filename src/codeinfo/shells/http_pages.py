@@ -18,6 +18,7 @@ from codeinfo.operations.knowledge import MemoryListRequest, PatternsRequest, Pa
 from codeinfo.operations.search import DoctorRequest, StatusRequest
 from codeinfo.serve.dispatch import check, check_length
 from codeinfo.serve.runs import AnswerRun, State
+from codeinfo.serve.team import check_offered
 from codeinfo.shells import http_document_pages as document_pages
 from codeinfo.shells import http_search_pages as code_pages
 from codeinfo.shells.http_api import AGENT_INPUTS, CHAT_INPUTS, LEVELS, agent_request, api_routes, ask_request
@@ -270,10 +271,12 @@ async def _start(request: Request) -> Response:
 
 def _start_run(state: State, agent: str, given: dict[str, Any]) -> AnswerRun:
     if agent:
+        check_offered("agents run")
         return state.runs.start(agent_request(state, agent, check(AGENT_INPUTS, given)))
     values = check(CHAT_INPUTS, given)
     scope = next(iter(values.get("projects", ())), "")
     if scope.startswith(document_pages.DOCUMENTS):
+        check_offered("docs ask")
         return state.runs.start(document_pages.ask_request(state, scope, values))
     return state.runs.start(ask_request(state, values))
 

@@ -19,7 +19,7 @@ from codeinfo import __version__
 from codeinfo.errors import CodeInfoError, NotFound
 from codeinfo.serve.dispatch import Call
 from codeinfo.serve.runs import State
-from codeinfo.serve.team import READ, current_user
+from codeinfo.serve.team import READ, WRITE, current_user
 from codeinfo.shells.http_routes import no_route, state_of, status_of
 from codeinfo.shells.http_text import code_lines, markdown_html, marked, sentence_html, without_anchors
 from codeinfo.shells.http_views import (
@@ -57,6 +57,22 @@ TEAM_PAGES = {
     ("GET", "/docs"): READ,
     ("GET", "/openapi.json"): READ,
     ("POST", "/auth/sign-out"): READ,
+    ("GET", "/ui/chat"): READ,
+    ("GET", "/ui/models"): READ,
+    ("GET", "/ui/conversations"): READ,
+    ("POST", "/ui/conversations/archive"): WRITE,
+    ("POST", "/ui/conversations/restore"): WRITE,
+    ("GET", "/ui/runs/{run_id}/turn"): READ,
+    ("POST", "/ui/runs"): WRITE,
+    ("POST", "/chat"): WRITE,
+    ("GET", "/chat/models"): READ,
+    ("GET", "/chat/runs/{run_id}/events"): READ,
+    ("POST", "/chat/runs/{run_id}/stop"): WRITE,
+    ("GET", "/conversations"): READ,
+    ("GET", "/conversations/{identity}"): READ,
+    ("POST", "/conversations/archive"): WRITE,
+    ("POST", "/conversations/restore"): WRITE,
+    ("POST", "/conversations/delete"): WRITE,
 }
 PANELS = ("/panel?", "/ui/name?", "/ui/area?", "/ui/document?")  # addresses that open beside a page
 
