@@ -325,8 +325,8 @@ class Receivers:
         """A field that methods of the type or of its bases assign."""
 
         def assigned() -> Meaning:
-            owners = (owner, *self._binder.all_bases(owner))
-            return next((found for one in owners if (found := self._assigned(one, name))), [])
+            lineage = self._binder.lineage(owner)
+            return next((found for one in lineage if (found := self._assigned(one, name))), [])
 
         return self._once((owner, name), assigned)
 

@@ -292,22 +292,10 @@ class Binder:
         key = (owner, name)
         found = self._members.get(key)
         if found is None:
-            found = self._look_inside(owner, name)
+            found = next((own for one in self.lineage(owner) if (own := self._own_member(one, name))), [])
             if not self._unfinished:
                 self._members[key] = found
         return found
-
-    def _look_inside(self, owner: SymbolId, name: str) -> list[SymbolId]:
-        waiting, seen = [owner], set[SymbolId]()
-        while waiting and len(seen) < _MAX_BASES:
-            current = waiting.pop(0)
-            if current in seen:
-                continue
-            seen.add(current)
-            if found := self._own_member(current, name):
-                return found
-            waiting += self.bases(current)
-        return []
 
     def _own_member(self, owner: SymbolId, name: str) -> list[SymbolId]:
         unit = self._index.unit(owner.path)
@@ -345,16 +333,15 @@ class Binder:
         found = [self.dotted(unit, base, around) for base in written]
         return list(dict.fromkeys(one for some in found for one in some if isinstance(one, SymbolId) and one != owner))
 
-    def all_bases(self, owner: SymbolId) -> list[SymbolId]:
-        """The bases of a type and theirs, near ones first."""
-        found: dict[SymbolId, None] = {}
-        waiting = list(self.bases(owner))
-        while waiting and len(found) < _MAX_BASES:
+    def lineage(self, owner: SymbolId) -> Iterator[SymbolId]:
+        """A type, its bases and theirs, near ones first."""
+        waiting, seen = [owner], set[SymbolId]()
+        while waiting and len(seen) <= _MAX_BASES:
             current = waiting.pop(0)
-            if current not in found and current != owner:
-                found[current] = None
+            if current not in seen:
+                seen.add(current)
+                yield current
                 waiting += self.bases(current)
-        return list(found)
 
     def dotted(self, unit: Unit, written: str, within: str) -> list[SymbolId | ModuleId]:
         """A path of names: `module.Class`, `pkg.sub.func`, `Outer.Inner`."""
