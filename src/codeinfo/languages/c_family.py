@@ -115,11 +115,6 @@ def _from_include_folder(found: tuple[str, ...], name: str) -> str | None:
 _C_SYNTAX = model.Syntax(
     grammar="c",
     members=(".", "->", "::"),
-    keywords=model.word_set(
-        "auto break case char const continue default do double else enum extern float for goto if inline int long "
-        "register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while "
-        "bool true false NULL define ifdef ifndef endif include undef pragma elif defined"
-    ),
     exported=is_exported,
     hide=hide_macros,
 )
@@ -140,13 +135,6 @@ CPP = model.Language(
         _C_SYNTAX,
         grammar="cpp",
         queries=("c", "cpp"),
-        keywords=_C_SYNTAX.keywords
-        | model.word_set(
-            "alignas alignof catch class concept const_cast constexpr consteval constinit decltype delete dynamic_cast "
-            "explicit export final friend mutable namespace new noexcept nullptr operator override private protected "
-            "public reinterpret_cast requires static_assert static_cast template this throw try typeid typename using "
-            "virtual"
-        ),
         bases=model.bases_behind_colon,
     ),
     imports=_IMPORTS,

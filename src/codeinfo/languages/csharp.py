@@ -44,14 +44,6 @@ LANGUAGES = (
             grammar="csharp",
             members=(".", "::"),
             package="tree_sitter_c_sharp",
-            keywords=model.word_set(
-                "abstract as async await base bool break byte case catch char checked class const continue decimal "
-                "default delegate do double dynamic else enum event explicit extern false finally fixed float for "
-                "foreach get global goto if implicit in init int interface internal is lock long nameof namespace new "
-                "null object operator out override params partial private protected public readonly record ref return "
-                "sbyte sealed set short sizeof stackalloc static string struct switch this throw true try typeof uint "
-                "ulong unchecked unsafe ushort using value var virtual void volatile when where while yield"
-            ),
             exported=is_exported,
             bases=model.bases_behind_colon,
         ),

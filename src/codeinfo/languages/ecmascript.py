@@ -276,11 +276,6 @@ def _chain(tree: Tree, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
 _JAVASCRIPT = model.Syntax(
     grammar="javascript",
     queries=("ecmascript", "jsx", "javascript"),
-    keywords=model.word_set(
-        "async await break case catch class const continue debugger default delete do else export extends false "
-        "finally for from function get if import in instanceof let new null of return set static super switch this "
-        "throw true try typeof undefined var void while with yield"
-    ),
     word=r"[^\W\d][\w$]+",
     exported=is_exported,
     more_exports=r"\bmodule\.exports\s*=\s*(\{[^}]*\}|[\w$]+)",
@@ -291,11 +286,6 @@ _TYPESCRIPT = replace(
     grammar="typescript",
     entry="language_typescript",
     queries=("ecmascript", "typescript"),
-    keywords=_JAVASCRIPT.keywords
-    | model.word_set(
-        "abstract any as asserts boolean declare enum implements infer interface is keyof namespace never number "
-        "object private protected public readonly satisfies string symbol type unknown"
-    ),
 )
 _COMPONENT_IMPORTS = model.ImportRules(
     resolver=EcmascriptImports, configs_above=True, configs=("package.json", "jsconfig.json", "tsconfig*.json")

@@ -60,11 +60,6 @@ ELIXIR = model.Language(
     shebangs=model.words("elixir"),
     syntax=model.Syntax(
         grammar="elixir",
-        keywords=model.word_set(
-            "after alias and case catch cond def defdelegate defexception defguard defguardp defimpl defmacro "
-            "defmacrop defmodule defoverridable defp defprotocol defstruct do doc else end false fn for if import in "
-            "moduledoc nil not or quote raise receive require rescue spec true try unless unquote use when with"
-        ),
         word=r"[^\W\d]\w+(?:[?!](?![=~]))?",
         definers={
             "defmodule": "module",
@@ -108,10 +103,6 @@ HASKELL = model.Language(
     shebangs=model.words("runhaskell stack cabal"),
     syntax=model.Syntax(
         grammar="haskell",
-        keywords=model.word_set(
-            "as case class data default deriving do else family forall foreign hiding if import in infix infixl infixr "
-            "instance let mdo module newtype of pattern proc qualified rec then type where"
-        ),
         word=r"[^\W\d][\w']+",
         export_list=True,
         clauses=True,

@@ -75,12 +75,6 @@ LANGUAGES = (
         extensions=model.words(".go"),
         syntax=model.Syntax(
             grammar="go",
-            keywords=model.word_set(
-                "any append bool break byte cap case chan close const continue copy default defer delete else error "
-                "fallthrough false float32 float64 for func go goto if import int int32 int64 interface iota len make "
-                "map new nil package panic range return rune select string struct switch true type uint uint64 uintptr "
-                "var"
-            ),
             exported=is_exported,
         ),
         imports=model.ImportRules(

@@ -116,12 +116,6 @@ LANGUAGES = (
         syntax=model.Syntax(
             grammar="java",
             members=(".", "::"),
-            keywords=model.word_set(
-                "abstract assert boolean break byte case catch char class const continue default do double else enum "
-                "extends false final finally float for goto if implements import instanceof int interface long native "
-                "new null package permits private protected public record return sealed short static strictfp super "
-                "switch synchronized this throw throws transient true try var void volatile while yield"
-            ),
             exported=model.not_private,
             bases=model.bases_behind_words,
         ),
@@ -136,13 +130,6 @@ LANGUAGES = (
             grammar="kotlin",
             members=(".", "::"),
             hide=hide_kotlin_news,
-            keywords=model.word_set(
-                "abstract actual annotation as break by catch class companion const constructor continue crossinline "
-                "data do else enum expect external false final finally for fun get if import in infix init inline "
-                "inner interface internal is it lateinit noinline null object open operator out override package "
-                "private protected public reified return sealed set super suspend tailrec this throw true try "
-                "typealias val value var vararg when where while"
-            ),
             exported=model.not_private,
             bases=model.bases_behind_colon,
         ),
@@ -157,11 +144,6 @@ LANGUAGES = (
         family=FAMILY,
         syntax=model.Syntax(
             grammar="scala",
-            keywords=model.word_set(
-                "abstract case catch class def do else enum export extends extension false final finally for given if "
-                "implicit import lazy match new null object override package private protected return sealed super "
-                "then this throw trait true try type using val var while with yield"
-            ),
             exported=model.not_private,
             bases=model.bases_behind_words,
         ),

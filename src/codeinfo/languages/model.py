@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
 from msgspec import Struct, field
@@ -39,7 +41,6 @@ class Syntax(Struct, frozen=True, kw_only=True):
     package: str = ""  # that ships the grammar: `tree_sitter_<grammar>` unless named
     entry: str = "language"  # the package's function that returns it: some ship several grammars
     queries: tuple[str, ...] = ()  # the grammar's own unless named
-    keywords: frozenset[str]  # never references
     word: str = WORD
     members: tuple[str, ...] = (".",)  # what stands between a thing and its member
     exported: Callable[[Declared], bool] = lambda declared: True
@@ -52,6 +53,18 @@ class Syntax(Struct, frozen=True, kw_only=True):
     doc_attribute: bool = False  # documentation is an attribute above the definition
     hide: Callable[[str], str] | None = None  # replaces what would break the parser by as many spaces
     rescue: re.Pattern[str] | None = None  # functions, for files the grammar cannot read to the end
+
+    @property
+    def keywords(self) -> frozenset[str]:
+        """Words that are never references."""
+        return _keywords(self.queries or (self.grammar,))
+
+
+@lru_cache
+def _keywords(queries: tuple[str, ...]) -> frozenset[str]:
+    listed = (Path(__file__).parent / "queries" / "keywords.txt").read_text(encoding="ascii").splitlines()
+    known = dict(line.split(": ") for line in listed if not line.startswith("#"))
+    return frozenset(word for name in queries for word in known.get(name, "").split())
 
 
 class Markup(Struct, frozen=True):

@@ -83,14 +83,6 @@ LANGUAGES = (
         syntax=model.Syntax(
             grammar="php",
             entry="language_php",
-            keywords=model.word_set(
-                "abstract and array as bool break callable case catch class clone const continue declare default do "
-                "echo else elseif empty enum extends false final finally float fn for foreach function global if "
-                "implements include include_once instanceof insteadof int interface isset iterable list match mixed "
-                "namespace never new null object or parent print private protected public readonly require "
-                "require_once return self static string switch this throw trait true try unset use var void while xor "
-                "yield php"
-            ),
             members=("->", "::", "\\"),
             word=r"(?<![\w$])[^\W\d]\w+",  # `$name` is a local variable: never a use of something defined elsewhere
             exported=model.not_private,

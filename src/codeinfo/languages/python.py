@@ -139,10 +139,6 @@ PYTHON = model.Language(
     shebangs=model.words("python pypy"),
     syntax=model.Syntax(
         grammar="python",
-        keywords=model.word_set(
-            "False None True and as assert async await break class continue def del elif else except finally for from "
-            "global if import in is lambda nonlocal not or pass raise return self try while with yield cls"
-        ),
         exported=model.without_underscore,
         bases=bases,
     ),

@@ -180,11 +180,6 @@ LANGUAGES = (
         syntax=model.Syntax(
             grammar="rust",
             members=(".", "::"),
-            keywords=model.word_set(
-                "Self as async await bool break const continue crate dyn else enum extern f32 f64 false fn for i16 i32 "
-                "i64 i8 if impl in isize let loop match mod move mut pub ref return self static str struct super trait "
-                "true type u16 u32 u64 u8 union unsafe use usize where while"
-            ),
             exported=model.marked_pub,
             bases=model.bases_behind_colon,
         ),

@@ -100,10 +100,6 @@ RUBY = model.Language(
     syntax=model.Syntax(
         grammar="ruby",
         members=(".", "::", "&."),
-        keywords=model.word_set(
-            "alias and begin break case class def defined do else elsif end ensure false for if in module next nil not "
-            "or redo rescue retry return self super then true undef unless until when while yield"
-        ),
         word=r"[^\W\d]\w+(?:[?!](?![=~]))?",
         exported=model.without_underscore,
         definers={
@@ -132,10 +128,6 @@ LUA = model.Language(
     syntax=model.Syntax(
         grammar="lua",
         members=(".", ":"),
-        keywords=model.word_set(
-            "and break do else elseif end false for function goto if in local nil not or repeat return self then true "
-            "until while"
-        ),
         exported=not_local,
     ),
     imports=model.ImportRules(
@@ -152,12 +144,6 @@ ZIG = model.Language(
     extensions=model.words(".zig .zon"),
     syntax=model.Syntax(
         grammar="zig",
-        keywords=model.word_set(
-            "addrspace align allowzero and anyframe anytype asm async await bool break callconv catch comptime const "
-            "continue defer else enum errdefer error export extern false fn for if inline linksection noalias noinline "
-            "nosuspend null opaque or orelse packed pub resume return struct suspend switch test threadlocal true try "
-            "type undefined union unreachable usingnamespace usize var void volatile while"
-        ),
         exported=model.marked_pub,
     ),
     imports=model.ImportRules(
@@ -173,10 +159,6 @@ BASH = model.Language(
     shebangs=model.words("bash sh zsh dash ksh ash bats"),
     syntax=model.Syntax(
         grammar="bash",
-        keywords=model.word_set(
-            "break case continue declare do done echo elif else esac eval exit export false fi for function if in "
-            "local printf read readonly return set shift test then true typeset unset until while"
-        ),
         word=r"[^\W\d][\w-]*\w",
         definers={"alias": "alias"},
         rescue=re.compile(r"^[ \t]*(?:function[ \t]+)?([\w:.-]+)[ \t]*\(\)[ \t]*\{", re.MULTILINE),

@@ -60,13 +60,6 @@ LANGUAGES = (
         shebangs=model.words("swift"),
         syntax=model.Syntax(
             grammar="swift",
-            keywords=model.word_set(
-                "actor any as associatedtype async await break case catch class continue convenience default defer "
-                "deinit do dynamic else enum extension fallthrough false fileprivate final for func get guard if "
-                "import in indirect init inout internal is lazy let mutating nil nonisolated open operator optional "
-                "override private protocol public repeat required rethrows return self Self set some static struct "
-                "subscript super switch throw throws true try typealias unowned var weak where while"
-            ),
             exported=model.not_private,
             bases=model.bases_behind_colon,
         ),
