@@ -26,7 +26,7 @@ from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.globs import match_globs
 from codeinfo.model import ManifestRow, Skip, SourceFile, Walk
 from codeinfo.operations.documents import DocsPackRequest, DocsPackResponse
-from codeinfo.private_files import open_private, private_folder, replace_private, wait_for_lock, write_private
+from codeinfo.private_files import open_private, private_folder, replace_file, wait_for_lock, write_private
 from codeinfo.sources.documents.formats import document_language, missing_library
 from codeinfo.sources.read import FolderFiles, load
 from codeinfo.sources.walk import NEEDS_LIBRARY, WalkSettings, check_root, walk
@@ -37,6 +37,7 @@ MAX_DOCUMENT_BYTES = 50_000_000
 MAX_FETCHED_BYTES = 2_000_000_000
 CONVERTERS_VERSION = 1  # raise when a converter gives other text: indexes are then rebuilt
 _MAX_LIST_BYTES = 5_000_000
+_SHARED = 0o666  # the mode of files that belong to a project, less what the user's umask takes
 
 Download = Callable[[str, int], bytes]  # address, most bytes → content
 
@@ -94,14 +95,15 @@ class CollectionList:
     def add_to_project(self, collection: model.Collection, project: Path, written: str) -> None:
         """`written` is the source as typed, so that the file means the same for everyone who clones the project."""
         path = project / model.CONTEXT_FILE
-        text = _read(path)
-        _replace(path, model.add_to_context(text, str(project), collection.name, written, collection.ref))
+        text = model.add_to_context(_read(path), str(project), collection.name, written, collection.ref)
+        replace_file(path, text.encode(), mode=_SHARED)
 
     def remove(self, collection: model.Collection, project: Path) -> None:
         if collection.origin == "project":
             path = self._context_of(project)
             if path is not None:
-                _replace(path, model.remove_from_context(_read(path), str(path.parent), collection.name))
+                text = model.remove_from_context(_read(path), str(path.parent), collection.name)
+                replace_file(path, text.encode(), mode=_SHARED)
             return
         with self._changing() as write:
             write([item for item in self._own() if item.id != collection.id])
@@ -128,7 +130,7 @@ class CollectionList:
         handle = open_private(lock, os.O_RDWR)
         try:
             wait_for_lock(handle, lock)
-            yield lambda collections: replace_private(self._list, model.write_user_list(collections).encode())
+            yield lambda collections: replace_file(self._list, model.write_user_list(collections).encode())
         finally:
             os.close(handle)
 
@@ -142,16 +144,6 @@ def _read(path: Path) -> str:
         return ""
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read {path}: {error}", next_step="Fix the file or remove it") from error
-
-
-def _replace(path: Path, text: str) -> None:
-    """A reader sees the old content or the new, also after a crash."""
-    temporary = path.with_name(f".{path.name}-{os.getpid()}")
-    with open(temporary, "w", encoding="utf-8") as sink:
-        sink.write(text)
-        sink.flush()
-        os.fsync(sink.fileno())
-    os.replace(temporary, path)
 
 
 class CollectionSource(Struct, frozen=True):
@@ -295,7 +287,7 @@ def written_tree(home: Path) -> Path:
     """The tree of a collection that documents are written into, made where it is missing."""
     tree = private_folder(home / "tree-written", home.parent)
     if fetched_tree(home) != tree:
-        replace_private(home / "current", tree.name.encode("ascii"))
+        replace_file(home / "current", tree.name.encode("ascii"))
     return tree
 
 
@@ -377,7 +369,7 @@ def _store(home: Path, revision: str, files: Iterable[tuple[str, bytes]]) -> Pat
             target = partial / model.safe_path(path)
             write_private(private_folder(target.parent, partial) / target.name, content)
         partial.rename(tree)
-    replace_private(home / "current", tree.name.encode("ascii"))
+    replace_file(home / "current", tree.name.encode("ascii"))
     for old in (*home.glob("tree-*"), *home.glob(".partial-*")):
         if old != tree:
             shutil.rmtree(old, ignore_errors=True)
@@ -397,9 +389,7 @@ def pack_folder(request: DocsPackRequest, source: CollectionSource) -> DocsPackR
     name = request.name or found.root.name
     data, manifest = pack(name, request.version, request.description, files)
     target = Path(request.out or f"{name}-{request.version}.tar.gz")
-    temporary = target.with_name(f".{target.name}-{os.getpid()}")
-    temporary.write_bytes(data)
-    os.replace(temporary, target)
+    replace_file(target, data, mode=_SHARED)
     return DocsPackResponse(
         file=str(target),
         name=manifest.name,
