@@ -47,7 +47,7 @@ MASKING_VERSION = 2  # raise when sources/secrets masks more: what older rules l
 KEYWORD_ONLY = (
     "no embedding model is set up, so this is keyword search only: set embedding.provider to use meaning as well"
 )
-OTHER_MODEL = "the index was made with another embedding model, so this is keyword search only until it is built anew"
+OTHER_MODEL = "the index was made with another embedding model, so this is keyword search only until it is rebuilt"
 MOST_REVISIONS = 20  # whose trees are kept
 PATIENCE_S = 5.0  # a sibling's refresh is soon over; longer, and a search answers from the index as it is
 FIRST_PATIENCE_S = 900.0  # without an index there is nothing to answer from, and the sibling does most of the work
@@ -425,9 +425,9 @@ class IndexManager:
         self.close()
         with self.folder.lock():
             if not damage.folder.exists():
-                return f"{damage.what}; it was built anew"
+                return f"{damage.what}; it was rebuilt"
             aside = self.folder.set_aside(damage.folder)
-        return f"{damage.what}; it was set aside as {aside.name} and built anew"
+        return f"{damage.what}; it was set aside as {aside.name} and rebuilt"
 
     def _meta(self, lacking: int) -> dict[str, str]:
         return {
