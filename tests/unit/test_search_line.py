@@ -273,7 +273,7 @@ def test_changed_since_a_revision(tmp_path: Path) -> None:
         search = searcher(engine, root)
         assert set(paths(search("failed request", changed_since="HEAD~1"))) == {"src/backoff.py", "src/fresh.py"}
         assert paths(search("failed request", changed_since="HEAD")) == ["src/fresh.py"]
-        with pytest.raises(NotFound, match="no commit"):
+        with pytest.raises(NotFound, match="not a commit"):
             search("failed request", changed_since="nowhere")
 
 
