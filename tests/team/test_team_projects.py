@@ -15,7 +15,7 @@ from repository_tools import Repository
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.errors import Busy, NotFound, StoreUnavailable
+from codeinfo.errors import Busy, NotFound, StoreUnavailable, UsageError
 from codeinfo.index.pool import ParsePool
 from codeinfo.jsonable import dumps
 from codeinfo.operations.clients import ProjectsRequest
@@ -28,6 +28,7 @@ from codeinfo.operations.search import (
     SimilarRequest,
     StatusRequest,
 )
+from codeinfo.team import access
 from codeinfo.team.database import TeamDatabase
 
 IDENTITY = "git.example/team/bank"
@@ -246,6 +247,62 @@ def test_commands_name_projects_of_the_team(
     done = codeinfo("search", "deposit", "git.example/team/none", cwd=tmp_path)
     assert done.returncode == 2
     assert "no project git.example/team/none is indexed" in done.stderr
+
+
+# --- all projects ---
+
+
+@pytest.fixture
+def two_projects(repository: Repository, engine: MakeEngine, tmp_path: Path) -> str:
+    """The bank and a shop, both of the team; the identity of the shop."""
+    shop = Repository(tmp_path / "shop")
+    shop.git("remote", "add", "origin", "https://git.example/team/shop.git")
+    shop.commit("Open", {"cart.py": "def check_amount(cart):\n    return len(cart)\n", "notes.md": "# The shop\n"})
+    engine().index(IndexRequest((str(repository.folder), str(shop.folder))))
+    return "git.example/team/shop"
+
+
+def test_all_projects_are_searched_as_one(two_projects: str, engine: MakeEngine, repository: Repository) -> None:
+    server = engine("server")
+    found = server.search(SearchRequest("check amount", all_projects=True))
+    both = engine().search(
+        SearchRequest("check amount", (str(repository.folder), str(repository.folder.parent / "shop")))
+    )
+    assert {hit.root for hit in found.hits[:2]} == {f"//{IDENTITY}", f"//{two_projects}"}
+    assert [(hit.path, hit.score) for hit in found.hits] == [(hit.path, hit.score) for hit in both.hits]
+    assert "2 projects were searched, every file of them" in found.notes
+    assert f"//{IDENTITY} (" in found.notes[-1]
+    lines = server.grep(GrepRequest("check_amount", all_projects=True))
+    assert {match.root for match in lines.matches} == {f"//{IDENTITY}", f"//{two_projects}"}
+    with pytest.raises(UsageError, match="Leave out paths"):
+        server.search(SearchRequest("check", (IDENTITY,), all_projects=True))
+    with pytest.raises(UsageError, match=r"store\.url"):
+        engine("alone", "").search(SearchRequest("check", all_projects=True))
+
+
+def test_a_caller_searches_what_they_may_see(two_projects: str, engine: MakeEngine, postgres: str) -> None:
+    database = TeamDatabase(postgres)
+    with database.transaction() as db:  # work trees are seen by their owner alone
+        db.execute("UPDATE trees SET name = 'refs/heads/main'")
+    user = access.create_user(database, "ann")
+    access.grant(database, two_projects, "ann")
+    database.close()
+    server = engine("server")
+    server.search(SearchRequest("check amount", all_projects=True))  # the copies of both are here
+    token = access.current_user.set(access.Caller(user, "ann", scopes=frozenset(access.SCOPES)))
+    try:
+        found = server.search(SearchRequest("check amount", all_projects=True))
+        assert {hit.root for hit in found.hits} == {f"//{two_projects}"}
+        assert "1 project was searched, every file of them" in found.notes
+        assert [project.root for project in server.projects(ProjectsRequest()).projects] == [f"//{two_projects}"]
+        unknown = {}
+        for name in (IDENTITY, "git.example/team/none", str(Path.cwd())):
+            with pytest.raises(NotFound) as refused:
+                server.search(SearchRequest("check", (name,)))
+            unknown[name] = str(refused.value).replace(name, "X")
+        assert len(set(unknown.values())) == 1
+    finally:
+        access.current_user.reset(token)
 
 
 # --- faults ---

@@ -173,8 +173,10 @@ class GrepOperations:
             raise UsageError(
                 "what changed since is about the work tree, not about a revision", next_step="Leave out one"
             )
-        scope = Scope.of(self._indexes.find(path, at=request.at) for path in request.paths or ("",))
+        places, said = self._indexes.places(request.paths, request.at, everywhere=request.all_projects)
+        scope = Scope.of(places)
         found, notes = healed(lambda again: self._search(request, pattern, scope, again, progress))
+        notes += said
         if found.total > len(found.matches):
             shown, all_lines = len(found.matches), found.total
             notes.insert(0, f"the first {shown:,} of {all_lines:,} lines are shown: -n shows more, filters leave fewer")

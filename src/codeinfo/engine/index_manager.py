@@ -6,7 +6,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -40,7 +40,7 @@ from codeinfo.store.sqlite import SqliteStore, TreeGone
 
 if TYPE_CHECKING:
     from codeinfo.search.channels import CommitIndex
-    from codeinfo.team.store import TeamTree
+    from codeinfo.team.store import Reached, TeamStore, TeamTree
 
 TOKENS_VERSION = 6  # raise when tokens.py, a grammar, the field weights or packed references change what is stored
 MASKING_VERSION = 2  # raise when sources/secrets masks more: what older rules let through must not stay in an index
@@ -51,6 +51,7 @@ OTHER_MODEL = "the index was made with another embedding model, so this is keywo
 MOST_REVISIONS = 20  # whose trees are kept
 PATIENCE_S = 5.0  # a sibling's refresh is soon over; longer, and a search answers from the index as it is
 FIRST_PATIENCE_S = 900.0  # without an index there is nothing to answer from, and the sibling does most of the work
+CONFIRMED_S = 1.0  # that a look at the team's database holds, for the request that took it
 _LOOK_AGAIN_S = 0.1  # whether another process has pulled what the team has
 _OPEN_TRIES = 20  # each needs another process to swap builds between our reading which one is live and opening it
 
@@ -129,6 +130,7 @@ class IndexManager:
         self._store: SqliteStore | None = None
         self._lock = threading.RLock()  # guards which store is the open one
         self._pulling = threading.Lock()  # one thread brings the copy up to date, for all
+        self._confirmed: tuple[float, Reached] | None = None
         self._commits: tuple[tuple[int, int] | None, CommitIndex | None] | None = None  # and the file it was read from
         self.seen: Seen | None = None  # by the last refresh of this process
 
@@ -172,20 +174,19 @@ class IndexManager:
         return TeamStore(build, self.folder.tree, self.team, recipe=recipe, beside=beside, afresh=afresh)
 
     def recipe(self) -> str:
-        """Everything that makes an index another one; a changed recipe means a rebuild."""
         if isinstance(self.source, TeamSource):
             return self.source.recipe
-        versions = [*self.source.versions, TOKENS_VERSION, MASKING_VERSION]
-        return json.dumps([*versions, chunk_settings(self.config.index).fingerprint(), self._model()])
+        return recipe_of(self.config, self._embedder, self.source.versions)
 
-    def _model(self) -> str:
-        return f"{self._embedder.model_id}/{self._embedder.dimension}" if self._embedder else "none"
+    def confirm(self, reached: Reached) -> None:
+        """The team has this generation at this moment, so that a refresh need not ask."""
+        self._confirmed = time.monotonic(), reached
 
     @property
     def embedder(self) -> Embedder | None:
         """What a query is embedded with: nothing while the open index holds another model's vectors."""
         store = self._store
-        same = store is None or json.loads(store.recipe)[-1] == self._model()
+        same = store is None or json.loads(store.recipe)[-1] == _model(self._embedder)
         return self._embedder if same else None
 
     def standing_notes(self) -> tuple[str, ...]:
@@ -317,11 +318,7 @@ class IndexManager:
         while True:
             with self._pulling:
                 live = self.live_store()
-                if (
-                    isinstance(live, TeamStore)
-                    and live.recipe == self.recipe()
-                    and not live.is_behind(patient=run.expected)
-                ):
+                if isinstance(live, TeamStore) and live.recipe == self.recipe() and not self._is_behind(live, run):
                     return
                 try:
                     with self.folder.lock(until - time.monotonic(), run.wait) as died:
@@ -337,6 +334,12 @@ class IndexManager:
                         raise
             run.wait()
             time.sleep(_LOOK_AGAIN_S)
+
+    def _is_behind(self, copy: TeamStore, run: _Run) -> bool:
+        at, reached = self._confirmed or (0.0, None)
+        if not run.expected and time.monotonic() - at < CONFIRMED_S and copy.reached() == reached:
+            return False
+        return copy.is_behind(patient=run.expected)
 
     def _adopt(self, store: SqliteStore) -> None:
         """Make a build that has been filled the live one."""
@@ -476,6 +479,16 @@ def model_meta(embedder: Embedder | None) -> dict[str, str]:
         "dimension": str(embedder.dimension if embedder else 0),
         "metric": "squared_l2",
     }
+
+
+def recipe_of(config: Config, embedder: Embedder | None, versions: Iterable[int] = ()) -> str:
+    """Everything that makes an index another one; a changed recipe means a rebuild."""
+    numbers = [*versions, TOKENS_VERSION, MASKING_VERSION]
+    return json.dumps([*numbers, chunk_settings(config.index).fingerprint(), _model(embedder)])
+
+
+def _model(embedder: Embedder | None) -> str:
+    return f"{embedder.model_id}/{embedder.dimension}" if embedder else "none"
 
 
 def healed(ask: Callable[[bool], Answer]) -> Answer:

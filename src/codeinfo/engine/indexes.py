@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from codeinfo.config import Config
-from codeinfo.engine.index_manager import Fresh, IndexManager, ProgressSink
+from codeinfo.engine.index_manager import Fresh, IndexManager, ProgressSink, recipe_of
 from codeinfo.engine.index_sources import (
     CodeSource,
     RevisionSource,
@@ -155,7 +156,7 @@ class Indexes:
         assert self.team is not None
         user = request_user()
         try:
-            row = open_tree(self.team, user, name, at)
+            row = open_tree(self.team, user, name, at, self._recipe())
         except StoreUnavailable:
             row = self._rows.get((name, at)) if user is None else None
             if row is None:
@@ -164,15 +165,48 @@ class Indexes:
             raise self._unknown(name, at, user)
         if user is None:
             self._rows[name, at] = row
+        return Place(self._tree(row), name[len(row.identity) + 1 :])
+
+    def _tree(self, row: TreeRow) -> IndexManager:
         with self._lock:
             found = self._trees.pop(row.id, None) or self._team_manager(row)
             self._trees[row.id] = found
             while len(self._trees) > OPEN_TREES:
                 self._trees.pop(next(iter(self._trees))).close()
+        found.confirm(row.reached)
         found.folder.mark_used()
         if found.live_store() is None:  # it is about to be pulled
             self._make_room(found)
-        return Place(found, name[len(row.identity) + 1 :])
+        return found
+
+    def _recipe(self) -> str:
+        """Of what is indexed by this configuration: the vectors of another one cannot be compared."""
+        return recipe_of(self.config, self.models.embedder())
+
+    def places(self, paths: Iterable[str], at: str = "", *, everywhere: bool = False) -> tuple[list[Place], list[str]]:
+        """What paths name, or every project of the team that the caller may see, and what to say about those."""
+        if not everywhere:
+            return [self.find(path, at=at) for path in paths or ("",)], []
+        if self.team is None:
+            raise UsageError("there is no team here", next_step="Set store.url, or name folders")
+        if at or any(paths):
+            raise UsageError("all projects are searched as they are", next_step="Leave out paths and revisions")
+        from codeinfo.team.access import request_user
+        from codeinfo.team.store import list_projects, newest_trees
+
+        user = request_user()
+        rows = newest_trees(self.team, user, self._recipe())
+        if not rows:
+            raise UsageError("no project is visible to you", next_step="`projects` lists what you may see")
+        count = min(len(rows), OPEN_TREES)
+        notes = [f"{count:,} {'project was' if count == 1 else 'projects were'} searched, every file of them"]
+        if len(rows) > OPEN_TREES:
+            notes.append(
+                f"{len(rows) - OPEN_TREES:,} projects that were indexed less recently were left out: name them"
+            )
+        if others := len(list_projects(self.team, user)) - len(rows):
+            notes.append(f"{others:,} more are not indexed yet, or with another model, and were left out")
+        return [Place(self._tree(row), "") for row in rows[:OPEN_TREES]], notes
 
     def _make_room(self, wanted: IndexManager) -> None:
         most_bytes = self.config.store.cache_mb * 1_000_000

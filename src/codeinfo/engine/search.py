@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -86,8 +87,14 @@ class SearchOperations:
                 "what changed since, context and cards are about the work tree, not about a revision",
                 next_step="Leave out --at, or what asks for them",
             )
-        scope = Scope.of(self._indexes.find(path, at=request.at) for path in request.paths or ("",))
-        return healed(lambda again: self._found(request, scope, self._open(scope, again or request.refresh, progress)))
+        places, notes = self._indexes.places(request.paths, request.at, everywhere=request.all_projects)
+        scope = Scope.of(places)
+
+        def ask(again: bool) -> SearchResult:
+            return self._found(request, scope, self._open(scope, again or request.refresh, progress))
+
+        found = healed(ask)
+        return replace(found, notes=(*found.notes, *notes, *_by_project(found))) if notes else found
 
     def _found(self, request: SearchRequest, scope: Scope, opened: list[Opened]) -> SearchResult:
         reranking = reranking_of(self._indexes.models)
@@ -122,6 +129,12 @@ class SearchOperations:
     def projects(self, request: ProjectsRequest) -> ProjectsResult:
         projects = [_project(self._indexes, root) for root in self._indexes.roots()]
         return ProjectsResult((*projects, *self._indexes.team_projects()))
+
+
+def _by_project(found: SearchResult) -> list[str]:
+    """How many of the results each project has."""
+    counts = Counter(hit.root for hit in found.hits)
+    return [", ".join(f"{root} ({count})" for root, count in counts.most_common())] if counts else []
 
 
 def search_roots(request: SearchRequest, opened: Sequence[Opened], scope: Scope) -> SearchResult:

@@ -47,6 +47,7 @@ Globs = Annotated[tuple[str, ...], Opt("Only paths that match; a leading ! exclu
 Kinds = Annotated[tuple[str, ...], Opt("Only files of this kind.", short="k", choices=tuple(k.value for k in FileKind))]
 ChangedSince = Annotated[str, Opt("Only files that differ from this git revision.", metavar="REV")]
 Refresh = Annotated[bool, Opt("Look for changed files before searching.")]
+Everywhere = Annotated[bool, Opt("Search every project of the team that you may see.")]
 
 
 class SearchRequest(Struct, frozen=True):
@@ -80,6 +81,7 @@ class SearchRequest(Struct, frozen=True):
     full_text: Annotated[bool, Opt("Show whole chunks instead of the lines that answer.")] = False
     refresh: Refresh = True
     at: Revision = ""
+    all_projects: Everywhere = False
 
 
 class GrepRequest(Struct, frozen=True):
@@ -98,6 +100,7 @@ class GrepRequest(Struct, frozen=True):
     changed_since: ChangedSince = ""
     refresh: Refresh = True
     at: Revision = ""
+    all_projects: Everywhere = False
 
 
 class Match(Struct, frozen=True):

@@ -411,7 +411,9 @@ class Projects:
         """The values with every folder replaced by the root of a known project, and every file by its place in one."""
         placed = dict(values)
         fields = {item.name: item for item in inputs_of(request)}
-        if "paths" in fields:
+        if "all_projects" in fields and request_user() is not None and not values.get("paths"):
+            placed |= {"paths": (), "all_projects": True}  # what a caller sees is what they search
+        elif "paths" in fields:
             placed["paths"] = tuple(self.root_of(name) for name in values.get("paths") or ("",))
         if "working_folder" in fields:
             placed["working_folder"] = self.root_of(values.get("working_folder", ""))

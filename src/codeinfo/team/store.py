@@ -70,6 +70,11 @@ class TreeRow(Struct, frozen=True):
     generation: int
     complete: bool
     meta: dict[str, str]
+    token: str | None
+
+    @property
+    def reached(self) -> Reached:
+        return Reached(self.name, self.id, self.generation, self.token or "")
 
 
 class Reached(Struct, frozen=True, array_like=True):
@@ -136,8 +141,11 @@ def decode_file(payload: bytes, most: int = 1 << 31) -> IndexedFile:
 
 # --- tables --------------------------------------------------------------------------------------------------------
 
-_TREE = """SELECT t.id, p.identity, p.family, t.name, t.recipe, t.revision, t.generation, t.complete, t.meta
-           FROM trees t JOIN projects p ON p.id = t.project WHERE p.identity = ANY(%s)"""
+_ROW = """t.id, p.identity, p.family, t.name, t.recipe, t.revision, t.generation, t.complete, t.meta,
+          (SELECT g.token FROM generations g WHERE g.tree = t.id AND g.generation = t.generation)
+          FROM trees t JOIN projects p ON p.id = t.project"""
+_TREE = f"SELECT {_ROW} WHERE p.identity = ANY(%s)"
+_BEST_FIRST = "t.name ^@ 'work/', t.name <> p.default_ref, t.indexed_at DESC NULLS LAST"
 
 
 def open_tree(database: TeamDatabase, user: int | None, place: str, ref: str, recipe: str = "") -> TreeRow | None:
@@ -147,10 +155,9 @@ def open_tree(database: TeamDatabase, user: int | None, place: str, ref: str, re
     query = f"""{_TREE} AND t.complete AND (
                   t.name = ANY(%s) OR (%s = '' AND NOT t.name ^@ 'commit/')
                   OR (length(%s) >= 7 AND NOT t.name ^@ %s AND (t.revision ^@ %s OR t.name ^@ %s)))
-                ORDER BY length(p.identity) DESC, t.recipe <> %s, t.name <> ALL(%s), t.name ^@ %s,
-                t.name <> p.default_ref, t.indexed_at DESC LIMIT 1"""
+                ORDER BY length(p.identity) DESC, t.recipe <> %s, t.name <> ALL(%s), {_BEST_FIRST} LIMIT 1"""
     names = [ref, f"refs/heads/{ref}", f"refs/tags/{ref}", f"commit/{ref}"] if ref else []
-    wanted = (names, ref, ref, _WORK_TREE, ref, f"commit/{ref}", recipe, names, _WORK_TREE)
+    wanted = (names, ref, ref, _WORK_TREE, ref, f"commit/{ref}", recipe, names)
     found = database.read(lambda db: db.execute(query, (_prefixes(place), *wanted)).fetchall(), user)
     return TreeRow(*found[0]) if found else None
 
@@ -169,13 +176,20 @@ class ProjectRow(Struct, frozen=True):
     meta: dict[str, str]
 
 
+def newest_trees(database: TeamDatabase, user: int | None, recipe: str) -> list[TreeRow]:
+    """The tree of each project that a user may see, by one recipe, as `open_tree` chooses it; the newest first."""
+    query = f"""SELECT DISTINCT ON (p.id) {_ROW} WHERE t.complete AND t.recipe = %s AND NOT t.name ^@ 'commit/'
+                ORDER BY p.id, {_BEST_FIRST}"""
+    rows = database.read(lambda db: db.execute(query, (recipe,)).fetchall(), user)
+    return sorted((TreeRow(*row) for row in rows), key=lambda row: row.meta.get("indexed_at", ""), reverse=True)
+
+
 def list_projects(database: TeamDatabase, user: int | None) -> list[ProjectRow]:
     """What a user may see, by identity; of work trees those alone that nothing else is indexed of."""
-    query = """SELECT DISTINCT ON (p.identity) p.identity, t.name, t.complete, t.meta
-               FROM projects p JOIN trees t ON t.project = p.id WHERE NOT t.name ^@ 'commit/'
-               ORDER BY p.identity, t.name ^@ %s, NOT t.complete, t.name <> p.default_ref,
-               t.indexed_at DESC NULLS LAST"""
-    return [ProjectRow(*row) for row in database.read(lambda db: db.execute(query, (_WORK_TREE,)).fetchall(), user)]
+    query = f"""SELECT DISTINCT ON (p.identity) p.identity, t.name, t.complete, t.meta
+                FROM projects p JOIN trees t ON t.project = p.id WHERE NOT t.name ^@ 'commit/'
+                ORDER BY p.identity, NOT t.complete, {_BEST_FIRST}"""
+    return [ProjectRow(*row) for row in database.read(lambda db: db.execute(query).fetchall(), user)]
 
 
 def list_trees(database: TeamDatabase, user: int | None, place: str) -> list[str]:
@@ -515,9 +529,7 @@ class TeamStore(SqliteStore):
         if not found:
             return None, None
         row = TreeRow(*found[0])
-        token = "SELECT token FROM generations WHERE tree = %s AND generation = %s"
-        tokens = db.execute(token, (row.id, row.generation)).fetchall()
-        return row, Reached(row.name, row.id, row.generation, tokens[0][0] if tokens else "")
+        return row, row.reached
 
     def _is_known(self, reached: Reached) -> bool:
         query = "SELECT 1 FROM generations WHERE tree = %s AND generation = %s AND token = %s"
