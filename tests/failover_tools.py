@@ -23,7 +23,8 @@ from codeinfo.errors import Busy, CodeInfoError, StoreUnavailable
 from codeinfo.model import Chunk, FileKind, IndexedFile, ParsedFile, SourceFile
 from codeinfo.store.conversations import ConversationStore
 from codeinfo.team.database import TeamDatabase
-from codeinfo.team.store import TeamStore, TeamTree
+from codeinfo.team.local_copy import TeamStore
+from codeinfo.team.store import TeamTree
 from codeinfo.team.user_data import TeamUserData
 from codeinfo.tokens import path_terms, terms
 

@@ -40,7 +40,8 @@ from codeinfo.store.sqlite import SqliteStore, TreeGone
 
 if TYPE_CHECKING:
     from codeinfo.search.channels import CommitIndex
-    from codeinfo.team.store import Reached, TeamStore, TeamTree
+    from codeinfo.team.local_copy import TeamStore
+    from codeinfo.team.store import Reached, TeamTree
 
 TOKENS_VERSION = 6  # raise when tokens.py, a grammar, the field weights or packed references change what is stored
 MASKING_VERSION = 2  # raise when sources/secrets masks more: what older rules let through must not stay in an index
@@ -168,7 +169,7 @@ class IndexManager:
     def _open(self, build: Path, recipe: str | None = None, *, afresh: bool = False) -> SqliteStore:
         if self.team is None:
             return SqliteStore(build, self.folder.tree, recipe=recipe)
-        from codeinfo.team.store import TeamStore
+        from codeinfo.team.local_copy import TeamStore
 
         beside = self.folder.tree_path
         return TeamStore(build, self.folder.tree, self.team, recipe=recipe, beside=beside, afresh=afresh)
@@ -312,7 +313,7 @@ class IndexManager:
 
     def _pull(self, run: _Run) -> None:
         """Bring the copy up to date with the team. Another process that does so is waited for."""
-        from codeinfo.team.store import TeamStore
+        from codeinfo.team.local_copy import TeamStore
 
         until = time.monotonic() + (PATIENCE_S if self.live_store() else FIRST_PATIENCE_S)
         while True:
