@@ -17,7 +17,7 @@ from codeinfo.operations.search import SearchRequest
 from codeinfo.operations.team import TeamJobs, TeamJobsRequest, TeamProjectRequest
 from codeinfo.team import indexing
 from codeinfo.team.indexing import DIED, Indexing
-from codeinfo.team.jobs import rescue_jobs
+from codeinfo.team.jobs import MOST_LOSSES, defer, rescue_jobs
 
 MAIN = "refs/heads/main"
 
@@ -185,13 +185,35 @@ def test_a_job_that_fails_is_tried_again_and_shown(
     upstream.folder.rename(upstream.folder.with_name("moved"))
     team.work()
     assert (jobs(team).waiting, jobs(team).failed) == (1, ())  # waits for its time
+    assert "cannot be fetched" in jobs(team).retried[0].problem
     with team.database.transaction() as db:
         db.execute("UPDATE procrastinate_jobs SET scheduled_at = now()")
     team.work()
     (failed,) = jobs(team).failed
     assert (failed.job, failed.attempts) == ("index_ref", 2)
+    assert "/shop cannot be fetched" in failed.problem
+    assert jobs(team).retried == ()
     upstream.folder.with_name("moved").rename(upstream.folder)
     push(team, project, "")
+    assert jobs(team).runs[0].state == "done"
+
+
+def test_a_job_that_too_many_workers_were_lost_at_is_given_up(team: Team, server: GitServer) -> None:
+    project = team.add(server, "shop")
+    deferred: list[tuple[str, int]] = []
+    planned = Indexing(
+        team.engine.team.tools(), lambda db, job, arguments, key="": deferred.append((job, *arguments.values()))
+    )
+    planned.plan(counted(team, "SELECT id FROM projects"), MAIN)
+    with team.database.transaction() as db:
+        db.execute("DELETE FROM procrastinate_jobs")
+        defer(db, deferred[0][0], {"batch": deferred[0][1]})
+        db.execute("UPDATE procrastinate_jobs SET status = 'doing', attempts = %s", (MOST_LOSSES,))
+    assert rescue_jobs(team.database, 30) == 1
+    state = jobs(team)
+    assert [failure.problem for failure in state.failed] == ["50 workers were lost at it"]
+    assert (state.runs[0].project, state.runs[0].state) == (project, "failed")
+    push(team, project)  # begins another run
     assert jobs(team).runs[0].state == "done"
 
 

@@ -131,12 +131,13 @@ class TeamRun(Struct, frozen=True):
 
 
 class TeamFailure(Struct, frozen=True):
-    """A job that was given up; `arguments` is JSON."""
+    """A job that failed; `arguments` is JSON."""
 
     job: str
     arguments: str
     attempts: int
     at: str
+    problem: str
 
 
 class TeamJobs(Struct, frozen=True):
@@ -144,7 +145,8 @@ class TeamJobs(Struct, frozen=True):
     running: int
     workers: int  # that have shown lately that they are alive
     runs: tuple[TeamRun, ...]
-    failed: tuple[TeamFailure, ...]
+    failed: tuple[TeamFailure, ...]  # and given up
+    retried: tuple[TeamFailure, ...]  # that wait for another try
 
 
 class TeamUser(Struct, frozen=True):

@@ -13,6 +13,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from typing import Any
@@ -168,6 +169,7 @@ class _Worker:
                     text = str(error) if isinstance(error, CodeInfoError) else f"{type(error).__name__}: {error}"
                     if not isinstance(error, exceptions.JobAborted):
                         log.warning("%s %s: %s", name, arguments, text)
+                        note_problem(self._tools.database, context.job.id, text)
                     if context.job.attempts + 1 >= ATTEMPTS and failed:
                         self._indexing.fail(text, **{key: arguments[value] for key, value in failed.items()})
                     raise
@@ -205,6 +207,16 @@ async def _configure(db: psycopg.AsyncConnection[Any]) -> None:
     await db.commit()
 
 
+_NOTE = """INSERT INTO job_problems(job, problem) VALUES (%s, %s)
+           ON CONFLICT (job) DO UPDATE SET problem = excluded.problem, at = now()"""
+
+
+def note_problem(database: TeamDatabase, job: int | None, problem: str) -> None:
+    """For `team jobs`; where the database is the problem the log has to do."""
+    with suppress(StoreUnavailable), database.transaction() as db:
+        db.execute(_NOTE, (job, problem[:1000]))
+
+
 def rescue_jobs(database: TeamDatabase, lost_after_s: float) -> int:
     """Queue the jobs of lost workers again; those that too many were lost at are given up."""
     lost = """SELECT j.id, j.attempts FROM procrastinate_jobs j
@@ -216,6 +228,9 @@ def rescue_jobs(database: TeamDatabase, lost_after_s: float) -> int:
         for job, attempts in found:
             if attempts >= MOST_LOSSES:
                 db.execute("SELECT procrastinate_finish_job_v1(%s, 'failed', false)", (job,))
+                problem = f"{attempts} workers were lost at it"
+                db.execute(_NOTE, (job, problem))
+                db.execute(_GIVE_UP, (problem, job))
             else:
                 db.execute("SELECT procrastinate_retry_job_v2(%s, now(), NULL, NULL, NULL)", (job,))
         if found:  # nobody is told of a job that is queued again
@@ -223,9 +238,19 @@ def rescue_jobs(database: TeamDatabase, lost_after_s: float) -> int:
     return len(found)
 
 
+_GIVE_UP = """UPDATE index_runs r SET state = 'failed', problem = %s, finished_at = now() FROM procrastinate_jobs j
+              WHERE j.id = %s AND r.state = 'active' AND (r.id = (j.args->>'run')::bigint
+              OR r.id = (SELECT run FROM index_batches b WHERE b.id = (j.args->>'batch')::bigint))"""
+
+
 def forget_history(database: TeamDatabase) -> None:
     with database.transaction() as db:
         old = (HISTORY_DAYS,)
+        db.execute(
+            """UPDATE index_runs SET state = 'failed', problem = 'no worker of its release is left', finished_at = now()
+               WHERE state = 'active' AND started_at < now() - %s * interval '1 day'""",
+            old,
+        )
         db.execute("DELETE FROM deliveries WHERE at < now() - %s * interval '1 day'", (DELIVERY_DAYS,))
         db.execute("DELETE FROM index_runs WHERE finished_at < now() - %s * interval '1 day'", old)
         db.execute(
@@ -250,9 +275,8 @@ def queue_state(database: TeamDatabase, limit: int) -> TeamJobs:
                          sum(files) FILTER (WHERE done AND NOT divided) AS parsed
                          FROM index_batches GROUP BY run) b ON b.run = r.id
               ORDER BY r.state <> 'active', r.started_at DESC LIMIT %s"""
-    failed = f"""SELECT j.task_name, j.args::text, j.attempts, {_moment("max(e.at)")} FROM procrastinate_jobs j
-                JOIN procrastinate_events e ON e.job_id = j.id WHERE j.status = 'failed'
-                GROUP BY j.id ORDER BY 4 DESC LIMIT %s"""
+    failed = f"""SELECT j.task_name, j.args::text, j.attempts, {_moment("p.at")}, p.problem FROM procrastinate_jobs j
+                 JOIN job_problems p ON p.job = j.id WHERE j.status = %s ORDER BY p.at DESC LIMIT %s"""
     counts = """SELECT count(*) FILTER (WHERE status = 'todo'), count(*) FILTER (WHERE status = 'doing'),
                 (SELECT count(*) FROM procrastinate_workers WHERE last_heartbeat > now() - interval '60 seconds')
                 FROM procrastinate_jobs"""
@@ -264,7 +288,7 @@ def queue_state(database: TeamDatabase, limit: int) -> TeamJobs:
             running,
             workers,
             tuple(TeamRun(*row) for row in db.execute(runs.encode(), (limit,))),
-            tuple(TeamFailure(*row) for row in db.execute(failed.encode(), (limit,))),
+            *(tuple(TeamFailure(*row) for row in db.execute(failed.encode(), (s, limit))) for s in ("failed", "todo")),
         )
 
     return database.read(ask)
