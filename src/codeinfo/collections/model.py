@@ -225,29 +225,44 @@ class Manifest(Struct, frozen=True):
     files: tuple[PackageFile, ...] = ()
 
 
+class _ListedFile(Struct):
+    path: str = ""
+    url: str = ""
+    hash: str = ""
+
+
+class _Sources(Struct):
+    glob: tuple[str, ...] | None = None
+    files: tuple[str | _ListedFile, ...] | None = None
+
+
+class _Written(Struct, rename="camel"):
+    name: str
+    version: str
+    sources: _Sources
+    description: str = ""
+    base_url: str = ""
+
+
 def read_manifest(text: str) -> Manifest:
     try:
-        value = json.loads(text)
+        written = convert(json.loads(text), _Written)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"the manifest is not valid JSON: {error}", next_step=_CORRECT_MANIFEST) from error
-    if not isinstance(value, dict):
-        raise _bad("it is not a JSON object")
-    name, version, sources = value.get("name"), value.get("version"), value.get("sources")
-    if not isinstance(name, str) or not name or not isinstance(version, str) or not version:
-        raise _bad("name and version must be texts")
-    if not isinstance(sources, dict) or ("glob" in sources) == ("files" in sources):
+        raise _bad(str(error)) from error
+    if not written.name or not written.version:
+        raise _bad("name and version are empty")
+    globs, files, base_url = written.sources.glob, written.sources.files, written.base_url
+    if (globs is None) == (files is None):
         raise _bad('sources must have either "glob" or "files"')
-    base_url = _text(value, "baseUrl")
     if base_url and urlsplit(base_url).scheme not in ("https", "http"):
         raise _bad("baseUrl must be a web address")
-    return Manifest(
-        name=name,
-        version=version,
-        description=_text(value, "description"),
-        base_url=base_url,
-        globs=_globs(sources["glob"]) if "glob" in sources else (),
-        files=_package_files(sources["files"], base_url) if "files" in sources else (),
-    )
+    check_globs(globs or (), "the manifest is not valid")
+    if files and len(files) > MAX_FILES:
+        raise _bad(f'"files" must be a list of at most {MAX_FILES:,}')
+    listed = tuple(_package_file(_ListedFile(one) if isinstance(one, str) else one, base_url) for one in files or ())
+    if len({file.path for file in listed}) != len(listed):
+        raise _bad("a path is listed twice")
+    return Manifest(written.name, written.version, written.description, base_url, globs or (), listed)
 
 
 def write_manifest(manifest: Manifest) -> str:
@@ -266,48 +281,19 @@ def safe_path(path: str) -> str:
     return "/".join(part for part in parts if part not in ("", "."))
 
 
-def _globs(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
-        raise _bad('"glob" must be a list of texts')
-    check_globs(value, "the manifest is not valid")
-    return tuple(value)
-
-
-def _package_files(value: Any, base_url: str) -> tuple[PackageFile, ...]:
-    if not isinstance(value, list) or len(value) > MAX_FILES:
-        raise _bad(f'"files" must be a list of at most {MAX_FILES:,}')
-    files = [_package_file(entry, base_url) for entry in value]
-    if len({file.path for file in files}) != len(files):
-        raise _bad("a path is listed twice")
-    return tuple(files)
-
-
-def _package_file(entry: Any, base_url: str) -> PackageFile:
-    if isinstance(entry, str):
-        entry = {"path": entry}
-    if not isinstance(entry, dict):
-        raise _bad("a file must be a path or an object")
-    given = _text(entry, "hash")
-    digest = _HASH.fullmatch(given) if given else None
-    if given and digest is None:
-        raise _bad(f"{given!r} is not a SHA-256")
+def _package_file(entry: _ListedFile, base_url: str) -> PackageFile:
+    digest = _HASH.fullmatch(entry.hash) if entry.hash else None
+    if entry.hash and digest is None:
+        raise _bad(f"{entry.hash!r} is not a SHA-256")
     sha256 = digest.group(1).lower() if digest else ""
-    url = _text(entry, "url")
-    if url:
-        full = urljoin(base_url, url)
-        parts = urlsplit(full)
-        if parts.scheme not in ("https", "http"):
-            raise _bad(f"{url!r} is not a web address")
-        path = _text(entry, "path") or f"{parts.netloc}{parts.path}".rstrip("/").replace(":", "_")
-        return PackageFile(safe_path(path), full, sha256)
-    return PackageFile(safe_path(_text(entry, "path")), "", sha256)
-
-
-def _text(value: dict[str, Any], key: str) -> str:
-    found = value.get(key, "")
-    if not isinstance(found, str):
-        raise _bad(f"{key} must be a text")
-    return found
+    if not entry.url:
+        return PackageFile(safe_path(entry.path), "", sha256)
+    full = urljoin(base_url, entry.url)
+    parts = urlsplit(full)
+    if parts.scheme not in ("https", "http"):
+        raise _bad(f"{entry.url!r} is not a web address")
+    path = entry.path or f"{parts.netloc}{parts.path}".rstrip("/").replace(":", "_")
+    return PackageFile(safe_path(path), full, sha256)
 
 
 def _bad(reason: str) -> UsageError:

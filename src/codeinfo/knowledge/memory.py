@@ -257,13 +257,20 @@ class MemoryFileDamaged(UsageError):
 
 def read_memories(root: Path) -> tuple[Memory, ...]:
     """The project's memories, none where there is no file."""
-    folder = _open_folder(root)
-    if folder is None:
-        return ()
+    name = str(root / FOLDER / NAME)
     try:
-        return _read(folder, root)
-    finally:
-        os.close(folder)
+        data = read_regular(str(root), f"{FOLDER}/{NAME}", MAX_BYTES)
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        step = f"It must be a plain file of at most {MAX_BYTES:,} bytes"
+        raise UsageError(f"{name} cannot be read: {error.strerror}", next_step=step) from error
+    try:
+        return parse_memories(data.decode("utf-8-sig"), name)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        column = error.start - data.rfind(b"\n", 0, error.start)
+        raise _damaged(name, line, column, "not UTF-8") from None
 
 
 def read_foreign(root: Path) -> tuple[tuple[Memory, ...], str]:
@@ -293,12 +300,16 @@ def change_memories(root: Path, edit: Callable[[tuple[Memory, ...]], Sequence[Me
     """Replace the memories by `edit` of them while no other process can; a reader sees the old file or the new one.
     The lock is that of the folder, so that no lock file lies about in the project."""
     (root / FOLDER).mkdir(exist_ok=True)
-    folder = _open_folder(root)
-    assert folder is not None
+    try:
+        folder = os.open(root / FOLDER, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise UsageError(
+            f"{root / FOLDER} cannot be used: {error.strerror}", next_step="It must be a folder"
+        ) from error
     try:
         wait_for_lock(folder, root / FOLDER)
         sweep_temporary(NAME, folder)
-        before = _read(folder, root)
+        before = read_memories(root)
         after = tuple(sorted(set(edit(before)), key=lambda memory: (memory.id, memory.date, memory.memory)))
         if after != before:
             _write(folder, root, after)
@@ -358,34 +369,3 @@ def _damaged(name: str, line: int, column: int, why: str) -> MemoryFileDamaged:
     return MemoryFileDamaged(
         f"{name}, line {line}, column {column}: {why}", next_step="Fix it there; the file was left as it is"
     )
-
-
-def _open_folder(root: Path) -> int | None:
-    try:
-        return os.open(root / FOLDER, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise UsageError(
-            f"{root / FOLDER} cannot be used: {error.strerror}", next_step="It must be a folder"
-        ) from error
-
-
-def _read(folder: int, root: Path) -> tuple[Memory, ...]:
-    name = str(root / FOLDER / NAME)
-    try:
-        handle = os.open(NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-    except FileNotFoundError:
-        return ()
-    except OSError as error:
-        raise UsageError(f"{name} cannot be read: {error.strerror}", next_step="It must be a plain file") from error
-    with open(handle, "rb") as source:
-        data = source.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        raise UsageError(f"{name} is larger than {MAX_BYTES:,} bytes", next_step="Remove memories nobody needs")
-    try:
-        return parse_memories(data.decode("utf-8-sig"), name)
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        column = error.start - data.rfind(b"\n", 0, error.start)
-        raise _damaged(name, line, column, "not UTF-8") from None

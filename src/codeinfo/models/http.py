@@ -111,22 +111,23 @@ _TOO_LARGE = re.compile(
 )
 
 
+_BY_STATUS = {
+    401: Kind.UNAUTHORIZED,
+    403: Kind.UNAUTHORIZED,
+    404: Kind.MISSING,
+    408: Kind.SERVER,
+    429: Kind.RATE_LIMITED,
+}
+
+
 def status_kind(status: int, words: str = "") -> Kind:
     if status >= 400 and _TOO_LARGE.search(words):
         return Kind.CONTEXT
     if "response_format" in words and status >= 400:
         return Kind.REJECTED  # llama-cpp-python says 500 to a format it does not know: another try would not help
-    if status in (401, 403):
-        return Kind.UNAUTHORIZED
-    if status == 404:
-        return Kind.MISSING
-    if status == 429:
-        return Kind.RATE_LIMITED
-    if status == 408 or status >= 500:
-        return Kind.SERVER
-    if 400 <= status < 500:
-        return Kind.REJECTED
-    return Kind.BAD_REPLY
+    if status in _BY_STATUS:
+        return _BY_STATUS[status]
+    return Kind.SERVER if status >= 500 else Kind.REJECTED if status >= 400 else Kind.BAD_REPLY
 
 
 def server_words(body: bytes) -> str:
