@@ -217,7 +217,7 @@ class AnswerOperations:
             model=model_id,
             source=source,
             agent_name=agent.name if agent else "",
-            paths=[str(Path(path).absolute()) for path in paths],
+            paths=[os.path.abspath(path) if os.path.exists(path) else path for path in paths],  # or a team's project
         )
 
     def _keep(self, turn: int, reply: requests.Answer) -> None:
