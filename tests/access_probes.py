@@ -254,7 +254,9 @@ class Prober:
         one, absent = self.rng.choice(hidden), word_of(self.rng)
         kind = self.rng.choice(("search", "map", "refs", "symbols", "grep"))
         answers = []
-        for word, took in ((one.word, self.outcome.hidden_ms), (absent, self.outcome.missing_ms)):
+        pair = [(one.word, self.outcome.hidden_ms), (absent, self.outcome.missing_ms)]
+        self.rng.shuffle(pair)
+        for word, took in pair:
             identity = one.identity.replace(one.word, word)
             requests: dict[str, dict[str, Any]] = {
                 "search": {"query": "amount", "paths": [identity]},

@@ -9,6 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from codeinfo.engine.index_manager import ProgressSink, model_meta
 from codeinfo.engine.index_sources import refresh_commits
 from codeinfo.engine.indexes import Indexes
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_SHOWN_TREES = 500
 _USERS = """
 SELECT u.name, u.email, u.admin, u.disabled,
        coalesce((SELECT array_agg(g.name ORDER BY 1) FROM members m JOIN groups g ON g.id = m.group_id
@@ -54,12 +57,35 @@ SELECT t.id, u.name, t.name, t.scopes, CASE WHEN t.revoked_at IS NOT NULL THEN '
 FROM tokens t JOIN users u ON u.id = t.user_id
 WHERE (%(user)s = 0 OR u.id = %(user)s) AND (%(token)s = 0 OR t.id = %(token)s) ORDER BY lower(u.name), t.id
 """
+_TREES = """
+SELECT p.identity, p.visibility = 'internal', coalesce(t.name, ''), coalesce(t.revision, ''),
+       count(e.file), coalesce(sum(e.size), 0)::bigint, t.indexed_at
+FROM projects p LEFT JOIN trees t ON t.project = p.id LEFT JOIN entries e ON e.tree = t.id AND e.file IS NOT NULL
+GROUP BY p.id, t.id ORDER BY p.identity, t.indexed_at DESC NULLS LAST LIMIT %(limit)s
+"""
 _AUDIT = """
 SELECT a.at, coalesce(u.name, ''), a.action, coalesce(p.identity, ''), a.detail
 FROM audit a LEFT JOIN users u ON u.id = a.user_id LEFT JOIN projects p ON p.id = a.project
 WHERE a.at > now() - make_interval(days => %(days)s) AND (%(user)s = 0 OR a.user_id = %(user)s)
   AND (%(project)s = 0 OR a.project = %(project)s) ORDER BY a.id DESC LIMIT %(limit)s
 """
+
+
+class TreeOverview(Struct, frozen=True):
+    """A branch, tag, commit or work tree of a project; `ref` is "" where nothing is indexed of it."""
+
+    project: str
+    everyone: bool
+    ref: str
+    revision: str
+    files: int
+    bytes: int
+    indexed_at: str
+
+
+class TeamOverview(Struct, frozen=True):
+    trees: tuple[TreeOverview, ...]
+    bytes: int  # of the whole database
 
 
 class TeamOperations:
@@ -265,6 +291,19 @@ class TeamOperations:
             commits=_commits,
             meta=model_meta(embedder),
             keep=Retention(config.index.keep_days, config.index.keep_share),
+        )
+
+    # --- for the administrators' page ---
+
+    def overview(self) -> TeamOverview:
+        rows = self._rows(_TREES, limit=_SHOWN_TREES)
+        ((size,),) = self._rows("SELECT pg_database_size(current_database())")
+        return TeamOverview(
+            tuple(
+                TreeOverview(project, everyone, ref, revision, files, stored, _moment(indexed))
+                for project, everyone, ref, revision, files, stored, indexed in rows
+            ),
+            size,
         )
 
     # --- the audit log ---

@@ -49,6 +49,7 @@ from codeinfo.serve.metrics import Metrics, OperatorServer, Reading, log_as_json
 from codeinfo.serve.refresh import server_engine
 from codeinfo.serve.runs import Bell, LogLines, Runs, State
 from codeinfo.serve.team import require_callers, team_gate
+from codeinfo.shells.http_admin import admin_routes
 from codeinfo.shells.http_api import api_routes, read_paths
 from codeinfo.shells.http_pages import page_routes
 from codeinfo.shells.http_process import Draining, Traffic, serve_with_workers
@@ -276,7 +277,11 @@ def make_app(
     routes = [
         *(row.route() for row in rows),
         *page_routes(),
-        *((*sign_in_routes(gate, access), *hook_routes(), *upload_routes()) if gate is not None else ()),
+        *(
+            (*sign_in_routes(gate, access), *admin_routes(), *hook_routes(), *upload_routes())
+            if gate is not None
+            else ()
+        ),
         Route("/openapi.json", document),
         Mount("/static", StaticFiles(directory=STATIC)),
         Route(MCP_PATH, endpoint=mcp.app),  # a mount alone would redirect there

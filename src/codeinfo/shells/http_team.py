@@ -191,7 +191,8 @@ def _sign_in(gate: Gate, back: str, *, problem: str = "", status: int = 200) -> 
         '<input id="token" name="token" type="password" autocomplete="current-password" required size="50"></p>'
         '<p><button type="submit">Sign in</button></p></form>'
     )
-    return HTMLResponse(plain_page("Sign in", "", said + form), status)
+    # Browsers hide the origin of a form where they hide the referrer, and a form without one is refused.
+    return HTMLResponse(plain_page("Sign in", '<meta name="referrer" content="same-origin">', said + form), status)
 
 
 async def _in_thread(work: Callable[..., Any], *arguments: Any) -> Any:

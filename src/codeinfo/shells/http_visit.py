@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -19,7 +19,7 @@ from codeinfo import __version__
 from codeinfo.errors import CodeInfoError, NotFound
 from codeinfo.serve.dispatch import Call
 from codeinfo.serve.runs import State
-from codeinfo.serve.team import READ, WRITE, current_user
+from codeinfo.serve.team import ADMIN, READ, WRITE, current_user
 from codeinfo.shells.http_routes import no_route, state_of, status_of
 from codeinfo.shells.http_text import code_lines, markdown_html, marked, sentence_html, without_anchors
 from codeinfo.shells.http_views import (
@@ -57,6 +57,8 @@ TEAM_PAGES = {
     ("GET", "/docs"): READ,
     ("GET", "/openapi.json"): READ,
     ("POST", "/auth/sign-out"): READ,
+    ("GET", "/ui/admin"): ADMIN,
+    ("POST", "/ui/admin"): ADMIN,
     ("GET", "/ui/chat"): READ,
     ("GET", "/ui/models"): READ,
     ("GET", "/ui/conversations"): READ,
@@ -74,6 +76,7 @@ TEAM_PAGES = {
     ("POST", "/conversations/restore"): WRITE,
     ("POST", "/conversations/delete"): WRITE,
 }
+ADMIN_PAGE = ("/ui/admin", "Admin", ())
 PANELS = ("/panel?", "/ui/name?", "/ui/area?", "/ui/document?")  # addresses that open beside a page
 
 
@@ -130,10 +133,14 @@ class Visit(Struct):
             "served": self.state.projects.here,
             "beside": beside if beside.startswith(PANELS) else "",
             "user": caller.name if caller is not None else "",
-            "pages": [page for page in PAGES if caller is None or TEAM_PAGES.get(("GET", page[0])) in caller.scopes],
+            "pages": PAGES if caller is None else _offered_pages(caller.scopes),
             "editor": lambda root, path, line: editor_address(editor, root, path, line),
         }
         return _environment().get_template(template).render(shared | values)
+
+
+def _offered_pages(scopes: Collection[str]) -> list[tuple[str, str, tuple[str, ...]]]:
+    return [page for page in (*PAGES, ADMIN_PAGE) if TEAM_PAGES.get(("GET", page[0])) in scopes]
 
 
 def page(method: str, path: str, make: Callable[[Visit], str], frame: Callable[[Visit], str] | None = None) -> Route:

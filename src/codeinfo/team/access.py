@@ -222,15 +222,6 @@ def _grantee(db: Connection, to: str) -> tuple[int | None, int | None]:
     return user_id(db, to), None
 
 
-def may_write(database: TeamDatabase, identity: str) -> bool:
-    """Whether the current caller may change a project, as by pushing to it; the local operator always may."""
-    user = request_user()
-    if user is None:
-        return True
-    asked = "SELECT 1 FROM projects WHERE identity = %s AND id IN (SELECT writable_projects())"
-    return bool(database.read(lambda db: db.execute(asked, (identity,)).fetchone(), user))
-
-
 def visible_projects(database: TeamDatabase) -> list[str]:
     """The identities that the current caller may see."""
     asked = "SELECT identity FROM projects ORDER BY identity"

@@ -1,0 +1,78 @@
+"""The administrators' page in a real browser, at a server of a team."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from browser_tools import browser as browser
+from browser_tools import check_accessible
+from playwright.sync_api import Browser, Page, expect
+from team_server_tools import add_projects
+from web_tools import served
+
+from codeinfo.team import access
+from codeinfo.team.database import TeamDatabase
+
+ONE = "git.example/a/one"
+
+
+def sign_in(page: Page, address: str, token: str, path: str) -> None:
+    page.goto(f"{address}{path}")
+    page.get_by_role("link", name="Sign in").click()
+    check_accessible(page)
+    page.get_by_label("Personal access token").fill(token)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(f"{address}{path}")
+
+
+def test_an_administrator_manages_the_team(
+    postgres: str, project: Path, tmp_path: Path, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = TeamDatabase(postgres)
+    add_projects(database, ONE)
+    access.create_user(database, "root", admin=True)
+    access.create_user(database, "ann")
+    admin = access.create_token(database, "root", "browser", access.SCOPES)
+    plain = access.create_token(database, "ann", "laptop")
+    with served(project, tmp_path / "home", CODEINFO_STORE_URL=postgres) as address:
+        context = browser.new_context()
+        context.set_default_timeout(20_000)
+        page = context.new_page()
+        problems: list[str] = []
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        sign_in(page, address, admin, "/ui/admin")
+        expect(page.get_by_role("heading", name="Admin")).to_be_visible()
+        check_accessible(page)
+        page.get_by_label("Project to grant").fill(ONE)
+        page.get_by_label("User, @group or everyone").fill("ann")
+        page.get_by_role("button", name="Grant", exact=True).click()
+        expect(page.get_by_role("button", name=f"Take back {ONE}, ann")).to_be_visible()
+        page.get_by_label("User of the token").fill("nobody")
+        page.get_by_role("button", name="Make a token").click()
+        expect(page.get_by_role("alert")).to_contain_text("no user nobody")
+        page.get_by_label("User of the token").fill("ann")
+        page.get_by_role("button", name="Make a token").click()
+        shown = page.locator("#new-token").inner_text()
+        made = access.authenticate(database, shown)
+        assert made is not None
+        assert made.name == "ann"
+        page.on("dialog", lambda dialog: dialog.accept())
+        page.get_by_role("button", name=f"Revoke {made.token_id}").click()
+        expect(page.get_by_role("button", name=f"Revoke {made.token_id}")).to_have_count(0)
+        assert access.authenticate(database, shown) is None
+        page.get_by_role("button", name="Disable ann").click()
+        expect(page.get_by_role("button", name="Enable ann")).to_be_visible()
+        assert access.authenticate(database, plain) is None
+        page.get_by_role("button", name="Enable ann").click()
+        expect(page.get_by_role("button", name="Disable ann")).to_be_visible()
+        check_accessible(page)
+        page.get_by_role("button", name="Sign out").click()
+        page.get_by_role("link", name="Sign in").wait_for()
+        other = browser.new_context().new_page()
+        sign_in(other, address, plain, "/ui/map")
+        assert other.get_by_role("link", name="Admin").count() == 0
+        assert other.goto(f"{address}/ui/admin").status == 403  # type: ignore[union-attr]
+        context.close()
+    assert not problems
+    database.close()
