@@ -118,6 +118,7 @@ def test_a_report_has_a_title_that_counts_twice_and_loses_weight_slowly() -> Non
         ("RetryPolicy", Shape.NAME, set()),
         ("where are retries counted", Shape.QUESTION, set()),
         ("Fix retries of the upload queue", Shape.TASK, set()),
+        ("adjust audio volume", Shape.QUESTION, set()),
         ("http client: retry on 503", Shape.TASK, {"http", "client"}),
         ("fix(router): keep the query string", Shape.TASK, {"rout"}),
         ("what does this mean: a retry", Shape.QUESTION, set()),

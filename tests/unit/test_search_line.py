@@ -6,7 +6,8 @@ import math
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
@@ -17,6 +18,8 @@ from codeinfo.errors import NotFound, UsageError
 from codeinfo.globs import match_globs
 from codeinfo.model import Hit, SearchResult
 from codeinfo.operations.search import SearchRequest, SimilarRequest
+from codeinfo.ports import Snapshot
+from codeinfo.search.line import Ranked, best_first
 from codeinfo.tokens import CHARS_PER_TOKEN
 
 Search = Callable[..., SearchResult]
@@ -181,6 +184,13 @@ def test_what_many_files_say_is_no_place(tmp_path: Path) -> None:
         found = engine.search(SearchRequest("this part is no longer here", paths=(str(tmp_path),)))
         assert len(found.hits) == 6
         assert "the first result contains the exact text" not in found.quality.reasons
+
+
+def test_files_that_are_as_good_are_in_the_order_of_their_paths() -> None:
+    """Whatever the last digits say: these depend on the order in which an index adds them up."""
+    view = cast(Snapshot, SimpleNamespace(paths=("b.py", "a.py", "c.py")))
+    ranked = [Ranked(0, 0.5 + 1e-9, 1.0), Ranked(1, 0.5, 1.0), Ranked(2, 0.6, 1.0)]
+    assert [view.paths[item.file] for item in best_first(ranked, view)] == ["c.py", "a.py", "b.py"]
 
 
 def test_a_long_list_begins_as_a_short_one_does(tmp_path: Path) -> None:

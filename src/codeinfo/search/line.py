@@ -54,6 +54,7 @@ from codeinfo.search.weights import WITH_VECTORS, WITHOUT_VECTORS, Weights
 from codeinfo.tokens import stem
 
 CANDIDATES = 150  # files that get the per-path signals, at least: in a whole tree tests and documents come first
+TIE_DIGITS = 6  # beyond these scores tell only in which order they were added up, which an index decides
 PATHS_READ = 30  # of them, those whose paths are read for their meaning: farther down it changes nothing
 RRF_K = 60
 # The share of meaning beside words by intent, for fusion by rank; what an intent that the caller names does to scores.
@@ -314,7 +315,7 @@ def tiny_files(view: Snapshot) -> NDArray[np.bool_]:
 
 def best_first(ranked: list[Ranked], view: Snapshot) -> list[Ranked]:
     paths = view.paths
-    return sorted(ranked, key=lambda item: (-item.score, paths[item.file]))
+    return sorted(ranked, key=lambda item: (-round(item.score, TIE_DIGITS), paths[item.file]))
 
 
 def read_paths(
@@ -327,16 +328,10 @@ def read_paths(
     rows = closest_rows(view, meant.cosines, [item.file for item in first])
     vectors, paths = view.vectors(rows.tolist()), embedder.embed_paths([view.paths[item.file] for item in first])
     values = meant.scale(channels.with_paths(meant.cosines[rows], vectors, paths, meant.weighed)).tolist()
-    moved = [
-        Ranked(
-            item.file,
-            item.score + (w.meaning * (value - float(before[item.file])) * item.factor if before is not None else 0.0),
-            item.factor,
-            value,
-            near,
-        )
-        for item, value, near in zip(first, values, (vectors @ meant.asked).tolist(), strict=True)
-    ]
+    moved = []
+    for item, value, near in zip(first, values, (vectors @ meant.asked).tolist(), strict=True):
+        gained = w.meaning * (value - float(before[item.file])) * item.factor if before is not None else 0.0
+        moved.append(Ranked(item.file, max(0.0, item.score + gained), item.factor, value, near))
     return best_first(moved, view) + ranked[most:]
 
 

@@ -22,6 +22,7 @@ TITLE_WEIGHT = 2.0  # the first line of a report says what it is about
 QUOTED_WEIGHT = 1.5  # names in backticks are meant literally
 MAX_TERMS = 300
 MAX_NAMES = 200  # names and paths looked up: more are in no question, only in a pasted file
+MOST_ASKED = 3  # words: "adjust audio volume" asks for what does that, a task says more
 CHANGE_VERB_WEIGHT = 0.3  # "Fix …", "Add …": the first word of a task
 PROJECT_WORD_WEIGHT = 0.3  # the project's own name is in every file
 PAIR_WEIGHT = 0.5  # two neighbouring words as one identifier
@@ -167,7 +168,7 @@ def _shape(words: Sequence[str], title: Sequence[str], scope: str, bare: bool) -
         return Shape.NAME
     if len(words) > REPORT_WORDS:
         return Shape.REPORT
-    return Shape.TASK if scope or (title and title[0].lower() in CHANGE_VERBS) else Shape.QUESTION
+    return Shape.TASK if scope or (len(title) > MOST_ASKED and title[0].lower() in CHANGE_VERBS) else Shape.QUESTION
 
 
 def _classified(text: str, tokens: Sequence[str], bare: bool) -> Intent:
