@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from conftest import RunCli
 from postgres_tools import server
 from repository_tools import Repository
@@ -28,6 +29,7 @@ from codeinfo.operations.search import (
     SimilarRequest,
     StatusRequest,
 )
+from codeinfo.shells.cli import cli
 from codeinfo.team import access
 from codeinfo.team.database import TeamDatabase
 
@@ -247,6 +249,46 @@ def test_commands_name_projects_of_the_team(
     done = codeinfo("search", "deposit", "git.example/team/none", cwd=tmp_path)
     assert done.returncode == 2
     assert "no project git.example/team/none is indexed" in done.stderr
+
+
+READ = (
+    ("search", "deposit"),
+    ("grep", "deposit"),
+    ("refs", "Account"),
+    ("defs", "Account"),
+    ("calls", "deposit"),
+    ("explore", "Account"),
+    ("map",),
+    ("cycles",),
+    ("hotspots",),
+    ("unused",),
+    ("patterns",),
+    ("metadata",),
+    ("style",),
+    ("status",),
+    ("symbols", "bank/account.py"),
+    ("imports", "bank/report.py"),
+    ("impact", "bank/account.py"),
+    ("ask", "what is deposited?"),
+)
+
+
+def test_every_command_that_reads_takes_a_project_of_the_team(
+    repository: Repository, engine: MakeEngine, tmp_path: Path, postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine().index(IndexRequest((str(repository.folder),)))
+    for name, value in (("STORE_URL", postgres), ("CACHE_DIR", str(tmp_path / "other")), ("LLM_PROVIDER", "none")):
+        monkeypatch.setenv(f"CODEINFO_{name}", value)
+    monkeypatch.chdir(tmp_path)
+    for command, *given in READ:
+        is_file = "/" in given[0] if given else False
+        placed = [f"{IDENTITY}/{given[0]}"] if is_file else [*given, IDENTITY]
+        for arguments in ([command, *placed], [command, *given, "--root", f"//{IDENTITY}"]):
+            done = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+            assert done.exit_code == 0, (arguments, done.output)
+            assert "//git.example" not in done.stdout, arguments
+            assert "../" not in done.stdout, arguments
+    assert not (tmp_path / "git.example").exists()
 
 
 # --- all projects ---

@@ -327,8 +327,12 @@ def _project_folder(request: Any) -> Path:
 
 
 def _project_of(engine: Engine, request: Any) -> str:
-    """The root that paths in the result of a request about one project are counted from."""
-    return engine.indexes.locate(os.path.join(getattr(request, "root", ""), request.path))
+    """The root that paths in the result of a request about one project are counted from; "" for a team's project, of
+    which no file is here."""
+    from codeinfo.sources.git import names_repository
+
+    place = os.path.join(getattr(request, "root", ""), request.path)
+    return "" if engine.config.store.url and names_repository(place) else engine.indexes.locate(place)
 
 
 # --- writing a result ----------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from codeinfo.model import Card, Dropped, FileKind, Hit, HitContext, RelatedMemo
 from codeinfo.operations import search
 from codeinfo.operations.clients import InstallReport, ProjectsResult, SavingsReport, VectorSearchResult
 from codeinfo.operations.evaluation import EvalReport
-from codeinfo.shells.terminal import Output, Span, near_path, quantity
+from codeinfo.shells.terminal import Output, Span, near_path, quantity, shown_root
 
 FIRST_LINES = 24  # of the first hit, which is read
 SNIPPET_LINES = 8  # of each other: enough to recognise it, few enough to see ten hits at once
@@ -292,7 +292,7 @@ def _index(response: search.IndexResponse, out: Output) -> None:
     for report in response.reports:
         how = "rebuilt" if report.rebuilt else "indexed"
         size = f"{quantity(report.files, 'file')}, {quantity(report.chunks, 'chunk')}"
-        out.line((report.root, "bold cyan"), f"  {how} {size} in {report.took_ms / 1000:.2f} s")
+        out.line((shown_root(report.root), "bold cyan"), f"  {how} {size} in {report.took_ms / 1000:.2f} s")
         counts = {name: getattr(report, name) for name in ("added", "changed", "renamed", "removed", "unchanged")}
         done = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
         out.line("  ", (done or "nothing here can be indexed", "dim"))
@@ -328,7 +328,7 @@ def _skipped_files(report: search.IndexReport, out: Output) -> None:
 @render.register
 def _status(report: search.StatusReport, out: Output) -> None:
     for item in report.indexes:
-        out.line((item.root, "bold cyan"), "  ", (item.state, STATES.get(item.state, "red")))
+        out.line((shown_root(item.root), "bold cyan"), "  ", (item.state, STATES.get(item.state, "red")))
         rows: list[tuple[Span, Span]] = [("location", item.location)]
         if item.state != "missing":
             rows += [
@@ -369,7 +369,7 @@ def _why(report: search.WhyReport, out: Output) -> None:
 def _clear(report: search.ClearReport, out: Output) -> None:
     for item in report.cleared:
         done = f"index deleted, {megabytes(item.bytes)} freed" if item.existed else "had no index"
-        out.line((item.root, "bold cyan"), f"  {done}")
+        out.line((shown_root(item.root), "bold cyan"), f"  {done}")
 
 
 @render.register
@@ -456,7 +456,9 @@ def _savings(report: SavingsReport, out: Output) -> None:
 def _projects(result: ProjectsResult, out: Output) -> None:
     if not result.projects:
         out.line("Nothing is indexed yet: a first search in a folder indexes it, or `codeinfo index`.")
-    out.table([(one.name, one.state, quantity(one.files, "file"), one.root) for one in result.projects], indent=0)
+    out.table(
+        [(one.name, one.state, quantity(one.files, "file"), shown_root(one.root)) for one in result.projects], indent=0
+    )
 
 
 @render.register

@@ -8,7 +8,7 @@ from itertools import groupby
 from codeinfo.jsonable import dumps
 from codeinfo.operations import code, knowledge
 from codeinfo.shells.render import memories, memory, render, section
-from codeinfo.shells.terminal import Output, Span, quantity
+from codeinfo.shells.terminal import Output, Span, quantity, shown_root
 
 SEVERITIES = {"high": "bold red", "medium": "yellow", "low": ""}
 BAR = 8  # characters
@@ -227,7 +227,7 @@ def _map(result: code.CodeMap, out: Output) -> None:
         return
     languages = ", ".join(f"{name} {count}" for name, count in list(result.languages.items())[:6])
     sizes = ((result.files, "file"), (result.edges, "import"), (result.cycles, "cycle"))
-    out.line((result.root, "bold cyan"), "  " + ", ".join(quantity(*size) for size in sizes))
+    out.line((shown_root(result.root), "bold cyan"), "  " + ", ".join(quantity(*size) for size in sizes))
     out.line(("  " + (languages or "no code"), "dim"))
     if result.area_files:
         _section("Files of the area", [(f.path, f"imported by {f.imported_by}") for f in result.area_files], out)
@@ -364,7 +364,7 @@ def _sparkline(history: knowledge.PatternHistory) -> str:
 @render.register
 def _metadata(report: knowledge.MetadataReport, out: Output) -> None:
     size = f"{quantity(report.files, 'file')}, {quantity(report.lines, 'line')}"
-    out.line((report.name, "bold cyan"), f"  {size}  ", (report.root, "dim"))
+    out.line((report.name, "bold cyan"), f"  {size}  ", (shown_root(report.root), "dim"))
     sizes = report.languages.items()
     out.table([(name, quantity(one.files, "file"), quantity(one.lines, "line")) for name, one in sizes])
     if report.frameworks:

@@ -41,8 +41,18 @@ def clean(text: str) -> str:
     return text.encode("utf-8", "replace").decode().translate(_CONTROLS)
 
 
+TEAM = "//"  # how the paths of a team's projects begin, which are no folders here
+
+
+def shown_root(root: str) -> str:
+    """A project as one would name it: a folder, or github.com/owner/name."""
+    return root.removeprefix(TEAM)
+
+
 def near_path(full: str) -> str:
     """A path as one would type it here, so that terminals and editors can open it, unless that is longer."""
+    if full.startswith(TEAM):
+        return shown_root(full)
     try:
         near = os.path.relpath(full)
     except OSError:  # the current folder was removed
