@@ -16,6 +16,25 @@ _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
 MAX_TOKEN = 64  # longer runs are hashes, base64 and generated names: no one searches for them
 
 
+_GAPS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) == "_")}
+
+
+def _found(text: str) -> list[str]:
+    """What `_IDENTIFIER` finds; in ASCII without it, in half of the time."""
+    if not text.isascii():
+        return _IDENTIFIER.findall(text)
+    found = text.translate(_GAPS).split()
+    if not found or min(found) > ":":
+        return found
+    parts: list[str] = []
+    for token in found:
+        if token < ":" and not token.isdigit():  # it begins with a number: `0x1f` is 0 and x1f
+            parts += _IDENTIFIER.findall(token)
+        else:
+            parts.append(token)
+    return parts
+
+
 @lru_cache(maxsize=200_000)
 def split_identifier(identifier: str) -> tuple[str, ...]:
     """`parseURLFast2` → parse, url, fast, 2; `snake_case` → snake, case."""
@@ -24,12 +43,12 @@ def split_identifier(identifier: str) -> tuple[str, ...]:
 
 def identifiers(text: str) -> list[str]:
     """The identifiers and numbers of a text, as written."""
-    return [token for token in _IDENTIFIER.findall(text) if len(token) <= MAX_TOKEN]
+    return [token for token in _found(text) if len(token) <= MAX_TOKEN]
 
 
 def words(text: str) -> list[str]:
     """Lowercased words, camel, snake and digit parts split, not stemmed."""
-    return [part for token in _IDENTIFIER.findall(text) if len(token) <= MAX_TOKEN for part in split_identifier(token)]
+    return [part for token in identifiers(text) for part in split_identifier(token)]
 
 
 @lru_cache(maxsize=1)
@@ -65,7 +84,7 @@ def identifier_terms(identifier: str) -> tuple[str, ...]:
 
 def terms(text: str) -> list[str]:
     """Index terms of a text, in order, repeated as often as they occur."""
-    return [term for token in _IDENTIFIER.findall(text) if len(token) <= MAX_TOKEN for term in identifier_terms(token)]
+    return [term for token in identifiers(text) for term in identifier_terms(token)]
 
 
 CHARS_PER_TOKEN = 4  # of English and code, on average: for limits, where no text is at hand

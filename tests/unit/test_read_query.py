@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codeinfo import tokens
 from codeinfo.model import Intent
 from codeinfo.search.query import (
     EXPANSIONS,
@@ -259,3 +260,8 @@ def test_reading_a_report_stays_linear(line: str) -> None:
     started = time.process_time()
     read_query(f"title\n{line}\nmore")
     assert time.process_time() - started < 5, "linear: a quadratic reader needs minutes"
+
+
+@given(st.text(st.one_of(st.sampled_from("aZ_09:. \t\n\x1c\x00"), st.characters())))
+def test_ascii_is_split_as_any_text_is(text: str) -> None:
+    assert tokens._found(text) == tokens._IDENTIFIER.findall(text)
