@@ -210,15 +210,7 @@ def _source(file: PushedFile) -> SourceFile:
 
 def _check_source(source: SourceFile, sha256: str) -> None:
     path = source.path
-    plain = path and len(path) <= 4000 and "\0" not in path and not path.startswith("/") and _is_unicode(path)
+    plain = path and len(path) <= 4000 and "\0" not in path and not path.startswith("/")
     numbers = 0 <= source.size < 1 << 40 and abs(source.mtime_ns) < 1 << 62
     if not plain or ".." in path.split("/") or not numbers or not _HASH.match(sha256):
         raise UsageError(f"{path[:100]!r} cannot be a file of a tree", next_step="Push again")
-
-
-def _is_unicode(path: str) -> bool:
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
