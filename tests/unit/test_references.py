@@ -155,6 +155,16 @@ def test_a_name_may_be_written_as_a_call(engine: Engine, tmp_path: Path) -> None
     assert [one.path for one in found.definitions] == ["apply.cpp"]
 
 
+def test_uses_by_other_names_come_in_the_same_order_each_time(engine: Engine, tmp_path: Path) -> None:
+    """A set of the names would give them in another order in each process."""
+    names = [f"sum_{number}" for number in range(8)]
+    imports = "\n".join(f"from shop.cart import total as {name}" for name in names)
+    (tmp_path / "many.py").write_text(f"{imports}\n" + "\n".join(f"{name}([])" for name in names) + "\n")
+    report = engine.code.references(RefsRequest("shop/cart.py::total", str(tmp_path)))
+    lines = [usage.line for usage in report.usages if usage.file == "many.py" and usage.edge == "CALLS"]
+    assert lines == list(range(9, 17))
+
+
 def test_calls_both_ways(engine: Engine, tmp_path: Path) -> None:
     graph = engine.code.calls(CallsRequest("shop/cart.py::total", str(tmp_path), depth=2))
     callers = {(edge.source, edge.target) for edge in graph.callers}

@@ -242,7 +242,7 @@ def resolved_uses(names: NameResolver, file: FileFacts, name: str) -> Iterator[t
     if unit is None:
         return
     aliases = {written.alias for written in unit.taking(name) if written.alias and name in written.names} - {name}
-    for written_name in (*aliases, name):
+    for written_name in (*sorted(aliases), name):
         for reference in references_to(text, written_name):
             yield reference, names.resolve(unit, reference)
 
