@@ -131,7 +131,7 @@ def _told(times: Sequence[Spent]) -> str:
 def _graph(engine: Engine, root: Path) -> Graph:
     store = engine.indexes.of(root).live_store()
     assert store is not None
-    with engine.code.open(root, store) as names:
+    with engine.code.open(engine.indexes.of(root), store) as names:
         return names.index.graph
 
 

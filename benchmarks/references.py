@@ -305,7 +305,7 @@ def measure(trees: Path, tools: Path, projects: list[str], misses: int) -> None:
             manager.refresh()
             store = manager.live_store()
             assert store is not None
-            with engine.code.open(root, store) as names:
+            with engine.code.open(manager, store) as names:
                 figures = compare(names, truth, FAMILIES[kind])
         totals[kind] += figures
         _print(f"{project} ({kind})", figures)
