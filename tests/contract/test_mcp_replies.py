@@ -113,6 +113,14 @@ def call(service: Service, tool: str | Tool, **arguments: Any) -> dict[str, Any]
     return service.perform(found, arguments, Call()).content
 
 
+def test_a_text_of_the_code_is_found_where_it_stands_and_answers_name_the_state(service: Service) -> None:
+    found = call(service, "search_codebase", query="from headers import parse_header")
+    assert found["results"][0]["file"].startswith("client.py:")
+    assert found["searchQuality"]["hint"] == "the first result contains the exact text"
+    asked = call(service, plain_tool(operation("ask")), question="How is a header split?")
+    assert asked["reflects"]["commit"] == found["reflects"]["commit"]
+
+
 def test_every_reply_fits_its_schema(service: Service) -> None:
     tools = {tool.name: tool for tool in chosen_tools(["all", "compat"])}
     tools |= {name: plain_tool(operation(name)) for name in ("defs", "refs", "ask", "search", "index")}
