@@ -15,6 +15,7 @@ from worker_tools import Team, clean_digest
 
 from codeinfo.operations.search import SearchRequest
 from codeinfo.operations.team import TeamJobs, TeamJobsRequest, TeamProjectRequest
+from codeinfo.shells.commands import write_text
 from codeinfo.team import indexing
 from codeinfo.team.indexing import DIED, Indexing
 from codeinfo.team.jobs import MOST_LOSSES, defer, rescue_jobs
@@ -178,7 +179,11 @@ def test_forks_share_what_is_alike(team: Team, upstream: Repository, server: Git
 
 
 def test_a_job_that_fails_is_tried_again_and_shown(
-    team: Team, server: GitServer, upstream: Repository, monkeypatch: pytest.MonkeyPatch
+    team: Team,
+    server: GitServer,
+    upstream: Repository,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("codeinfo.team.jobs.ATTEMPTS", 2)
     project = team.add(server, "shop")
@@ -186,6 +191,8 @@ def test_a_job_that_fails_is_tried_again_and_shown(
     team.work()
     assert (jobs(team).waiting, jobs(team).failed) == (1, ())  # waits for its time
     assert "cannot be fetched" in jobs(team).retried[0].problem
+    write_text(jobs(team))
+    assert "tried again  index_ref" in capsys.readouterr().out
     with team.database.transaction() as db:
         db.execute("UPDATE procrastinate_jobs SET scheduled_at = now()")
     team.work()
@@ -193,6 +200,10 @@ def test_a_job_that_fails_is_tried_again_and_shown(
     assert (failed.job, failed.attempts) == ("index_ref", 2)
     assert "/shop cannot be fetched" in failed.problem
     assert jobs(team).retried == ()
+    write_text(jobs(team))
+    shown = capsys.readouterr().out
+    assert "given up  index_ref" in shown
+    assert "cannot be fetched" in shown
     upstream.folder.with_name("moved").rename(upstream.folder)
     push(team, project, "")
     assert jobs(team).runs[0].state == "done"

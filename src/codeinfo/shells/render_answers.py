@@ -474,10 +474,11 @@ def _jobs(found: team.TeamJobs, out: Output) -> None:
         state, files = (run.state, colours[run.state]), quantity(run.files, "file")
         rows.append(((run.project, "bold cyan"), run.ref, run.revision[:12], state, files, (at, "dim"), part))
     out.table(rows, indent=0)
-    for job in found.failed:
-        out.line(
-            ("given up  ", "bold red"), f"{job.job} {job.arguments}, {quantity(job.attempts, 'attempt')}, {job.at}"
-        )
+    for said, colour, failed in (("given up", "bold red", found.failed), ("tried again", "yellow", found.retried)):
+        for job in failed:
+            tried = quantity(job.attempts, "attempt")
+            out.line((f"{said}  ", colour), f"{job.job} {job.arguments}, {tried}, {job.at}")
+            out.wrap((f"  {job.problem}", "dim"), hang=2)
 
 
 def _listed(rows: list[tuple[Span, ...]], out: Output, none: str) -> None:
