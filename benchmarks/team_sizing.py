@@ -60,7 +60,7 @@ def main() -> None:
             for folder in folders:
                 (report,) = engine.index(IndexRequest((folder,))).reports
                 chunks, files = chunks + report.chunks, files + report.files
-            took, used = time.monotonic() - started, cpu_s() - used
+        took, used = time.monotonic() - started, cpu_s() - used  # with the parser processes, which have ended now
         with Engine(Config.load(flags)) as engine:
             before, latencies = resident_bytes(), []
             for folder in folders:

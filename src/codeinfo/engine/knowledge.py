@@ -28,14 +28,12 @@ from codeinfo.knowledge.detectors import family
 from codeinfo.knowledge.history import History
 from codeinfo.knowledge.memory import (
     Memory,
-    change_memories,
     describe,
     find_by_id,
     from_record,
     iso_of,
     make_memory,
     parse_memories,
-    read_memories,
     search,
     to_record,
 )
@@ -222,7 +220,7 @@ class KnowledgeOperations:
             known = len(others) < len(before)
             return [*others, memory]
 
-        change_memories(self._project(request.path).root, add)
+        self._project(request.path).change_memories(add)
         return operations.Remembered(describe(memory, now), known)
 
     def memory_list(self, request: operations.MemoryListRequest) -> operations.MemoryList:
@@ -253,11 +251,11 @@ class KnowledgeOperations:
             )
         if memory.source:
             raise UsageError(f"{memory.id} is in {memory.source}", next_step="Remove it there")
-        change_memories(project.root, lambda before: [one for one in before if one != memory])
+        project.change_memories(lambda before: [one for one in before if one != memory])
         return operations.MemoryRemoved(describe(memory, now))
 
     def memory_export(self, request: operations.MemoryExportRequest) -> operations.MemoryExport:
-        records = (to_record(memory) for memory in read_memories(self._project(request.path).root))
+        records = (to_record(memory) for memory in self._project(request.path).own_memories())
         return operations.MemoryExport(1, tuple(records))
 
     def memory_import(self, request: operations.MemoryImportRequest) -> operations.MemoryImported:
@@ -277,7 +275,7 @@ class KnowledgeOperations:
             added = len({memory.id for memory in new})
             return [*before, *new]
 
-        change_memories(self._project(request.path).root, merge)
+        self._project(request.path).change_memories(merge)
         return operations.MemoryImported(added, len(own) - added, len(given) - len(own))
 
     # --- patterns, metadata, style, review ---

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from codeinfo.engine.index_manager import IndexManager
+from codeinfo.engine.index_sources import TeamSource
 from codeinfo.errors import UsageError
 from codeinfo.index.queries import OwnPatterns
 from codeinfo.jsonable import decoded
@@ -20,7 +21,7 @@ from codeinfo.knowledge.dates import DECLINING_DAYS, WINDOW_DAYS, BlameLine, Lin
 from codeinfo.knowledge.detectors import Detector, built_in_detectors, project_detectors
 from codeinfo.knowledge.history import History
 from codeinfo.knowledge.matching import Matcher, Use, role_of
-from codeinfo.knowledge.memory import Memory, describe, find_related, read_foreign, read_memories
+from codeinfo.knowledge.memory import Memory, change_memories, describe, find_related, read_foreign, read_memories
 from codeinfo.knowledge.metadata import is_manifest
 from codeinfo.knowledge.patterns import (
     Areas,
@@ -100,11 +101,29 @@ class ProjectKnowledge:
     # --- memories ---
 
     def memories(self, now: float) -> tuple[Memory, ...]:
-        """Those of the file, of codebase-context's and of the history; what two hold counts once."""
+        """Those of the file or the team, of codebase-context's and of the history; what two hold counts once."""
         texts: dict[str, Memory] = {}
-        for memory in (*read_memories(self.root), *read_foreign(self.root)[0], *self._memories_of_git(now)):
+        for memory in (*self.own_memories(), *read_foreign(self.root)[0], *self._memories_of_git(now)):
             texts.setdefault(memory.memory, memory)
         return tuple(texts.values())
+
+    def own_memories(self) -> tuple[Memory, ...]:
+        """Of the project's file; of the team where the project is not checked out."""
+        if not isinstance(self.index.source, TeamSource):
+            return read_memories(self.root)
+        from codeinfo.team import memories
+
+        assert self.index.team is not None
+        return memories.read_memories(self.index.team.database, self.index.source.identity)
+
+    def change_memories(self, edit: Callable[[tuple[Memory, ...]], Sequence[Memory]]) -> None:
+        if not isinstance(self.index.source, TeamSource):
+            change_memories(self.root, edit)
+            return
+        from codeinfo.team import memories
+
+        assert self.index.team is not None
+        memories.change_memories(self.index.team.database, self.index.source.identity, edit)
 
     def memory_notes(self) -> tuple[str, ...]:
         note = read_foreign(self.root)[1]

@@ -60,9 +60,16 @@ if TYPE_CHECKING:
 _READING = (
     "search", "grep", "similar", "status", "projects", "symbols", "defs", "refs", "calls", "explore", "imports", "map",
     "cycles", "impact", "hotspots", "unused", "patterns", "metadata", "style", "conversations list",
-    "conversations show", "conversations search", "conversations export",
+    "conversations show", "conversations search", "conversations export", "memory list", "memory show", "memory export",
 )  # fmt: skip
-_WRITING = ("ask", "conversations archive", "conversations restore", "conversations delete")
+_WRITING = (
+    "remember",
+    "memory remove",
+    "ask",
+    "conversations archive",
+    "conversations restore",
+    "conversations delete",
+)
 TEAM_OPERATIONS: Mapping[str, str] = dict.fromkeys(_READING, READ) | dict.fromkeys(_WRITING, WRITE)
 RESOURCE_METADATA = "/.well-known/oauth-protected-resource"  # RFC 9728: where clients of MCP learn whom to ask
 OPEN = frozenset(

@@ -1,0 +1,87 @@
+"""Memories of a project that is not checked out: in the team's database, for all who may see the project."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from postgres_tools import called_by
+from web_tools import make_project
+
+from codeinfo.config import Config
+from codeinfo.engine import Engine
+from codeinfo.errors import CodeInfoError, NotFound
+from codeinfo.operations.knowledge import MemoryListRequest, MemoryRemoveRequest, RememberRequest
+from codeinfo.operations.search import IndexRequest
+from codeinfo.team.access import create_user, grant
+from codeinfo.team.database import TeamDatabase
+
+PROJECT = "git.example/a/bank"
+
+
+@pytest.fixture
+def people(postgres: str, tmp_path: Path) -> dict[str, int]:
+    """Ann may write to the project, Bob read it, Eve nothing."""
+    folder = make_project(tmp_path / "bank")
+    flags = {"store.url": postgres, "paths.cache_dir": str(tmp_path / "laptop"), "embedding.provider": "none"}
+    with Engine(Config.load(flags, folder)) as engine:
+        engine.index(IndexRequest((str(folder),)))
+    with closing(TeamDatabase(postgres)) as database:
+        with database.transaction() as db:  # as if a worker had indexed its main branch
+            db.execute("UPDATE projects SET identity = %s, default_ref = 'refs/heads/main'", (PROJECT,))
+            db.execute("UPDATE trees SET name = 'refs/heads/main'")
+        made = {name: create_user(database, name) for name in ("ann", "bob", "eve")}
+        grant(database, PROJECT, "ann", "write")
+        grant(database, PROJECT, "bob")
+        return made
+
+
+def server(postgres: str, folder: Path) -> Engine:
+    flags = {"store.url": postgres, "paths.cache_dir": str(folder), "embedding.provider": "none"}
+    return Engine(Config.load(flags, folder.parent))
+
+
+def remember(engine: Engine, text: str) -> str:
+    request = RememberRequest(
+        memory=text, type="decision", category="architecture", reason="so it was decided", path=PROJECT
+    )
+    return engine.knowledge.remember(request).memory.id
+
+
+def texts(engine: Engine) -> list[str]:
+    listed = engine.knowledge.memory_list(MemoryListRequest(path=PROJECT)).memories
+    return sorted(memory.memory for memory in listed)
+
+
+def test_a_team_shares_memories_by_project(people: dict[str, int], postgres: str, tmp_path: Path) -> None:
+    with server(postgres, tmp_path / "one") as one, server(postgres, tmp_path / "two") as two:
+        with called_by(people["ann"]):
+            first = remember(one, "amounts are in cents")
+            remember(one, "amounts are in cents")  # known already
+            remember(two, "transfers are atomic")
+        with called_by(people["bob"]):
+            assert texts(one) == texts(two) == ["amounts are in cents", "transfers are atomic"]
+            with pytest.raises(CodeInfoError, match="not change what is remembered"):
+                remember(two, "Bob was here")
+        with called_by(people["eve"]), pytest.raises(NotFound):
+            texts(one)
+        with called_by(people["ann"]):
+            two.knowledge.memory_remove(MemoryRemoveRequest(first, path=PROJECT))
+            assert texts(one) == ["transfers are atomic"]
+
+
+def test_servers_that_remember_at_once_lose_nothing(people: dict[str, int], postgres: str, tmp_path: Path) -> None:
+    def tell(at: int) -> None:
+        with server(postgres, tmp_path / f"server{at}") as engine, called_by(people["ann"]):
+            for number in range(5):
+                remember(engine, f"fact {at} {number}")
+
+    threads = [threading.Thread(target=tell, args=(at,)) for at in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with server(postgres, tmp_path / "last") as engine, called_by(people["bob"]):
+        assert len(texts(engine)) == 15
