@@ -107,7 +107,7 @@ def test_the_clients_of_the_installer_are_listed() -> None:
 
 def test_defaults_are_those_of_the_settings() -> None:
     text = (REPOSITORY / "docs" / "configuration.md").read_text()
-    rows = re.findall(r"^\| `\w+` \| (\S+) \| `(CODEINFO_\w+)`", text, re.MULTILINE)
+    rows = re.findall(r"^\| `\w+` \| ([^|]+) \| `(CODEINFO_\w+)`", text, re.MULTILINE)
     shown = {variable: default for default, variable in rows}
     for row in table().values():
         if row.default is not None:  # the folders depend on the system

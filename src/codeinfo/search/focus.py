@@ -114,8 +114,8 @@ def answering_definition(extents: Sequence[Extent], first_line: int, text: str, 
     worths = {extent: sum(finder.found_in(extent.qualified.rpartition(".")[2]).weights) for extent in named}
     found, met = finder.found_in(text), dict[tuple[Extent, str], None]()
     for at, start in enumerate(found.starts) if named else ():
-        is_leading = line_kind(text[start : _line_end(text, start)]) in _LEADING
-        owner = _owner(named, first_line + text.count("\n", 0, start), is_leading)
+        line = first_line + text.count("\n", 0, start)
+        owner = _owner(named, line, line + text.count("\n", start, _led_to(text, start)))
         if owner is not None:
             met |= dict.fromkeys((owner, term) for _, term in found.terms_of(at))
     for owner, term in met:
@@ -124,12 +124,24 @@ def answering_definition(extents: Sequence[Extent], first_line: int, text: str, 
     return best if best is not None and worths[best] else None
 
 
-def _owner(named: Sequence[Extent], line: int, is_leading: bool) -> Extent | None:
-    """The innermost definition around a line; where that is none or holds others, a comment is of the one below it."""
-    around = [extent for extent in named if extent.start_line <= line <= extent.end_line]
-    inner = max(around, key=lambda extent: extent.start_line, default=None)
-    below = next((extent for extent in named if extent.start_line > line), None) if is_leading else None
-    return below if below is not None and (inner is None or below.start_line <= inner.end_line) else inner
+def _owner(named: Sequence[Extent], line: int, led_to: int) -> Extent | None:
+    """The innermost definition around a line, or around the line that it leads to where that lies in the former."""
+    inner, below = _innermost(named, line), _innermost(named, led_to)
+    return below if inner is None or (below is not None and below.end_line <= inner.end_line) else inner
+
+
+def _innermost(named: Sequence[Extent], line: int) -> Extent | None:
+    around = (extent for extent in named if extent.start_line <= line <= extent.end_line)
+    return max(around, key=lambda extent: extent.start_line, default=None)
+
+
+def _led_to(text: str, start: int) -> int:
+    """Where the line starts that a comment or attribute, which starts here, stands above; other lines stand for
+    themselves."""
+    at = start
+    while at < len(text) and line_kind(text[at : _line_end(text, at)]) in _ABOVE_A_LINE:
+        at = _line_end(text, at) + 1
+    return at if at < len(text) else start
 
 
 LINE_READ = 200  # characters of a line that tell what it is
@@ -431,6 +443,7 @@ class _Lines:
 
 
 _LEADING = frozenset({LineKind.COMMENT, LineKind.ATTRIBUTE})
+_ABOVE_A_LINE = _LEADING | {LineKind.BLANK}
 
 
 def _line_end(text: str, start: int) -> int:
