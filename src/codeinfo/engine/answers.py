@@ -21,7 +21,7 @@ from codeinfo.engine.lookup import CodeLookup, DocumentLookup, Lookup, LookupOpe
 from codeinfo.engine.models import ChatModel, choose_chat_model, list_providers, unavailable
 from codeinfo.engine.search import policy_settings
 from codeinfo.errors import CodeInfoError, ProviderError, UsageError
-from codeinfo.operations import answers as requests
+from codeinfo.operations import answers as ops
 from codeinfo.operations.documents import DocsAskRequest
 from codeinfo.store.conversations import ConversationStore
 
@@ -69,7 +69,7 @@ class AnswerOperations:
 
     def ask(
         self,
-        request: requests.AskRequest | DocsAskRequest,
+        request: ops.AskRequest | DocsAskRequest,
         *,
         progress: ProgressSink | None = None,
         emit: Emit = _silent,
@@ -78,7 +78,7 @@ class AnswerOperations:
         wrap: Callable[[Llm], Llm] | None = None,
         agent: Profile | None = None,
         left_out: Sequence[Path] = (),
-    ) -> requests.Answer:
+    ) -> ops.Answer:
         """`emit` gets the text as it is written, `steps` what is being done; `source` is the kind of client; `wrap` may
         put something around the model, such as a way to hang up on it.
         Files in `left_out` are not searched or read: the questions of a test must not be their own answers."""
@@ -121,9 +121,9 @@ class AnswerOperations:
         return reply
 
     def _lookup(
-        self, request: requests.AskRequest | DocsAskRequest, progress: ProgressSink | None, left_out: Sequence[Path]
+        self, request: ops.AskRequest | DocsAskRequest, progress: ProgressSink | None, left_out: Sequence[Path]
     ) -> Lookup:
-        if isinstance(request, requests.AskRequest):
+        if isinstance(request, ops.AskRequest):
             return CodeLookup(self._operations, request.paths, self._config.answers.items, progress, left_out)
         return DocumentLookup(self._operations, request, self._config.answers.items, progress)
 
@@ -132,12 +132,12 @@ class AnswerOperations:
         question: str,
         lookup: Lookup,
         chosen: ChatModel,
-        earlier: Sequence[requests.Turn],
+        earlier: Sequence[ops.Turn],
         agent: Profile | None,
         show: Emit,
         steps: Steps,
         found: Research,
-    ) -> requests.Answer:
+    ) -> ops.Answer:
         history = history_messages(earlier, self._config.answers.history_turns)
         if chosen.llm is None:
             reply = self._extracted(question, lookup, chosen, history)
@@ -170,19 +170,17 @@ class AnswerOperations:
             allowed_tools=agent.tools if agent else ALL_TOOLS,
         )
 
-    def _extracted(
-        self, question: str, lookup: Lookup, chosen: ChatModel, history: Sequence[Message]
-    ) -> requests.Answer:
+    def _extracted(self, question: str, lookup: Lookup, chosen: ChatModel, history: Sequence[Message]) -> ops.Answer:
         budget = Budget(self._config.answers.max_tokens, self._config.answers.timeout_s)
         query = search_text(question, [message.content for message in history if message.role == "user"])
         found = lookup.search(query)
         relevant = self._gate(lookup).relevant(found)
         reply = extract(question, found, relevant.items, lookup.word_weights(query))
         shown = tuple(item.graded() for item in relevant.items)
-        seen = requests.Round(query, shown, relevant.dropped, None, reply.status, relevant.score_source)
+        seen = ops.Round(query, shown, relevant.dropped, None, reply.status, relevant.score_source)
         followed = f'taken as a follow-up: searched for "{query}"' if query != question else ""
         notes = tuple(note for note in (chosen.note, followed) if note)
-        return replace(reply, notes=notes, took_ms=budget.elapsed_ms, trace=requests.Trace((seen,)))
+        return replace(reply, notes=notes, took_ms=budget.elapsed_ms, trace=ops.Trace((seen,)))
 
     def _gate(self, lookup: Lookup) -> Gate:
         retrieval, settings = self._config.retrieval, self._config.answers
@@ -190,7 +188,7 @@ class AnswerOperations:
 
     # --- keeping ---
 
-    def _conversation_for(self, given: str, agent: Profile | None) -> requests.Conversation | None:
+    def _conversation_for(self, given: str, agent: Profile | None) -> ops.Conversation | None:
         if not given:
             return None
         known = self.store.get(given)
@@ -203,13 +201,13 @@ class AnswerOperations:
 
     def _new_conversation(
         self,
-        request: requests.AskRequest | DocsAskRequest,
+        request: ops.AskRequest | DocsAskRequest,
         chosen: ChatModel,
         model_id: str,
         source: str,
         agent: Profile | None,
     ) -> str:
-        paths = request.paths if isinstance(request, requests.AskRequest) else (request.path,)
+        paths = request.paths if isinstance(request, ops.AskRequest) else (request.path,)
         paths = paths or (self._operations.indexes.locate(""),)
         return self.store.create(
             title=title_of(request.question),
@@ -220,7 +218,7 @@ class AnswerOperations:
             paths=[os.path.abspath(path) if os.path.exists(path) else path for path in paths],  # or a team's project
         )
 
-    def _keep(self, turn: int, reply: requests.Answer) -> None:
+    def _keep(self, turn: int, reply: ops.Answer) -> None:
         self.store.finish(
             turn,
             content=reply.text,
@@ -261,22 +259,22 @@ class AnswerOperations:
     def _agent_folders(self) -> tuple[Path, ...]:
         return self._config.paths.data_dir / "agents", BUNDLED
 
-    def agents(self, request: requests.AgentsRequest) -> requests.AgentList:
-        return requests.AgentList(list_agents(self._agent_folders()))
+    def agents(self, request: ops.AgentsRequest) -> ops.AgentList:
+        return ops.AgentList(list_agents(self._agent_folders()))
 
     def agent(self, name: str) -> Profile:
         return load_agent(name, self._agent_folders())
 
     def run_agent(
         self,
-        request: requests.AgentRunRequest,
+        request: ops.AgentRunRequest,
         *,
         progress: ProgressSink | None = None,
         emit: Emit = _silent,
         steps: Steps = _silent,
         source: str = "CLI",
         wrap: Callable[[Llm], Llm] | None = None,
-    ) -> requests.AgentRun:
+    ) -> ops.AgentRun:
         """One answer, or one for each step of a command, all in one conversation."""
         profile = self.agent(request.agent)
         folder = Path(request.working_folder)
@@ -285,43 +283,43 @@ class AnswerOperations:
         instructions: Sequence[str] = (request.instruction,)
         if request.command:
             instructions = profile.command(request.command).instructions(request.instruction)
-        answers: list[requests.Answer] = []
+        answers: list[ops.Answer] = []
         conversation = request.conversation
         for instruction in instructions:
             if answers:
                 emit("\n\n")
-            asked = requests.AskRequest(instruction, (str(folder),), conversation, request.provider, request.model)
+            asked = ops.AskRequest(instruction, (str(folder),), conversation, request.provider, request.model)
             reply = self.ask(asked, progress=progress, emit=emit, steps=steps, source=source, wrap=wrap, agent=profile)
             answers.append(reply)
             conversation = answers[-1].conversation_id
-        return requests.AgentRun(profile.name, conversation, answers[-1].model_id, tuple(answers))
+        return ops.AgentRun(profile.name, conversation, answers[-1].model_id, tuple(answers))
 
     # --- providers and conversations ---
 
-    def providers(self, request: requests.ProvidersRequest) -> requests.ProviderList:
+    def providers(self, request: ops.ProvidersRequest) -> ops.ProviderList:
         return list_providers(self._config)
 
-    def conversations(self, request: requests.ConversationsRequest) -> requests.ConversationPage:
+    def conversations(self, request: ops.ConversationsRequest) -> ops.ConversationPage:
         return self.store.page(
             state=request.state, limit=request.limit, cursor=request.cursor, agent_name=request.agent
         )
 
-    def conversation(self, request: requests.ConversationRequest) -> requests.ConversationDetail:
+    def conversation(self, request: ops.ConversationRequest) -> ops.ConversationDetail:
         found = self.store.get(request.id)
-        return requests.ConversationDetail(found, self.store.turns(found.id))
+        return ops.ConversationDetail(found, self.store.turns(found.id))
 
-    def search_conversations(self, request: requests.ConversationSearchRequest) -> requests.ConversationMatches:
-        return requests.ConversationMatches(request.text, self.store.search(request.text, request.limit))
+    def search_conversations(self, request: ops.ConversationSearchRequest) -> ops.ConversationMatches:
+        return ops.ConversationMatches(request.text, self.store.search(request.text, request.limit))
 
-    def archive_conversations(self, request: requests.ConversationIdsRequest) -> requests.ConversationsChanged:
-        return requests.ConversationsChanged("archived", self.store.archive(request.ids))
+    def archive_conversations(self, request: ops.ConversationIdsRequest) -> ops.ConversationsChanged:
+        return ops.ConversationsChanged("archived", self.store.archive(request.ids))
 
-    def restore_conversations(self, request: requests.ConversationIdsRequest) -> requests.ConversationsChanged:
-        return requests.ConversationsChanged("restored", self.store.restore(request.ids))
+    def restore_conversations(self, request: ops.ConversationIdsRequest) -> ops.ConversationsChanged:
+        return ops.ConversationsChanged("restored", self.store.restore(request.ids))
 
-    def delete_conversations(self, request: requests.ConversationIdsRequest) -> requests.ConversationsChanged:
-        return requests.ConversationsChanged("deleted", self.store.delete(request.ids))
+    def delete_conversations(self, request: ops.ConversationIdsRequest) -> ops.ConversationsChanged:
+        return ops.ConversationsChanged("deleted", self.store.delete(request.ids))
 
-    def export_conversation(self, request: requests.ConversationRequest) -> requests.ConversationExport:
+    def export_conversation(self, request: ops.ConversationRequest) -> ops.ConversationExport:
         detail = self.conversation(request)
-        return requests.ConversationExport(detail.conversation.id, to_markdown(detail.conversation, detail.turns))
+        return ops.ConversationExport(detail.conversation.id, to_markdown(detail.conversation, detail.turns))

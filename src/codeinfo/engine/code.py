@@ -42,7 +42,7 @@ from codeinfo.jsonable import decoded
 from codeinfo.knowledge.context import MOST_LISTED, file_context
 from codeinfo.knowledge.history import History
 from codeinfo.model import FileKind, Hit, HitContext
-from codeinfo.operations import code as requests
+from codeinfo.operations import code as ops
 from codeinfo.operations.base import ProgressSink
 from codeinfo.ports import CodeFacts
 from codeinfo.search.quality import near_names
@@ -155,61 +155,53 @@ class CodeOperations:
 
     # --- symbols and references ---
 
-    def symbols(self, request: requests.SymbolsRequest, progress: ProgressSink | None = None) -> requests.SymbolList:
+    def symbols(self, request: ops.SymbolsRequest, progress: ProgressSink | None = None) -> ops.SymbolList:
         with self._open(request, progress) as (names, path):
             return list_symbols(names.index.facts, path, request)
 
-    def definitions(
-        self, request: requests.DefsRequest, progress: ProgressSink | None = None
-    ) -> requests.DefinitionList:
+    def definitions(self, request: ops.DefsRequest, progress: ProgressSink | None = None) -> ops.DefinitionList:
         with self._open(request, progress, request.at) as (names, below):
             return find_definitions(names.index, request, below)
 
-    def references(
-        self, request: requests.RefsRequest, progress: ProgressSink | None = None
-    ) -> requests.ReferenceReport:
+    def references(self, request: ops.RefsRequest, progress: ProgressSink | None = None) -> ops.ReferenceReport:
         with self._open(request, progress, request.at) as (names, below):
             return find_references(names, request, below)
 
-    def calls(self, request: requests.CallsRequest, progress: ProgressSink | None = None) -> requests.CallGraph:
+    def calls(self, request: ops.CallsRequest, progress: ProgressSink | None = None) -> ops.CallGraph:
         with self._open(request, progress, request.at) as (names, below):
             return call_graph(names, request, below)
 
-    def unused(self, request: requests.UnusedRequest, progress: ProgressSink | None = None) -> requests.UnusedReport:
+    def unused(self, request: ops.UnusedRequest, progress: ProgressSink | None = None) -> ops.UnusedReport:
         with self._open(request, progress) as (names, below):
             return unused_exports(names.index, request, below)
 
     # --- files ---
 
-    def imports(self, request: requests.ImportsRequest, progress: ProgressSink | None = None) -> requests.ModuleImports:
+    def imports(self, request: ops.ImportsRequest, progress: ProgressSink | None = None) -> ops.ModuleImports:
         with self._open(request, progress) as (names, path):
             _check_indexed(names.index, path)
             return module_imports(names.index, path, request)
 
-    def cycles(self, request: requests.CyclesRequest, progress: ProgressSink | None = None) -> requests.CycleReport:
+    def cycles(self, request: ops.CyclesRequest, progress: ProgressSink | None = None) -> ops.CycleReport:
         with self._open(request, progress) as (names, below):
             return cycle_report(names.index.graph, request, below)
 
-    def impact(self, request: requests.ImpactRequest, progress: ProgressSink | None = None) -> requests.ImpactReport:
+    def impact(self, request: ops.ImpactRequest, progress: ProgressSink | None = None) -> ops.ImpactReport:
         with self._open(request, progress) as (names, path):
             _check_indexed(names.index, path)
             return impact_report(names.index, path, request)
 
-    def hotspots(
-        self, request: requests.HotspotsRequest, progress: ProgressSink | None = None
-    ) -> requests.HotspotReport:
-        def measure(index: CodeIndex, below: str) -> requests.HotspotReport:
+    def hotspots(self, request: ops.HotspotsRequest, progress: ProgressSink | None = None) -> ops.HotspotReport:
+        def measure(index: CodeIndex, below: str) -> ops.HotspotReport:
             return hotspots(index.facts, index.root, request, below)
 
-        return self._derived(
-            request, f"hotspots {request.days} {request.limit}", requests.HotspotReport, measure, progress
-        )
+        return self._derived(request, f"hotspots {request.days} {request.limit}", ops.HotspotReport, measure, progress)
 
-    def map(self, request: requests.MapRequest, progress: ProgressSink | None = None) -> requests.CodeMap:
-        def draw(index: CodeIndex, below: str) -> requests.CodeMap:
+    def map(self, request: ops.MapRequest, progress: ProgressSink | None = None) -> ops.CodeMap:
+        def draw(index: CodeIndex, below: str) -> ops.CodeMap:
             return code_map(index, request, below)
 
-        found = self._derived(request, f"map {request.format} {request.limit}", requests.CodeMap, draw, progress)
+        found = self._derived(request, f"map {request.format} {request.limit}", ops.CodeMap, draw, progress)
         if not request.area:
             return found
         with self._open(replace(request, refresh=False), progress) as (names, below):
@@ -218,7 +210,7 @@ class CodeOperations:
 
     def _derived(
         self,
-        request: requests.HotspotsRequest | requests.MapRequest,
+        request: ops.HotspotsRequest | ops.MapRequest,
         key: str,
         kind: type[Answer],
         make: Callable[[CodeIndex, str], Answer],

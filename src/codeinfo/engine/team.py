@@ -16,7 +16,7 @@ from codeinfo.engine.index_sources import refresh_commits
 from codeinfo.engine.indexes import Indexes
 from codeinfo.errors import UsageError
 from codeinfo.model import Walk
-from codeinfo.operations import team as requests
+from codeinfo.operations import team as ops
 from codeinfo.ports import Retention
 from codeinfo.sources.read import Files
 from codeinfo.team import access
@@ -116,60 +116,60 @@ class TeamOperations:
 
     # --- users and groups ---
 
-    def users(self, request: requests.TeamListRequest) -> requests.TeamUsers:
+    def users(self, request: ops.TeamListRequest) -> ops.TeamUsers:
         return self._users("")
 
-    def add_user(self, request: requests.TeamUserAddRequest) -> requests.TeamUsers:
+    def add_user(self, request: ops.TeamUserAddRequest) -> ops.TeamUsers:
         access.create_user(self.database, request.name, email=request.email, admin=request.admin)
         return self._users(request.name)
 
-    def disable_user(self, request: requests.TeamUserRequest) -> requests.TeamUsers:
+    def disable_user(self, request: ops.TeamUserRequest) -> ops.TeamUsers:
         access.set_disabled(self.database, request.name, True)
         return self._users(request.name)
 
-    def enable_user(self, request: requests.TeamUserRequest) -> requests.TeamUsers:
+    def enable_user(self, request: ops.TeamUserRequest) -> ops.TeamUsers:
         access.set_disabled(self.database, request.name, False)
         return self._users(request.name)
 
-    def _users(self, name: str) -> requests.TeamUsers:
-        return requests.TeamUsers(
+    def _users(self, name: str) -> ops.TeamUsers:
+        return ops.TeamUsers(
             tuple(
-                requests.TeamUser(name, email, admin, disabled, tuple(groups), tokens, _moment(created))
+                ops.TeamUser(name, email, admin, disabled, tuple(groups), tokens, _moment(created))
                 for name, email, admin, disabled, groups, tokens, created in self._rows(_USERS, name=name)
             )
         )
 
-    def groups(self, request: requests.TeamListRequest) -> requests.TeamGroups:
+    def groups(self, request: ops.TeamListRequest) -> ops.TeamGroups:
         return self._groups("")
 
-    def add_members(self, request: requests.TeamGroupRequest) -> requests.TeamGroups:
+    def add_members(self, request: ops.TeamGroupRequest) -> ops.TeamGroups:
         access.add_members(self.database, request.group, request.users)
         return self._groups(request.group)
 
-    def remove_members(self, request: requests.TeamGroupRequest) -> requests.TeamGroups:
+    def remove_members(self, request: ops.TeamGroupRequest) -> ops.TeamGroups:
         access.remove_members(self.database, request.group, request.users)
         return self._groups(request.group)
 
-    def _groups(self, name: str) -> requests.TeamGroups:
+    def _groups(self, name: str) -> ops.TeamGroups:
         rows = self._rows(_GROUPS, name=name)
-        return requests.TeamGroups(tuple(requests.TeamGroup(name, tuple(users)) for name, users in rows))
+        return ops.TeamGroups(tuple(ops.TeamGroup(name, tuple(users)) for name, users in rows))
 
     # --- grants ---
 
-    def grants(self, request: requests.TeamGrantListRequest) -> requests.TeamGrants:
+    def grants(self, request: ops.TeamGrantListRequest) -> ops.TeamGrants:
         return self._grants(request.project)
 
-    def add_grant(self, request: requests.TeamGrantAddRequest) -> requests.TeamGrants:
+    def add_grant(self, request: ops.TeamGrantAddRequest) -> ops.TeamGrants:
         access.grant(self.database, request.project, request.to, request.level)
         return self._grants(request.project)
 
-    def remove_grant(self, request: requests.TeamGrantRemoveRequest) -> requests.TeamGrants:
+    def remove_grant(self, request: ops.TeamGrantRemoveRequest) -> ops.TeamGrants:
         access.revoke(self.database, request.project, request.to)
         return self._grants(request.project)
 
-    def _grants(self, project: str) -> requests.TeamGrants:
+    def _grants(self, project: str) -> ops.TeamGrants:
         rows = self._rows(_GRANTS, project=self._project(project))
-        return requests.TeamGrants(tuple(requests.TeamGrant(*row) for row in rows))
+        return ops.TeamGrants(tuple(ops.TeamGrant(*row) for row in rows))
 
     def _project(self, given: str) -> int:
         return self.database.read(lambda db: access.project_id(db, given)) if given else 0
@@ -179,24 +179,24 @@ class TeamOperations:
 
     # --- tokens ---
 
-    def tokens(self, request: requests.TeamTokenListRequest) -> requests.TeamTokens:
+    def tokens(self, request: ops.TeamTokenListRequest) -> ops.TeamTokens:
         return self._tokens(user=self._user(request.user))
 
-    def add_token(self, request: requests.TeamTokenAddRequest) -> requests.NewTeamToken:
+    def add_token(self, request: ops.TeamTokenAddRequest) -> ops.NewTeamToken:
         scopes = request.scopes or (access.READ,)
         token = access.create_token(self.database, request.user, request.name, scopes, request.days)
-        return requests.NewTeamToken(request.user, token, request.days)
+        return ops.NewTeamToken(request.user, token, request.days)
 
-    def revoke_token(self, request: requests.TeamTokenRevokeRequest) -> requests.TeamTokens:
+    def revoke_token(self, request: ops.TeamTokenRevokeRequest) -> ops.TeamTokens:
         access.revoke_token(self.database, request.token)
         return self._tokens(token=request.token)
 
-    def _tokens(self, *, user: int = 0, token: int = 0) -> requests.TeamTokens:
+    def _tokens(self, *, user: int = 0, token: int = 0) -> ops.TeamTokens:
         return token_list(self._rows(_TOKENS, user=user, token=token))
 
     # --- projects and workers ---
 
-    def add_project(self, request: requests.TeamProjectAddRequest) -> requests.TeamProject:
+    def add_project(self, request: ops.TeamProjectAddRequest) -> ops.TeamProject:
         from codeinfo.team.jobs import defer_index
         from codeinfo.team.webhooks import project_row
 
@@ -216,13 +216,13 @@ class TeamOperations:
             defer_index(db, added[0][0], "")
             return project_row(db, added[0][0])
 
-    def project(self, request: requests.TeamProjectRequest) -> requests.TeamProject:
+    def project(self, request: ops.TeamProjectRequest) -> ops.TeamProject:
         from codeinfo.team.webhooks import project_row
 
         with self.database.transaction() as db:
             return project_row(db, access.project_id(db, request.project))
 
-    def index_project(self, request: requests.TeamProjectRequest) -> requests.TeamJobs:
+    def index_project(self, request: ops.TeamProjectRequest) -> ops.TeamJobs:
         from codeinfo.team.jobs import defer_index, queue_state
 
         with self.database.transaction() as db:
@@ -235,7 +235,7 @@ class TeamOperations:
 
         return receive(self.store, kind, headers, body)
 
-    def push(self, request: requests.PushRequest, progress: ProgressSink | None = None) -> requests.PushReport:
+    def push(self, request: ops.PushRequest, progress: ProgressSink | None = None) -> ops.PushReport:
         from codeinfo.engine.push import push
 
         return push(self._indexes, request, progress)
@@ -255,7 +255,7 @@ class TeamOperations:
         index = self._indexes.at_commit(config.paths.cache_dir, "0" * 40, config)  # any
         return index.recipe(), model_meta(self._indexes.models.embedder())
 
-    def jobs(self, request: requests.TeamJobsRequest) -> requests.TeamJobs:
+    def jobs(self, request: ops.TeamJobsRequest) -> ops.TeamJobs:
         from codeinfo.team.jobs import queue_state
 
         return queue_state(self.database, request.limit)
@@ -308,7 +308,7 @@ class TeamOperations:
 
     # --- the audit log ---
 
-    def audit(self, request: requests.TeamAuditRequest) -> requests.TeamEvents:
+    def audit(self, request: ops.TeamAuditRequest) -> ops.TeamEvents:
         rows = self._rows(
             _AUDIT,
             days=request.days,
@@ -316,9 +316,9 @@ class TeamOperations:
             project=self._project(request.project),
             limit=request.limit,
         )
-        return requests.TeamEvents(
+        return ops.TeamEvents(
             tuple(
-                requests.TeamEvent(_moment(at), user, action, project, json.dumps(detail) if detail else "")
+                ops.TeamEvent(_moment(at), user, action, project, json.dumps(detail) if detail else "")
                 for at, user, action, project, detail in rows
             )
         )
@@ -337,10 +337,10 @@ def _commits(mirror: Path, commit: str, before: bytes) -> bytes:
         return file.read_bytes() if file.exists() else b""
 
 
-def token_list(rows: Sequence[Sequence[Any]]) -> requests.TeamTokens:
-    return requests.TeamTokens(
+def token_list(rows: Sequence[Sequence[Any]]) -> ops.TeamTokens:
+    return ops.TeamTokens(
         tuple(
-            requests.TeamToken(number, user, name, tuple(scopes), state, _moment(expires), _moment(used))
+            ops.TeamToken(number, user, name, tuple(scopes), state, _moment(expires), _moment(used))
             for number, user, name, scopes, state, expires, used in rows
         )
     )

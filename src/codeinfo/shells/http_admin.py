@@ -8,35 +8,35 @@ from typing import Any
 from starlette.routing import Route
 
 from codeinfo.errors import CodeInfoError, UsageError
-from codeinfo.operations import team as requests
+from codeinfo.operations import team as ops
 from codeinfo.shells.http_visit import Visit, page
 
 SHOWN = 50  # events, and runs of workers
 Given = Mapping[str, str]
 
 ACTIONS: dict[str, Callable[[Any, Given], Any]] = {  # by their names: the operation of the team, with a form's fields
-    "disable": lambda team, given: team.disable_user(requests.TeamUserRequest(given["name"])),
-    "enable": lambda team, given: team.enable_user(requests.TeamUserRequest(given["name"])),
+    "disable": lambda team, given: team.disable_user(ops.TeamUserRequest(given["name"])),
+    "enable": lambda team, given: team.enable_user(ops.TeamUserRequest(given["name"])),
     "grant": lambda team, given: team.add_grant(
-        requests.TeamGrantAddRequest(given["project"].strip(), given["to"].strip(), given["level"])
+        ops.TeamGrantAddRequest(given["project"].strip(), given["to"].strip(), given["level"])
     ),
-    "ungrant": lambda team, given: team.remove_grant(requests.TeamGrantRemoveRequest(given["project"], given["to"])),
+    "ungrant": lambda team, given: team.remove_grant(ops.TeamGrantRemoveRequest(given["project"], given["to"])),
     "token": lambda team, given: team.add_token(
-        requests.TeamTokenAddRequest(given["user"].strip(), given.get("name", ""), tuple(given["scopes"].split(",")))
+        ops.TeamTokenAddRequest(given["user"].strip(), given.get("name", ""), tuple(given["scopes"].split(",")))
     ),
-    "revoke": lambda team, given: team.revoke_token(requests.TeamTokenRevokeRequest(int(given["token"]))),
+    "revoke": lambda team, given: team.revoke_token(ops.TeamTokenRevokeRequest(int(given["token"]))),
 }
 
 
 def _content(visit: Visit, template: str, **more: Any) -> str:
-    team, everything = visit.state.engine.team, requests.TeamListRequest()
+    team, everything = visit.state.engine.team, ops.TeamListRequest()
     shown = {
         "overview": team.overview(),
-        "jobs": team.jobs(requests.TeamJobsRequest(SHOWN)),
+        "jobs": team.jobs(ops.TeamJobsRequest(SHOWN)),
         "users": team.users(everything).users,
-        "grants": team.grants(requests.TeamGrantListRequest()).grants,
-        "tokens": team.tokens(requests.TeamTokenListRequest()).tokens,
-        "events": team.audit(requests.TeamAuditRequest(limit=SHOWN)).events,
+        "grants": team.grants(ops.TeamGrantListRequest()).grants,
+        "tokens": team.tokens(ops.TeamTokenListRequest()).tokens,
+        "events": team.audit(ops.TeamAuditRequest(limit=SHOWN)).events,
     }
     return visit.render(template, **{"problem": "", "made": None, **shown, **more})
 
@@ -56,7 +56,7 @@ def _change(visit: Visit) -> str:
         return _content(visit, "admin_content.html", problem="A field is missing, or is not a number.")
     except CodeInfoError as error:
         return _content(visit, "admin_content.html", problem=str(error))
-    return _content(visit, "admin_content.html", made=done if isinstance(done, requests.NewTeamToken) else None)
+    return _content(visit, "admin_content.html", made=done if isinstance(done, ops.NewTeamToken) else None)
 
 
 def admin_routes() -> list[Route]:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
-from codeinfo.operations import answers as requests
+from codeinfo.operations import answers as ops
 from codeinfo.operations import code as code_requests
 from codeinfo.operations.knowledge import MemoryListRequest, PatternsRequest, PatternUse
 from codeinfo.operations.search import DoctorRequest, StatusRequest
@@ -190,7 +190,7 @@ def _chat(visit: Visit) -> str:
 
 
 def _agents(visit: Visit) -> str:
-    agents = visit.state.engine.answers.agents(requests.AgentsRequest()).agents
+    agents = visit.state.engine.answers.agents(ops.AgentsRequest()).agents
     chosen = visit.given.get("agent", "") or next((one.name for one in agents if not one.problem), "")
     if chosen and chosen not in (one.name for one in agents):
         raise NotFound(f"there is no agent {chosen}", next_step="Choose one on the Agents page")
@@ -204,7 +204,7 @@ def _conversation_values(visit: Visit, agent: str) -> dict[str, Any]:
     turns: list[TurnView] = []
     conversation, run = None, None
     if identity:
-        detail = state.engine.answers.conversation(requests.ConversationRequest(identity))
+        detail = state.engine.answers.conversation(ops.ConversationRequest(identity))
         conversation, run = detail.conversation, state.runs.of_conversation(detail.conversation.id)
         turns = _turn_views(detail, writing=detail.conversation.running)
     return {
@@ -223,23 +223,23 @@ def _conversation_values(visit: Visit, agent: str) -> dict[str, Any]:
 
 def _models(visit: Visit) -> str:
     """The models that can be asked. Servers are asked for them, so this comes after the page."""
-    found = visit.state.engine.answers.providers(requests.ProvidersRequest())
+    found = visit.state.engine.answers.providers(ops.ProvidersRequest())
     begun = visit.given.get("begun") == "1"  # who goes on with a conversation knows whether there is a model
     return visit.render("models.html", providers=found.providers, notes=found.notes, begun=begun)
 
 
-def _first_path(conversation: requests.Conversation | None) -> str:
+def _first_path(conversation: ops.Conversation | None) -> str:
     return conversation.paths[0] if conversation is not None and conversation.paths else ""
 
 
-def _turn_views(detail: requests.ConversationDetail, *, writing: bool) -> list[TurnView]:
+def _turn_views(detail: ops.ConversationDetail, *, writing: bool) -> list[TurnView]:
     """The last turn of a conversation that is running is being written: the live answer stands for it."""
     turns = detail.turns[:-1] if writing and detail.turns else detail.turns
     return [turn_view(turn, _first_path(detail.conversation)) for turn in turns]
 
 
 def _listed(state: State, which: str, agent: str) -> dict[str, Any]:
-    asked = requests.ConversationsRequest(which, SHOWN_CONVERSATIONS, agent=agent)
+    asked = ops.ConversationsRequest(which, SHOWN_CONVERSATIONS, agent=agent)
     found = state.engine.answers.conversations(asked).conversations
     shown = [one for one in found if bool(one.agent_name) == bool(agent)]
     return {"conversations": shown, "which": which}
@@ -254,7 +254,7 @@ def _list(visit: Visit) -> str:
 
 def _change(method: str, which: str, visit: Visit) -> str:
     change = getattr(visit.state.engine.answers, method)
-    change(requests.ConversationIdsRequest((visit.given.get("id", ""),)))
+    change(ops.ConversationIdsRequest((visit.given.get("id", ""),)))
     agent = visit.given.get("agent", "")
     values = _listed(visit.state, which, agent)
     return visit.render("conversation_list.html", agent=agent, current="", **values)
@@ -287,7 +287,7 @@ def _turn(visit: Visit) -> str:
     run = state.runs.get(visit.request.path_params["run_id"])
     if run.error is not None and not run.text:
         raise run.error
-    asked = requests.ConversationRequest(run.conversation)
+    asked = ops.ConversationRequest(run.conversation)
     detail = state.engine.answers.conversation(asked)
     count = max(1, 2 * len(run.answers) - 1)
     views = _turn_views(detail, writing=False)[-count:]
