@@ -198,7 +198,7 @@ def test_a_question_about_a_result_waits_to_be_sent(page: Page) -> None:
 
 def test_a_word_that_does_not_occur_is_mended_by_a_click(page: Page) -> None:
     opened(page, "/?q=InsuficientFunds&kind=code")
-    page.get_by_role("link", name="InsufficientFunds").click()
+    page.get_by_role("link", name="InsufficientFunds", exact=True).click()
     expect(page).to_have_title("InsufficientFunds · CodeInfo")
     assert asked(page)["kind"] == "code"
 
