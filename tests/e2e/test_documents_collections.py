@@ -97,7 +97,20 @@ def test_documents_are_written_updated_and_deleted(facade: Engine) -> None:
     assert facade.documents.list(DocsListRequest()).collections == ()
 
 
-@pytest.mark.parametrize("document", ["../a.md", "/etc/a.md", "", "a/../../b.md", "picture.png", "node_modules/a.md"])
+@pytest.mark.parametrize(
+    "document",
+    [
+        "../a.md",
+        "/etc/a.md",
+        "",
+        ".",
+        "a/../../b.md",
+        "picture.png",
+        "node_modules/a.md",
+        "é" * 120 + ".md",
+        "a/" * 1500,
+    ],
+)
 def test_a_document_that_cannot_be_taken_leaves_nothing_behind(facade: Engine, document: str) -> None:
     with pytest.raises(UsageError):
         facade.documents.update(DocsUpdateRequest("wiki", document, APPLES))
@@ -108,6 +121,13 @@ def test_a_document_that_cannot_be_taken_leaves_nothing_behind(facade: Engine, d
         facade.documents.update(DocsUpdateRequest("wiki", document, APPLES))
     (listed,) = facade.documents.list(DocsListRequest(("wiki",))).collections
     assert [item.document for item in listed.listing] == ["a.md"]
+
+
+def test_a_document_cannot_lie_in_another_one(facade: Engine) -> None:
+    facade.documents.update(DocsUpdateRequest("wiki", "fruit/a.md", APPLES))
+    for document in ("fruit/a.md/b.md", "fruit"):
+        with pytest.raises(UsageError, match="Choose another name"):
+            facade.documents.update(DocsUpdateRequest("wiki", document, APPLES))
 
 
 def test_documents_of_a_folder_are_changed_in_the_folder(facade: Engine, notes: Path) -> None:

@@ -190,7 +190,10 @@ class DocumentOperations:
         known = [item for item in self.collections.all(project)[0] if request.collection in (item.id, item.name)]
         collection = known[0] if known else written_collection(request.collection)
         index = self._written(collection)
-        target = written_tree(index.source.home) / path
+        tree = written_tree(index.source.home)
+        target = tree / path
+        if target.is_dir() or any(folder.is_file() for folder in target.parents if folder.is_relative_to(tree)):
+            raise UsageError(f"{path} is a folder here, or lies in a document", next_step="Choose another name")
         before = target.read_bytes() if target.is_file() else None
         if before != data:
             replace_private(private_folder(target.parent, index.source.home) / target.name, data)
@@ -272,13 +275,25 @@ class DocumentOperations:
         return reading.OpenCollection(index, *self._indexes.open(index))
 
 
+MOST_NAME_BYTES = 200  # of a part of a path: file systems end at 255, and a file is written under a longer name first
+MOST_PARTS = 20
+
+
 def _document_path(document: str) -> str:
     try:
-        return safe_path(document)
-    except UsageError:
+        path = safe_path(document)
+        sizes = [len(part.encode()) for part in path.split("/")]
+    except (UsageError, UnicodeEncodeError):
+        shown = f"{document[:80]!r}{'…' if len(document) > 80 else ''}"
         raise UsageError(
-            f"{document!r} is no path within a collection", next_step="Write it as in guides/start.md"
+            f"{shown} is not a path within a collection", next_step="Write it as in guides/start.md"
         ) from None
+    if not path or max(sizes) > MOST_NAME_BYTES or len(sizes) > MOST_PARTS:
+        raise UsageError(
+            f"{document[:80]!r}… is empty, too long or too deep for a name",
+            next_step=f"Use at most {MOST_PARTS} parts of {MOST_NAME_BYTES} bytes each",
+        )
+    return path
 
 
 def _plan(index: CollectionIndex) -> tuple[operations.SyncPlan, tuple[Skip, ...]]:
