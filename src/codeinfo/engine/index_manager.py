@@ -179,9 +179,9 @@ class IndexManager:
             return self.source.recipe
         return recipe_of(self.config, self._embedder, self.source.versions)
 
-    def confirm(self, reached: Reached) -> None:
-        """The team has this generation at this moment, so that a refresh need not ask."""
-        self._confirmed = time.monotonic(), reached
+    def confirm(self, reached: Reached | None) -> None:
+        """The team has this generation at this moment, so that a refresh need not ask; None: it may have changed."""
+        self._confirmed = (time.monotonic(), reached) if reached is not None else None
 
     @property
     def embedder(self) -> Embedder | None:

@@ -158,14 +158,21 @@ class Indexes:
         try:
             row = open_tree(self.team, user, name, at, self._recipe())
         except StoreUnavailable:
-            row = self._rows.get((name, at)) if user is None else None
-            if row is None:
+            remembered = self._rows.get((name, at)) if user is None else None
+            if remembered is None:
                 raise
+            return Place(self._tree(remembered), name[len(remembered.identity) + 1 :])
         if row is None:
             raise self._unknown(name, at, user)
         if user is None:
             self._rows[name, at] = row
-        return Place(self._tree(row), name[len(row.identity) + 1 :])
+        return Place(self._confirmed(row), name[len(row.identity) + 1 :])
+
+    def _confirmed(self, row: TreeRow) -> IndexManager:
+        """The index of a tree that the database has just shown."""
+        found = self._tree(row)
+        found.confirm(row.reached)
+        return found
 
     def _tree(self, row: TreeRow) -> IndexManager:
         with self._lock:
@@ -173,7 +180,6 @@ class Indexes:
             self._trees[row.id] = found
             while len(self._trees) > OPEN_TREES:
                 self._trees.pop(next(iter(self._trees))).close()
-        found.confirm(row.reached)
         found.folder.mark_used()
         if found.live_store() is None:  # it is about to be pulled
             self._make_room(found)
@@ -206,7 +212,7 @@ class Indexes:
             )
         if others := len(list_projects(self.team, user)) - len(rows):
             notes.append(f"{others:,} more are not indexed yet, or with another model, and were left out")
-        return [Place(self._tree(row), "") for row in rows[:OPEN_TREES]], notes
+        return [Place(self._confirmed(row), "") for row in rows[:OPEN_TREES]], notes
 
     def _make_room(self, wanted: IndexManager) -> None:
         most_bytes = self.config.store.cache_mb * 1_000_000

@@ -242,6 +242,7 @@ class ServerIndexes(Indexes):
             tree, trees = notice.partition(" ")[0], self.open_trees()
             for number in trees if not tree else {int(tree)} & trees.keys():
                 try:
+                    trees[number].confirm(None)
                     fresh = trees[number].refresh()
                     engine_search.warm_up(trees[number], fresh.store)
                 except CodeInfoError:
