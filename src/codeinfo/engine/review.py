@@ -68,6 +68,12 @@ def _base(history: History, wanted: str) -> str:
         raise UsageError(
             "there is no history to compare with", next_step="A review needs a git repository, not shallow"
         )
+    first, dots, last = wanted.partition("..")
+    if dots:
+        raise UsageError(
+            f"{wanted!r} is a range, and a review compares the files as they are with one revision",
+            next_step=f"Check {last.strip('.') or 'its end'} out and run `codeinfo review {first or 'REVISION'}`",
+        )
     try:
         if wanted:
             return history.resolve(wanted)
