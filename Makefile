@@ -17,7 +17,7 @@ demo: $(VENV)/.installed
 	@$(BIN)/python examples/demo.py
 
 test: $(VENV)/.installed-dev lint browser
-	$(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder  # long files first, many short ones at the end
+	$(BIN)/python -m pytest -q -n auto --dist loadfile
 
 # The tests of the pages drive a real browser. Where it cannot be installed they are skipped, and say so.
 browser:
