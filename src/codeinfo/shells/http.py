@@ -333,19 +333,8 @@ def serve(
     be served. With several `workers` each of them is this program again, with the number of an `inherited` socket."""
     public, public_hosts = public_origin(config.web.public_url)
     of_team = bool(config.store.url)  # every request then needs a token of its user
-    if host not in LOOPBACK and not token_file and not of_team:
-        raise UsageError(
-            f"{host} can be reached from other machines",
-            next_step="Put a token into a file and name it with --token-file: every request must then carry it",
-        )
-    if host in EVERY_ADDRESS and not (of_team and public):
-        raise UsageError(
-            f"{host} stands for every address of this machine",
-            next_step="Name the one that others use, as in --host 192.168.1.5: only requests to it are answered",
-        )
+    _refuse_unsafe(host, token_file, of_team=of_team, public=public)
     check_threads()
-    if of_team and token_file:
-        raise UsageError("a team's server has no token of its own", next_step="Leave --token-file out, or store.url")
     own = secrets.token_urlsafe if of_team else partial(kept_token, config.paths.data_dir)  # a team's is nobody's
     token = given_token(Path(token_file)) if token_file else own()
     listener = socket.socket(fileno=inherited) if inherited >= 0 else _listener(host, port)
@@ -405,6 +394,22 @@ def serve(
     server = Server(settings, traffic, states[0], config.serve.drain_s)
     server.run(sockets=[listener])
     return 0
+
+
+def _refuse_unsafe(host: str, token_file: str, *, of_team: bool, public: str) -> None:
+    """Raises UsageError for an address that would be open to more than was meant."""
+    if host not in LOOPBACK and not token_file and not of_team:
+        raise UsageError(
+            f"{host} can be reached from other machines",
+            next_step="Put a token into a file and name it with --token-file: every request must then carry it",
+        )
+    if host in EVERY_ADDRESS and not (of_team and public):
+        raise UsageError(
+            f"{host} stands for every address of this machine",
+            next_step="Name the one that others use, as in --host 192.168.1.5: only requests to it are answered",
+        )
+    if of_team and token_file:
+        raise UsageError("a team's server has no token of its own", next_step="Leave --token-file out, or store.url")
 
 
 def _metrics(config: Config, states: list[State]) -> Metrics:
