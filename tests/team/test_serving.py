@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from conftest import RunCli
 from postgres_tools import drop_database, new_database, wait_until
 from server_tools import Server
 from web_tools import environment_of
@@ -178,3 +179,9 @@ def test_an_operation_is_a_span() -> None:
         pass
     (span,) = exported.get_finished_spans()
     assert (span.name, dict(span.attributes or {})) == ("search", {"codeinfo.client": "http"})
+
+
+def test_several_processes_without_a_shared_store_are_refused_at_once(codeinfo: RunCli, tmp_path: Path) -> None:
+    done = codeinfo("serve", "--workers", "2", "--port", "0", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Set store.url" in done.stderr

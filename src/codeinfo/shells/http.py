@@ -333,6 +333,11 @@ def serve(
     be served. With several `workers` each of them is this program again, with the number of an `inherited` socket."""
     public, public_hosts = public_origin(config.web.public_url)
     of_team = bool(config.store.url)  # every request then needs a token of its user
+    if workers > 1 and not of_team:
+        raise UsageError(
+            "several processes need a store that they share",
+            next_step="Set store.url to a PostgreSQL, or leave --workers out",
+        )
     _refuse_unsafe(host, token_file, of_team=of_team, public=public)
     check_threads()
     own = secrets.token_urlsafe if of_team else partial(kept_token, config.paths.data_dir)  # a team's is nobody's

@@ -20,7 +20,7 @@ import uvicorn
 
 from codeinfo.config import Config
 from codeinfo.engine.indexes import Indexes
-from codeinfo.errors import Interrupted, UsageError
+from codeinfo.errors import Interrupted
 from codeinfo.serve.auth import App, Message, Receive, Scope, Send
 from codeinfo.serve.dispatch import end_by_deadline
 from codeinfo.serve.metrics import Metrics, OperatorServer, Problem, Reading, memory_reading, probe_body
@@ -176,11 +176,6 @@ class Workers:
 
 def serve_with_workers(config: Config, count: int, listener: socket.socket) -> int:
     """`count` processes on one socket, and the operators' address in this one. The exit code."""
-    if not config.store.url:
-        raise UsageError(
-            "several processes need a store that they share",
-            next_step="Set store.url to a PostgreSQL, or leave --workers out",
-        )
     shared = config.serve.metrics_address != ""
     with tempfile.TemporaryDirectory(prefix="codeinfo-metrics-") as folder, closing(Indexes(config)) as indexes:
         workers = Workers(count, listener, folder if shared else "")
