@@ -20,7 +20,6 @@ from codeinfo.operations import AREAS, OPERATIONS, Operation, operation_names, p
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGE = REPOSITORY / "src" / "codeinfo"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-MAX_LINES = 600
 
 # A room may import from rooms of a lower level, and from itself. Rooms of one level do not know each other, except
 # where ALSO says so.
@@ -171,11 +170,6 @@ def test_only_config_reads_the_environment(path: Path) -> None:
             read = isinstance(node, ast.Subscript) or "attr='get'" in ast.dump(node)[:120]
             stored = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
             assert not read or stored, f"{name(path)}:{node.lineno} reads the environment"
-
-
-@pytest.mark.parametrize("path", [*MODULES, *sorted((REPOSITORY / "tests").rglob("*.py"))], ids=lambda p: p.name)
-def test_files_stay_readable(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= MAX_LINES, f"{path.name} wants to be two files"
 
 
 def test_public_names() -> None:
