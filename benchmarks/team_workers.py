@@ -3,6 +3,7 @@
     python benchmarks/team_workers.py first REPOSITORY [--most 2] [--runs 2]    first index with 1, 2 … workers
     python benchmarks/team_workers.py push REPOSITORY… [--pushes 20]            from a webhook to searchable
     python benchmarks/team_workers.py kills [--moments 40]                      kill -9 of workers
+    python benchmarks/team_workers.py servers [--moments 40]                    kill -9 of a server
 
 `first` clones the repository's HEAD, fetches its mirror beforehand, and gives the wall time from the queued job to the
 finished tree and the CPU time of all processes of the workers; runs alternate. On a machine that others use compare the
@@ -13,6 +14,9 @@ the job that a webhook defers until another machine, which listens as a server d
 files.
 
 `kills` pushes commits while workers are killed at random moments, and compares what is left with a clean index.
+
+`servers` kills `codeinfo serve` while clients search, push, send webhooks and remember: what was acknowledged must be
+there once, and the indexes equal a clean one.
 """
 
 from __future__ import annotations
@@ -33,6 +37,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
 import psycopg
 from git_server import serving
+from kill_tools import kill_servers
 from postgres_tools import new_database
 from repository_tools import Repository
 from worker_tools import Team, clean_digest
@@ -212,9 +217,20 @@ def kills(place: Path, moments: int, seed: int) -> None:
         sys.exit(1)
 
 
+def servers(place: Path, moments: int, seed: int) -> None:
+    found = kill_servers(new_database(), place / "site", moments, seed)
+    print(
+        f"{found.kills} kills, {found.startups} of them while the server started; hit: {dict(found.in_flight)};"
+        f" acknowledged: {dict(found.done)}; {found.runs} index runs"
+    )
+    print("\n".join(found.problems) or "nothing lost, nothing twice; the indexes equal a clean build")
+    if found.problems:
+        sys.exit(1)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("first", "push", "kills"))
+    parser.add_argument("what", choices=("first", "push", "kills", "servers"))
     parser.add_argument("repositories", nargs="*", type=Path)
     parser.add_argument("--most", type=int, default=2)
     parser.add_argument("--runs", type=int, default=2)
@@ -228,8 +244,10 @@ def main() -> None:
             first(place, given.repositories[0].resolve(), given.most, given.runs)
         elif given.what == "push":
             push(place, [source.resolve() for source in given.repositories], given.pushes)
-        else:
+        elif given.what == "kills":
             kills(place, given.moments, given.seed)
+        else:
+            servers(place, given.moments, given.seed)
 
 
 if __name__ == "__main__":

@@ -119,6 +119,16 @@ def test_several_processes_serve_one_address(project: Path, tmp_path: Path, post
         assert alive(started) == []
 
 
+def test_the_processes_of_a_killed_server_end(postgres: str, project: Path, tmp_path: Path) -> None:
+    environment = {"CODEINFO_STORE_URL": postgres, "CODEINFO_SERVE_DRAIN_S": "1"}
+    with server(project, tmp_path / "home", "--workers", "2", **environment) as started:
+        wait_until(lambda: started.status("/ready", operators=True) == 200, 30)
+        children = children_of(started.process.pid)
+        assert len(children) == 2
+        started.end(signal.SIGKILL)
+        wait_until(lambda: not any(Path(f"/proc/{child}/exe").exists() for child in children), 20)
+
+
 def alive(started: Server) -> list[int]:
     return children_of(started.process.pid)
 

@@ -20,7 +20,7 @@ from worker_tools import Team
 from codeinfo.operations.team import HOOK_KINDS, TeamJobsRequest, TeamProjectAddRequest, TeamProjectRequest
 from codeinfo.serve.auth import MAX_HOOK_BYTES
 from codeinfo.team.access import project_id
-from codeinfo.team.webhooks import CLOCK_SKEW_S, SCHEMES, secret_of, sign
+from codeinfo.team.webhooks import CLOCK_SKEW_S, SCHEMES, receive, secret_of, sign
 
 MAIN = "refs/heads/main"
 PROJECT = "code.example/owner/name"
@@ -181,6 +181,12 @@ def test_a_plain_message_is_signed_with_its_time_and_id(client: TestClient, team
     assert send(client, "push", body, {"x-codeinfo-token": key})[0] == 400  # by token, without an id
     assert send(client, "push", body, {"x-codeinfo-token": key, "x-codeinfo-delivery": "c"})[0] == 202
     assert queued(team) == [MAIN]
+
+
+def test_an_identity_may_have_a_port(team: Team) -> None:
+    project = team.engine.team.add_project(TeamProjectAddRequest("https://code.example:8443/owner/name")).project
+    body = json.dumps({"project": project, "ref": MAIN}).encode()
+    assert receive(team.database, "push", headers_of("push", secret(team, project), body), body) == "queued"
 
 
 def test_every_kind_has_a_route() -> None:

@@ -105,11 +105,12 @@ class Draining(uvicorn.Server):
         self._traffic = traffic
         self._state = state
         self._drain_s = drain_s
-        self._told = 0.0
+        self._draining_since = 0.0
+        self._parent = os.getppid() if LISTENER_FLAG in sys.argv else 0
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if sig == signal.SIGTERM and self._drain_s and not self._told:
-            self._told = time.monotonic()
+        if sig == signal.SIGTERM and self._drain_s and not self._draining_since:
+            self._draining_since = time.monotonic()
             self._traffic.draining = True
             self._state.drain()
             return
@@ -119,9 +120,12 @@ class Draining(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         if await super().on_tick(counter):
             return True
-        since = time.monotonic() - self._told if self._told else 0.0
+        if self._parent and os.getppid() != self._parent:  # it was killed, and its successor needs the address
+            self._parent = 0
+            self.handle_exit(signal.SIGTERM, None)
+        since = time.monotonic() - self._draining_since if self._draining_since else 0.0
         quiet = not self._traffic.running and not self._state.runs.busy
-        if self._told and (since >= self._drain_s or (quiet and since >= min(NOTICE_S, self._drain_s))):
+        if self._draining_since and (since >= self._drain_s or (quiet and since >= min(NOTICE_S, self._drain_s))):
             end_by_deadline(0)
             self.should_exit = True
         return self.should_exit
@@ -131,7 +135,7 @@ class Draining(uvicorn.Server):
 
 
 class Workers:
-    """Processes that serve one socket. One that ends is started again, until all are told to end."""
+    """Processes that serve one socket. One that ends is started again, until a signal ends all."""
 
     def __init__(self, count: int, listener: socket.socket, folder: str) -> None:
         self._listener = listener
@@ -154,7 +158,7 @@ class Workers:
         return "the server is about to end" if self._ending else f"{len(ended)} processes have ended" if ended else ""
 
     def run(self) -> int:
-        """Until told to end; the exit code."""
+        """Until a signal comes; the exit code."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._pass_on)
         while not self._ending:

@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 
 import msgspec
 from msgspec import Struct
@@ -151,12 +152,11 @@ def _queue(db: Connection, project: int, ref: str) -> str:
 
 
 def _project(db: Connection, address: str) -> int:
-    """0 for one that is not here."""
-    try:
-        identity = identity_of(address) if "://" in address or ":" in address else address
-    except UsageError:
-        identity = ""
-    found = db.execute("SELECT id FROM projects WHERE identity = %s AND clone_url <> ''", (identity,)).fetchall()
+    """By its identity, which may have a port, or by any address of it; 0 for one that is not here."""
+    names = [address]
+    with suppress(UsageError):
+        names.append(identity_of(address))
+    found = db.execute("SELECT id FROM projects WHERE identity = ANY(%s) AND clone_url <> ''", (names,)).fetchall()
     return int(found[0][0]) if found else 0
 
 
