@@ -135,7 +135,7 @@ class Bench:
         store = engine.indexes.of(root).live_store()
         assert store is not None
         with code_facts(store) as facts:
-            return refresh_graph(None, facts, root, FolderFiles(root))
+            return refresh_graph(None, facts, root, FolderFiles(root))[0]
 
     def python_tool(self) -> str:
         """An environment with grimp and jedi."""

@@ -10,7 +10,7 @@ import pytest
 from codeinfo import Config, Engine
 from codeinfo.errors import NotFound
 from codeinfo.graph import code_index, names
-from codeinfo.operations.code import CallGraph, CallsRequest, ReferenceReport, RefsRequest
+from codeinfo.operations.code import CallGraph, CallsRequest, CyclesRequest, ReferenceReport, RefsRequest
 
 SOURCES = {
     "lib/__init__.py": "from .store import Store as Store\n",
@@ -127,3 +127,25 @@ def test_caches_have_bounds(root: Path, monkeypatch: pytest.MonkeyPatch) -> None
             assert not resolver.is_full  # a new one took over
             assert len(resolver.index.answers) <= 2
         assert answers(engine, root) == first
+
+
+def test_imports_are_prepared_once_while_no_file_offers_other_names(root: Path) -> None:
+    def imports() -> code_index.ImportResolver | None:
+        engine.code.cycles(CyclesRequest(str(root)))
+        store = engine.indexes.of(root).live_store()
+        assert store is not None
+        with engine.code.open(engine.indexes.of(root), store) as resolver:
+            return resolver.index.imports
+
+    (root / "tsconfig.json").write_text('{"compilerOptions": {"paths": {"~/*": ["./*"]}}}')
+    with engine_of(root) as engine:
+        first = imports()
+        assert first is not None
+        assert first.tree.config("tsconfig.json") is first.tree.config("tsconfig.json") != {}
+        (root / "far.py").write_text("import use\n\nuse.load(5)\n")
+        assert imports() is first
+        (root / "far.py").write_text("import use\n\n\ndef more():\n    use.load(5)\n")
+        second = imports()
+        assert second is not first
+        (root / "tsconfig.json").write_text('{"compilerOptions": {"paths": {"#/*": ["./*"]}}}')
+        assert imports() is not second

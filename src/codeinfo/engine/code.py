@@ -271,10 +271,11 @@ def _next_index(
 ) -> CodeIndex:
     """The index of the generation that `facts` shows, with what still holds of the one before."""
     graph = before.graph if before else loads(read_beside(store, GRAPH_FILE) or b"")
+    imports = before.imports if before else None
     if graph is None or graph.generation != facts.generation:
-        graph = refresh_graph(graph, facts, root, contents)
+        graph, imports = refresh_graph(graph, facts, root, contents, imports)
         write_beside(store, GRAPH_FILE, dumps(graph))
-    return CodeIndex(facts, graph, root, contents, before)
+    return CodeIndex(facts, graph, root, contents, before, imports)
 
 
 def _file_context(index: CodeIndex, path: str) -> HitContext:

@@ -158,21 +158,27 @@ def _add(edges: dict[str, Edge], edge: Edge) -> None:
 # --- building ------------------------------------------------------------------------------------------------------
 
 
-def refresh_graph(known: Graph | None, facts: CodeFacts, root: Path, contents: Files) -> Graph:
-    """The graph of this generation, from the last one where it still holds. Configurations are read from `contents`."""
+def refresh_graph(
+    known: Graph | None, facts: CodeFacts, root: Path, contents: Files, imports: ImportResolver | None = None
+) -> tuple[Graph, ImportResolver | None]:
+    """The graph of this generation, from the last one where it still holds, and what resolves imports in it, where that
+    is at hand: `imports` is that of the last one. Configurations are read from `contents`."""
     listed = facts.files()
     old = {one.file_id: one for one in known.files.values()} if known else {}
     changed = [file for file in listed if file.file_id not in old]
     fresh = file_facts(changed, facts, everything=not old)
     files = {file.path: fresh.get(file.file_id) or old[file.file_id] for file in listed}
     stale = _stale(known, files, changed)
+    if known is None or not have_same_exports(known.files, files):
+        imports = None
     if not stale and known is not None:
-        return replace(known, generation=facts.generation, files=files)
-    tree = project_tree(files, root, contents)
+        return replace(known, generation=facts.generation, files=files), imports
+    if imports is None:
+        imports = ImportResolver(project_tree(files, root, contents))
     links = {path: links for path, links in known.links.items() if path in files} if known else {}
     links = {path: one for path, one in links.items() if path not in stale}
-    links.update(_links([files[path] for path in stale], tree, facts))
-    return Graph(facts.generation, files, links)
+    links.update(_links([files[path] for path in stale], imports, facts))
+    return Graph(facts.generation, files, links), imports
 
 
 def have_same_exports(before: Mapping[str, FileFacts], now: Mapping[str, FileFacts]) -> bool:
@@ -286,14 +292,13 @@ def _stale(known: Graph | None, files: Mapping[str, FileFacts], changed: Sequenc
     return {p for p, one in files.items() if p in reread or family(one.language) in families}
 
 
-def _links(files: Sequence[FileFacts], tree: Tree, facts: CodeFacts) -> dict[str, Links]:
+def _links(files: Sequence[FileFacts], resolver: ImportResolver, facts: CodeFacts) -> dict[str, Links]:
     imports: dict[int, list[Import]] = {}
-    everything = len(files) == len(tree.files)
+    everything = len(files) == len(resolver.tree.files)
     for file_id, written in facts.imports(None if everything else [file.file_id for file in files]):
         imports.setdefault(file_id, []).append(written)
     read = [file.file_id for file in files if file.rules.imports.by_use or file.rules.imports.timed]
     packed = dict(facts.references(read))
-    resolver = ImportResolver(tree)
     links = {}
     for file in files:
         one = FileImports(file, tuple(imports.get(file.file_id, ())))
@@ -353,7 +358,13 @@ class CodeIndex:
     """The owner of all that is cached for one generation. `facts` is the transaction of the question at hand."""
 
     def __init__(
-        self, facts: CodeFacts, graph: Graph, root: Path, contents: Files, before: CodeIndex | None = None
+        self,
+        facts: CodeFacts,
+        graph: Graph,
+        root: Path,
+        contents: Files,
+        before: CodeIndex | None = None,
+        imports: ImportResolver | None = None,
     ) -> None:
         self.facts = facts
         self.graph = graph
@@ -367,12 +378,13 @@ class CodeIndex:
         self._outcomes: dict[Hashable, Outcome] = {}
         self._visible: dict[str, tuple[str, ...]] = {}
         self._defining: dict[str, frozenset[str]] = {}
-        if before and "imports" in vars(before) and have_same_exports(before.graph.files, graph.files):
-            self.imports = before.imports
+        self.imports = imports  # built when a question first needs it
 
-    @cached_property
-    def imports(self) -> ImportResolver:
-        return ImportResolver(project_tree(self.graph.files, self.root, self._contents))
+    @property
+    def _resolver(self) -> ImportResolver:
+        if self.imports is None:
+            self.imports = ImportResolver(project_tree(self.graph.files, self.root, self._contents))
+        return self.imports
 
     @cached_property
     def compiler(self) -> Compiler | None:
@@ -387,12 +399,12 @@ class CodeIndex:
     def outcome(self, source: FileFacts, written: Import) -> Outcome:
         key = (source.path, written.module, written.line, written.names, written.alias)
         if key not in self._outcomes:
-            self._outcomes[key] = self.imports.outcome(source, written)
+            self._outcomes[key] = self._resolver.outcome(source, written)
         return self._outcomes[key]
 
     def visible(self, source: FileFacts) -> tuple[str, ...]:
         if source.path not in self._visible:
-            self._visible[source.path] = self.imports.visible(source)
+            self._visible[source.path] = self._resolver.visible(source)
         return self._visible[source.path]
 
     def defining(self, name: str) -> frozenset[str]:

@@ -22,6 +22,7 @@ _EXTENSIONS = (".ts", ".tsx", ".d.ts", ".mts", ".cts", ".js", ".jsx", ".mjs", ".
 # TypeScript is imported by the name of what it compiles to.
 _WRITTEN_AS = {".js": (".ts", ".tsx", ".d.ts", ".jsx"), ".jsx": (".tsx",), ".mjs": (".mts",), ".cjs": (".cts",)}
 _BUILT, _SOURCES = ("dist", "lib", "build", "out", "esm", "cjs", "es"), ("src", "source", "lib")
+Patterns = list[tuple[str, list[str]]]
 _CONDITIONS = ("source", "import", "module", "default", "require", "node", "browser", "development", "types")
 
 
@@ -70,7 +71,10 @@ class EcmascriptImports(Resolver):
             name = self._tree.config(path).get("name") if file == "package.json" else None
             if isinstance(name, str) and name:
                 self._packages.setdefault(name, []).append(folder)
-        self._aliases = _tsconfigs(self._tree)
+        self._tables: list[tuple[str, Patterns]] = []  # the folder that targets start from, and patterns
+        self._aliases: dict[str, list[int]] = {}  # folder of a tsconfig → its tables
+        self._by_alias: dict[tuple[int, str], str | None] = {}  # (table, module) → file
+        self._read_aliases()
         self._memo: dict[tuple[str, str], str | None] = {}
 
     def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
@@ -104,8 +108,8 @@ class EcmascriptImports(Resolver):
             return self._file(joined(folder, module))
         if module.startswith("/"):
             return self._file(module.lstrip("/"))
-        for candidate in self._aliased(folder, module):
-            if found := self._file(candidate):
+        for at in dict.fromkeys(at for above in ancestors(folder) for at in self._aliases.get(above, ())):
+            if found := self._aliased(at, module):
                 return found
         return self._own_import(folder, module) if module.startswith("#") else self._workspace(folder, module)
 
@@ -132,13 +136,33 @@ class EcmascriptImports(Resolver):
 
     # --- aliases ---
 
-    def _aliased(self, folder: str, module: str) -> Iterator[str | None]:
-        for above in ancestors(folder):
-            for base, patterns in self._aliases.get(above, ()):
-                for pattern, targets in patterns:
-                    middle = _matched(pattern, module)
-                    if middle is not None:
-                        yield from (joined(base, target.replace("*", middle, 1)) for target in targets)
+    def _read_aliases(self) -> None:
+        known: dict[str, int | None] = {}  # configuration → its own table
+        for path in sorted(self._tree.configs):
+            home, _, name = path.rpartition("/")
+            if not name.startswith(("tsconfig", "jsconfig")):
+                continue
+            for current, options in _chain(self._tree, path):
+                if current not in known:
+                    table = _alias_table(current.rpartition("/")[0], options)
+                    known[current] = len(self._tables) if table else None
+                    self._tables += [table] if table else []
+                if (at := known[current]) is not None:
+                    self._aliases.setdefault(home, []).append(at)
+
+    def _aliased(self, at: int, module: str) -> str | None:
+        """The file that a table of aliases makes of a name. Most folders share one table, so each is asked once."""
+        key = (at, module)
+        if key not in self._by_alias:
+            base, patterns = self._tables[at]
+            paths = (
+                joined(base, target.replace("*", middle, 1))
+                for pattern, targets in patterns
+                if (middle := _matched(pattern, module)) is not None
+                for target in targets
+            )
+            self._by_alias[key] = next((found for path in paths if (found := self._file(path))), None)
+        return self._by_alias[key]
 
     def _own_import(self, folder: str, module: str) -> str | None:
         for above in ancestors(folder):
@@ -228,35 +252,22 @@ def _matched(pattern: str, module: str) -> str | None:
     return None
 
 
-Patterns = list[tuple[str, list[str]]]
-
-
-def _tsconfigs(tree: Tree) -> dict[str, list[tuple[str, Patterns]]]:
-    """Folder of a tsconfig → (folder that targets start from, patterns)."""
-    found: dict[str, list[tuple[str, Patterns]]] = {}
-    for path in sorted(tree.configs):
-        name = path.rpartition("/")[2]
-        if not name.startswith(("tsconfig", "jsconfig")):
-            continue
-        home = path.rpartition("/")[0]
-        for where, options in _chain(tree, path):
-            base_url = options.get("baseUrl")
-            base = joined(where, base_url) if isinstance(base_url, str) else where
-            table = options.get("paths")
-            patterns = [
-                (pattern, [target for target in targets if isinstance(target, str)])
-                for pattern, targets in (table.items() if isinstance(table, dict) else ())
-                if isinstance(targets, list)
-            ]
-            if isinstance(base_url, str):
-                patterns.append(("*", ["*"]))
-            if patterns and base is not None:
-                found.setdefault(home, []).append((base, sorted(patterns, key=lambda pair: -len(pair[0]))))
-    return found
+def _alias_table(folder: str, options: dict[str, Any]) -> tuple[str, Patterns] | None:
+    """Aliases in compiler options: the folder that targets start from, longest patterns first."""
+    base_url, table = options.get("baseUrl"), options.get("paths")
+    base = joined(folder, base_url) if isinstance(base_url, str) else folder
+    patterns = [
+        (pattern, [target for target in targets if isinstance(target, str)])
+        for pattern, targets in (table.items() if isinstance(table, dict) else ())
+        if isinstance(targets, list)
+    ]
+    if isinstance(base_url, str):
+        patterns.append(("*", ["*"]))
+    return (base, sorted(patterns, key=lambda pair: -len(pair[0]))) if patterns and base is not None else None
 
 
 def _chain(tree: Tree, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The compiler options of a tsconfig and of those it extends, nearest first."""
+    """The compiler options of a tsconfig and of those it extends, each with its path, nearest first."""
     waiting, seen = [path], set[str]()
     while waiting:
         current = waiting.pop(0)
@@ -266,7 +277,7 @@ def _chain(tree: Tree, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
         folder, read = current.rpartition("/")[0], tree.config(current)
         options = read.get("compilerOptions")
         if isinstance(options, dict):
-            yield folder, options
+            yield current, options
         extended = read.get("extends", [])
         for other in extended if isinstance(extended, list) else [extended]:
             if isinstance(other, str) and (target := joined(folder, other)) is not None:
