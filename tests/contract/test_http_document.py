@@ -22,7 +22,7 @@ HOOKS = Path(__file__).parents[1] / "schemathesis_hooks.py"
 
 
 def test_a_sample_of_every_operation_holds(tmp_path: Path) -> None:
-    assert hold(tmp_path, phases="coverage,fuzzing", examples=1, seconds=120) > 70
+    assert hold(tmp_path, phases="fuzzing", examples=1, seconds=120) > 70
 
 
 @pytest.mark.soak

@@ -253,7 +253,7 @@ def test_a_worker_is_kept_for_the_next_run() -> None:
 
 def test_of_many_workers_few_are_kept() -> None:
     spares = Spares()
-    big = "def f():\n    return 1\n" * 4000
+    big = "def f():\n    return 1\n" * 1000
     with ParsePool(PATIENT, workers=3, spares=spares) as pool:
         list(pool.run(task(f"{number}.py", big) for number in range(60)))
         pids = worker_pids(pool)

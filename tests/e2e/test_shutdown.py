@@ -26,7 +26,7 @@ NAMES = ("path", "name", "text", "get", "run", "str", "value", "lines", "found",
 
 @pytest.fixture
 def large(tmp_path: Path) -> Path:
-    for at in range(5):  # large enough that first answers take seconds
+    for at in range(3):  # large enough that first answers take seconds
         shutil.copytree(REPOSITORY / "src" / "codeinfo", tmp_path / "large" / f"part{at}")
     return tmp_path / "large"
 
