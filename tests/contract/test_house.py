@@ -6,6 +6,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from operator import attrgetter
 from pathlib import Path
 
@@ -88,9 +89,14 @@ def room(path: Path) -> str:
     return first.removesuffix(".py")
 
 
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(ast.parse(path.read_text(), str(path))))
+
+
 def imports(path: Path) -> Iterator[str]:
     """Every module a file imports: at the top, inside a function, or for type checkers only."""
-    for node in ast.walk(ast.parse(path.read_text(), str(path))):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -151,7 +157,7 @@ def test_only_languages_knows_a_language_by_name(path: Path) -> None:
     """Elsewhere a property of the language decides."""
     if room(path) == "languages":
         return
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Compare) and getattr(node.left, "attr", getattr(node.left, "id", "")) == "language":
             named = {value.value for value in ast.walk(node) if isinstance(value, ast.Constant)}
             assert not named & GRAMMARS.keys(), f"{name(path)}:{node.lineno} compares the name of a language"
@@ -161,15 +167,18 @@ def test_only_languages_knows_a_language_by_name(path: Path) -> None:
 def test_only_config_reads_the_environment(path: Path) -> None:
     if name(path) in ("config.py", "sources/git.py"):  # git's own variables are no settings of ours
         return
-    tree = ast.parse(path.read_text())
-    for node in ast.walk(tree):
+    for node in nodes(path):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
             # Copying the environment for a child process is no setting.
             assert node.attr not in ("getenv", "environb"), f"{name(path)}:{node.lineno} reads the environment"
-        if isinstance(node, ast.Subscript | ast.Call) and "attr='environ'" in ast.dump(node)[:200]:
-            read = isinstance(node, ast.Subscript) or "attr='get'" in ast.dump(node)[:120]
-            stored = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
-            assert not read or stored, f"{name(path)}:{node.lineno} reads the environment"
+        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Store):
+            assert not is_environment(node.value), f"{name(path)}:{node.lineno} reads the environment"
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+            assert not is_environment(node.func.value), f"{name(path)}:{node.lineno} reads the environment"
+
+
+def is_environment(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == "environ"
 
 
 def test_public_names() -> None:
@@ -202,14 +211,17 @@ def test_version_is_the_same_everywhere() -> None:
 
 def test_every_setting_is_read_somewhere() -> None:
     """`.<field>` in a file that also names its section, as `config.<section>` or by the section's type."""
-    sources = [path.read_text() for path in MODULES if room(path) not in ("config", "settings")]
+    files = [path for path in MODULES if room(path) not in ("config", "settings")]
+    sources = [
+        (path.read_text(), {node.attr for node in nodes(path) if isinstance(node, ast.Attribute)}) for path in files
+    ]
     unread = []
     for key in table():
         section, _, field = key.partition(".")
         if section == "trust":
             continue  # read where settings are resolved
         home = re.compile(rf"config\.{section}\b|\b{section.removesuffix('s').capitalize()}Settings\b")
-        if not any(home.search(text) and re.search(rf"\.{field}\b", text) for text in sources):
+        if not any(field in attributes and home.search(text) for text, attributes in sources):
             unread.append(key)
     assert not unread
 
