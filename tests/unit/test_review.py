@@ -203,6 +203,40 @@ def test_what_is_no_longer_expected(project: Path) -> None:
     ]
 
 
+def test_an_expectation_that_calls_something_by_its_new_name_stays(project: Path) -> None:
+    commit(project, "more", {"tests/test_more.py": "def test_more():\n    assert lantency(20) == 'white'\n"})
+    test = project / "tests" / "test_more.py"
+    test.write_text(test.read_text().replace("lantency", "latency"))
+    assert review(project) == []
+    test.write_text(test.read_text().replace("white", "green"))
+    assert [kind for kind, _, _ in review(project)] == ["expectation"]
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after"),
+    [
+        (
+            "pkg/more.py",
+            'def f(a):\n    """Old."""\n    # one\n    return a\n',
+            'def f(a):\n    """New."""\n\n    return a  # x\n',
+        ),
+        (
+            "pkg/more.go",
+            "package pkg\n\n// Old.\nfunc F() int { return 1 }\n",
+            "package pkg\n\n// New.\nfunc F() int { return 1 } // x\n",
+        ),
+    ],
+)
+def test_comments_and_documentation_are_no_change_of_code(project: Path, path: str, before: str, after: str) -> None:
+    commit(project, "Add more", {path: "\n\n" + before})
+    for number in range(2):
+        commit(project, "Fix a crash", {path: "\n" * number + before})
+    (project / path).write_text(after)
+    assert review(project) == []
+    (project / path).write_text(after.replace("return", "return 2 +"))
+    assert [kind for kind, _, _ in review(project)] == ["untested", "risk"]
+
+
 def test_a_hook_that_nobody_calls_any_more(project: Path) -> None:
     changed = ADAPTER.replace("self.connect(request.url)", "self._connect(request)") + (
         "\n    def _connect(self, request):\n        return request\n"
@@ -250,12 +284,12 @@ def test_what_moved_is_not_gone_and_exports_are_kept_track_of() -> None:
 def test_tests_beside_the_code_count_as_tests() -> None:
     code = Definition("f", "f", "function", "fn f()", "", 1, 1)
     inline = Definition("works", "tests.works", "function", "fn works()", "", 2, 2)
-    change = compare("a.rs", "fn f() { 1 }\nfn works() { 1 }", "fn f() { 2 }\nfn works() { 2 }")
-    revision = Revision(change, Version("", (code, inline)), Version("", (code, inline)), is_product=True)
-    assert untested([revision], lambda path, name: False) == []
-    alone = Revision(
-        compare("a.rs", "fn f() { 1 }", "fn f() { 2 }"), Version("", (code,)), Version("", (code,)), is_product=True
-    )
+    both = "fn f() { 1 }\nfn works() { 1 }", "fn f() { 2 }\nfn works() { 2 }"
+    before, after = (Version(text, (code, inline)) for text in both)
+    assert untested([Revision(compare("a.rs", *both), before, after, is_product=True)], lambda path, name: False) == []
+    only = "fn f() { 1 }", "fn f() { 2 }"
+    before, after = (Version(text, (code,)) for text in only)
+    alone = Revision(compare("a.rs", *only), before, after, is_product=True)
     assert [finding.message for finding in untested([alone], lambda path, name: False)] == [
         "f was changed, and no test was"
     ]
@@ -277,3 +311,24 @@ def test_without_a_history_there_is_no_review(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("x = 1\n")
     with engine_of(tmp_path) as engine, pytest.raises(UsageError, match="no history"):
         engine.knowledge.review(ReviewRequest(path=str(tmp_path)))
+
+
+def test_methods_of_a_hidden_class_need_no_test_that_names_them(project: Path) -> None:
+    (project / "pkg" / "adapter.py").write_text(ADAPTER + "\n\nclass _Pool:\n    def take(self):\n        return 1\n")
+    test = project / "tests" / "test_adapter.py"
+    test.write_text(test.read_text() + "    assert Adapter().send(2) == 3\n")
+    assert review(project) == []
+    (project / "pkg" / "adapter.py").write_text(ADAPTER + "\n\nclass Pool:\n    def take(self):\n        return 1\n")
+    assert [message for _, _, message in review(project)] == ["Pool.take is new, and no test names it"]
+
+
+def test_callers_are_those_of_the_product(project: Path) -> None:
+    users = {f"{{}}/use{number}.py": "from pkg.web import fetch\n\nfetch(1)\n" for number in range(5)}
+    commit(project, "examples", {path.format("docs_src"): text for path, text in users.items()})
+    (project / "pkg" / "web.py").write_text(START["pkg/web.py"].replace("return ", "return 1 + "))
+    assert [kind for kind, _, _ in review(project)] == ["untested"]
+    for path, text in users.items():
+        (project / path.format("pkg")).write_text(text)
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "-m", "users", "--", *(path.format("pkg") for path in users))
+    assert [kind for kind, _, _ in review(project)] == ["untested", "callers"]

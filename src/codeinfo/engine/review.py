@@ -174,7 +174,7 @@ def _symbols(revisions: Sequence[diff.Revision], uses: _Uses) -> list[ChangedSym
     for revision in revisions:
         if revision.kind is not FileKind.CODE:
             continue
-        for symbol in diff.changed_symbols(revision.change, revision.after.definitions):
+        for symbol in diff.changed_symbols(revision.code, revision.after.definitions):
             outside = uses.outside(revision.path, symbol.name, inside) if len(found) < MOST_SYMBOLS else ()
             places = dict.fromkeys(f"{use.file}:{use.line}" for use in outside)
             found.append(replace(symbol, callers=tuple(places)[:CALLERS_SHOWN]))
@@ -272,9 +272,9 @@ def _widely_used(revisions: Sequence[diff.Revision], uses: _Uses, inside: Collec
     found = []
     for revision in revisions:
         known = {one.qualified: one for one in revision.before.definitions} if revision.is_product else {}
-        for symbol in diff.changed_symbols(revision.change, revision.after.definitions)[:MOST_SYMBOLS] if known else ():
-            outside = [use for use in uses.outside(revision.path, symbol.name, inside) if not _is_test(use.file)]
-            files = dict.fromkeys(use.file for use in outside)
+        for symbol in diff.changed_symbols(revision.code, revision.after.definitions)[:MOST_SYMBOLS] if known else ():
+            outside = dict.fromkeys(use.file for use in uses.outside(revision.path, symbol.name, inside))
+            files = [path for path in outside if is_product(path, kind_of(path, language_of(path)))]
             if symbol.name in known and len(files) >= diff.WIDELY_USED:
                 message = f"{symbol.name} was changed and is used outside the change in {_listed(files)}"
                 found.append((len(files), Finding("callers", symbol.place.partition("-")[0], message)))
@@ -282,7 +282,8 @@ def _widely_used(revisions: Sequence[diff.Revision], uses: _Uses, inside: Collec
 
 
 def _risks(history: History, revisions: Sequence[diff.Revision], base: str) -> list[Finding]:
-    paths = [revision.path for revision in revisions if revision.is_product and revision.change.state != "added"]
+    changed = (one for one in revisions if one.is_product and (one.code.added or one.code.removed))
+    paths = [one.path for one in changed if one.change.state != "added"]
     try:
         return diff.risks(history.subjects(paths[:MOST_RISKY], base, RISK_DAYS), RISK_DAYS)
     except GitFailed:

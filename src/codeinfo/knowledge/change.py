@@ -7,12 +7,15 @@ import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 
 from msgspec import Struct
 
 from codeinfo.knowledge.dates import BlameLine
 from codeinfo.knowledge.detectors import Detector
+from codeinfo.knowledge.matching import without_comments
 from codeinfo.knowledge.memory import Memory, is_in_scope
+from codeinfo.languages import language_of
 from codeinfo.model import Definition, FileKind, Import, Reference
 from codeinfo.operations.knowledge import ChangedSymbol, Dependency, Finding, PatternUse, Reviewer
 
@@ -30,19 +33,27 @@ class Difference(Struct, frozen=True):
 
 
 def compare(path: str, before: str | None, after: str | None) -> Difference:
-    old, new = (before or "").splitlines(), (after or "").splitlines()
     state = "added" if before is None else "removed" if after is None else "changed"
+    old, new = (list(enumerate((text or "").splitlines(), 1)) for text in (before, after))
+    return _compare(path, state, old, new)
+
+
+def _compare(path: str, state: str, old: Sequence[tuple[int, str]], new: Sequence[tuple[int, str]]) -> Difference:
+    """By lines with their numbers: some may have been left out."""
     if max(len(old), len(new)) > MOST_COMPARED or not old or not new:
-        added, removed = frozenset(range(1, len(new) + 1)), frozenset(range(1, len(old) + 1))
+        added, removed = frozenset(line for line, _ in new), frozenset(line for line, _ in old)
         return Difference(path, state, added, removed, added)
     added_lines: set[int] = set()
     removed_lines: set[int] = set()
     touched: set[int] = set()
-    for tag, old_start, old_end, new_start, new_end in difflib.SequenceMatcher(None, old, new, False).get_opcodes():
+    texts = [text for _, text in old], [text for _, text in new]
+    for tag, old_start, old_end, new_start, new_end in difflib.SequenceMatcher(None, *texts, False).get_opcodes():
         if tag != "equal":
-            removed_lines.update(range(old_start + 1, old_end + 1))
-            added_lines.update(range(new_start + 1, new_end + 1))
-            touched.update(range(new_start + 1, max(new_end, new_start + 1) + 1))
+            removed_lines.update(line for line, _ in old[old_start:old_end])
+            added_lines.update(line for line, _ in new[new_start:new_end])
+            touched.update(line for line, _ in new[new_start:new_end])
+            if new_start == new_end:
+                touched.add(new[new_start - 1][0] + 1 if new_start else 1)
     return Difference(path, state, frozenset(added_lines), frozenset(removed_lines), frozenset(touched))
 
 
@@ -126,7 +137,7 @@ class Version(Struct, frozen=True):
         return self.text.splitlines()
 
 
-class Revision(Struct, frozen=True):
+class Revision(Struct, frozen=True, dict=True):
     """One changed file with both of its sides."""
 
     change: Difference
@@ -142,6 +153,18 @@ class Revision(Struct, frozen=True):
     @property
     def is_test(self) -> bool:
         return self.kind is FileKind.TEST
+
+    @cached_property
+    def code(self) -> Difference:
+        """The change without what no program sees: comments, documentation and blank lines."""
+        language = language_of(self.path)
+        old, new = (
+            [(number, line) for number, line in enumerate(texts, 1) if line.strip()]
+            for texts in (
+                without_comments(one.text, language.name if language else "") for one in (self.before, self.after)
+            )
+        )
+        return _compare(self.path, self.change.state, old, new)
 
     def at(self, line: int) -> str:
         return f"{self.path}:{line}"
@@ -216,11 +239,20 @@ _EXPECTATION = re.compile(
     r"\b(?:assert\w*|expect\w*|should\w*|require\.\w+|verify\w*|t\.(?:Error|Fatal)\w*|pytest\.raises|to(?:Be|Equal)\w*)\b"
 )
 _LITERAL = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\b\d+(?:\.\d+)?\b")
+_CALLED = re.compile(rf"{_LITERAL.pattern}|([^\W\d]\w*)(?=\()")
 
 
 def changed_expectations(revisions: Sequence[Revision]) -> list[Finding]:
-    """Tests that are gone, assertions and test data that were changed: behaviour on which somebody relied."""
-    kept = {_bare(line) for revision in revisions if revision.is_test for line in revision.after.lines}
+    """Tests that are gone, assertions and test data that were changed: behaviour on which somebody relied. A line that
+    only calls something by its new name still expects the same."""
+    sides = (one.before.text for one in revisions), (one.after.text for one in revisions)
+    old, new = ({name for text in side for name in _CALLED.findall(text) if name} for side in sides)
+    renamed = old ^ new
+
+    def unnamed(line: str) -> str:
+        return _bare(_CALLED.sub(lambda found: "" if found[1] in renamed else found[0], line))
+
+    kept = {unnamed(line) for revision in revisions if revision.is_test for line in revision.after.lines}
     names = {one.qualified for revision in revisions for one in revision.after.definitions}
     found = []
     for revision in revisions:
@@ -231,7 +263,7 @@ def changed_expectations(revisions: Sequence[Revision]) -> list[Finding]:
         found += [Finding("expectation", revision.at(d.start_line), f"the test {d.qualified} is gone") for d in gone]
         data = []
         for number, line in revision.removed_lines():
-            if _bare(line) in kept or any(one.start_line <= number <= one.end_line for one in gone):
+            if unnamed(line) in kept or any(one.start_line <= number <= one.end_line for one in gone):
                 continue
             if _EXPECTATION.search(line):
                 found.append(Finding("expectation", revision.at(number), f"no longer expected: {line.strip()[:160]}"))
@@ -262,21 +294,22 @@ def untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], bool]
     """New functions that no test names, and changed ones where the change has no test. `in_tests` says whether a test
     names a definition, given its path and qualified name."""
     touched = {
-        revision.path: {symbol.name for symbol in changed_symbols(revision.change, revision.after.definitions)}
+        revision.path: {symbol.name for symbol in changed_symbols(revision.code, revision.after.definitions)}
         for revision in revisions
         if revision.is_product
     }
-    tested = any(revision.is_test and revision.change.added for revision in revisions) or any(
+    tested = any(revision.is_test and revision.code.added for revision in revisions) or any(
         _is_inline_test(name) for names in touched.values() for name in names
     )
     found = []
     for revision in revisions:
         known = {one.qualified for one in revision.before.definitions}
+        public = {one.qualified for one in _public(revision.after.definitions)}
         for one in revision.after.definitions if revision.is_product else ():
             if one.qualified not in touched[revision.path] or not one.is_function or _is_inline_test(one.qualified):
                 continue
             place, new = revision.at(one.start_line), one.qualified not in known
-            if new and (one.exported or not tested) and not in_tests(revision.path, one.qualified):
+            if new and (one.qualified in public or not tested) and not in_tests(revision.path, one.qualified):
                 found.append(Finding("untested", place, f"{one.qualified} is new, and no test names it"))
             elif not new and not tested:
                 found.append(Finding("untested", place, f"{one.qualified} was changed, and no test was"))

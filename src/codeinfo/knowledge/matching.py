@@ -52,6 +52,29 @@ def _expression(family: str) -> re.Pattern[str]:
     return re.compile(_TEXT[family], re.DOTALL)
 
 
+# A string that stands alone behind the head of a definition or at the start of a file.
+_DOCUMENTATION = {
+    "python": rf"(?P<before>\A\s*|:[ \t]*\n\s*)[rRuU]?(?:{_TRIPLE_DOUBLE}|{_TRIPLE_SINGLE})[ \t]*$",
+}
+
+
+def without_comments(text: str, language: str) -> list[str]:
+    """The lines of a file without comments, and in Python without documentation; as they are in other languages."""
+    own = family(language)
+    if own not in _TEXT:
+        return text.splitlines()
+
+    def blank(match: re.Match[str]) -> str:
+        found = match.group()
+        return "\n" * found.count("\n") if found[0] in "#/" else found
+
+    text = _expression(own).sub(blank, text)
+    if own in _DOCUMENTATION:
+        alone = re.compile(_DOCUMENTATION[own], re.MULTILINE | re.DOTALL)
+        text = alone.sub(lambda match: match["before"] + "\n" * match.group()[len(match["before"]) :].count("\n"), text)
+    return [line.rstrip() for line in text.splitlines()]
+
+
 def role_of(path: str, language: str, kind: FileKind) -> str:
     """What a file is to the team: a template is code here."""
     if kind is FileKind.TEST:
