@@ -44,6 +44,17 @@ def test_an_administrator_manages_the_team(
         sign_in(page, address, admin, "/ui/admin")
         expect(page.get_by_role("heading", name="Admin")).to_be_visible()
         check_accessible(page)
+        page.get_by_label("Name of the new user").fill("cleo")
+        page.get_by_label("Mail address of the new user").fill("cleo@example.org")
+        page.get_by_role("button", name="Add a user").click()
+        expect(page.get_by_role("button", name="Disable cleo")).to_be_visible()
+        page.get_by_label("Group to make or add to").fill("core")
+        page.get_by_label("Users to add to the group").fill("cleo, ann")
+        page.get_by_role("button", name="Add to the group").click()
+        expect(page.get_by_role("button", name="Take out cleo, core")).to_be_visible()
+        page.get_by_role("button", name="Take out ann, core").click()
+        expect(page.get_by_role("button", name="Take out ann, core")).to_have_count(0)
+        check_accessible(page)
         page.get_by_label("Project to grant").fill(ONE)
         page.get_by_label("User, @group or everyone").fill("ann")
         page.get_by_role("button", name="Grant", exact=True).click()
@@ -58,6 +69,10 @@ def test_an_administrator_manages_the_team(
         assert made is not None
         assert made.name == "ann"
         page.on("dialog", lambda dialog: dialog.accept())
+        page.get_by_role("button", name="Remove core").click()
+        expect(page.get_by_role("button", name="Remove core")).to_have_count(0)
+        page.get_by_role("button", name=f"Take back {ONE}, ann").click()
+        expect(page.get_by_role("button", name=f"Take back {ONE}, ann")).to_have_count(0)
         page.get_by_role("button", name=f"Revoke {made.token_id}").click()
         expect(page.get_by_role("button", name=f"Revoke {made.token_id}")).to_have_count(0)
         assert access.authenticate(database, shown) is None
@@ -75,4 +90,39 @@ def test_an_administrator_manages_the_team(
         assert other.goto(f"{address}/ui/admin").status == 403  # type: ignore[union-attr]
         context.close()
     assert not problems
+    database.close()
+
+
+def test_users_make_and_revoke_their_own_tokens(postgres: str, project: Path, tmp_path: Path, browser: Browser) -> None:
+    database = TeamDatabase(postgres)
+    access.create_user(database, "ann")
+    access.create_user(database, "bob")
+    first = access.create_token(database, "ann", "first", ("read", "write"), days=30)
+    others = access.authenticate(database, access.create_token(database, "bob"))
+    assert others is not None
+    with served(project, tmp_path / "home", CODEINFO_STORE_URL=postgres) as address:
+        context = browser.new_context()
+        context.set_default_timeout(20_000)
+        page = context.new_page()
+        page.on("dialog", lambda dialog: dialog.accept())
+        sign_in(page, address, first, "/ui/account")
+        expect(page.get_by_role("heading", name="Tokens of ann")).to_be_visible()
+        expect(page.get_by_role("button", name=f"Revoke {others.token_id}")).to_have_count(0)
+        check_accessible(page)
+        assert page.get_by_label("Scopes").locator("option").all_inner_texts() == ["read", "read,write"]
+        page.get_by_label("What the token is for").fill("editor")
+        page.get_by_label("Days until it ends").select_option("366")
+        page.get_by_role("button", name="Make a token").click()
+        made = page.locator("#new-token").inner_text()
+        caller = access.authenticate(database, made)
+        assert caller is not None
+        assert (caller.name, caller.scopes) == ("ann", frozenset({"read"}))
+        check_accessible(page)
+        page.get_by_role("button", name=f"Revoke {caller.token_id}").click()
+        expect(page.get_by_role("button", name=f"Revoke {caller.token_id}")).to_have_count(0)
+        assert access.authenticate(database, made) is None
+        context.close()
+    with database.transaction() as db:
+        ends = db.execute("SELECT count(DISTINCT expires_at) FROM tokens t WHERE t.user_id <> %s", (others.user_id,))
+        assert ends.fetchall() == [(1,)]  # no later than the token that it was made with
     database.close()

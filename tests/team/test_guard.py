@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -209,6 +210,54 @@ def test_the_audit_log_keeps_queries_where_it_is_told_to(database: TeamDatabase,
 
 def sign_in(web: TestClient, token: str, back: str = "/") -> Any:
     return web.post("/auth/token", data={"token": token, "back": back})
+
+
+def test_refused_tokens_are_audited_and_a_flood_is_not(
+    web: TestClient, database: TeamDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann, unknown = person(database, "ann"), bearer("cit_" + "A" * 43)
+    caller = access.authenticate(database, ann["Authorization"].removeprefix("Bearer "))
+    assert caller is not None
+    access.revoke_token(database, caller.token_id)
+    for _ in range(50):
+        for headers in (ann, unknown, bearer("nonsense")):
+            assert web.post("/api/v1/projects", headers=headers, json={}).status_code == 401
+    assert web.post("/auth/token", data={"token": "cit_" + "B" * 43}).status_code == 401
+
+    def refusals() -> list[tuple[int | None, str, int | None, int]]:
+        query = """SELECT user_id, detail->>'reason', (detail->>'token')::bigint, (detail->>'count')::int
+                   FROM audit WHERE action = 'token refused' ORDER BY id"""
+        return database.read(lambda db: db.execute(query).fetchall())
+
+    first = [(caller.user_id, "revoked", caller.token_id, 1), (None, "unknown", None, 1), (None, "malformed", None, 1)]
+    assert refusals() == first
+    monkeypatch.setattr("codeinfo.serve.team.REFUSALS_S", 0.0)
+    assert web.post("/api/v1/projects", headers=ann, json={}).status_code == 401
+    assert refusals() == [*first, (caller.user_id, "revoked", caller.token_id, 50)]
+
+
+def test_own_tokens_are_for_browsers_and_give_no_more_than_one_has(web: TestClient, database: TeamDatabase) -> None:
+    ann = person(database, "ann", ("read",))
+    form = {"action": "token", "scopes": "read", "days": "30"}
+    assert "for people in a browser" in web.post("/ui/account", headers=ann, data=form).text
+    entered = web.post("/auth/token", data={"token": ann["Authorization"].removeprefix("Bearer ")})
+    assert entered.status_code == 200
+    page = web.get("/ui/account").text
+    (token,) = re.findall(r'name="codeinfo-token" content="([\w-]+)"', page)
+    own = {"X-CodeInfo-Token": token}
+    refused = web.post("/ui/account", headers=own, data=form | {"scopes": "read,write"}).text
+    assert "You do not have the scope write here" in refused
+    made = web.post("/ui/account", headers=own, data=form).text
+    (new,) = re.findall(r'id="new-token">(cit_[\w-]+)<', made)
+    assert access.authenticate(database, new) is not None
+    other = access.authenticate(database, person(database, "bob")["Authorization"].removeprefix("Bearer "))
+    assert other is not None
+    stolen = {"action": "revoke", "token": str(other.token_id)}
+    assert "There is no token" in web.post("/ui/account", headers=own, data=stolen).text
+    with database.transaction() as db:
+        parent = db.execute("SELECT made_with FROM tokens WHERE made_with IS NOT NULL").fetchall()[0][0]
+    access.revoke_token(database, parent)
+    assert access.authenticate(database, new) is None  # it ends with the one that it was made with
 
 
 def test_a_session_works_on_every_server_and_ends_with_its_token(

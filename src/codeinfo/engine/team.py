@@ -194,6 +194,30 @@ class TeamOperations:
     def _tokens(self, *, user: int = 0, token: int = 0) -> ops.TeamTokens:
         return token_list(self._rows(_TOKENS, user=user, token=token))
 
+    # --- the current caller's own tokens ---
+
+    def own_tokens(self) -> ops.TeamTokens:
+        values = {"user": self._caller().user_id, "token": 0}
+        return token_list(self.store.read(lambda db: db.execute(_TOKENS.encode(), values).fetchall()))
+
+    def add_own_token(self, name: str, scopes: Sequence[str], days: int) -> ops.NewTeamToken:
+        """With no more rights than the caller has now; one that a token's session makes ends with that token."""
+        caller = self._caller()
+        if missing := sorted(set(scopes) - caller.scopes):
+            raise access.Refused(
+                f"you do not have the scope {missing[0]} here", next_step="Sign in with more, or leave it out"
+            )
+        token = access.create_token(self.store, caller.name, name, scopes, days, made_with=caller.token_id)
+        return ops.NewTeamToken(caller.name, token, days)
+
+    def revoke_own_token(self, token: int) -> None:
+        access.revoke_token(self.store, token, user=self._caller().user_id)
+
+    def _caller(self) -> access.Caller:
+        caller = access.current_user.get()
+        assert caller is not None  # the guard lets nobody else through
+        return caller
+
     # --- projects and workers ---
 
     def add_project(self, request: ops.TeamProjectAddRequest) -> ops.TeamProject:
@@ -244,10 +268,8 @@ class TeamOperations:
         """One step of an upload by the current caller."""
         from codeinfo.team.push import receive
 
-        caller = access.current_user.get()
-        assert caller is not None  # the guard lets nobody else through
         recipe, meta = self._recipe()
-        return receive(self.store, caller, recipe, meta, step, body)
+        return receive(self.store, self._caller(), recipe, meta, step, body)
 
     def _recipe(self) -> tuple[str, dict[str, str]]:
         """How indexes are made here, and what they say about their vectors."""

@@ -12,6 +12,7 @@ import hmac
 import logging
 import posixpath
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -84,6 +85,7 @@ OPEN = frozenset(
 )  # answered to everyone; static files are too
 LOOK_S = 2.0  # between two looks at whether the caller of a running response may still have it
 UNCERTAIN_S = 30.0  # that a response may go on while the database cannot be asked
+REFUSALS_S = 60.0  # between two lines of the audit log about one refused token
 _CHECKS = 8  # callers that are looked up at once
 
 log = logging.getLogger(__name__)
@@ -147,6 +149,7 @@ class Gate:
         self.keeps_queries = keeps_queries
         self._lock = threading.Lock()
         self._sessions: Sessions | None = None
+        self._refusals: dict[tuple[str, int], tuple[float, int]] = {}  # when written, and how often since
 
     @property
     def sessions(self) -> Sessions:
@@ -158,11 +161,30 @@ class Gate:
 
     def by_token(self, token: str) -> Caller | None:
         """Of a personal access token, or of one that the sign-in service has given a client for us."""
-        found = self.by_personal_token(token)
-        return self.service.by_access_token(token) if found is None and self.service is not None else found
+        found = team.identify(self.database, token)
+        if isinstance(found, Caller):
+            return found
+        caller = self.service.by_access_token(token) if self.service is not None else None
+        if caller is None:
+            self._audit_refusal(found)
+        return caller
 
     def by_personal_token(self, token: str) -> Caller | None:
-        return team.authenticate(self.database, token)
+        found = team.identify(self.database, token)
+        if isinstance(found, Caller):
+            return found
+        self._audit_refusal(found)
+        return None
+
+    def _audit_refusal(self, refused: team.RefusedToken) -> None:
+        """One line a minute for each token and for all that never were one: a flood must not fill the audit log."""
+        now, key = time.monotonic(), (refused.reason, refused.token)
+        with self._lock:
+            written, count = self._refusals.get(key, (-REFUSALS_S, 0))
+            is_due = now - written >= REFUSALS_S
+            self._refusals[key] = (now, 0) if is_due else (written, count + 1)
+        if is_due:
+            team.audit_refusal(self.database, refused, count + 1)
 
     def by_session(self, name: str) -> Caller | None:
         return team.session_caller(self.database, name) if name else None

@@ -59,6 +59,8 @@ TEAM_PAGES = {
     ("POST", "/auth/sign-out"): READ,
     ("GET", "/ui/admin"): ADMIN,
     ("POST", "/ui/admin"): ADMIN,
+    ("GET", "/ui/account"): READ,
+    ("POST", "/ui/account"): READ,
     ("GET", "/ui/chat"): READ,
     ("GET", "/ui/models"): READ,
     ("GET", "/ui/conversations"): READ,

@@ -33,6 +33,7 @@ GROUP_MARK = "@"
 _TOKEN = re.compile(rf"{PREFIX}[A-Za-z0-9_-]{{43}}\Z")
 _NAME = re.compile(r"[\w.+@-]{1,100}\Z")  # without a slash: it is a part of the names of work trees
 NOBODY = 0  # a user who sees nothing
+_MOST_NAME = 200  # characters of what a token is for
 
 
 class Caller(Struct, frozen=True):
@@ -131,7 +132,7 @@ def project_id(db: Connection, given: str) -> int:
 
 
 def set_disabled(database: TeamDatabase, name: str, disabled: bool) -> None:
-    """Whoever is disabled is out at once: tokens are refused, sessions end, running streams are cut off."""
+    """Takes effect at once: tokens are refused, sessions end, running streams are cut off."""
     with database.transaction() as db:
         identity = user_id(db, name)
         db.execute(
@@ -232,9 +233,16 @@ def visible_projects(database: TeamDatabase) -> list[str]:
 
 
 def create_token(
-    database: TeamDatabase, user: str, name: str = "", scopes: Sequence[str] = (READ,), days: int = TOKEN_DAYS
+    database: TeamDatabase,
+    user: str,
+    name: str = "",
+    scopes: Sequence[str] = (READ,),
+    days: int = TOKEN_DAYS,
+    *,
+    made_with: int = 0,
 ) -> str:
-    """The token itself, which is stored nowhere and cannot be shown again."""
+    """The token itself, which is stored nowhere and cannot be shown again. One that is made with another token ends
+    with that, and no later."""
     if wrong := [scope for scope in scopes if scope not in SCOPES]:
         raise UsageError(f"there is no scope {wrong[0]}", next_step=f"One of: {', '.join(SCOPES)}")
     if not scopes or not 1 <= days <= MOST_TOKEN_DAYS:
@@ -248,25 +256,37 @@ def create_token(
         if ADMIN in scopes and not is_admin:
             raise UsageError(f"{user} is no administrator", next_step="Leave the scope admin out")
         (number,) = db.execute(
-            "INSERT INTO tokens(user_id, name, hash, scopes, expires_at) "
-            "VALUES (%s, %s, %s, %s, now() + make_interval(days => %s)) RETURNING id",
-            (identity, name, hash_of(token), sorted(set(scopes)), days),
+            "INSERT INTO tokens(user_id, name, hash, scopes, expires_at, made_with) "
+            "VALUES (%(user)s, %(name)s, %(hash)s, %(scopes)s, least(now() + make_interval(days => %(days)s), "
+            "(SELECT expires_at FROM tokens WHERE id = %(with)s)), nullif(%(with)s, 0)) RETURNING id",
+            {
+                "user": identity,
+                "name": name[:_MOST_NAME],
+                "hash": hash_of(token),
+                "scopes": sorted(set(scopes)),
+                "days": days,
+                "with": made_with,
+            },
         ).fetchall()[0]
         audit(db, "token created", detail={"user": user, "token": number, "name": name, "scopes": list(scopes)})
     return token
 
 
 def revoke_token(database: TeamDatabase, token: int, *, user: int | None = None) -> None:
-    """Effective at once; `user` limits it to their own."""
+    """Effective at once, for those that were made with it too; `user` limits it to their own."""
     with database.transaction() as db:
-        done = db.execute(
-            "UPDATE tokens SET revoked_at = now() "
-            "WHERE id = %s AND revoked_at IS NULL AND user_id = coalesce(%s, user_id)",
+        ended = db.execute(
+            """WITH RECURSIVE made(id) AS (
+                   SELECT id FROM tokens WHERE id = %s AND revoked_at IS NULL AND user_id = coalesce(%s, user_id)
+                   UNION SELECT t.id FROM tokens t JOIN made ON t.made_with = made.id)
+               UPDATE tokens t SET revoked_at = now() FROM made WHERE t.id = made.id AND t.revoked_at IS NULL
+               RETURNING t.id""",
             (token, user),
-        )
-        if not done.rowcount:
+        ).fetchall()
+        if not ended:
             raise NotFound(f"there is no token {token} in force", next_step="`codeinfo team token list` shows them")
-        audit(db, "token revoked", detail={"token": token})
+        for (number,) in sorted(ended):
+            audit(db, "token revoked", detail={"token": number})
 
 
 def hash_of(secret: str) -> bytes:
@@ -283,17 +303,41 @@ WITH used AS (
 ), noted AS (
     INSERT INTO audit(user_id, action, detail) SELECT user_id, 'token used', jsonb_build_object('token', id) FROM used
 )
-SELECT u.id, u.name, u.admin, t.scopes, t.id FROM tokens t JOIN users u ON u.id = t.user_id
-WHERE t.hash = %(hash)s AND NOT u.disabled AND t.revoked_at IS NULL AND t.expires_at > now()
+SELECT u.id, u.name, u.admin, t.scopes, t.id, CASE WHEN t.revoked_at IS NOT NULL THEN 'revoked'
+       WHEN t.expires_at <= now() THEN 'expired' WHEN u.disabled THEN 'user disabled' ELSE '' END
+FROM tokens t JOIN users u ON u.id = t.user_id WHERE t.hash = %(hash)s
 """
 
 
-def authenticate(database: TeamDatabase, token: str) -> Caller | None:
-    """The caller that a personal access token stands for; None for what is none, no longer or not yet."""
+class RefusedToken(Struct, frozen=True):
+    """A token that stands for nobody (any more); `token` is its number, 0 for one that never was."""
+
+    reason: str
+    user_id: int | None = None
+    token: int = 0
+
+
+def identify(database: TeamDatabase, token: str) -> Caller | RefusedToken:
+    """The caller that a personal access token stands for, or why it stands for none."""
     if not _TOKEN.match(token):
-        return None
+        return RefusedToken("malformed")
     row = database.read(lambda db: db.execute(_AUTHENTICATE, {"hash": hash_of(token)}).fetchone())
-    return None if row is None else _caller(*row)
+    if row is None:
+        return RefusedToken("unknown")
+    *caller, reason = row
+    return RefusedToken(reason, row[0], row[4]) if reason else _caller(*caller)
+
+
+def authenticate(database: TeamDatabase, token: str) -> Caller | None:
+    found = identify(database, token)
+    return found if isinstance(found, Caller) else None
+
+
+def audit_refusal(database: TeamDatabase, refused: RefusedToken, count: int) -> None:
+    """`count` is how often, since the last line about it."""
+    detail = {"reason": refused.reason, "count": count} | ({"token": refused.token} if refused.token else {})
+    with database.transaction() as db:
+        audit(db, "token refused", user=refused.user_id, detail=detail)
 
 
 def _caller(user: int, name: str, admin: bool, scopes: Iterable[str], token: int = 0) -> Caller:
