@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
+from functools import partial
 from typing import Any, NamedTuple
 
 from msgspec import Struct, field
@@ -27,6 +28,10 @@ class SourceFile(NamedTuple):
     path: str
     size: int
     mtime_ns: int
+
+
+# From a tuple of its values, in a quarter of the time: a walk and an index have tens of thousands each.
+source_file: Callable[[tuple[str, int, int]], SourceFile] = partial(tuple.__new__, SourceFile)
 
 
 class Skip(Struct, frozen=True):

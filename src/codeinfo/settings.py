@@ -5,14 +5,12 @@ A row's environment name is `CODEINFO_<SECTION>_<FIELD>` unless it says otherwis
 `lenient=True` is the relevance policy's contract: an invalid value gives way to the default, and is noted.
 """
 
-from __future__ import annotations
-
+# Annotations are values here, not text that every start would have to evaluate.
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, get_args
 
 from msgspec import Struct
-from msgspec.structs import fields
 
 
 class Row(Struct, frozen=True):
@@ -350,7 +348,7 @@ class TrustSettings(Struct, frozen=True):
     ] = ()
 
 
-SECTIONS: Mapping[str, type] = {
+SECTIONS: Mapping[str, type[Any]] = {
     "index": IndexSettings,
     "embedding": EmbeddingSettings,
     "rerank": RerankSettings,
@@ -372,15 +370,14 @@ def rows() -> dict[str, Row]:
     """Every setting by its key."""
     table: dict[str, Row] = {}
     for section, kind in SECTIONS.items():
-        hints = get_type_hints(kind, include_extras=True)
-        for item in fields(kind):
-            value_type, setting = get_args(hints[item.name])
-            key = f"{section}.{item.name}"
+        for name, default in zip(kind.__struct_fields__, kind.__struct_defaults__, strict=True):
+            value_type, setting = get_args(kind.__annotations__[name])
+            key = f"{section}.{name}"
             table[key] = Row(
                 key=key,
-                env=setting.env or f"CODEINFO_{section}_{item.name}".upper(),
+                env=setting.env or f"CODEINFO_{section}_{name}".upper(),
                 kind=value_type.__name__ if isinstance(value_type, type) else str(value_type),
-                default=item.default,
+                default=default,
                 help=setting.help,
                 minimum=setting.minimum,
                 maximum=setting.maximum,

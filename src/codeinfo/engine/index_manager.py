@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -84,13 +85,18 @@ class Since(Struct, frozen=True):
     events: Events
 
 
-class Fresh(Struct, frozen=True):
+class Fresh(Struct, frozen=True, dict=True):
     """An opened index and what was done to bring it up to date."""
 
     store: SqliteStore
-    report: IndexReport
     seen: Seen
-    announcements: tuple[str, ...] = ()  # what a search must pass on: a repaired index, a missing model
+    announcements: tuple[str, ...]  # what a search must pass on: a repaired index, a missing model
+    make_report: Callable[[], IndexReport]
+
+    @cached_property
+    def report(self) -> IndexReport:
+        """It counts the whole index, which a search has no use for."""
+        return self.make_report()
 
 
 class _Run(Struct, frozen=True):
@@ -453,24 +459,28 @@ class IndexManager:
     ) -> Fresh:
         """`outcome` is that of the build, None where nothing was to be done."""
         self.seen = seen
-        done, counts = outcome or Outcome(), store.counts()
-        standing = self.standing_notes()
-        report = IndexReport(
-            root=str(self.root),
-            files=counts.files,
-            chunks=counts.chunks,
-            added=done.added,
-            changed=done.changed,
-            renamed=done.renamed,
-            removed=len(changes.removed),
-            unchanged=counts.files - done.added - done.changed if outcome or self.source.fixed else changes.unchanged,
-            rebuilt=rebuilt,
-            skipped=(*seen.walk.skipped, *counts.skipped, *(skip for skip in done.skipped if skip.matters)),
-            notes=(*run.notes, *done.notes, *standing),
-            took_ms=round(1000 * (time.monotonic() - run.started), 1),
-            model_id=self._embedder.model_id if self._embedder else "",
-        )
-        return Fresh(store, report, seen, (*run.notes, *standing))
+        done, standing, took = outcome or Outcome(), self.standing_notes(), time.monotonic() - run.started
+
+        def make_report() -> IndexReport:
+            counts = store.counts()
+            built = outcome is not None or self.source.fixed
+            return IndexReport(
+                root=str(self.root),
+                files=counts.files,
+                chunks=counts.chunks,
+                added=done.added,
+                changed=done.changed,
+                renamed=done.renamed,
+                removed=len(changes.removed),
+                unchanged=counts.files - done.added - done.changed if built else changes.unchanged,
+                rebuilt=rebuilt,
+                skipped=(*seen.walk.skipped, *counts.skipped, *(skip for skip in done.skipped if skip.matters)),
+                notes=(*run.notes, *done.notes, *standing),
+                took_ms=round(1000 * took, 1),
+                model_id=self._embedder.model_id if self._embedder else "",
+            )
+
+        return Fresh(store, seen, (*run.notes, *standing), make_report)
 
 
 def model_meta(embedder: Embedder | None) -> dict[str, str]:

@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from operator import itemgetter
 from pathlib import Path
 from typing import Protocol
 
@@ -209,7 +210,7 @@ def team_cache(config: Config) -> Path:
 
 
 def _without_odd_names(found: Walk) -> Walk:
-    if _is_unicode("".join(file.path for file in found.files)):
+    if _is_unicode("".join(map(itemgetter(0), found.files))):
         return found
     odd = tuple(file for file in found.files if not _is_unicode(file.path))
     skips = (Skip(file.path, "odd-name", "its name is not UTF-8, which JSON needs", matters=True) for file in odd)

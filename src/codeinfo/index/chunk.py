@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import fields
 
 from codeinfo.index.syntax import Scan, Source
 from codeinfo.tokens import NAME_MARK, TYPE_MARK, identifier_terms, identifiers
@@ -40,7 +39,7 @@ class ChunkSettings(Struct, frozen=True):
     parse_timeout_s: float = 10.0
 
     def fingerprint(self) -> str:
-        return " ".join(f"{field.name}={getattr(self, field.name)}" for field in fields(self))
+        return " ".join(f"{name}={getattr(self, name)}" for name in self.__struct_fields__)
 
 
 class Span(Struct, frozen=True):

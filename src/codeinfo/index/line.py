@@ -54,6 +54,8 @@ def compare(known: AbstractSet[SourceFile], files: Sequence[SourceFile], *, alik
     """By size and time. `known` are the files as they were when they were indexed; `alike` counts further files that
     are known to be unchanged."""
     found = set(files)
+    if found == known:  # as nearly always
+        return Changes((), (), (), len(files) + alike)
     before = {file.path for file in known - found}
     doubtful = [file for file in files if file not in known]
     added = tuple(file for file in doubtful if file.path not in before)

@@ -142,20 +142,20 @@ def _events(data: bytes) -> Iterator[tuple[int, int, str]]:
 def _folders(root: str) -> Iterator[str]:
     """Every folder whose files could belong to the index. Those that git ignores are among them: an event too many
     costs one walk, one too few a wrong answer."""
-    waiting = [(root, frozenset[str](), False)]
+    waiting = [(root, False)]
     while waiting:
-        folder, parents, keeps_all = waiting.pop()
+        folder, keeps_all = waiting.pop()
         yield folder
         try:
             with os.scandir(folder) as entries:
                 names = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
         except OSError:
             continue
-        inside = parents | {os.path.basename(folder)} if folder != root else parents
+        inside = folder[len(root) + 1 :]
         keeps_all = keeps_all or OVERRIDES_NAME in names  # it may bring back what the default rules leave out
         for name in (name for name, is_folder in names.items() if is_folder):
             if name == MEMORIES or (name != ".git" and (keeps_all or folder_rule(name, inside) is None)):
-                waiting.append((f"{folder}/{name}", inside, keeps_all))
+                waiting.append((f"{folder}/{name}", keeps_all))
 
 
 def _notify_init() -> int:

@@ -400,7 +400,7 @@ def _stdout_closed() -> UsageError:
 def run(argv: Sequence[str]) -> int:
     """The whole program: returns the exit code, never raises."""
     use_one_blas_thread()
-    gc.set_threshold(50_000, 20, 20)  # loading makes objects that stay: collecting them over and over finds nothing
+    gc.set_threshold(200_000, 20, 20)  # loading makes objects that stay: collecting them over and over finds nothing
     options = set(argv[: argv.index("--")] if "--" in argv else argv)
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:

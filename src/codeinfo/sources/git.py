@@ -234,8 +234,6 @@ def _pointer(path: Path) -> str:
 
 
 def _program() -> str:
-    import shutil
-
     program = shutil.which("git")
     # A relative entry in PATH could name a program inside the repository.
     if program is None or not os.path.isabs(program):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, lru_cache
 
 from msgspec import Struct
@@ -236,12 +236,12 @@ _AMBIGUOUS = frozenset({"build", "target", "out", "coverage"})
 _SOURCE_FOLDERS = frozenset({"src", "internal", "cmd", "pkg"})
 
 
-def folder_rule(name: str, parents: Collection[str] = ()) -> Rule | None:
-    """The rule that leaves out a folder called `name` below folders called `parents`."""
+def folder_rule(name: str, parent: str = "") -> Rule | None:
+    """The rule that leaves out a folder called `name` in the folder `parent`."""
     rule = FOLDERS.get(name)
     if rule is None:
         return _OUTPUT if name.startswith(_FOLDER_STARTS) or name.endswith(_FOLDER_ENDINGS) else None
-    if name in _AMBIGUOUS and not _SOURCE_FOLDERS.isdisjoint(parents):
+    if name in _AMBIGUOUS and not _SOURCE_FOLDERS.isdisjoint(parent.split("/")):
         return None
     return rule
 
@@ -250,7 +250,7 @@ def excluded_folder(folder: str) -> tuple[str, Rule] | None:
     """The topmost folder on the path `folder` that a rule leaves out, and that rule."""
     parts = folder.split("/")
     for depth, part in enumerate(parts):
-        if rule := folder_rule(part, parts[:depth]):
+        if rule := folder_rule(part, "/".join(parts[:depth])):
             return "/".join(parts[: depth + 1]), rule
     return None
 

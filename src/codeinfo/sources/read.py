@@ -16,7 +16,6 @@ from msgspec import Struct
 
 from codeinfo.languages import kind_of, language_of
 from codeinfo.model import FileKind, Skip, SourceFile, Text
-from codeinfo.sources import masking
 from codeinfo.sources.files import NotRegular, Reader, TooLarge, read_regular
 from codeinfo.sources.ignore import overrides_above
 
@@ -135,9 +134,12 @@ def decode(data: bytes, *, mask: bool = True) -> Text | None:
             notes.append(f"{replaced} invalid byte sequences replaced")
     if "\r" in content:
         content = content.replace("\r\n", "\n").replace("\r", "\n")
-    content, masked = masking.mask(content) if mask else (content, 0)
-    if masked:
-        notes.append(f"{masked} secrets masked")
+    if mask:
+        from codeinfo.sources import masking  # its expressions take longer to compile than a search of no change has
+
+        content, masked = masking.mask(content)
+        if masked:
+            notes.append(f"{masked} secrets masked")
     return Text(content, encoding, tuple(notes))
 
 

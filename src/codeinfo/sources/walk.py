@@ -24,7 +24,7 @@ from msgspec import Struct, field
 
 from codeinfo.errors import NotFound, RootRefused, UsageError, environment_error
 from codeinfo.languages import kind_of, language_of, language_of_text
-from codeinfo.model import FileKind, Skip, SourceFile, Walk
+from codeinfo.model import FileKind, Skip, SourceFile, Walk, source_file
 from codeinfo.sources import git, ignore
 from codeinfo.sources.files import read_regular
 from codeinfo.sources.ignore import OVERRIDES_NAME, IgnoreFile, Match, Overrides, brings_back_secret, decide, load
@@ -64,7 +64,7 @@ def judged(listed: Listing, judge: Judge) -> Walk:
     """What is to be indexed of what was listed, and what was left out."""
     files: list[SourceFile] = []
     skipped = {skip.path: skip for skip in listed.skipped}
-    for path in sorted(set(listed.paths)):
+    for path in dict.fromkeys(sorted(listed.paths)):  # git sorts them, and a set would mix them up
         verdict = judge.judge(path)
         if isinstance(verdict, SourceFile):
             files.append(verdict)
@@ -106,6 +106,7 @@ class Judge:
     def __init__(self, root: str, settings: WalkSettings, overrides: Overrides | None) -> None:
         self._root = root
         self._settings = settings
+        self._small_bytes = min(settings.max_unknown_bytes, settings.max_file_bytes)  # any text up to it is taken
         self._overrides = overrides
         self._folders: dict[str, tuple[Skip | None, Skip | None]] = {"": (None, None)}
 
@@ -116,8 +117,7 @@ class Judge:
         match = self._overrides.decide(path) if self._overrides else None
         if match and not match.negated:
             return Skip(path, "codeinfoignore", f"{match.source}: {match.text}")
-        known = self._folders.get(folder)
-        link, left_out = known if known is not None else self._judge_folder(folder)
+        link, left_out = self._folders.get(folder) or self._judge_folder(folder)
         if link:
             return link
         if left_out and not match:
@@ -136,20 +136,21 @@ class Judge:
 
     def _judge_folder(self, folder: str) -> tuple[Skip | None, Skip | None]:
         """A link among the folders, and the topmost folder that a default rule leaves out."""
-        parent = folder.rpartition("/")[0]
+        parent, _, name = folder.rpartition("/")
         if parent not in self._folders:
-            for above in accumulate(parent.split("/"), "{}/{}".format):
+            for above in accumulate(parent.split("/"), "{}/{}".format):  # no recursion: a hostile path may be deep
                 if above not in self._folders:
-                    self._judge_below(above.rpartition("/")[0], above)
-        return self._judge_below(parent, folder)
+                    self._judge_below(*above.rpartition("/")[::2])
+        return self._judge_below(parent, name)
 
-    def _judge_below(self, parent: str, folder: str) -> tuple[Skip | None, Skip | None]:
+    def _judge_below(self, parent: str, name: str) -> tuple[Skip | None, Skip | None]:
         """The same of a folder in one that is judged."""
         link, left_out = self._folders[parent]
+        folder = f"{parent}/{name}" if parent else name
         if link or not self.is_real_folder(folder):
             link = Skip(folder + "/", "symlink", "reached through a link, or gone")
         if self._settings.default_rules and not left_out:
-            rule = ignore.folder_rule(folder.rpartition("/")[2], parent.split("/"))
+            rule = ignore.folder_rule(name, parent)
             left_out = Skip(folder + "/", rule.name, rule.reason) if rule else None
         self._folders[folder] = link, left_out
         return link, left_out
@@ -173,7 +174,7 @@ class Judge:
 
     def judge_size(self, path: str, size: int, mtime_ns: int) -> SourceFile | Skip:
         settings = self._settings
-        if size > settings.max_unknown_bytes or size > settings.max_file_bytes:
+        if size > self._small_bytes:
             language = language_of(path)
             if size > settings.max_file_bytes:
                 return Skip(path, "too-large", f"{size:,} bytes", matters=language is not None)
@@ -181,7 +182,7 @@ class Judge:
                 return Skip(path, "unknown-type", f"{size:,} bytes of an unknown type")
         if settings.kinds and (kind := kind_of(path, language_of(path))) not in settings.kinds:
             return Skip(path, "kind", f"{kind.value}, not among the kinds asked for")
-        return SourceFile(path, size, mtime_ns)
+        return source_file((path, size, mtime_ns))
 
     def _judge_document(self, path: str, status: os.stat_result) -> SourceFile | Skip:
         from codeinfo.sources.documents.formats import document_language, missing_library
@@ -516,7 +517,7 @@ def _consider_folder(folder: _Folder, name: str, listing: Listing, waiting: list
         return
     ignored = folder.ignored or _excludes(decide(folder.ignores, path))
     if not folder.can_bring_back:
-        if rule := ignore.folder_rule(name, set(folder.path.split("/"))):
+        if rule := ignore.folder_rule(name, folder.path):
             listing.skipped.append(Skip(path, rule.name, rule.reason))
             return
         for files, rule_name in ((folder.overrides, "codeinfoignore"), (folder.ignores, "gitignore")):

@@ -26,7 +26,7 @@ from msgspec import Struct
 
 from codeinfo.errors import OutOfSpace
 from codeinfo.languages import LANGUAGES
-from codeinfo.model import Definition, FileKind, Import, IndexedFile, ManifestRow, Skip, SourceFile
+from codeinfo.model import Definition, FileKind, Import, IndexedFile, ManifestRow, Skip, SourceFile, source_file
 from codeinfo.ports import NOTHING_KEPT, CodeFile, Extent, FileLines, FileSymbols, Retention, StoredFile
 from codeinfo.private_files import private_folder, try_lock, write_private
 from codeinfo.store.database import (
@@ -179,7 +179,7 @@ class SqliteStore:
         among = () if paths is None else (json.dumps(paths),)
         with self._connections.reading() as db:
             rows = db.execute(query + _AMONG if among else query, (self._tree, *among))
-            return frozenset(map(SourceFile._make, rows))
+            return frozenset(map(source_file, rows))
 
     def hashes(self, paths: Sequence[str]) -> dict[str, str]:
         query = "SELECT e.path, f.sha256 FROM entries e JOIN files f ON f.id = e.file_id WHERE e.tree = ?" + _AMONG
