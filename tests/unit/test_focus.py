@@ -9,7 +9,7 @@ import pytest
 from conftest import REPOSITORY, RunCli
 
 from codeinfo.ports import Extent
-from codeinfo.search.focus import Finder, LineKind, answering_definition, focus, line_kind
+from codeinfo.search.focus import Finder, LineKind, Shown, answering_definition, focus, line_kind
 
 BUDGET = 300
 FILLER = "".join(f"    step_{n} = prepare(step_{n}, {n})\n" for n in range(12))
@@ -126,5 +126,24 @@ IN_POOL = [
     ],
 )
 def test_a_chunk_is_called_after_the_definition_that_answers(terms: dict[str, float], expected: str) -> None:
-    found = answering_definition(IN_POOL, 1, POOL, Finder(terms))
+    found = answering_definition(IN_POOL, 1, POOL, Shown(0, POOL.count("\n"), POOL), Finder(terms))
     assert (found.qualified if found else "") == expected
+
+
+@pytest.mark.parametrize(
+    ("terms", "first", "last", "expected"),
+    [
+        ({"close": 1.0}, 4, 5, "Pool.open"),  # the one that has it is not shown
+        ({"limit": 1.0}, 7, 9, "Pool.borrow"),
+        ({"timeout": 1.0, "drop": 1.0}, 4, 11, "Pool.borrow"),  # of `close` too little is shown
+        ({"zebra": 1.0}, 11, 12, "Pool.close"),
+    ],
+)
+def test_a_part_is_called_after_a_definition_that_it_shows(
+    terms: dict[str, float], first: int, last: int, expected: str
+) -> None:
+    lines = POOL.splitlines()
+    shown = Shown(first, last, "\n".join(lines[first : last + 1]))
+    found = answering_definition(IN_POOL, 1, POOL, shown, Finder(terms))
+    assert found is not None
+    assert found.qualified == expected

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -107,21 +109,37 @@ def _rows_of(view: Snapshot, files: Sequence[int]) -> tuple[Ints, Ints, Ints]:
     return (view.file_first[wanted] - starts).repeat(counts) + np.arange(ends[-1]), starts, counts
 
 
-def answering_definition(extents: Sequence[Extent], first_line: int, text: str, finder: Finder) -> Extent | None:
-    """Of the definitions in a chunk of code, the one that has most of the query in its name and in its own lines; the
-    first of equals. None where there is none, or none has anything of the query."""
-    named = [extent for extent in extents if symbol_kind(extent.kind) is not PLAIN_KIND]
-    worths = {extent: sum(finder.found_in(extent.qualified.rpartition(".")[2]).weights) for extent in named}
-    found, met = finder.found_in(text), dict[tuple[Extent, str], None]()
-    for at, start in enumerate(found.starts) if named else ():
-        line = first_line + text.count("\n", 0, start)
-        owner = _owner(named, line, line + text.count("\n", start, _led_to(text, start)))
-        if owner is not None:
-            met |= dict.fromkeys((owner, term) for _, term in found.terms_of(at))
+def answering_definition(
+    extents: Sequence[Extent], first_line: int, text: str, shown: Shown, finder: Finder
+) -> Extent | None:
+    """Of the definitions that the shown lines of a chunk are about, the one that has most of the query in its name and
+    in these lines; the first of equals. Where none has anything of it: the one that the shown part begins with, and
+    None at the beginning of the chunk."""
+    named = [extent for extent in extents if symbol_kind(extent.kind) is not PLAIN_KIND] or extents
+    found = finder.found_in(text)
+    lines_found = {start: at for at, start in enumerate(found.starts)}
+    owned, met = Counter[Extent](), dict[tuple[Extent, str], None]()
+    for at, start in enumerate(accumulate(map(len, text.splitlines(keepends=True)), initial=0)) if named else ():
+        line = first_line + at
+        if shown.first <= at <= shown.last:
+            owner = _owner(named, line, line + text.count("\n", start, _led_to(text, start)))
+            if owner is not None:
+                owned[owner] += 1
+                terms = found.terms_of(lines_found[start]) if start in lines_found else ()
+                met |= dict.fromkeys((owner, term) for _, term in terms)
+    last, shown_lines = first_line + shown.last, shown.last - shown.first + 1
+    worths = dict[Extent, float]()
+    for extent, count in owned.items():
+        half_shown = 2 * (last - extent.start_line) >= extent.end_line - extent.start_line
+        if half_shown or 2 * count > shown_lines:
+            worths[extent] = sum(finder.found_in(extent.qualified.rpartition(".")[2]).weights)
     for owner, term in met:
-        worths[owner] += finder.weights[term]
+        if owner in worths:
+            worths[owner] += finder.weights[term]
     best = max(worths, key=worths.__getitem__, default=None)
-    return best if best is not None and worths[best] else None
+    if best is not None and worths[best]:
+        return best
+    return next(iter(owned), None) if shown.first else None
 
 
 def _owner(named: Sequence[Extent], line: int, led_to: int) -> Extent | None:
@@ -338,8 +356,7 @@ def focus(text: str, finder: Finder, budget: int, *, prose: bool = False) -> Sho
     if len(text) <= budget:
         return Shown(0, text.count("\n"), text)
     found = finder.found_in(text)
-    is_glance = budget <= LATER_BUDGET  # too short for a definition with what is in it
-    factors, starts = _read_prose(found) if prose or is_glance else _read_code(found, text, budget)
+    factors, starts = _read_prose(found) if prose else _read_code(found, text, budget)
     best, best_end, best_worth = 0, 0, -1.0
     for start, is_head in starts.items():
         end = _run_end(text, start, budget)

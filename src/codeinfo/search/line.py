@@ -451,7 +451,7 @@ def _hit(
     symbol, kind = chunk.symbol, chunk.kind
     if chunk.file_kind in (FileKind.CODE, FileKind.TEST):
         extents = view.extents(item.file, chunk.start_line, chunk.end_line)
-        if answering := answering_definition(extents, chunk.start_line, chunk.text, finder):
+        if answering := answering_definition(extents, chunk.start_line, chunk.text, shown, finder):
             symbol, kind = answering.qualified, answering.kind
     return Hit(
         root=root,

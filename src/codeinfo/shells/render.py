@@ -15,7 +15,7 @@ from codeinfo.operations.clients import InstallReport, ProjectsResult, SavingsRe
 from codeinfo.operations.evaluation import EvalReport
 from codeinfo.shells.terminal import Output, Span, near_path, quantity, shown_root
 
-FIRST_LINES = 24  # of the first hit, which is read
+FIRST_LINES = 36  # of the first hit, which is read
 SNIPPET_LINES = 8  # of each other: enough to recognise it, few enough to see ten hits at once
 ACTION_STYLES = {"added": "green", "updated": "green", "removed": "green", "failed": "red", "kept": "yellow"}
 SKIPS_SHOWN = 10
@@ -217,14 +217,12 @@ def marked(line: Sequence[Span], wanted: set[str]) -> list[Span]:
 
 def _footer(result: SearchResult, out: Output) -> None:
     quality = result.quality
-    good = quality.status == "ok"
-    spans: list[Span] = [(quality.status.replace("_", " "), "green" if good else "yellow")]
-    spans.append(f" (confidence {quality.confidence:.2f})")
+    state: Span = ("confident", "green") if quality.status == "ok" else ("unsure", "yellow")
+    spans: list[Span] = [state, f" ({quality.confidence:.0%})"]
     if quality.reasons:
         spans.append(": " + "; ".join(quality.reasons))
-    read = result.intent.lower().replace("_", " ")
-    count = quantity(len(result.hits), "result")
-    spans.append((f" · {count} · read as {read} · {result.took_ms:.0f} ms", "dim"))
+    read = f" · read as {result.intent.lower().replace('_', ' ')}" if out.explain else ""
+    spans.append((f" · {quantity(len(result.hits), 'result')}{read} · {result.took_ms:.0f} ms", "dim"))
     out.wrap(*spans, hang=2)
     if quality.hint:
         out.wrap(("hint: ", "bold"), quality.hint, hang=6)
