@@ -167,7 +167,24 @@ FILES = [
     ],
 )
 def test_the_example_is_a_sibling_of_the_same_kind(results: list[str], example: str) -> None:
-    assert best_example([hit(path) for path in results], FILES) == example
+    hits = [hit(path) for path in results]
+    assert best_example(hits, FILES, hits) == example
+
+
+def test_an_example_without_a_name_of_its_kind_is_about_the_task() -> None:
+    files = [*FILES, "shop/till.py", "shop/cart.py"]
+    task = [hit("shop/till.py", "def save order"), hit("shop/cart.py", "def sum prices")]
+    assert decide(replace(GOOD, hits=task, files=files)).best_example == ""
+    task[1] = hit("shop/cart.py", "def save order later")
+    assert decide(replace(GOOD, hits=task, files=files)).best_example == "shop/cart.py"
+
+
+def test_examples_that_call_a_result_come_after_the_code_that_ships() -> None:
+    callers = {("a.py", "save"): [("examples/x.py", 1), ("lib/y.py", 2)]}
+    hits = [hit("a.py", "def save order", symbol="save"), hit("b.py", "def save order")]
+    card = decide(replace(GOOD, hits=hits, callers=callers, files=["a.py", "b.py", "lib/y.py"]))
+    assert card.impact is not None
+    assert card.impact.files == ("lib/y.py:2", "examples/x.py:1")
 
 
 def test_an_area_holds_at_most_a_quarter_or_is_one_folder() -> None:

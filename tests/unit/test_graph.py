@@ -124,22 +124,53 @@ def test_cycles_that_nothing_runs_into_are_counted_only(tmp_path: Path) -> None:
         "two.ts": "import { type A } from './one';\nexport type B = A;\n",
         "three.ts": "import { X, type Y } from './four';\n",
         "four.ts": "const later = import('./three');\n",
+        "src/lib.rs": "mod empty;\npub struct Stream;\n",
+        "src/empty.rs": "use crate::Stream;\n",
+        "app/Job.php": "<?php\nnamespace App;\nuse App\\Queue\\Worker;\nclass Job { public Worker $w; }\n",
+        "app/Queue/Worker.php": "<?php\nnamespace App\\Queue;\nuse App\\Job;\nclass Worker { public Job $j; }\n",
     }
     root = written(tmp_path, sources)
     with opened(root) as engine:
         report = engine.code.cycles(CyclesRequest(str(root)))
         every = engine.code.cycles(CyclesRequest(str(root), deferred=True))
     assert [cycle.files for cycle in report.cycles] == [("a.py", "b.py")]
-    assert (report.total, report.lazy, report.types) == (1, 2, 2)
+    assert (report.total, report.lazy, report.types) == (1, 3, 3)
     assert {(cycle.files, cycle.timing, cycle.severity) for cycle in every.cycles} == {
         (("a.py", "b.py"), "", "high"),
         (("eager.py", "lazy.py"), "lazy", "low"),
         (("four.ts", "three.ts"), "lazy", "low"),
         (("typed.py", "user.py"), "types", "low"),
         (("one.ts", "two.ts"), "types", "low"),
+        (("src/empty.rs", "src/lib.rs"), "types", "low"),
+        (("app/Job.php", "app/Queue/Worker.php"), "lazy", "low"),
     }
     assert ("a.py", "b.py") in every.groups
     assert report.groups == (("a.py", "b.py"),)
+
+
+def test_tests_of_a_file_are_those_named_after_it_and_those_behind_a_package(tmp_path: Path) -> None:
+    sources = {
+        "go.mod": "module m\n",
+        "render/json.go": "package render\n\nfunc JSON() int { return 1 }\n",
+        "render/render_test.go": "package render\n\nfunc TestJSON() { JSON() }\n",
+        "binding/json.go": "package binding\n\nfunc JSON() int { return 1 }\n",
+        "binding/json_test.go": "package binding\n\nfunc TestJSON() { JSON() }\n",
+        "binding/a_test.go": "package binding\n\nfunc TestA() { JSON() }\n",
+        "pkg/__init__.py": "from pkg.term import ask as ask\n",
+        "pkg/term.py": "def ask():\n    pass\n",
+        "tests/test_term.py": "from pkg.term import ask\n",
+        "tests/test_ask.py": "import pkg\n\npkg.ask()\n",
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        tests = {
+            path: engine.code.imports(ImportsRequest(path, root=str(root))).tests
+            for path in ("render/json.go", "binding/json.go")
+        }
+        impact = engine.code.impact(ImpactRequest("pkg/term.py", root=str(root)))
+    assert tests["render/json.go"] == ("render/render_test.go",)
+    assert tests["binding/json.go"] == ("binding/json_test.go", "binding/a_test.go")
+    assert impact.tests == ("tests/test_term.py", "tests/test_ask.py")
 
 
 def test_centrality_is_between_nought_and_one() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from msgspec import Struct, ValidationError, convert
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from codeinfo.globs import lies_below
 from codeinfo.languages.model import FileFacts
@@ -35,11 +35,6 @@ class Edge(Struct, frozen=True):
     names: tuple[str, ...] = ()
     implicit: bool = False
     timing: str = ""
-
-    @property
-    def is_loaded(self) -> bool:
-        """Whether the target has to be loaded before the source is."""
-        return not self.implicit and not self.timing
 
 
 class Loose(Struct, frozen=True):
@@ -182,12 +177,26 @@ class Graph(Struct, frozen=True, dict=True):
         return frozenset(path for path, facts in self.files.items() if facts.is_test)
 
     @cached_property
-    def tests_by_stem(self) -> Mapping[str, list[str]]:
+    def _subjects(self) -> frozenset[tuple[str, str]]:
+        """Folder and stem of what is not a test."""
+        return frozenset((facts.folder, _stem(path)) for path, facts in self.files.items() if not facts.is_test)
+
+    def tests_named_after(self, path: str) -> list[str]:
+        """Tests that are called after a file. One that lies beside a file of that name is about that one."""
+        stem, folder = _stem(path), path.rpartition("/")[0]
+        return [
+            test
+            for test in self._tests_by_stem.get(stem, ())
+            if (own := test.rpartition("/")[0]) == folder or (own, stem) not in self._subjects
+        ]
+
+    @cached_property
+    def _tests_by_stem(self) -> Mapping[str, list[str]]:
         """Test files by what they are called after, in lower case: `test_pool.py`, `pool_test.go`, `PoolTests.java`."""
         found: dict[str, list[str]] = {}
         for path, facts in self.files.items():
             if facts.is_test:
-                stem = path.rpartition("/")[2].partition(".")[0].lower()
+                stem = _stem(path)
                 subject = _TEST_MARK.sub("", stem)
                 if subject != stem or "." in path.rpartition("/")[2].removesuffix(".py"):
                     found.setdefault(subject, []).append(path)
@@ -204,12 +213,26 @@ class Graph(Struct, frozen=True, dict=True):
     def edges(self) -> Sequence[Edge]:
         return [edge for links in self.links.values() for edge in links.edges]
 
+    @cached_property
+    def import_edges(self) -> Sequence[Edge]:
+        """Those of imports, each with the earliest time at which its language lets it take effect."""
+        deferred = {path: facts.rules.imports.deferred for path, facts in self.files.items()}
+        return [
+            edge if edge.timing or not deferred[edge.source] else replace(edge, timing=deferred[edge.source])
+            for edge in self.edges
+            if not edge.implicit
+        ]
+
     @property
     def loose(self) -> tuple[int, int]:
         """How many imports lead outside, and how many should lead to a file here but do not."""
         all_loose = [loose for links in self.links.values() for loose in links.loose]
         external = sum(loose.external for loose in all_loose)
         return external, len(all_loose) - external
+
+
+def _stem(path: str) -> str:
+    return path.rpartition("/")[2].partition(".")[0].lower()
 
 
 def part_of(graph: Graph, below: str) -> Graph:
@@ -268,12 +291,11 @@ class Relations(Struct, frozen=True):
 def relations(graph: Graph, path: str) -> Relations:
     importers = graph.edges_to(path)
     tests = [edge.source for edge in importers if edge.source in graph.tests]
-    stem = path.rpartition("/")[2].partition(".")[0].lower()
     return Relations(
         imported_by=tuple((edge.source, edge.line) for edge in importers),
         used_by=tuple((edge.source, edge.line) for edge in importers if edge.source not in graph.tests),
         imports=tuple((edge.target, edge.line) for edge in graph.edges_from(path)),
-        tests=tuple(dict.fromkeys((*tests, *graph.tests_by_stem.get(stem, ())))),
+        tests=tuple(dict.fromkeys((*graph.tests_named_after(path), *tests))),
         centrality=graph.centrality.get(path, 0.0),
     )
 

@@ -69,8 +69,8 @@ def module_imports(index: CodeIndex, path: str, request: code.ImportsRequest) ->
 
 
 def cycle_report(graph: Graph, request: code.CyclesRequest, below: str = "") -> code.CycleReport:
-    edges = [edge for edge in graph.edges if not edge.implicit]
-    loaded = [edge for edge in edges if edge.is_loaded]
+    edges = graph.import_edges
+    loaded = [edge for edge in edges if not edge.timing]
     runtime = [cycle for cycle in cycles(loaded) if _touches(cycle.files, below)]
     known = {frozenset(cycle.files) for cycle in runtime}
     others = [cycle for cycle in cycles(edges) if cycle.timing and frozenset(cycle.files) not in known]
@@ -217,11 +217,12 @@ def _shortest(start: str, out: Mapping[str, Mapping[str, Edge]], inside: set[str
 
 def impact_report(index: CodeIndex, path: str, request: code.ImpactRequest) -> code.ImpactReport:
     files = sorted(impact(index, path, request.hops), key=lambda one: (one.hops, one.is_test, one.timing))
+    direct = (one.path for one in files if one.is_test and one.hops == 1)
     return code.ImpactReport(
         path=path,
         total=len(files),
         files=tuple(files[: request.limit]),
-        tests=relations(index.graph, path).tests,
+        tests=tuple(dict.fromkeys((*index.graph.tests_named_after(path), *direct))),
         is_complete=len(files) <= request.limit,
     )
 

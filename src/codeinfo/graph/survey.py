@@ -52,7 +52,7 @@ def code_map(index: CodeIndex, request: MapRequest, below: str = "") -> CodeMap:
         ),
         interfaces=_interfaces(index, graph, request.limit),
         hotspots=history.hotspots,
-        cycles=len(cycles([edge for edge in graph.edges if edge.is_loaded])),
+        cycles=len(cycles([edge for edge in graph.import_edges if not edge.timing])),
         external=external,
         unresolved=unresolved,
         picture=_picture(root.name, graph, cut, request.format),

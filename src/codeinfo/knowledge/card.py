@@ -83,7 +83,7 @@ def decide(evidence: Evidence) -> Card:
         next_action=f"{doubts[0].reason}: {doubts[0].help[0]}" if doubts else "",
         warnings=tuple(failures[:MOST_LISTED]),
         patterns=_advice(patterns),
-        best_example=best_example(code, evidence.files, has_vectors=evidence.has_vectors) if share >= RELEVANT else "",
+        best_example=_example(evidence, code) if share >= RELEVANT else "",
         impact=_impact(covered, callers),
         what_would_help=helps,
         reckoning=(*points, *(CardPoint(doubt.name, 0.0, 0.0, doubt.reason) for doubt in doubts)),
@@ -252,8 +252,10 @@ def _coverage(evidence: Evidence, code: Sequence[Hit]) -> tuple[int, list[Place]
     for hit in code[:TARGETS]:
         for path, line in evidence.callers.get((hit.path, hit.symbol), ()):
             callers.setdefault(path, line)
-    present = [(path, line) for path, line in callers.items() if path in shown]
-    return len(present), present + [(path, line) for path, line in callers.items() if path not in shown]
+    product = frozenset(evidence.files)  # an example that calls it comes after the code that ships
+    ordered = sorted(callers.items(), key=lambda place: place[0] not in product)
+    present = [place for place in ordered if place[0] in shown]
+    return len(present), present + [place for place in ordered if place[0] not in shown]
 
 
 def _impact(covered: int, callers: Sequence[Place]) -> CardImpact | None:
@@ -279,9 +281,17 @@ _GATHERING = frozenset("index __init__ mod lib main types constants public api".
 LARGEST_AREA = 0.25  # of the files: a folder with more is divided into those below it
 
 
-def best_example(code: Sequence[Hit], files: Collection[str], *, has_vectors: bool = False) -> str:
+def _example(evidence: Evidence, code: Sequence[Hit]) -> str:
+    """One that is only near shows how to do it if it is about the task itself."""
+    near = [hit for hit in code if relevance(evidence.query, [hit], has_vectors=evidence.has_vectors)[0] >= RELEVANT]
+    return best_example(code, evidence.files, near, has_vectors=evidence.has_vectors)
+
+
+def best_example(
+    code: Sequence[Hit], files: Collection[str], near: Collection[Hit], *, has_vectors: bool = False
+) -> str:
     """A file to write the change like: of the same kind as the first result, by name, and a result as well, or of its
-    area; else the other result of the area that is nearest to the task."""
+    area; else the result of the area that is nearest to the task, of those that are `near`."""
     if not code:
         return ""
     target = code[0].path
@@ -296,7 +306,7 @@ def best_example(code: Sequence[Hit], files: Collection[str], *, has_vectors: bo
         distance = others[path].distance
         return (distance.value if distance else math.inf) if has_vectors else ranks[path]
 
-    return min((path for path in others if path in own), key=farness, default="")
+    return min((hit.path for hit in near if hit.path in others and hit.path in own), key=farness, default="")
 
 
 def files_of_area(path: str, files: Collection[str]) -> list[str]:

@@ -47,7 +47,7 @@ LANGUAGES = (
             exported=is_exported,
             bases=model.bases_behind_colon,
         ),
-        imports=model.ImportRules(read=model.dotted_import, resolver=CsharpImports, by_use=True),
+        imports=model.ImportRules(read=model.dotted_import, resolver=CsharpImports, by_use=True, deferred="types"),
         names=model.NameRules(
             implicit_self=True,
             open_types=True,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from msgspec.structs import replace
+
 from codeinfo.languages import model
 from codeinfo.languages.tree import Resolver, packages_of
 from codeinfo.model import Definition, Import
@@ -108,6 +110,9 @@ def hide_kotlin_news(text: str) -> str:
 
 
 FAMILY = "jvm"
+_IMPORTS = model.ImportRules(
+    read=model.dotted_import, resolver=JvmImports, by_use=True, binds_last=True, deferred="types"
+)
 LANGUAGES = (
     model.Language(
         name="java",
@@ -119,7 +124,7 @@ LANGUAGES = (
             exported=model.not_private,
             bases=model.bases_behind_words,
         ),
-        imports=model.ImportRules(read=model.dotted_import, resolver=JvmImports, by_use=True, binds_last=True),
+        imports=_IMPORTS,
         names=model.NameRules(explicit=True, implicit_self=True, imports_show=True, outside="types"),
     ),
     model.Language(
@@ -133,7 +138,7 @@ LANGUAGES = (
             exported=model.not_private,
             bases=model.bases_behind_colon,
         ),
-        imports=model.ImportRules(read=model.dotted_import, resolver=JvmImports, by_use=True, binds_last=True),
+        imports=_IMPORTS,
         names=model.NameRules(
             implicit_self=True, imports_show=True, outside="types", private_to_file=True, extensions=True
         ),
@@ -147,11 +152,9 @@ LANGUAGES = (
             exported=model.not_private,
             bases=model.bases_behind_words,
         ),
-        imports=model.ImportRules(
-            read=model.dotted_import,
+        imports=replace(
+            _IMPORTS,
             resolver=ScalaImports,
-            by_use=True,
-            binds_last=True,
             types_only=True,
             nested_packages=True,
         ),

@@ -143,6 +143,9 @@ class ImportRules(Struct, frozen=True, kw_only=True):
     read: Callable[[str, int], Iterator[Import]] | None = None  # (statement, its line)
     calls: str = ""
     timed: bool = False  # imports may be lazy or for types only
+    deferred: Literal["", "lazy", "types"] = (
+        ""  # imports load nothing: classes are when first used, or a compiler reads all
+    )
     types_block: str = ""  # the condition of a block that only a type checker reads
     resolver: Callable[..., LanguageResolver] | None = None  # takes a Tree
     bound: Callable[[Import], tuple[str, ...]] = last_name

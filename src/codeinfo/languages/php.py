@@ -95,6 +95,7 @@ LANGUAGES = (
             by_use=True,
             binds_last=True,
             types_only=True,
+            deferred="lazy",
             configs=("composer.json",),
         ),
         names=model.NameRules(

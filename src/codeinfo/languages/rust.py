@@ -183,7 +183,7 @@ LANGUAGES = (
             exported=model.marked_pub,
             bases=model.bases_behind_colon,
         ),
-        imports=model.ImportRules(read=read_import, resolver=RustImports, configs=("Cargo.toml",)),
+        imports=model.ImportRules(read=read_import, resolver=RustImports, configs=("Cargo.toml",), deferred="types"),
         names=model.NameRules(
             explicit=True,
             open_types=True,

@@ -149,6 +149,7 @@ ZIG = model.Language(
     imports=model.ImportRules(
         calls=r"(?:\bconst[ \t]+(?P<alias>\w+)[ \t]*=[ \t]*)?@import\([ \t]*\"(?P<module>[^\"\n]+)\"",
         resolver=ZigImports,
+        deferred="types",
         configs=("build.zig",),
     ),
 )

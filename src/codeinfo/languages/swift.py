@@ -63,7 +63,9 @@ LANGUAGES = (
             exported=model.not_private,
             bases=model.bases_behind_colon,
         ),
-        imports=model.ImportRules(read=model.dotted_import, resolver=SwiftImports, by_use=True, configs=(_MANIFEST,)),
+        imports=model.ImportRules(
+            read=model.dotted_import, resolver=SwiftImports, by_use=True, configs=(_MANIFEST,), deferred="types"
+        ),
         names=model.NameRules(implicit_self=True, open_types=True, private_to_file=True),
     ),
 )

@@ -214,7 +214,7 @@ class CycleInfo(Struct, frozen=True):
     severity: str  # two files high, three medium, more low, and so is one that is not closed while files are loaded
     files: tuple[str, ...]
     lines: tuple[int, ...]  # where each file imports the next
-    timing: str = ""  # lazy: an import inside of a function closes it; types: one that only a type checker reads
+    timing: str = ""  # lazy: an import that loads nothing yet closes it; types: one that only a compiler reads
 
 
 class CycleReport(Struct, frozen=True):

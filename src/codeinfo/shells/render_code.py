@@ -166,7 +166,7 @@ def _cycles(result: code.CycleReport, out: Output) -> None:
     state = "bold red" if result.total else "green"
     out.line((quantity(result.total, "cycle"), state), (f"  {seen}, {result.unresolved} unresolved", "dim"))
     if result.lazy or result.types:
-        more = f"{result.lazy} that lazy imports close, {result.types} that exist for type checkers only"
+        more = f"{result.lazy} that lazy imports close, {result.types} that exist for compilers and type checkers only"
         out.line(("besides: ", "dim"), (f"{more} (--deferred lists them)", "dim"))
 
 
