@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from msgspec import Struct, field
 
@@ -315,15 +315,55 @@ class Quality(Struct, frozen=True):
     reranker_status: str = "off"  # or "applied: MODEL", "not needed: …", "failed: …", "timed out after N ms"
 
 
-class Note(str):
+class Step(Struct, frozen=True):
+    """An operation to run: fields of its request that a command line takes by position, and others by name."""
+
+    operation: str
+    arguments: tuple[str, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def command(self) -> str:
+        from shlex import quote
+
+        words = ["codeinfo", self.operation, *map(quote, self.arguments)]
+        for name, value in self.options.items():
+            words += [f"--{name.replace('_', '-')}", *([] if value is True else [quote(str(value))])]
+        return f"`{' '.join(words)}`"
+
+
+def to_run(operation: str, *arguments: str, **options: Any) -> Step:
+    return Step(operation, arguments, options)
+
+
+class NextStep(str):
+    """Advice that names operations. As text these are commands; each shell can write them in its own words."""
+
+    parts: tuple[str | Step, ...]
+
+    def __new__(cls, *parts: str | Step) -> Self:
+        flat = tuple(one for part in parts for one in (part.parts if isinstance(part, NextStep) else (part,)))
+        step = super().__new__(cls, "".join(one.command() if isinstance(one, Step) else one for one in flat))
+        step.parts = flat
+        return step
+
+    def phrased(self, write: Callable[[Step], str]) -> str:
+        return "".join(write(one) if isinstance(one, Step) else one for one in self.parts)
+
+
+class Note(NextStep):
     """A remark for people that carries a code for programs; in JSON it is its text."""
 
     code: str
 
-    def __new__(cls, text: str, code: str) -> Note:
+    def __new__(cls, text: str, code: str) -> Self:
         note = super().__new__(cls, text)
         note.code = code
         return note
+
+
+def phrase(text: str, write: Callable[[Step], str]) -> str:
+    """A text in the words of a shell, which `write` has for one operation."""
+    return text.phrased(write) if isinstance(text, NextStep) else str(text)
 
 
 class Reflects(Struct, frozen=True):

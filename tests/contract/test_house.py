@@ -289,6 +289,20 @@ def test_every_operation_has_a_name_of_its_own() -> None:
     assert len(OPERATIONS) == sum(len(area.OPERATIONS) for area in AREAS)
 
 
+def test_advice_names_operations_as_values() -> None:
+    """Each shell writes a next step in its own words, which a command within a sentence would not allow."""
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Call(func=ast.Name(id="to_run"), args=[ast.Constant(value=str(name)), *rest]):
+                    fields = list(parameters(OPERATIONS[name].request))
+                    assert len(rest) <= sum(item.argument for item in fields), name
+                    assert {word.arg for word in node.keywords} <= {item.name for item in fields}, name
+                case ast.Constant(value=str(text)) if node.lineno > 1 and not {"shells", "operations"} & {*path.parts}:
+                    commands = re.findall(r"`codeinfo ([a-z]+(?: [a-z]+)*)`", text)
+                    assert not [command for command in commands if command in OPERATIONS], (path, text)
+
+
 @pytest.mark.parametrize("row", OPERATIONS.values(), ids=lambda row: row.name)
 def test_an_operation_fits_the_method_that_performs_it(row: Operation) -> None:
     """Its request and its result are those that the engine's method takes and returns, by name."""

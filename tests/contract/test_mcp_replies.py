@@ -176,9 +176,9 @@ def code_of(service: Service, name: str, **arguments: Any) -> tuple[int, str]:
     (tool,) = chosen_tools([name])
     with pytest.raises(CodeInfoError) as refused:
         service.perform(tool, arguments, Call())
-    with pytest.raises(MCPError) as told:
-        failed(tool, refused.value)
-    return told.value.error.code, told.value.error.data["code"]
+    with pytest.raises(MCPError) as raised:
+        failed(tool, refused.value, ())
+    return raised.value.error.code, raised.value.error.data["code"]
 
 
 def test_codes_of_other_servers(service: Service, project: Path, tmp_path: Path) -> None:

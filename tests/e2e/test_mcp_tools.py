@@ -15,10 +15,12 @@ from mcp.shared.exceptions import MCPError
 from mcp_help import Lines, lines, reply_of, sdk_client, text_of
 
 from codeinfo.config import Config
+from codeinfo.model import to_run
 from codeinfo.operations import operation, operation_names
 from codeinfo.shells.mcp import describe
-from codeinfo.shells.mcp_catalog import SETS, chosen_tools, with_tool
+from codeinfo.shells.mcp_catalog import SETS, chosen_tools
 from codeinfo.shells.mcp_replies import fitted, size
+from codeinfo.shells.mcp_tools import call_of
 from codeinfo.store.layout import IndexFolder
 from codeinfo.tokens import estimate_tokens
 
@@ -281,18 +283,20 @@ def test_every_tool_is_documented_in_its_set() -> None:
             assert [tool.name for tool in chosen_tools([name]) if f"`{tool.name}`" not in row] == []
 
 
-def test_agents_are_told_the_tool_beside_the_command(tmp_path: Path) -> None:
+def test_advice_names_a_tool_that_is_offered_or_the_command(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("def alpha():\n    return 0\n")
     with lines(tmp_path, "--tools", "search,code") as session:
         failed = session.call("get_symbol_references", symbol="nowhere")
         prepared = session.call("search_codebase", query="unheard of things", intent="edit")
     assert failed["isError"]
-    assert 'Try search_codebase (`codeinfo search "nowhere"`)' in failed["content"][0]["text"]
-    assert failed["_meta"]["codeinfo/error"]["next"] == 'Try search_codebase (`codeinfo search "nowhere"`)'
-    assert "search_codebase (`codeinfo search" in str(reply_of(prepared)["preflight"])
-    assert with_tool("`codeinfo docs list` and `codeinfo why a b`") == (
-        "documents_list_collections (`codeinfo docs list`) and `codeinfo why a b`"
-    )
+    assert 'Try search_codebase(query="nowhere")' in failed["content"][0]["text"]
+    assert failed["_meta"]["codeinfo/error"]["next"] == 'Try search_codebase(query="nowhere")'
+    assert 'search_codebase(query="unheard of things", limit=30)' in str(reply_of(prepared)["preflight"])
+    offered = chosen_tools(["code", "docs"])
+    assert call_of(to_run("index", "/a b", full=True), offered) == 'refresh_index(project="/a b", full=true)'
+    assert call_of(to_run("docs list", "guides"), offered) == 'documents_list_documents(collection="guides")'
+    assert call_of(to_run("docs sync", "guides"), offered) == "`codeinfo docs sync guides`"  # not a tool of these sets
+    assert call_of(to_run("docs sync", "guides"), chosen_tools(["all"])) == 'docs_sync(collections=["guides"])'
 
 
 def test_a_single_tool_can_be_chosen_whichever_it_is() -> None:

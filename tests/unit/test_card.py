@@ -82,7 +82,7 @@ def test_points_and_ready(change: dict[str, Any], score: float) -> None:
         (
             {"query": "print when an order is saved", "patterns": replace(GOOD.patterns, conflicts=(CONFLICT,))},
             "pattern conflict",
-            'codeinfo patterns -c "logging"',
+            "codeinfo patterns --category logging",
         ),
         ({"memories": [memory(0.2)]}, "stale memory", "codeinfo memory show abc"),
         ({"hits": [], "memories": []}, "too few points", "codeinfo search"),
@@ -231,7 +231,7 @@ def test_a_team_that_is_divided_is_a_doubt_where_the_task_is_about_it(tmp_path: 
     assert divided is not None
     assert other is not None
     assert "pattern conflict" in [point.name for point in divided.reckoning]
-    assert any('codeinfo patterns -c "component style"' in step for step in divided.what_would_help)
+    assert any("codeinfo patterns --category 'component style'" in step for step in divided.what_would_help)
     assert "pattern conflict" not in [point.name for point in other.reckoning]
 
 

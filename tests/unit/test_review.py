@@ -303,7 +303,7 @@ def test_a_branch_is_compared_with_where_it_left(tmp_path: Path) -> None:
         assert engine.knowledge.review(ReviewRequest(path=str(root))).files == ()
         with pytest.raises(NotFound):
             engine.knowledge.review(ReviewRequest("--output=x", path=str(root)))
-        with pytest.raises(UsageError, match=r"is a range.* `codeinfo review HEAD~1`"):
+        with pytest.raises(UsageError, match=r"is a range.* `codeinfo review 'HEAD~1'`"):
             engine.knowledge.review(ReviewRequest("HEAD~1..HEAD", str(root)))
 
 

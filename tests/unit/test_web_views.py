@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html import unescape
 from pathlib import Path
@@ -11,11 +12,12 @@ import pytest
 from markupsafe import Markup
 from web_tools import client, index, make_project
 
-from codeinfo.errors import UsageError
-from codeinfo.model import Distance, Hit
+from codeinfo.errors import NotFound, UsageError
+from codeinfo.model import Distance, Hit, NextStep, to_run
 from codeinfo.operations.answers import Citation, GradedItem, Round, ToolUse, Turn
 from codeinfo.operations.code import CodeMap, MapArea
 from codeinfo.operations.knowledge import PatternHistory
+from codeinfo.shells.http_routes import error_body
 from codeinfo.shells.http_text import markdown_html, marked, sentence_html
 from codeinfo.shells.http_views import (
     HEIGHT,
@@ -283,3 +285,12 @@ def test_an_editor_is_an_address_that_names_the_file(setting: str) -> None:
     else:
         with pytest.raises(UsageError, match=r"web\.editor cannot be"):
             editor_template(setting)
+
+
+def test_advice_of_the_api_names_its_own_routes() -> None:
+    refused = NotFound("no", next_step=NextStep("Run ", to_run("index", "/a b", full=True), " first"))
+    body = {"paths": ["/a b"], "full": True}
+    assert error_body(refused)["error"]["next"] == f"Run `POST /api/v1/index {json.dumps(body)}` first"
+    assert str(refused) == "no. Run `codeinfo index '/a b' --full` first"
+    local = NotFound("no", next_step=NextStep("Run ", to_run("docs add", "FOLDER")))
+    assert error_body(local)["error"]["next"] == "Run `codeinfo docs add FOLDER`"

@@ -25,6 +25,7 @@ from msgspec import Struct
 
 from codeinfo.collections.model import MANIFEST, Manifest, PackageFile, safe_path, write_manifest
 from codeinfo.errors import ProviderError, UsageError
+from codeinfo.model import NextStep, to_run
 
 SETTING = "trust.private_hosts"
 _PORTS = {"http": 80, "https": 443, "ssh": 22}
@@ -62,8 +63,10 @@ class Reach(Struct, frozen=True):
                 if not is_public(address):
                     raise AddressRefused(
                         f"{host.name} is {address}, which is not public: only you can have it asked",
-                        next_step=f"Add its host to {SETTING} in your own settings; documents can also be added by"
-                        " yourself with `codeinfo docs add`",
+                        next_step=NextStep(
+                            f"Add its host to {SETTING} in your own settings, or add the documents yourself with ",
+                            to_run("docs add"),
+                        ),
                     )
         return addresses
 
@@ -239,4 +242,4 @@ def _without_wrapper(files: dict[str, bytes]) -> dict[str, bytes]:
     tops = {path.partition("/")[0] for path in files}
     if len(tops) == 1 and f"{(top := tops.pop())}/{MANIFEST}" in files:
         return {path.removeprefix(f"{top}/"): content for path, content in files.items()}
-    raise UsageError(f"the package has no {MANIFEST}", next_step="Make one with `codeinfo docs pack`")
+    raise UsageError(f"the package has no {MANIFEST}", next_step=NextStep("Make one with ", to_run("docs pack")))

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from codeinfo.errors import UsageError
 from codeinfo.globs import check_globs
-from codeinfo.model import Import
+from codeinfo.model import Import, NextStep, to_run
 
 _ARCHIVES = (".tar.gz", ".tgz")
 _WEB = ("https://", "http://")
@@ -133,6 +133,7 @@ def _stem(url: str) -> str:
 
 CONTEXT_FILE = "context.json"
 _CORRECT_FILE = "Correct the file or remove it"
+_ADD_YOURSELF = NextStep("Add it yourself with ", to_run("docs add"))
 
 
 def read_user_list(text: str, where: str) -> list[Collection]:
@@ -162,7 +163,7 @@ def read_context(text: str, folder: str) -> tuple[list[Collection], list[str]]:
         try:
             collection = _in_project(str(alias), url, str(entry.get("ref", "")), folder)
         except UsageError as error:
-            notes.append(f"{CONTEXT_FILE}: {alias} is not taken: {error.what}")
+            notes.append(NextStep(f"{CONTEXT_FILE}: {alias} is not taken: {error.what}. ", error.next_step))
         else:
             found.append(collection)
     return found, notes
@@ -173,10 +174,10 @@ def _in_project(alias: str, url: str, ref: str, folder: str) -> Collection:
     collection = collection_of([plain], name=alias, ref=ref, base=folder)
     if not collection.remote:
         if collection.kind is Kind.GIT:  # a repository may point to others outside, by links and alternates
-            raise UsageError(f"{url} is a repository of this machine: add it yourself with `codeinfo docs add`")
+            raise UsageError(f"{url} is a repository of this machine", next_step=_ADD_YOURSELF)
         inside = os.path.realpath(collection.url)
         if inside != os.path.realpath(folder) and not inside.startswith(os.path.realpath(folder) + os.sep):
-            raise UsageError(f"{url} lies outside of the project: add it yourself with `codeinfo docs add`")
+            raise UsageError(f"{url} lies outside of the project", next_step=_ADD_YOURSELF)
     return replace(collection, globs=(), origin="project")
 
 

@@ -21,6 +21,7 @@ from codeinfo.engine.lookup import CodeLookup, DocumentLookup, Lookup, LookupOpe
 from codeinfo.engine.models import ChatModel, choose_chat_model, list_providers, unavailable
 from codeinfo.engine.search import policy_settings
 from codeinfo.errors import CodeInfoError, ProviderError, UsageError
+from codeinfo.model import NextStep, to_run
 from codeinfo.operations import answers as ops
 from codeinfo.operations.documents import DocsAskRequest
 from codeinfo.store.conversations import ConversationStore
@@ -153,7 +154,9 @@ class AnswerOperations:
         )
 
     def refuse_chat(self) -> NoReturn:
-        raise UsageError("chat talks to people", next_step="Programs use `codeinfo ask --json --conversation ID`")
+        raise UsageError(
+            "chat talks to people", next_step=NextStep("Programs use ", to_run("ask", "QUESTION", conversation="ID"))
+        )
 
     def _means(self, llm: Llm, lookup: Lookup, agent: Profile | None) -> Means:
         from codeinfo.models.chat import ThinkFilter

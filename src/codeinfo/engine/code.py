@@ -41,7 +41,7 @@ from codeinfo.graph.survey import area_files, code_map
 from codeinfo.jsonable import decoded
 from codeinfo.knowledge.context import MOST_LISTED, file_context
 from codeinfo.knowledge.history import History
-from codeinfo.model import FileKind, Hit, HitContext
+from codeinfo.model import FileKind, Hit, HitContext, NextStep, to_run
 from codeinfo.operations import code as ops
 from codeinfo.operations.base import ProgressSink
 from codeinfo.ports import CodeFacts
@@ -289,4 +289,4 @@ def _file_context(index: CodeIndex, path: str) -> HitContext:
 
 def _check_indexed(index: CodeIndex, path: str) -> None:
     if path not in index.graph.files:
-        raise NotFound(f"{path} is not in the index", next_step=f"`codeinfo why {path}` says why")
+        raise NotFound(f"{path} is not in the index", next_step=NextStep(to_run("why", path), " says why"))

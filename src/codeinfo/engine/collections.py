@@ -24,7 +24,7 @@ from codeinfo.collections.fetch import MAX_PACKED_BYTES, Reach, host_of, pack, u
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.globs import match_globs
-from codeinfo.model import ManifestRow, Skip, SourceFile, Walk
+from codeinfo.model import ManifestRow, NextStep, Skip, SourceFile, Walk, to_run
 from codeinfo.operations.documents import DocsPackRequest, DocsPackResponse
 from codeinfo.private_files import open_private, private_folder, replace_file, wait_for_lock, write_private
 from codeinfo.sources.documents.formats import document_language, missing_library
@@ -78,12 +78,14 @@ class CollectionList:
             if known.name == collection.name and known.id != collection.id:
                 raise UsageError(
                     f"{collection.name!r} names {known.url} already",
-                    next_step=f"Give it another name with --name, or `codeinfo docs remove {known.name}` first",
+                    next_step=NextStep("Give it another name, or ", to_run("docs remove", known.name), " first"),
                 )
             if known.id == collection.id and known.name != collection.name:
                 raise UsageError(
                     f"{known.url} is the collection {known.name!r} already",
-                    next_step=f"`codeinfo docs sync {known.name}` brings it up to date; remove it first to rename it",
+                    next_step=NextStep(
+                        to_run("docs sync", known.name), " brings it up to date; remove it first to rename it"
+                    ),
                 )
         return next((known for known in self.all(project)[0] if known.id == collection.id), None)
 
@@ -190,7 +192,7 @@ class CollectionSource(Struct, frozen=True):
         if tree is None:
             raise NotFound(
                 f"{self.collection.name} was never fetched",
-                next_step=f"Run `codeinfo docs sync {self.collection.name}`",
+                next_step=NextStep("Run ", to_run("docs sync", self.collection.name)),
             )
         return tree
 

@@ -20,7 +20,7 @@ from codeinfo.engine.index_manager import ProgressSink
 from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.search import OFF, Relevance, Reranking, best_first, reranking_of
 from codeinfo.errors import NotFound, UsageError
-from codeinfo.model import CRUMB, Definition, Hit, Import, Quality
+from codeinfo.model import CRUMB, Definition, Hit, Import, NextStep, Quality, to_run
 from codeinfo.operations import documents as operations
 from codeinfo.ports import ChunkRow, Embedder
 from codeinfo.search.joined import Joined, Part
@@ -104,7 +104,7 @@ def _check(request: operations.DocsSearchRequest, collections: Sequence[Collecti
 
 
 def no_collection() -> NotFound:
-    return NotFound("there is no collection yet", next_step="Add one with `codeinfo docs add FOLDER`")
+    return NotFound("there is no collection yet", next_step=NextStep("Add one with ", to_run("docs add", "FOLDER")))
 
 
 class _Searcher:
@@ -348,7 +348,9 @@ def _document(store: SqliteStore, name: str) -> str:
     if len(ends) == 1:
         return ends[0]
     near = ends or difflib.get_close_matches(name, paths, n=3, cutoff=0.4)
-    hint = f"Did you mean {', '.join(near[:3])}?" if near else "`codeinfo docs list COLLECTION` shows them"
+    hint = (
+        f"Did you mean {', '.join(near[:3])}?" if near else NextStep(to_run("docs list", "COLLECTION"), " shows them")
+    )
     raise NotFound(f"there is no document {name!r}", next_step=hint)
 
 
@@ -365,7 +367,7 @@ def _named(wanted: str, entries: list[operations.OutlineEntry]) -> operations.Ou
             if fits(entry.title.lower(), key):
                 return entry
     near = difflib.get_close_matches(key, [entry.title.lower() for entry in entries], n=3, cutoff=0.3)
-    hint = f"Did you mean {', '.join(near)}?" if near else "`codeinfo docs outline` shows its headings"
+    hint = f"Did you mean {', '.join(near)}?" if near else NextStep(to_run("docs outline"), " shows its headings")
     raise NotFound(f"there is no section {wanted!r}", next_step=hint)
 
 

@@ -25,7 +25,7 @@ from codeinfo.engine.index_manager import ProgressSink, healed
 from codeinfo.engine.indexes import Indexes
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.index.line import edited
-from codeinfo.model import Skip
+from codeinfo.model import NextStep, Skip, to_run
 from codeinfo.operations import documents as operations
 from codeinfo.private_files import private_folder, replace_private
 from codeinfo.sources.read import FolderFiles
@@ -164,7 +164,7 @@ class DocumentOperations:
 
     def remove(self, request: operations.DocsRemoveRequest) -> operations.DocsRemoveResponse:
         if not request.collections:
-            raise UsageError("no collection is named", next_step="`codeinfo docs list` shows them")
+            raise UsageError("no collection is named", next_step=NextStep(to_run("docs list"), " shows them"))
         chosen, _ = self.collections.named(Path(request.path), request.collections)
         return operations.DocsRemoveResponse(tuple(self._remove(item, Path(request.path)) for item in chosen))
 
@@ -220,7 +220,7 @@ class DocumentOperations:
         if missing := [path for path in paths if not (tree / path).is_file()]:
             raise NotFound(
                 f"{collection.name} has no {', '.join(missing)}; nothing was deleted",
-                next_step=f"`codeinfo docs list {collection.name}` shows what it has",
+                next_step=NextStep(to_run("docs list", collection.name), " shows what it has"),
             )
         for path in paths:
             (tree / path).unlink()
@@ -230,7 +230,9 @@ class DocumentOperations:
         if collection.kind is not Kind.WRITTEN:
             raise UsageError(
                 f"the documents of {collection.name} come from {collection.url}",
-                next_step=f"Change them there and run `codeinfo docs sync {collection.name}`, or name another one",
+                next_step=NextStep(
+                    "Change them there and run ", to_run("docs sync", collection.name), ", or name another one"
+                ),
             )
         return self.index_of(collection)
 

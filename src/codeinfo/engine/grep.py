@@ -25,7 +25,7 @@ from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.search import Scope, allowed_files
 from codeinfo.errors import UsageError
 from codeinfo.languages import kind_of, language_of
-from codeinfo.model import INDEXING, Walk
+from codeinfo.model import INDEXING, NextStep, Walk, to_run
 from codeinfo.operations.base import Progress
 from codeinfo.operations.search import GrepRequest, GrepResult, Match
 from codeinfo.ports import CodeFacts, Extent
@@ -307,7 +307,7 @@ def list_files(contents: Files, store: SqliteStore, walked: Walk) -> Corpus:
         notes.append(f"files that are not indexed as they are now ({unindexed:,}) were searched without symbols")
     named = {**LEFT_OUT, "too-large": f"files over {MAX_BYTES // 1_000_000} MB"}
     if said := ", ".join(f"{text} ({rules[rule]:,})" for rule, text in named.items() if rules[rule]):
-        notes.append(f"not searched: {said}; `codeinfo why PATH` says why")
+        notes.append(NextStep(f"not searched: {said}; ", to_run("why", "PATH"), " says why"))
     return Corpus([one[0] for one in files], [one[1] for one in files], [one[2] for one in files], notes)
 
 

@@ -26,7 +26,7 @@ from codeinfo.engine.models import Models
 from codeinfo.errors import Busy, CodeInfoError, NotFound, OutOfSpace, StoreUnavailable, UsageError
 from codeinfo.globs import lies_below
 from codeinfo.index.pool import Spares
-from codeinfo.model import INDEXING, Note
+from codeinfo.model import INDEXING, NextStep, Note, to_run
 from codeinfo.operations.base import Progress
 from codeinfo.operations.clients import Project
 from codeinfo.sources.git import commit_of, is_address, is_repository, names_repository, work_tree_of
@@ -380,7 +380,9 @@ class Indexes:
                 notes = (Note(text, INDEXING) if isinstance(error, Busy) else text,)
             store = index.live_store()
         if store is None:
-            raise NotFound(f"{index.root} is not indexed yet", next_step="Run `codeinfo index` and search again")
+            raise NotFound(
+                f"{index.root} is not indexed yet", next_step=NextStep("Run ", to_run("index"), " and search again")
+            )
         return store, (*notes, *index.standing_notes())
 
 

@@ -20,7 +20,19 @@ from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.search import Scope
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.jsonable import dumps
-from codeinfo.model import CRUMB, Distance, FileKind, Hit, Intent, Quality, SearchResult, Skip, SourceFile
+from codeinfo.model import (
+    CRUMB,
+    Distance,
+    FileKind,
+    Hit,
+    Intent,
+    NextStep,
+    Quality,
+    SearchResult,
+    Skip,
+    SourceFile,
+    to_run,
+)
 from codeinfo.operations.answers import Citation
 from codeinfo.operations.code import ReferenceReport, RefsRequest
 from codeinfo.operations.documents import DocsAskRequest, DocsSearchRequest, DocumentHit
@@ -102,7 +114,7 @@ class Lookup(ABC):
     def _store(self, index: IndexManager) -> SqliteStore:
         store = index.live_store()
         if store is None:
-            raise NotFound(f"{index.root} is not indexed yet", next_step="Run `codeinfo index`")
+            raise NotFound(f"{index.root} is not indexed yet", next_step=NextStep("Run ", to_run("index")))
         return store
 
 

@@ -27,7 +27,7 @@ from codeinfo.globs import lies_below
 from codeinfo.graph.scip import compiler_notes
 from codeinfo.index.line import edited
 from codeinfo.knowledge.history import History
-from codeinfo.model import ManifestRow, Reflects, SourceFile
+from codeinfo.model import ManifestRow, NextStep, Reflects, SourceFile, to_run
 from codeinfo.operations.clients import DaySavings, SavingsReport, SavingsRequest, ToolSavings
 from codeinfo.operations.search import Check, Cleared, DoctorReport, IndexStatus, WhyReport
 from codeinfo.private_files import private_folder
@@ -317,7 +317,7 @@ def _index(index: IndexManager, name: str = "index") -> Check:
 
     check = _tried(name, str(index.root), look)
     damaged = check.state == "fail" and name == "collection"
-    return replace(check, next_step="Run `codeinfo docs sync` to rebuild it") if damaged else check
+    return replace(check, next_step=NextStep("Run ", to_run("docs sync"), " to rebuild it")) if damaged else check
 
 
 def _tried(name: str, subject: str, look: Callable[[], str]) -> Check:

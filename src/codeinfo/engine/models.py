@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from codeinfo.config import Config
 from codeinfo.errors import NotFound, ProviderError, UsageError
+from codeinfo.model import NextStep, to_run
 from codeinfo.operations.answers import Provider, ProviderList
 
 if TYPE_CHECKING:
@@ -136,10 +137,11 @@ def choose_chat_model(config: Config, provider: str, model: str, seconds: float)
     if provider:
         known = ", ".join(server.name for server in servers if server.state == "ok") or "none"
         raise NotFound(
-            f"no provider {provider!r} answers", next_step=f"Those that do: {known}. See `codeinfo providers`"
+            f"no provider {provider!r} answers",
+            next_step=NextStep(f"Those that do: {known}. See ", to_run("providers")),
         )
     if model:
-        raise NotFound(f"no server offers a model {model!r}", next_step="`codeinfo providers` lists them")
+        raise NotFound(f"no server offers a model {model!r}", next_step=NextStep(to_run("providers"), " lists them"))
     return ChatModel(NONE, None, NOBODY)
 
 

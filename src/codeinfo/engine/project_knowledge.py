@@ -35,7 +35,7 @@ from codeinfo.knowledge.patterns import (
     uses_by_area,
 )
 from codeinfo.languages import kind_of, language_of
-from codeinfo.model import NO_TRENDS, FileKind, Note, RelatedMemory
+from codeinfo.model import NO_TRENDS, FileKind, NextStep, Note, RelatedMemory, to_run
 from codeinfo.operations.knowledge import PatternReport
 from codeinfo.ports import CodeFile
 from codeinfo.sources.git import GitFailed
@@ -52,7 +52,8 @@ MOST_GUIDING = 5  # memories beside the patterns
 _GUIDING = ("convention", "decision", "failure", "gotcha")
 GAVE_UP = "the project's own patterns took too long: some of their uses are missing"
 TRENDS_UNKNOWN = Note(
-    "trends are not known yet: `codeinfo patterns` finds them, and searches show them from then on", NO_TRENDS
+    NextStep("trends are not known yet: ", to_run("patterns"), " finds them, and searches show them from then on"),
+    NO_TRENDS,
 )
 _DAY = 86_400
 

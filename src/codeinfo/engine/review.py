@@ -17,7 +17,7 @@ from codeinfo.knowledge.history import History
 from codeinfo.knowledge.metadata import dependencies, is_manifest
 from codeinfo.knowledge.patterns import in_area
 from codeinfo.languages import is_product, kind_of, language_of
-from codeinfo.model import Definition, FileKind, Import
+from codeinfo.model import Definition, FileKind, Import, NextStep, to_run
 from codeinfo.operations.code import DefsRequest, RefsRequest, SymbolInfo, Usage
 from codeinfo.operations.knowledge import ChangedFile, ChangedSymbol, Finding, Reviewer, ReviewPacket, ReviewRequest
 from codeinfo.sources.git import GitFailed
@@ -72,7 +72,9 @@ def _base(history: History, wanted: str) -> str:
     if dots:
         raise UsageError(
             f"{wanted!r} is a range, and a review compares the files as they are with one revision",
-            next_step=f"Check {last.strip('.') or 'its end'} out and run `codeinfo review {first or 'REVISION'}`",
+            next_step=NextStep(
+                f"Check {last.strip('.') or 'its end'} out and run ", to_run("review", first or "REVISION")
+            ),
         )
     try:
         if wanted:

@@ -21,7 +21,7 @@ from codeinfo.engine.models import Models
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound, ProviderError, UsageError
 from codeinfo.globs import lies_below, match_globs
 from codeinfo.languages import language_named
-from codeinfo.model import INDEXING, Dropped, Hit, Intent, Note, SearchResult, Signal
+from codeinfo.model import INDEXING, Dropped, Hit, Intent, NextStep, Note, SearchResult, Signal, to_run
 from codeinfo.operations.clients import (
     Project,
     ProjectsRequest,
@@ -194,8 +194,12 @@ def _without_vectors(indexes: Sequence[IndexManager]) -> list[str]:
     if not missing or len(missing) == len(indexes):
         return []  # with the same model, or without any, which each root says for itself
     return [
-        f"words alone decided about all {len(indexes)} folders, since {' and '.join(missing)} has vectors of another "
-        "embedding model: `codeinfo index` rebuilds it"
+        NextStep(
+            f"words alone decided about all {len(indexes)} folders, since {' and '.join(missing)} has vectors of "
+            "another embedding model: ",
+            to_run("index"),
+            " rebuilds it",
+        )
     ]
 
 
@@ -226,7 +230,9 @@ def similar_to(request: SimilarRequest, opened: Opened, below: str = "") -> Sear
         if lies_below(here, str(index.root)) and here[len(str(index.root)) + 1 :] in view.paths:
             path = here[len(str(index.root)) + 1 :]
         if path not in view.paths:
-            raise NotFound(f"{path} is not in the index of {index.root}", next_step=f"Ask `codeinfo why {path}`")
+            raise NotFound(
+                f"{path} is not in the index of {index.root}", next_step=NextStep("Ask ", to_run("why", path))
+            )
         file = view.paths.index(path)
         row = view.row_at(file, int(line))
         if row is None:
@@ -287,7 +293,7 @@ class Relevance(Struct, frozen=True):
     @property
     def notes(self) -> tuple[str, ...]:
         """What a result must say about a failure."""
-        return (f"the results are not reranked ({self.status}). {self.next_step}",) if self.next_step else ()
+        return (NextStep(f"the results are not reranked ({self.status}). ", self.next_step),) if self.next_step else ()
 
 
 class Reranking(Struct, frozen=True):
@@ -307,7 +313,7 @@ class Reranking(Struct, frozen=True):
         except CodeInfoError as error:
             late = error.code == "RERANK_TIMEOUT"
             status = f"timed out after {milliseconds} ms" if late else f"failed: {error.what}"
-            return Relevance(status, next_step=error.next_step or "`codeinfo doctor` looks at the reranker")
+            return Relevance(status, next_step=error.next_step or NextStep(to_run("doctor"), " looks at the reranker"))
         return Relevance(f"applied: {reranker.model_id}", tuple(scores))
 
 
@@ -439,7 +445,7 @@ def vector_search(indexes: Indexes, request: VectorSearchRequest) -> VectorSearc
     if embedder is None:
         raise ProviderError(
             "no embedding model is set up",
-            next_step="Set embedding.provider, or use `codeinfo search`, which needs none",
+            next_step=NextStep("Set embedding.provider, or use ", to_run("search"), ", which needs none"),
             code="EMBEDDING_MODEL_MISSING",
         )
     limit = min(max(request.limit, 1), MAX_LIMIT)
@@ -481,7 +487,9 @@ def _project(indexes: Indexes, root: Path) -> Project:
 def _chosen(indexes: Indexes, repository: str) -> list[IndexManager]:
     roots = [root for root in indexes.roots() if root.is_dir()]
     if not roots:
-        raise UsageError("nothing is indexed yet", next_step="Run `codeinfo index` in a project", code="NOT_INGESTED")
+        raise UsageError(
+            "nothing is indexed yet", next_step=NextStep("Run ", to_run("index"), " in a project"), code="NOT_INGESTED"
+        )
     if not repository:
         return [indexes.of(root) for root in roots]
     found = [root for root in roots if repository in (root.name, str(root))]
@@ -498,7 +506,7 @@ def _closest(index: IndexManager, query: str, embedder: Embedder) -> list[Policy
     if store.meta().get("model_id", embedder.model_id) != embedder.model_id:
         raise UsageError(
             f"{index.root} was indexed with another model than {embedder.model_id}",
-            next_step="Run `codeinfo index` there",
+            next_step=NextStep("Run ", to_run("index", str(index.root))),
             code="DIMENSION_MISMATCH",
         )
     with store.snapshot() as view:

@@ -20,7 +20,7 @@ from codeinfo.graph.scopes import SymbolId
 from codeinfo.graph.uses import all_references, references_to
 from codeinfo.languages import GRAMMARS
 from codeinfo.languages.model import FileFacts, family
-from codeinfo.model import Definition, Import, Reference
+from codeinfo.model import Definition, Import, NextStep, Reference, to_run
 from codeinfo.operations import code
 from codeinfo.ports import CodeFacts
 from codeinfo.tokens import identifier_terms, identifiers
@@ -36,7 +36,9 @@ _NO_USES = frozenset({"package", "namespace", "heading"})  # code is in them or 
 def list_symbols(facts: CodeFacts, path: str, request: code.SymbolsRequest) -> code.SymbolList:
     files = [file for file in facts.files() if lies_below(file.path, path)]
     if not files:
-        raise NotFound(f"{path or '.'} is not in the index", next_step=f"`codeinfo why {path or '.'}` says why")
+        raise NotFound(
+            f"{path or '.'} is not in the index", next_step=NextStep(to_run("why", path or "."), " says why")
+        )
     facts.check_symbols(file.file_id for file in files)
     found = [
         symbol_info(file.path, definition)
@@ -121,7 +123,7 @@ class UnknownName(NotFound):
     """Nothing here has a name that was asked about; others may be written almost like it."""
 
     def __init__(self, name: str, what: str, near: Sequence[str] = ()) -> None:
-        step = f"Did you mean {', '.join(near)}?" if near else f'Try `codeinfo search "{name}"`'
+        step = f"Did you mean {', '.join(near)}?" if near else NextStep("Try ", to_run("search", name))
         super().__init__(what, next_step=step)
         self.name = name
 

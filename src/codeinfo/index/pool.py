@@ -27,7 +27,7 @@ from msgspec.structs import astuple, replace
 
 from codeinfo.errors import CodeInfoError
 from codeinfo.index.chunk import ChunkSettings
-from codeinfo.model import Chunk, Definition, FileKind, Import, ParsedFile
+from codeinfo.model import Chunk, Definition, FileKind, Import, NextStep, ParsedFile, to_run
 
 HEADER = 8
 READY = b"\x01"
@@ -454,7 +454,8 @@ class _Feeder:
         is_ready = bool(poll.poll(_START_TIMEOUT_S * 1000)) and os.read(process.stdout.fileno(), 1) == READY
         if not is_ready and not self._stopping:
             raise CodeInfoError(
-                "the parser process does not start", next_step="Install codeinfo again, or see `codeinfo doctor`"
+                "the parser process does not start",
+                next_step=NextStep("Install codeinfo again, or see ", to_run("doctor")),
             )
         return is_ready
 

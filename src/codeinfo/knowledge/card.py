@@ -12,7 +12,18 @@ from msgspec import Struct
 
 from codeinfo.knowledge.detectors import family
 from codeinfo.knowledge.patterns import advice_line
-from codeinfo.model import Card, CardImpact, CardPatterns, CardPoint, FileKind, Hit, Quality, RelatedMemory
+from codeinfo.model import (
+    Card,
+    CardImpact,
+    CardPatterns,
+    CardPoint,
+    FileKind,
+    Hit,
+    NextStep,
+    Quality,
+    RelatedMemory,
+    to_run,
+)
 from codeinfo.operations.knowledge import PatternReport, PatternUse
 from codeinfo.search.query import CHANGE_VERBS, read_query
 from codeinfo.tokens import identifiers, split_identifier, stem, terms
@@ -80,7 +91,7 @@ def decide(evidence: Evidence) -> Card:
     return Card(
         ready=not doubts,
         score=score,
-        next_action=f"{doubts[0].reason}: {doubts[0].help[0]}" if doubts else "",
+        next_action=NextStep(f"{doubts[0].reason}: ", doubts[0].help[0]) if doubts else "",
         warnings=tuple(failures[:MOST_LISTED]),
         patterns=_advice(patterns),
         best_example=_example(evidence, code) if share >= RELEVANT else "",
@@ -192,7 +203,10 @@ _REACHING = frozenset("delete deprecate drop move remove rename replace".split()
 def _doubts_on_results(evidence: Evidence, code: Sequence[Hit], share: float, found: Found) -> Iterator[_Doubt]:
     """Whether the search found what the task is about."""
     if _EVERYWHERE.search(evidence.query) or _SWEEPING.match(evidence.query):
-        steps = ("run `codeinfo map` and choose one area", "search again for the first place to change, by its name")
+        steps = (
+            NextStep("run ", to_run("map"), " and choose one area"),
+            "search again for the first place to change, by its name",
+        )
         yield _Doubt("wide scope", "the task spans many places, and one search shows a few of them", steps)
     if found.vague:
         yield _Doubt("vague task", "the task does not say what is to be changed", _broader(evidence, ()))
@@ -204,7 +218,7 @@ def _doubts_on_results(evidence: Evidence, code: Sequence[Hit], share: float, fo
         yield _Doubt("low search quality", f"the search is not sure of itself ({why})", _broader(evidence, code))
     if evidence.changed_since_index:
         reason = f"{evidence.changed_since_index} files changed since they were indexed"
-        yield _Doubt("stale index", reason, ("run `codeinfo index` and search again",))
+        yield _Doubt("stale index", reason, (NextStep("run ", to_run("index"), " and search again"),))
     if len(code) < THIN_BELOW:
         reason = f"only {len(code)} code result{'s' * (len(code) != 1)}"
         yield _Doubt("thin evidence", reason, _broader(evidence, code))
@@ -227,10 +241,11 @@ def _doubts_around(
         if in_area and any(subject.issuperset(terms(name)) for name in conflict.patterns):
             (one, other), (share, rest) = conflict.patterns, conflict.adoption
             reason = f"the team is divided on {conflict.question}: {one} {share} %, {other} {rest} %"
-            yield _Doubt("pattern conflict", reason, (f'run `codeinfo patterns -c "{conflict.category}"`',))
+            step = NextStep("run ", to_run("patterns", category=conflict.category))
+            yield _Doubt("pattern conflict", reason, (step,))
     for memory in evidence.memories:
         if memory.stale:
-            step = f"run `codeinfo memory show {memory.id}` and remember it again if it still holds"
+            step = NextStep("run ", to_run("memory show", memory.id), " and remember it again if it still holds")
             yield _Doubt("stale memory", f"memory {memory.id} counts only {memory.confidence:.0%} by now", (step,))
 
 
@@ -238,8 +253,10 @@ def _broader(evidence: Evidence, code: Sequence[Hit]) -> tuple[str, ...]:
     """Searches that could bring more: what the best result is called, or the plain words without restrictions."""
     named = next((hit.symbol for hit in code if hit.symbol), "")
     if named:
-        return f"run `codeinfo refs {named}`", f'run `codeinfo search "{named}" --purpose {evidence.purpose}`'
-    return (f'run `codeinfo search "{evidence.query}" -n 30` without filters, or name a function or file',)
+        again = to_run("search", named, purpose=evidence.purpose)
+        return NextStep("run ", to_run("refs", named)), NextStep("run ", again)
+    search = to_run("search", evidence.query, limit=30)
+    return (NextStep("run ", search, " without filters, or name a function or file"),)
 
 
 # --- what goes along -------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from codeinfo.errors import NotFound, UsageError, environment_error
-from codeinfo.model import RelatedMemory
+from codeinfo.model import NextStep, RelatedMemory, to_run
 from codeinfo.private_files import replace_file, sweep_temporary, wait_for_lock
 from codeinfo.sources.files import read_regular
 from codeinfo.sources.masking import mask
@@ -106,7 +106,7 @@ def find_by_id(memories: Sequence[Memory], prefix: str) -> Memory:
     if len(exact or found) == 1:
         return (exact or found)[0]
     if not found or not prefix:
-        raise NotFound(f"no memory {prefix!r}", next_step="`codeinfo memory list` shows their ids")
+        raise NotFound(f"no memory {prefix!r}", next_step=NextStep(to_run("memory list"), " shows their ids"))
     raise UsageError(f"{prefix!r} begins {len(found)} ids", next_step="Write more of the id")
 
 

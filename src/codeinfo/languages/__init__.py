@@ -28,7 +28,7 @@ from codeinfo.languages import (
 from codeinfo.languages.model import BY_NAME, Language, Syntax
 from codeinfo.languages.model import family as family
 from codeinfo.languages.model import named as named
-from codeinfo.model import FileKind
+from codeinfo.model import FileKind, NextStep, to_run
 
 _FAMILIES = (python, ecmascript, go, rust, jvm, c_family, csharp, php, swift, scripting, functional, data)
 LANGUAGES: tuple[Language, ...] = tuple(language for one in _FAMILIES for language in one.LANGUAGES)
@@ -73,7 +73,7 @@ def language_named(name: str) -> str:
         from difflib import get_close_matches
 
         near = get_close_matches(asked, BY_NAME, n=1)
-        step = f"Did you mean {near[0]}?" if near else "`codeinfo status` lists those of this project"
+        step = f"Did you mean {near[0]}?" if near else NextStep(to_run("status"), " lists those of this project")
         raise UsageError(f"{name} is not a language that CodeInfo knows", next_step=step)
     return found.name
 

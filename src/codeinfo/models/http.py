@@ -26,6 +26,7 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct
 
 from codeinfo.errors import ProviderError, UsageError
+from codeinfo.model import NextStep, to_run
 from codeinfo.models.endpoints import Key, Limits, redact, remember
 
 _LONGEST_DETAIL = 300  # characters of a server's own words that go into an error
@@ -38,7 +39,7 @@ class _Row(Struct, frozen=True):
     retry: bool = False
 
 
-_START = "Start the server, or set another address; `codeinfo providers` shows what answers."
+_START = NextStep("Start the server, or set another address; ", to_run("providers"), " shows what answers.")
 
 
 class Kind(Enum):
@@ -59,7 +60,7 @@ class Kind(Enum):
     MISSING = _Row(
         "MODEL_MISSING",
         "{where} has no model {model!r}, or nothing at this path",
-        "Load the model or set another (`codeinfo providers` lists them); most addresses end in /v1.",
+        NextStep("Load the model or set another (", to_run("providers"), " lists them); most addresses end in /v1."),
     )
     RATE_LIMITED = _Row("RATE_LIMITED", "{where} allows no more requests now", "Wait, or use another endpoint.", True)
     SERVER = _Row("UNAVAILABLE", "{where} failed", "Look at the server's own log, then try again.", retry=True)

@@ -15,6 +15,8 @@ from typing import Annotated, Any, get_args, get_type_hints
 from msgspec import Struct
 from msgspec.structs import asdict, fields
 
+from codeinfo.model import Step
+
 MAX_TEXT_CHARS = 10_000  # of a query or any other text that a server is sent: a long stack trace, some 0.2 s of work
 
 
@@ -92,6 +94,12 @@ class Operation(Struct, frozen=True):
         return method(
             request, **{name: value for name, value in (("progress", progress), ("source", source)) if name in known}
         )
+
+    def fields_of(self, step: Step) -> dict[str, Any]:
+        """What a step fills in of the request, as JSON has it."""
+        known = {item.name: item.kind for item in parameters(self.request)}
+        given = dict(zip(known, step.arguments, strict=False)) | step.options
+        return {name: [value] if known[name].startswith("tuple") else value for name, value in given.items()}
 
 
 class Parameter(Arg, frozen=True, kw_only=True):

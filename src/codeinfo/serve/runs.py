@@ -219,7 +219,7 @@ class Runs:
             if not new and not ended and time.monotonic() - beat < SIGN_OF_LIFE_S:
                 continue
             try:
-                result = msgspec.json.encode(run.answers).decode() if ended else None
+                result = msgspec.json.encode(run.answers, enc_hook=str).decode() if ended else None
                 if shared.publish(run.owner, run.id, sent, new, result):
                     run.call.cancel()
             except CodeInfoError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
@@ -20,35 +20,24 @@ from codeinfo.operations.clients import IngestRun, IngestStatus, ProjectsRequest
 from codeinfo.operations.search import ClearReport, DoctorRequest
 from codeinfo.serve.dispatch import Call, Input, Values, inputs_of
 from codeinfo.serve.runs import AnswerRun, State
-from codeinfo.shells.http_routes import Api, json_response
+from codeinfo.shells.http_routes import Api, is_served, json_response, path_of
 
-PREFIX = "/api/v1"
 PING_SECONDS = 15
 REST_SECONDS = 0.2  # between two events of the queue
-# They read or write files that the caller names, or fetch from addresses that it names.
-NOT_SERVED = frozenset({"docs add", "docs pack", "memory import"})
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
 def api_routes() -> tuple[Api, ...]:
-    return (*(_operation_route(one) for one in served_operations()), *CONTRACT, *INGEST, *CHAT)
+    return (*(_operation_route(one) for one in filter(is_served, OPERATIONS.values())), *CONTRACT, *INGEST, *CHAT)
 
 
 def read_paths() -> frozenset[str]:
     """The paths that need no token. Indexing is derived data, but costs too much to be free for anyone."""
-    own = {path_of(one) for one in served_operations() if one.read_only and one.name != "index"}
+    own = {path_of(one) for one in filter(is_served, OPERATIONS.values()) if one.read_only and one.name != "index"}
     return frozenset(own | {row.path for row in CONTRACT if row.method == "POST"})
 
 
 # --- operations ----------------------------------------------------------------------------------------------------
-
-
-def served_operations() -> Iterator[Operation]:
-    return (one for name, one in OPERATIONS.items() if name not in NOT_SERVED and one.group != "local")
-
-
-def path_of(one: Operation) -> str:
-    return f"{PREFIX}/{one.name.replace(' ', '/')}"
 
 
 def _operation_route(one: Operation) -> Api:

@@ -21,6 +21,8 @@ from starlette.routing import Route
 from codeinfo import __version__
 from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.jsonable import dumps
+from codeinfo.model import Step, phrase
+from codeinfo.operations import OPERATIONS, Operation
 from codeinfo.serve.dispatch import (
     REFLECTS,
     Call,
@@ -36,6 +38,9 @@ from codeinfo.serve.runs import State
 
 Handler = Callable[[State, Values, Call], Any]
 Streaming = Callable[[State, Values, Request], Awaitable[Response]]
+PREFIX = "/api/v1"
+# They read or write files that the caller names, or fetch from addresses that it names.
+NOT_SERVED = frozenset({"docs add", "docs pack", "memory import"})
 LOG_PLACE = "the Health page's log"
 
 log = logging.getLogger(__name__)
@@ -80,6 +85,14 @@ class Api(Struct, frozen=True):
         return (
             {item.name: item.default for item in self.inputs if item.default is not None} | values | request.path_params
         )
+
+
+def is_served(one: Operation) -> bool:
+    return one.name not in NOT_SERVED and one.group != "local"
+
+
+def path_of(one: Operation) -> str:
+    return f"{PREFIX}/{one.name.replace(' ', '/')}"
 
 
 def state_of(request: Request) -> State:
@@ -155,8 +168,15 @@ def status_of(error: CodeInfoError) -> int:
     return STATUS_OF_CODE.get(error.code, error.status)
 
 
+def route_of(step: Step) -> str:
+    """A step as a request to this server; the command where it is not served."""
+    one, values = OPERATIONS[step.operation], OPERATIONS[step.operation].fields_of(step)
+    return f"`POST {path_of(one)}{' ' + dumps(values) if values else ''}`" if is_served(one) else step.command()
+
+
 def error_body(error: CodeInfoError) -> dict[str, Any]:
-    body: dict[str, Any] = {"error": {"code": error.code, "message": error.what, "next": error.next_step}}
+    step = phrase(error.next_step, route_of)
+    body: dict[str, Any] = {"error": {"code": error.code, "message": error.what, "next": step}}
     return body | ({"details": [error.what]} if error.code == UsageError.code else {})
 
 

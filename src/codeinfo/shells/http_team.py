@@ -27,8 +27,7 @@ from codeinfo.serve.team import (
     current_user,
     end_sessions,
 )
-from codeinfo.shells.http_api import path_of
-from codeinfo.shells.http_routes import json_response, state_of
+from codeinfo.shells.http_routes import json_response, path_of, state_of
 from codeinfo.shells.http_visit import TEAM_PAGES, form_fields
 from codeinfo.shells.mcp import MCP_PATH
 

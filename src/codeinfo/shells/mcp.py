@@ -33,6 +33,7 @@ from codeinfo import __version__
 from codeinfo.config import Config
 from codeinfo.errors import CodeInfoError
 from codeinfo.jsonable import dumps_plain
+from codeinfo.model import phrase
 from codeinfo.serve.dispatch import (
     Call,
     Dispatcher,
@@ -46,9 +47,9 @@ from codeinfo.serve.dispatch import (
     unobserved,
 )
 from codeinfo.serve.team import TEAM_OPERATIONS, check_offered, describe_use, request_user
-from codeinfo.shells.mcp_catalog import chosen_tools, with_tool
-from codeinfo.shells.mcp_replies import Reply, counted, fitted, most_chars
-from codeinfo.shells.mcp_tools import Tool, listed
+from codeinfo.shells.mcp_catalog import chosen_tools
+from codeinfo.shells.mcp_replies import Reply, as_json, counted, fitted, most_chars
+from codeinfo.shells.mcp_tools import Tool, call_of, listed
 from codeinfo.shells.terminal import report_error
 
 if TYPE_CHECKING:
@@ -257,11 +258,11 @@ class Service:
             raise MCPError(types.INVALID_PARAMS, f"unknown tool {params.name}; this server offers: {known}")
         started = time.perf_counter()
         try:
-            work = partial(self.perform, tool, params.arguments or {})
+            work = partial(self.perform, tool, params.arguments or {}, offered=offered.values())
             reply = await self._run(context, work, computes=tool.computes)
         except CodeInfoError as error:
             log.debug("%s failed: %s", tool.name, error)
-            return failed(tool, error)
+            return failed(tool, error, offered.values())
         log.debug("%s: %d characters in %.1f ms", tool.name, len(reply.text), 1000 * (time.perf_counter() - started))
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=reply.text)],
@@ -269,8 +270,9 @@ class Service:
             _meta={"codeinfo/reflects": reply.reflects} if reply.reflects and tool.codes else None,
         )
 
-    def perform(self, tool: Tool, arguments: Mapping[str, Any], call: Call) -> Performed:
-        """The reply within its budget, as JSON and as text, and the state of the project that it shows."""
+    def perform(self, tool: Tool, arguments: Mapping[str, Any], call: Call, offered: Iterable[Tool] = ()) -> Performed:
+        """The reply within its budget, as JSON and as text, and the state of the project that it shows. What it advises
+        names tools that are `offered`."""
         values = check(tool.arguments(), arguments)
         cursor = values.pop("cursor", "")
         check_offered(tool.operation)
@@ -279,7 +281,7 @@ class Service:
             project = self._dispatcher.projects.root_of(values.pop(tool.project.name, "")) if tool.project else ""
             request = self._dispatcher.projects.anchored(tool.request(values, project))
             result = tool.run(engine, request, call)
-            reply = tool.shape(result, values)
+            reply = as_json(tool.shape(result, values), lambda step: call_of(step, offered))
             project = project or self._dispatcher.projects.folder
             root = str(engine.indexes.find(project).index.root) if tool.shows_project else project
             files = tuple(tool.files(result, root))
@@ -341,9 +343,10 @@ class Service:
         )
 
 
-def failed(tool: Tool, error: CodeInfoError) -> types.CallToolResult:
+def failed(tool: Tool, error: CodeInfoError, offered: Iterable[Tool]) -> types.CallToolResult:
     """The contract's code as a protocol error where clients rely on it, else a result that says what to do next."""
-    about, text = {"code": error.code, "next": with_tool(error.next_step)}, with_tool(str(error))
+    step = phrase(error.next_step, lambda step: call_of(step, offered))
+    about, text = {"code": error.code, "next": step}, f"{error.what}. {step}" if step else error.what
     if code := tool.codes.get(error.code, tool.codes.get("")):
         raise MCPError(code, text, about)
     content = types.TextContent(type="text", text=f"{error.code}: {text}")

@@ -3,7 +3,6 @@ and when this is the right tool. Every other operation is a tool as its row desc
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -95,7 +94,8 @@ SEARCH_TOOLS: tuple[Tool, ...] = (
         ),
         request=_search_request,
         result=shapes.CodebaseSearch,
-        shape=lambda result, values: shapes.search_codebase(result, values, with_tool),
+        shape=shapes.search_codebase,
+        renamed={"intent": "purpose"},
         perform=_find,
         files=shapes.hit_files,
         computes=True,
@@ -441,6 +441,7 @@ DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
         request=lambda values, project: documents.DocsListRequest(
             (values["collection"],), **placed(documents.DocsListRequest, "path", project)
         ),
+        renamed={"collection": "collections"},
         result=documents.DocsListResponse,
     ),
     Tool(
@@ -536,24 +537,6 @@ DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
 )
 
 TOOLS = (*SEARCH_TOOLS, *CODE_TOOLS, *EDIT_TOOLS, *ANSWER_TOOLS, *DOCUMENT_AND_COMPAT_TOOLS)
-
-
-# --- what texts say ------------------------------------------------------------------------------------------------
-
-_TOOL_OF = {tool.operation: tool.name for tool in reversed(TOOLS) if "compat" not in tool.sets}
-_COMMAND = re.compile(r"`codeinfo ([a-z]+(?: [a-z]+)?)[^`]*`")
-
-
-def with_tool(text: str) -> str:
-    """A text for people, for agents: the tool that does the same is named before a command. The command stays, for
-    agents whose server offers fewer tools and that have a shell."""
-
-    def name(command: re.Match[str]) -> str:
-        words = command[1]
-        tool = _TOOL_OF.get(words) or _TOOL_OF.get(words.partition(" ")[0])  # the second word may be an argument
-        return f"{tool} ({command[0]})" if tool else command[0]
-
-    return _COMMAND.sub(name, text)
 
 
 # --- which tools ---------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from codeinfo.errors import UsageError
 from codeinfo.jsonable import dumps_plain, jsonable
-from codeinfo.model import INDEXING, NO_TRENDS, CardImpact, CardPatterns, HitContext, RelatedMemory
+from codeinfo.model import INDEXING, NO_TRENDS, CardImpact, CardPatterns, HitContext, RelatedMemory, Step, phrase
 from codeinfo.operations.documents import DocsSearchResponse, DocumentHit
 from codeinfo.operations.search import GrepResult, IndexResponse, StatusReport
 from codeinfo.tokens import CHARS_PER_TOKEN, estimate_tokens
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 
 Reply = dict[str, Any]
-Phrase = Callable[[str], str]
 
 
 class Shape(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -49,9 +48,12 @@ def filled(shape: type[Shaped], source: object, **more: Any) -> Shaped:
     return shape(**same, **more)
 
 
-def shaped(value: Shape) -> Reply:
-    reply: Reply = jsonable(to_builtins(value, enc_hook=str))  # a note is a text with a code, which JSON leaves out
-    return reply
+def as_json(value: object, write: Callable[[Step], str] = Step.command) -> Any:
+    """As JSON has it. A shape is written for agents: `write` names an operation that it advises to run. The result of
+    an operation is the same in every shell."""
+    if isinstance(value, Shape):
+        value = to_builtins(value, enc_hook=lambda text: phrase(text, write))
+    return jsonable(value)
 
 
 # --- search_codebase -----------------------------------------------------------------------------------------------
@@ -130,44 +132,42 @@ CALLERS = 2
 RESULTS_TOKENS = 800  # for ten results, with what stands around them
 
 
-def search_codebase(result: SearchResult | GrepResult, values: dict[str, Any], phrase: Phrase = str) -> Reply:
-    """`phrase` turns commands in texts into what the reader can do. With `includeSnippets` all results are shown with
-    all that is known; without it the first ones, and of the others where they are and what."""
+def search_codebase(result: SearchResult | GrepResult, values: dict[str, Any]) -> CodebaseSearch:
+    """With `includeSnippets` all results are shown with all that is known; without it the first ones, and of the others
+    where they are and what."""
     if isinstance(result, GrepResult):
-        lines, notes = tuple(filled(MatchedLine, one) for one in result.matches), tuple(map(phrase, result.notes))
+        lines = tuple(filled(MatchedLine, one) for one in result.matches)
         sure = SearchQuality("ok", 1.0, 0)
-        return shaped(CodebaseSearch("success", sure, (), notes=notes, matches=lines, total=result.total))
+        return CodebaseSearch("success", sure, (), notes=result.notes, matches=lines, total=result.total)
     wanted: bool | None = values.get("includeSnippets")
-    card, notes = result.preflight, result.notes
     hint = result.quality.hint or "; ".join(result.quality.reasons)
+    codes = [getattr(note, "code", "") for note in result.notes]
     found = filled(
         CodebaseSearch,
         result,
-        status="indexing" if any(getattr(note, "code", "") == INDEXING for note in notes) else "success",
+        status="indexing" if INDEXING in codes else "success",
         search_quality=filled(SearchQuality, result.quality, token_estimate=0, hint=hint),
         results=tuple(_code_result(hit, place, wanted) for place, hit in enumerate(result.hits)),
-        preflight=card
-        and filled(
-            Preflight,
-            card,
-            next_action=phrase(card.next_action),
-            warnings=tuple(map(phrase, card.warnings)),
-            what_would_help=tuple(map(phrase, card.what_would_help)),
-        ),
+        preflight=result.preflight and filled(Preflight, result.preflight),
         related_memories=result.memories,
-        notes=tuple(phrase(note) for note in notes if wanted or getattr(note, "code", "") != NO_TRENDS),
+        notes=tuple(note for note, code in zip(result.notes, codes, strict=True) if wanted or code != NO_TRENDS),
     )
-    return shaped(found) if wanted else _within_budget(shaped(found))
+    return found if wanted else _within_budget(found)
 
 
-def _within_budget(reply: Reply) -> Reply:
+def _within_budget(found: CodebaseSearch) -> CodebaseSearch:
     """The later of the texts give way: ten results cost a known number of tokens."""
-    shown = {name: reply[name] for name in ("status", "searchQuality", "results")}
-    excess = estimate_tokens(dumps_plain(shown, compact=True)) - RESULTS_TOKENS
-    for result in reversed(reply["results"][:SHOWN_WHOLE]):
+    results = list(found.results)
+    excess = _tokens(CodebaseSearch(found.status, found.search_quality, found.results)) - RESULTS_TOKENS
+    for place in reversed(range(min(len(results), SHOWN_WHOLE))):
         if excess > 0:
-            excess -= estimate_tokens(dumps_plain(result.pop("snippet", ""), compact=True))
-    return reply
+            excess -= _tokens(results[place].snippet)
+            results[place] = replace(results[place], snippet="")
+    return replace(found, results=tuple(results))
+
+
+def _tokens(value: object) -> int:
+    return estimate_tokens(dumps_plain(as_json(value), compact=True))
 
 
 def _code_result(hit: Hit, place: int, wanted: bool | None) -> CodeResult:
@@ -220,13 +220,13 @@ class Explored(Shape, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-def explored(found: Exploration, values: dict[str, Any]) -> Reply:
+def explored(found: Exploration, values: dict[str, Any]) -> Explored:
     listed = tuple(
         f"{one.path}:{one.start_line}-{one.end_line} {one.signature or one.qualified}" for one in found.definitions
     )
     definitions = listed if found.kind == "file" or len(listed) > 1 else ()
     memories = tuple(f"{one.type}: {one.memory} ({one.label})" for one in found.memories)
-    return shaped(filled(Explored, found, definitions=definitions, memories=memories))
+    return filled(Explored, found, definitions=definitions, memories=memories)
 
 
 def explored_files(found: Exploration, root: str) -> Iterable[str]:
@@ -257,9 +257,9 @@ class SymbolReferences(Shape, frozen=True):
     is_complete: bool
 
 
-def symbol_references(report: ReferenceReport, values: dict[str, Any]) -> Reply:
+def symbol_references(report: ReferenceReport, values: dict[str, Any]) -> SymbolReferences:
     usages = tuple(filled(SymbolUsage, use) for use in report.usages)
-    return shaped(filled(SymbolReferences, report, status="success", usages=usages))
+    return filled(SymbolReferences, report, status="success", usages=usages)
 
 
 def usage_files(report: ReferenceReport, root: str) -> Iterable[str]:
@@ -273,8 +273,8 @@ class Memories(Shape, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-def memories(result: MemoryList, values: dict[str, Any]) -> Reply:
-    return shaped(filled(Memories, result, status="success"))
+def memories(result: MemoryList, values: dict[str, Any]) -> Memories:
+    return filled(Memories, result, status="success")
 
 
 class IndexingProgress(Shape, frozen=True):
@@ -298,10 +298,10 @@ class IndexingStatus(Shape, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-def indexing_status(found: tuple[StatusReport, Any], values: dict[str, Any]) -> Reply:
+def indexing_status(found: tuple[StatusReport, Any], values: dict[str, Any]) -> IndexingStatus:
     report, running = found
     index = report.indexes[0]
-    status = filled(
+    return filled(
         IndexingStatus,
         index,
         status="building" if running else index.state,
@@ -309,7 +309,6 @@ def indexing_status(found: tuple[StatusReport, Any], values: dict[str, Any]) -> 
         pending_changes=index.added + index.changed + index.removed,
         progress=filled(IndexingProgress, running) if running else None,
     )
-    return shaped(status)
 
 
 # --- reingest_repository -------------------------------------------------------------------------------------------
@@ -327,11 +326,11 @@ class Reingested(Shape, frozen=True):
     error_code: str | None
 
 
-def reingested(response: IndexResponse, values: dict[str, Any]) -> Reply:
+def reingested(response: IndexResponse, values: dict[str, Any]) -> Reingested:
     import secrets
 
     report = response.reports[0]
-    done = filled(
+    return filled(
         Reingested,
         report,
         status="completed",
@@ -342,7 +341,6 @@ def reingested(response: IndexResponse, values: dict[str, Any]) -> Reply:
         embedded=report.added + report.changed if report.model_id else 0,
         error_code=None,
     )
-    return shaped(done)
 
 
 # --- answers -------------------------------------------------------------------------------------------------------
@@ -359,8 +357,8 @@ class AnswerOnly(Shape, frozen=True):
     segments: tuple[Segment, ...]
 
 
-def answer_only(answer: Answer, values: dict[str, Any]) -> Reply:
-    return shaped(filled(AnswerOnly, answer, segments=(_segment(answer),)))
+def answer_only(answer: Answer, values: dict[str, Any]) -> AnswerOnly:
+    return filled(AnswerOnly, answer, segments=(_segment(answer),))
 
 
 def _segment(answer: Answer) -> Segment:
@@ -391,18 +389,18 @@ class DocumentAnswer(Shape, frozen=True):
     note: str = ""
 
 
-def document_answer(answer: Answer, values: dict[str, Any]) -> Reply:
+def document_answer(answer: Answer, values: dict[str, Any]) -> DocumentAnswer:
     sources = tuple(filled(DocumentSource, one, document=one.path) for one in answer.citations)
     note = "; ".join(answer.notes)
-    return shaped(filled(DocumentAnswer, answer, answer=answer.text, sources=sources, note=note))
+    return filled(DocumentAnswer, answer, answer=answer.text, sources=sources, note=note)
 
 
 class AgentAnswer(AnswerOnly, frozen=True, kw_only=True):
     agent_name: str
 
 
-def agent_answer(run: AgentRun, values: dict[str, Any]) -> Reply:
-    return shaped(filled(AgentAnswer, run, agent_name=run.agent, segments=(_segment(run.answers[-1]),)))
+def agent_answer(run: AgentRun, values: dict[str, Any]) -> AgentAnswer:
+    return filled(AgentAnswer, run, agent_name=run.agent, segments=(_segment(run.answers[-1]),))
 
 
 class ListedAgent(Shape, frozen=True):
@@ -415,8 +413,8 @@ class ListedAgents(Shape, frozen=True):
     agents: tuple[ListedAgent, ...]
 
 
-def listed_agents(found: AgentList, values: dict[str, Any]) -> Reply:
-    return shaped(ListedAgents(tuple(filled(ListedAgent, one, disabled=bool(one.problem)) for one in found.agents)))
+def listed_agents(found: AgentList, values: dict[str, Any]) -> ListedAgents:
+    return ListedAgents(tuple(filled(ListedAgent, one, disabled=bool(one.problem)) for one in found.agents))
 
 
 class DocumentResults(Shape, frozen=True):
@@ -425,9 +423,9 @@ class DocumentResults(Shape, frozen=True):
     reranker_status: str
 
 
-def document_results(response: DocsSearchResponse, values: dict[str, Any]) -> Reply:
+def document_results(response: DocsSearchResponse, values: dict[str, Any]) -> DocumentResults:
     (found,) = response.searches  # one query, one search
-    return shaped(filled(DocumentResults, found, notes=response.notes))
+    return filled(DocumentResults, found, notes=response.notes)
 
 
 # --- the budget ----------------------------------------------------------------------------------------------------

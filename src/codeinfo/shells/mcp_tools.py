@@ -10,27 +10,26 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from codeinfo.errors import Busy, NotFound
-from codeinfo.jsonable import camel, camel_keys, jsonable
+from codeinfo.jsonable import camel, camel_keys, dumps, jsonable
 from codeinfo.operations import OPERATIONS, Operation, clients, search
 from codeinfo.serve.dispatch import Input, Schema, Values, input_schema, inputs_of, output_schema
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
+    from codeinfo.model import Step
     from codeinfo.serve.dispatch import Call
 
 PROJECT = Input("project", "Folder or name of an indexed project, if not the working folder.")
 CURSOR = Input("cursor", "Of a truncated reply, to go on.")
 
 
-def _plain(result: Any, values: Values) -> dict[str, Any]:
-    reply: dict[str, Any] = jsonable(result)
-    return reply
+def _plain(result: Any, values: Values) -> Any:
+    return result
 
 
-def camel_reply(result: Any, values: Values) -> dict[str, Any]:
+def camel_reply(result: Any, values: Values) -> Any:
     """In the spelling that clients of other servers know."""
-    reply: dict[str, Any] = camel_keys(jsonable(result))
-    return reply
+    return camel_keys(jsonable(result))
 
 
 def camel_schema(schema: Any) -> Any:
@@ -57,10 +56,11 @@ class Tool(Struct, frozen=True):
     inputs: tuple[Input, ...]
     request: Callable[[Values, str], Any]
     result: type
-    shape: Callable[[Any, Values], dict[str, Any]] = _plain
+    shape: Callable[[Any, Values], Any] = _plain
     perform: Callable[[Engine, Any, Call], Any] | None = None
     codes: Mapping[str, int] = field(default_factory=dict)  # our code → the contract's, as a protocol error
     files: Callable[[Any, str], Iterable[str]] = lambda result, root: ()  # what a reader would have opened instead
+    renamed: Mapping[str, str] = field(default_factory=dict)  # argument → field of the request
     project: Input | None = PROJECT  # the argument that names the project
     computes: bool = False  # short work of the processor that waits for nothing
     open_world: bool = False  # it may talk to a model endpoint or the network
@@ -104,7 +104,7 @@ def direct(
 ) -> Tool:
     """A tool whose arguments are fields of the request. `only` are those that become arguments; `renamed` maps an
     argument's name to its field; `aliases` are further names of an argument."""
-    one, field_of = OPERATIONS[operation], renamed or {}
+    one, field_of = OPERATIONS[operation], dict(renamed or {})
     folder = _folder_field(one.request)
     names = {field: argument for argument, field in field_of.items()}
     return Tool(
@@ -120,8 +120,26 @@ def direct(
         request=lambda values, project: one.request(
             **{field_of.get(key, key): value for key, value in values.items()}, **placed(one.request, folder, project)
         ),
+        renamed=field_of,
         **{"result": one.result, **more},
     )
+
+
+def call_of(step: Step, tools: Iterable[Tool]) -> str:
+    """The tool that does a step, with its arguments; the command where none of these tools can."""
+    one = OPERATIONS[step.operation]
+    wanted, folder = one.fields_of(step), _folder_field(one.request)
+    for tool in tools:
+        inputs = {tool.renamed.get(item.name, item.name): item for item in tool.inputs}
+        inputs |= {folder: tool.project} if tool.project else {}
+        if tool.operation == step.operation and wanted.keys() <= inputs.keys():
+            return f"{tool.name}({', '.join(_argument(inputs[field], value) for field, value in wanted.items())})"
+    return step.command()
+
+
+def _argument(item: Input, value: Any) -> str:
+    one_of_many = isinstance(value, list) and not item.kind.startswith("tuple")
+    return f"{item.name}={dumps(value[0] if one_of_many else value)}"
 
 
 def placed(request: type, folder: str, project: str) -> Values:

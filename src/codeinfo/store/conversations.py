@@ -21,7 +21,7 @@ from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
 from codeinfo.errors import Busy, NotFound, UsageError
-from codeinfo.model import Dropped
+from codeinfo.model import Dropped, NextStep, to_run
 from codeinfo.operations.answers import (
     AnswerUsage,
     Citation,
@@ -44,7 +44,7 @@ _SHOWN_CHARS = 200  # of an entry that cannot be read
 _EXCERPT = 80  # characters around a found word
 _UNREADABLE = (TypeError, ValueError, KeyError, AttributeError)  # msgspec's errors are ValueErrors
 
-_LISTED = "`codeinfo conversations list` shows their ids"
+_LISTED = NextStep(to_run("conversations list"), " shows their ids")
 
 # In the order they were added; a name never changes once it was released.
 MIGRATIONS: dict[str, str] = {
@@ -142,7 +142,7 @@ class ConversationStore:
             if _conversation(db, identity).archived_at is not None:
                 raise UsageError(
                     f"conversation {identity} is archived and must be restored before use",
-                    next_step=f"Run: codeinfo conversations restore {identity}",
+                    next_step=NextStep("Run ", to_run("conversations restore", identity)),
                     code="CONVERSATION_ARCHIVED",
                 )
             insert = """INSERT INTO turns(conversation_id, role, content, status, created_at, provider, model, error)
@@ -284,7 +284,7 @@ def _conversation(db: Transaction, given: str) -> Conversation:
     if not exact and len(given) < LEAST_PREFIX:
         raise NotFound(
             f"{given!r} is too short to name a conversation",
-            next_step=f"Give its id, or at least the first {LEAST_PREFIX} characters: {_LISTED}",
+            next_step=NextStep(f"Give its id, or at least the first {LEAST_PREFIX} characters: ", _LISTED),
         )
     if not rows:
         raise NotFound(f"there is no conversation {given!r}", next_step=_LISTED)
@@ -303,7 +303,7 @@ def _built(db: Transaction, row: tuple[Any, ...]) -> Conversation:
 
 
 def _json(value: object) -> str | None:
-    return None if value is None else json.dumps(to_builtins(value), ensure_ascii=False)
+    return None if value is None else json.dumps(to_builtins(value, enc_hook=str), ensure_ascii=False)
 
 
 def _cursor(stamp: str, identity: str) -> str:
@@ -342,7 +342,7 @@ def excerpt_around(words: Sequence[str], title: str, turns: Sequence[Turn]) -> s
 
 def bounded_json(details: object) -> str:
     """Searches or tool calls as JSON; where that is too long without previews, then without passages."""
-    entries = to_builtins(details)
+    entries = to_builtins(details, enc_hook=str)
     for field, empty in (("", None), ("preview", ""), ("items", []), ("dropped", [])):
         for entry in entries if field else ():
             for part in (entry, *entry.get("items", ())):

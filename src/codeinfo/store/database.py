@@ -19,7 +19,7 @@ from msgspec import Struct, msgpack
 from msgspec.structs import astuple
 
 from codeinfo.errors import Busy, IndexDamaged, OutOfSpace, UsageError
-from codeinfo.model import Chunk, Definition, Import
+from codeinfo.model import Chunk, Definition, Import, NextStep, to_run
 from codeinfo.private_files import touch_private, write_private
 
 
@@ -53,7 +53,8 @@ class BuildDamaged(IndexDamaged):
     """Names the build, so that it is set aside and no other."""
 
     def __init__(self, folder: Path, problem: object) -> None:
-        super().__init__(f"the index in {folder} is damaged: {problem}", next_step="Run `codeinfo index` to rebuild it")
+        step = NextStep("Run ", to_run("index"), " to rebuild it")
+        super().__init__(f"the index in {folder} is damaged: {problem}", next_step=step)
         self.folder = folder
         self.problem = str(problem)
 

@@ -29,6 +29,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from codeinfo.errors import Busy, IndexTooNew
+from codeinfo.model import NextStep, to_run
 from codeinfo.private_files import open_private, private_folder, replace_private, try_lock
 from codeinfo.store.database import REVISION, SCHEMA_VERSION, translate_errors
 
@@ -86,7 +87,7 @@ class IndexFolder:
         if int(match[1]) > SCHEMA_VERSION:
             raise IndexTooNew(
                 f"the index of {self.root} was written by a newer CodeInfo (schema {match[1]})",
-                next_step="Upgrade CodeInfo, or run `codeinfo clear` and index again",
+                next_step=NextStep("Upgrade CodeInfo, or run ", to_run("clear"), " and index again"),
             )
         return self.path / name
 

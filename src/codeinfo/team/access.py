@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
+from codeinfo.model import NextStep, to_run
 from codeinfo.team.identity import identity_of
 
 if TYPE_CHECKING:
@@ -111,14 +112,14 @@ def check_name(name: str) -> str:
 def user_id(db: Connection, name: str) -> int:
     found = db.execute("SELECT id FROM users WHERE lower(name) = lower(%s)", (name,)).fetchone()
     if found is None:
-        raise NotFound(f"there is no user {name}", next_step="`codeinfo team user list` shows them")
+        raise NotFound(f"there is no user {name}", next_step=NextStep(to_run("team user list"), " shows them"))
     return int(found[0])
 
 
 def group_id(db: Connection, name: str) -> int:
     found = db.execute("SELECT id FROM groups WHERE name = %s", (name,)).fetchone()
     if found is None:
-        raise NotFound(f"there is no group {name}", next_step="`codeinfo team group list` shows them")
+        raise NotFound(f"there is no group {name}", next_step=NextStep(to_run("team group list"), " shows them"))
     return int(found[0])
 
 
@@ -127,7 +128,9 @@ def project_id(db: Connection, given: str) -> int:
     identity = given if "://" not in given and "@" not in given else identity_of(given)
     found = db.execute("SELECT id FROM projects WHERE identity = %s", (identity,)).fetchone()
     if found is None:
-        raise NotFound(f"there is no project {identity}", next_step="Index it first; `codeinfo projects` lists them")
+        raise NotFound(
+            f"there is no project {identity}", next_step=NextStep("Index it first; ", to_run("projects"), " lists them")
+        )
     return int(found[0])
 
 
@@ -213,7 +216,9 @@ def revoke(database: TeamDatabase, project: str, to: str) -> None:
                 row,
             )
             if not done.rowcount:
-                raise NotFound(f"{to} has no grant for {project}", next_step="`codeinfo team grant list` shows them")
+                raise NotFound(
+                    f"{to} has no grant for {project}", next_step=NextStep(to_run("team grant list"), " shows them")
+                )
         audit(db, "revoked", project=identity, detail={"to": to})
 
 
@@ -284,7 +289,9 @@ def revoke_token(database: TeamDatabase, token: int, *, user: int | None = None)
             (token, user),
         ).fetchall()
         if not ended:
-            raise NotFound(f"there is no token {token} in force", next_step="`codeinfo team token list` shows them")
+            raise NotFound(
+                f"there is no token {token} in force", next_step=NextStep(to_run("team token list"), " shows them")
+            )
         for (number,) in sorted(ended):
             audit(db, "token revoked", detail={"token": number})
 

@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from codeinfo.errors import Busy, IndexDamaged
-from codeinfo.model import IndexedFile, SourceFile
+from codeinfo.model import IndexedFile, NextStep, SourceFile, to_run
 from codeinfo.ports import NOTHING_KEPT, Retention, StoredFile
 from codeinfo.private_files import private_folder, replace_private
 from codeinfo.store.database import translate_errors
@@ -170,7 +170,9 @@ class TeamStore(SqliteStore):
             db.execute("UPDATE entries SET mtime_ns = -1 WHERE file = %s", (file,))
         return FileDamaged(
             f"{path} of {self.place.identity} is damaged in the team store and was set aside",
-            next_step="Index it again, in its folder by `codeinfo index --full`, and check the disk of the database",
+            next_step=NextStep(
+                "Index it again, in its folder by ", to_run("index", full=True), ", and check the disk of the database"
+            ),
         )
 
     # --- the local copy ---

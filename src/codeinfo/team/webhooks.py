@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from codeinfo.errors import CodeInfoError, UsageError
+from codeinfo.model import NextStep, to_run
 from codeinfo.operations.team import TeamProject
 from codeinfo.team.database import Connection, TeamDatabase
 from codeinfo.team.identity import identity_of
@@ -127,7 +128,7 @@ def receive(database: TeamDatabase, kind: str, headers: Mapping[str, str], body:
         if not _is_genuine(scheme, headers, body, delivery, secret_of(db, project)) or not project:
             raise HookRefused(
                 "this is not signed with the secret of a project here",
-                next_step="Set the webhook up with what `codeinfo team project hook` shows",
+                next_step=NextStep("Set the webhook up with what ", to_run("team project hook"), " shows"),
             )
         if not delivery or len(delivery) > _MOST_DELIVERY:
             raise UsageError(f"{scheme.delivery[0]} is missing or too long", next_step="Send an id for each delivery")
