@@ -32,7 +32,7 @@ import apsw
 from msgspec import Struct
 
 import codeinfo.index.line  # both imported before the first fork, so that a kill hits the run and not its imports
-import codeinfo.store.check
+import codeinfo.store.sqlite
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.errors import CodeInfoError, NotFound

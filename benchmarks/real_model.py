@@ -21,9 +21,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from codeinfo.errors import ProviderError
-from codeinfo.models.chat import look, make_llm
+from codeinfo.models.chat import look, make_llm, structured
 from codeinfo.models.endpoints import ChatEndpoint, Limits
-from codeinfo.models.structured import structured
 from codeinfo.ports import Llm, Message
 
 START_SECONDS = 120

@@ -14,8 +14,7 @@ from codeinfo.answers.loop import Means, answer
 from codeinfo.answers.model import Budget, Metered, Model
 from codeinfo.errors import NotFound
 from codeinfo.model import Distance, Hit, Intent, Quality, SearchResult
-from codeinfo.models.chat import ThinkFilter
-from codeinfo.models.structured import structured
+from codeinfo.models.chat import ThinkFilter, structured
 from codeinfo.search.policy import PolicySettings
 from codeinfo.settings import AnswerSettings
 

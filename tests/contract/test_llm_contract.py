@@ -10,9 +10,8 @@ from model_server import ScriptedServer
 from scripted import Reply, Script, ScriptedLlm
 
 from codeinfo.errors import ProviderError
-from codeinfo.models.chat import make_llm
+from codeinfo.models.chat import make_llm, structured
 from codeinfo.models.endpoints import ChatEndpoint, Limits
-from codeinfo.models.structured import structured
 from codeinfo.ports import Delta, Llm, Message, ToolCall, ToolSpec
 
 MakeLlm = Callable[[Script], AbstractContextManager[Llm]]

@@ -15,7 +15,7 @@ from model_server import ScriptedServer
 from starlette.testclient import TestClient
 from web_tools import ANSWER, client, index, make_project, script, token, wait_for
 
-from codeinfo.store.ingest_queue import IngestStore
+from codeinfo.store.user_data import IngestStore
 
 TIMES = ("took_ms", "indexed_at", "generation", "bytes")
 

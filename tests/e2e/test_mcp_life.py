@@ -16,7 +16,7 @@ import pytest
 from mcp_help import INITIALIZE, command, lines, reply_of, sdk_client
 
 from codeinfo import Config, IndexRequest, SearchRequest
-from codeinfo.engine.index_sources import CodeSource
+from codeinfo.engine.index_manager import CodeSource
 from codeinfo.serve.refresh import server_engine
 
 

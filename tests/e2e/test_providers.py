@@ -17,10 +17,9 @@ from model_server import CHAT_MODEL, EMBEDDING_MODEL, ScriptedServer, Trouble, e
 from scripted import Reply
 
 from codeinfo.errors import ProviderError
-from codeinfo.models.chat import OpenAIChat, make_llm
+from codeinfo.models.chat import OpenAIChat, make_llm, structured
 from codeinfo.models.embeddings import OpenAIEmbedder, known_prefixes
 from codeinfo.models.endpoints import ChatEndpoint, EmbeddingEndpoint, Limits
-from codeinfo.models.structured import structured
 from codeinfo.ports import Delta, Message
 
 ASK = [Message("user", "one two three four five six")]

@@ -17,8 +17,7 @@ from repository_tools import Repository
 from codeinfo.collections.fetch import AddressRefused, Reach
 from codeinfo.errors import NotFound, ProviderError, UsageError
 from codeinfo.private_files import try_lock
-from codeinfo.sources.revision import RevisionFiles
-from codeinfo.sources.walk import WalkSettings
+from codeinfo.sources.walk import RevisionFiles, WalkSettings
 from codeinfo.team.mirror import Mirror, Mirrors
 
 HERE = Reach(frozenset({"127.0.0.1"}))

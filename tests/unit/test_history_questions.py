@@ -12,7 +12,7 @@ import pytest
 from repository_tools import Repository, write
 
 from codeinfo.evals import datasets
-from codeinfo.evals.from_git import without_numbers
+from codeinfo.evals.run import without_numbers
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 

@@ -13,10 +13,18 @@ from model_server import CHAT_MODEL, EMBEDDING_MODEL, ScriptedServer, Trouble
 from scripted import Reply
 
 from codeinfo.errors import ProviderError, UsageError
-from codeinfo.models.chat import OpenAIChat, ThinkFilter, discover, list_models, look, strip_think
+from codeinfo.models.chat import (
+    OpenAIChat,
+    ThinkFilter,
+    discover,
+    json_objects,
+    list_models,
+    look,
+    problems,
+    strip_think,
+)
 from codeinfo.models.endpoints import ChatEndpoint, Discovery, Key, Limits, key_from_environment, key_from_file, redact
 from codeinfo.models.http import Kind, parse_target
-from codeinfo.models.structured import json_objects, problems
 from codeinfo.ports import Message, ToolCall
 
 ASK = [Message("user", "hi")]

@@ -12,7 +12,7 @@ import pytest
 from codeinfo import Config, Engine
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.graph.uses import UsedNames, references_to, unpack
-from codeinfo.index.packing import pack_code
+from codeinfo.index.parse import pack_code
 from codeinfo.model import Reference
 from codeinfo.operations.code import CallsRequest, DefsRequest, RefsRequest, SymbolsRequest, UnusedRequest
 from codeinfo.operations.search import IndexRequest, StatusRequest

@@ -16,7 +16,7 @@ from model_server import RERANK_MODEL, ScriptedServer, Trouble
 from web_tools import client, index
 
 from codeinfo import Config, Engine
-from codeinfo.engine.document_search import NO_RERANKER
+from codeinfo.engine.documents import NO_RERANKER
 from codeinfo.operations.documents import DocsSearchRequest, DocsSearchResponse, DocumentSearch
 
 # Words that mean nothing to the search and count for the scripted reranker.

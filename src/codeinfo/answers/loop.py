@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import Struct, field
@@ -102,55 +103,61 @@ def answer(
     """
     found = found or Research()
     try:
-        query = standalone(question, history, means)
-        for number in range(1, means.settings.rounds + 1):
-            progress(Progress("search", query))
-            admitted = means.gate.admit(means.tools.search(query))
-            items = found.evidence.fresh(admitted.items)
-            shown = tuple(item.graded() for item in items)
-            found.rounds.append(Round(query, shown, admitted.dropped, None, UNJUDGED, admitted.score_source))
-            progress(Progress("grade", f"{len(items)} passages"))
-            graded = grade(question, items, means.model, means.gate.weigh(question))
-            kept = [item for item in graded if item.score != 0]
-            found.evidence.kept += kept
-            average, verdict = decide(graded, kept, number, means.settings.rounds)
-            if any(item.score is None for item in graded) and len(graded) > UNGRADED_UP_TO:
-                found.notes.append("the model could not grade every passage: those are used as they are")
-            shown = tuple(item.graded() for item in graded)
-            found.rounds[-1] = replace(found.rounds[-1], items=shown, average=average, verdict=verdict)
-            if verdict not in ("refine", "rewrite"):
-                break
-            _check_reserve(found.evidence, means)
-            query = next_query(question, verdict, found, means)
+        _research(question, history, means, progress, found)
     except Spent as limit:
         found.limits.append(f"the search ended early: {limit}")
-
     sources = _payload(found, means)
-    calls = means.settings.tool_calls
-    toolbox = Toolbox(means.tools, found.evidence, means.gate, means.allowed_tools, calls, found.tools)
     if not sources:
         return _abstained(question, found, means)
     progress(Progress("write", f"{len(sources)} source{'s' * (len(sources) != 1)}"))
-
-    def written_from(shown: Sequence[Item]) -> Written:
-        return write(
-            question,
-            shown,
-            means.model,
-            toolbox,
-            system=system,
-            briefing=briefing,
-            history=history,
-            thin=not found.enough,
-            reply_tokens=means.settings.reply_tokens,
-            emit=emit,
-        )
-
-    written = _write_what_fits(found.evidence.show(sources), written_from, found)
+    calls = means.settings.tool_calls
+    write_from = partial(
+        write,
+        question,
+        model=means.model,
+        toolbox=Toolbox(means.tools, found.evidence, means.gate, means.allowed_tools, calls, found.tools),
+        system=system,
+        briefing=briefing,
+        history=history,
+        thin=not found.enough,
+        reply_tokens=means.settings.reply_tokens,
+        emit=emit,
+    )
+    written = _write_what_fits(found.evidence.show(sources), write_from, found)
     return _finished(question, written, found, means, emit)
 
 
 # --- steps ---------------------------------------------------------------------------------------------------------
+
+
+def _research(
+    question: str,
+    history: Sequence[Message],
+    means: Means,
+    progress: Callable[[Progress], None],
+    found: Research,
+) -> None:
+    """Search and grade until what was found is enough, nothing new comes, or the rounds are over."""
+    query = standalone(question, history, means)
+    for number in range(1, means.settings.rounds + 1):
+        progress(Progress("search", query))
+        admitted = means.gate.admit(means.tools.search(query))
+        items = found.evidence.fresh(admitted.items)
+        shown = tuple(item.graded() for item in items)
+        found.rounds.append(Round(query, shown, admitted.dropped, None, UNJUDGED, admitted.score_source))
+        progress(Progress("grade", f"{len(items)} passages"))
+        graded = grade(question, items, means.model, means.gate.weigh(question))
+        kept = [item for item in graded if item.score != 0]
+        found.evidence.kept += kept
+        average, verdict = decide(graded, kept, number, means.settings.rounds)
+        if any(item.score is None for item in graded) and len(graded) > UNGRADED_UP_TO:
+            found.notes.append("the model could not grade every passage: those are used as they are")
+        shown = tuple(item.graded() for item in graded)
+        found.rounds[-1] = replace(found.rounds[-1], items=shown, average=average, verdict=verdict)
+        if verdict not in ("refine", "rewrite"):
+            return
+        _check_reserve(found.evidence, means)
+        query = next_query(question, verdict, found, means)
 
 
 def standalone(question: str, history: Sequence[Message], means: Means) -> str:
@@ -335,12 +342,8 @@ def grade(question: str, items: Sequence[Item], model: Model, weights: Mapping[s
     if len(items) <= UNGRADED_UP_TO:
         return tuple(items)
     finder = finder_of(weights)
-    return tuple(graded for batch in batches(items) for graded in _grade_batch(question, batch, model, finder))
-
-
-def batches(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    for start in range(0, len(items), BATCH):
-        yield items[start : start + BATCH]
+    batches = (items[start : start + BATCH] for start in range(0, len(items), BATCH))
+    return tuple(graded for batch in batches for graded in _grade_batch(question, batch, model, finder))
 
 
 def _grade_batch(question: str, items: Sequence[Item], model: Model, finder: Finder) -> list[Item]:

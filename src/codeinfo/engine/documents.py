@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 import shutil
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
+import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
-import codeinfo.engine.document_search as reading
-from codeinfo.collections.model import Collection, Kind, collection_of, safe_path, written_collection
+from codeinfo.collections.model import Collection, Kind, collection_of, edges, safe_path, written_collection
 from codeinfo.engine.collections import (
     MAX_DOCUMENT_BYTES,
     CollectionIndex,
@@ -23,13 +28,350 @@ from codeinfo.engine.collections import (
 )
 from codeinfo.engine.index_manager import ProgressSink, healed
 from codeinfo.engine.indexes import Indexes
+from codeinfo.engine.search import OFF, Relevance, Reranking, best_first, reranking_of
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.index.line import edited
-from codeinfo.model import NextStep, Skip, to_run
+from codeinfo.model import CRUMB, Definition, Hit, Import, NextStep, Quality, Skip, to_run
 from codeinfo.operations import documents as operations
+from codeinfo.ports import ChunkRow, Embedder
 from codeinfo.private_files import private_folder, replace_private
+from codeinfo.search.joined import Joined, Part
+from codeinfo.search.line import SearchOptions, search
+from codeinfo.search.query import STOP_WORDS
+from codeinfo.search.weights import DOCUMENTS
 from codeinfo.sources.read import FolderFiles
 from codeinfo.store.layout import bytes_under
+from codeinfo.store.sqlite import SqliteStore, code_facts
+from codeinfo.tokens import terms, words
+
+FARTHEST = 2.0
+SECOND = 0.5  # the score of a document's second passage, beside its first
+NO_RERANKER = "no reranking model is set up, so the order is the search's own: set rerank.provider to use one"
+NO_DISTANCES = "without an embedding model there are no distances: max_distance was not applied"
+NO_MEANING = "without an embedding model there is no search by meaning alone: words were used"
+LINK_WORTH = 0.15  # a link in either direction, beside the cosine of two documents: what people linked belongs together
+LEAST_SIMILAR = 0.2  # cosine below which two documents are merely in the same collection
+WORDS_FOR_RELATED = 40  # of a document's beginning, where there are no vectors to compare
+_PLACE = re.compile(r"(Page|Sheet|Slide) ([^:]*)")
+_PLACED = {"pdf": "Page", "xlsx": "Sheet", "pptx": "Slide"}
+
+
+class OpenCollection(Struct, frozen=True):
+    """A collection to read from, and what must be said about it."""
+
+    index: CollectionIndex
+    store: SqliteStore
+    notes: tuple[str, ...]
+
+    @property
+    def id(self) -> str:
+        return self.index.source.collection.id
+
+
+class _Part(Struct, frozen=True):
+    """One index that is searched: a collection's or a folder's."""
+
+    collection: str  # "" for code
+    root: Path
+    is_code: bool
+
+
+def search_documents(
+    indexes: Indexes,
+    collections: Sequence[CollectionIndex],
+    request: operations.DocsSearchRequest,
+    progress: ProgressSink | None,
+) -> operations.DocsSearchResponse:
+    _check(request, collections)
+    with ExitStack() as open_views:
+        parts, views, embedders, notes = [], [], [], list[str]()
+        for index in (*collections, *(indexes.find(path).index for path in request.code)):
+            try:
+                store, said = indexes.open(index, refresh=request.refresh, progress=progress)
+            except UsageError as error:
+                if request.collections or len(collections) == 1:
+                    raise
+                notes.append(f"left out: {error}")  # one that is gone or was never fetched does not hide the others
+                continue
+            notes += said
+            collection = index.source.collection.id if isinstance(index, CollectionIndex) else ""
+            parts.append(_Part(collection, index.root, not collection))
+            # A folder may be a collection and searched as code as well: the name tells the files of a part from others.
+            views.append(Part(collection or str(index.root), open_views.enter_context(store.snapshot())))
+            embedders.append(index.embedder)
+        if not views:
+            raise NotFound("no collection can be searched", next_step=notes[0])
+        embedder = embedders[0] if all(embedders) else None
+        reranking = reranking_of(indexes.models) if request.rerank else None
+        searcher = _Searcher(Joined(views), parts, embedder, request, reranking)
+        searches = tuple(searcher.answer(query) for query in request.queries)
+    return operations.DocsSearchResponse(searches, tuple(dict.fromkeys((*notes, *searcher.notes))))
+
+
+def _check(request: operations.DocsSearchRequest, collections: Sequence[CollectionIndex]) -> None:
+    if not 1 <= len(request.queries) <= operations.MAX_QUERIES or not all(query.strip() for query in request.queries):
+        raise UsageError(
+            f"1 to {operations.MAX_QUERIES} queries that say something are needed", next_step="Quote each question"
+        )
+    if not collections and not request.code:
+        raise no_collection()
+
+
+def no_collection() -> NotFound:
+    return NotFound("there is no collection yet", next_step=NextStep("Add one with ", to_run("docs add", "FOLDER")))
+
+
+class _Searcher:
+    """Answers queries from one joined view."""
+
+    def __init__(
+        self,
+        view: Joined,
+        parts: list[_Part],
+        embedder: Embedder | None,
+        request: operations.DocsSearchRequest,
+        reranking: Reranking | None,
+    ) -> None:
+        self._view = view
+        self._parts = parts
+        self._embedder = embedder
+        self._request = request
+        self._reranking = reranking
+        self._limit = max(request.limit, reranking.settings.candidates) if reranking else request.limit
+        self._failed: Relevance | None = None
+        self.notes: list[str] = []
+        if request.rerank and reranking is None:
+            self.notes.append(NO_RERANKER)
+        if embedder is None and request.max_distance < FARTHEST:
+            self.notes.append(NO_DISTANCES)
+        if embedder is None and not request.hybrid:
+            self.notes.append(NO_MEANING)
+
+    def answer(self, query: str) -> operations.DocumentSearch:
+        started = time.perf_counter()
+        asked = _AskedOnce(self._embedder) if self._embedder is not None else None
+        cosines = self._view.cosines(asked.embed_query(query)) if asked is not None else None
+        quality = None
+        if cosines is not None and not self._request.hybrid:
+            results = self._by_meaning(cosines)
+        else:
+            results, quality = self._by_search(query, asked, cosines)
+        results, status = self._reranked(query, results)
+        took = round(1000 * (time.perf_counter() - started), 2)
+        if quality is not None:
+            quality = replace(quality, reranker_status=status)
+        return operations.DocumentSearch(query, tuple(results[: self._request.limit]), took, quality, status)
+
+    def _reranked(self, query: str, results: list[operations.DocumentHit]) -> tuple[list[operations.DocumentHit], str]:
+        """The first passages by relevance. Each place keeps its score, as in a search of code. A reranker that failed
+        is not asked again for the other questions of the request."""
+        if self._reranking is None:
+            return results, OFF
+        first = results[: self._reranking.settings.candidates]
+        read = ["\n".join(filter(None, (hit.title, hit.section, hit.content))) for hit in first]
+        relevance = self._failed or self._reranking.assess(query, read)
+        self.notes += relevance.notes
+        if relevance.notes:
+            self._failed = relevance
+        if not relevance.scores:
+            return results, relevance.status
+        moved = [
+            replace(first[position], score=first[place].score, rerank_score=round(relevance.scores[position], 4))
+            for place, position in enumerate(best_first(relevance.scores))
+        ]
+        return [*moved, *results[len(first) :]], relevance.status
+
+    def _by_meaning(self, cosines: NDArray[np.float32]) -> list[operations.DocumentHit]:
+        near = np.flatnonzero(1 - cosines <= self._request.max_distance)
+        order = near[np.argsort(-cosines[near], kind="stable")][: self._limit].tolist()
+        chunks = self._view.chunks(order)
+        best = max(float(cosines[order[0]]), 1e-6) if order else 1.0
+        return [
+            self._result(row, chunk, _distance(cosines, row), max(float(cosines[row]) / best, 0.0))
+            for row, chunk in zip(order, chunks, strict=True)
+        ]
+
+    def _by_search(
+        self, query: str, embedder: Embedder | None, cosines: NDArray[np.float32] | None
+    ) -> tuple[list[operations.DocumentHit], Quality]:
+        """The best passage of each document, then, as far as there is room, the next best of those found."""
+        allowed = self._near_files(cosines) if cosines is not None else None
+        options = SearchOptions(roots=self._view.roots, limit=self._limit, allowed=allowed, weights=DOCUMENTS)
+        found = search(query, self._view, embedder, options)
+        wanted = {term for word in words(query) if word not in STOP_WORDS for term in terms(word)}
+        firsts, seconds = list[operations.DocumentHit](), list[operations.DocumentHit]()
+        for hit in found.hits:
+            best, *more = self._chosen(hit, cosines)
+            firsts.append(self._result(*best, hit.score))
+            for row, chunk, distance in more:
+                if wanted.intersection(terms(chunk.text)):
+                    seconds.append(self._result(row, chunk, distance, hit.score * SECOND))
+        return [*firsts, *seconds][: self._limit], found.quality
+
+    def _near_files(self, cosines: NDArray[np.float32]) -> NDArray[np.bool_]:
+        closest = np.full(len(self._view.paths), -1.0, np.float32)
+        np.maximum.at(closest, self._view.row_file, cosines)
+        return 1 - closest <= self._request.max_distance
+
+    def _chosen(self, hit: Hit, cosines: NDArray[np.float32] | None) -> list[tuple[int, ChunkRow, float | None]]:
+        """The hit's passage and the one after it, within the distance asked for; else the document's closest."""
+        spans = ((hit.start_line, hit.end_line), *hit.more)
+        found = (self._view.row_of(hit.root, hit.path, lines) for lines in dict.fromkeys(spans))
+        rows = [row for row in found if row is not None]
+        if cosines is None:
+            return [(row, chunk, None) for row, chunk in zip(rows, self._view.chunks(rows), strict=True)]
+        near = [row for row in rows if _distance(cosines, row) <= self._request.max_distance]
+        near = near or [max(self._view.rows_of(hit.root, hit.path), key=lambda row: float(cosines[row]))]
+        return [(row, chunk, _distance(cosines, row)) for row, chunk in zip(near, self._view.chunks(near), strict=True)]
+
+    def _result(self, row: int, chunk: ChunkRow, distance: float | None, score: float) -> operations.DocumentHit:
+        part, path = self._parts[self._view.part_of_row(row)], chunk.path
+        title, _, section = chunk.breadcrumb.partition(CRUMB)
+        place = "" if part.is_code else place_of(chunk.language, section)
+        return operations.DocumentHit(
+            id=f"{part.collection or part.root}#{chunk.chunk_id}",
+            document=path,
+            collection=part.collection,
+            content=chunk.text,
+            distance=round(distance, 4) if distance is not None else None,
+            score=round(score, 4),
+            kind=chunk.file_kind if part.is_code else "document",
+            title=title,
+            section=section,
+            place=place,
+            start_line=chunk.start_line,
+            end_line=chunk.end_line,
+            opens=opening(str(part.root / path), chunk.language, section, place, _line(chunk, section)),
+        )
+
+
+class _AskedOnce:
+    """An embedder that asks its model once for a query that several steps need: a round trip may be at stake."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._known: dict[str, NDArray[np.float32]] = {}
+        self.model_id, self.dimension = embedder.model_id, embedder.dimension
+        self.embed_documents = embedder.embed_documents
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        if text not in self._known:
+            self._known[text] = self._embedder.embed_query(text)
+        return self._known[text]
+
+
+def _distance(cosines: NDArray[np.float32], row: int) -> float:
+    return max(0.0, 1 - float(cosines[row]))
+
+
+def place_of(language: str, section: str) -> str:
+    """ "page 3" for a PDF, "sheet Costs" for a workbook, "slide 2" for slides; "" where a format has no such places."""
+    wanted = _PLACED.get(language)
+    for part in section.split(CRUMB):
+        match = _PLACE.match(part)
+        if match and match.group(1) == wanted:
+            return f"{match.group(1).lower()} {match.group(2).strip()}"
+    return ""
+
+
+def opening(path: str, language: str, section: str, place: str, line: int) -> str:
+    """Where a passage is opened: the file, at its page, sheet, slide, heading or line."""
+    if place:
+        return f"{path}#{place.replace(' ', '=', 1)}"
+    if language in ("docx", "html") and section:
+        slug = re.sub(r"[^\w]+", "-", section.rpartition(CRUMB)[2].lower()).strip("-")
+        return f"{path}#{slug}"
+    converted = language in ("docx", "html", "notebook", "csv", "email")
+    return path if converted else f"{path}:{line}"
+
+
+def _line(chunk: ChunkRow, section: str) -> int:
+    """Where the section begins, for a passage that begins with the title above it."""
+    heading = section.rpartition(CRUMB)[2]
+    for at, line in enumerate(chunk.text.split("\n")[: chunk.end_line - chunk.start_line + 1]):
+        if heading and line.strip("#= \t") == heading:
+            return chunk.start_line + at
+    return chunk.start_line
+
+
+def document_lines(store: SqliteStore, path: str) -> dict[int, str]:
+    """A document's text by line, from its passages; the header that parts of a table repeat is not counted twice."""
+    lines: dict[int, str] = {}
+    pieces: dict[int, list[str]] = {}
+    with store.snapshot() as view:
+        joined = Joined([Part("", view)])
+        for chunk in joined.chunks(joined.rows_of("", path)):
+            texts = chunk.text.split("\n")[-(chunk.end_line - chunk.start_line + 1) :]
+            if chunk.start_line == chunk.end_line:  # one giant line comes in several pieces
+                pieces.setdefault(chunk.start_line, []).extend(texts)
+            else:
+                lines.update(zip(range(chunk.start_line, chunk.end_line + 1), texts, strict=False))
+    return {number: "".join(texts) for number, texts in pieces.items()} | lines
+
+
+def headings(store: SqliteStore, path: str) -> list[operations.OutlineEntry]:
+    found = store.symbols(path)
+    return [_entry(definition) for definition in found.definitions] if found else []
+
+
+def _document(store: SqliteStore, name: str) -> str:
+    paths = [path for path, row in store.manifest().items() if row.language]
+    if name in paths:
+        return name
+    ends = [path for path in paths if path.endswith(f"/{name}")]
+    if len(ends) == 1:
+        return ends[0]
+    near = ends or difflib.get_close_matches(name, paths, n=3, cutoff=0.4)
+    hint = (
+        f"Did you mean {', '.join(near[:3])}?" if near else NextStep(to_run("docs list", "COLLECTION"), " shows them")
+    )
+    raise NotFound(f"there is no document {name!r}", next_step=hint)
+
+
+def _entry(definition: Definition) -> operations.OutlineEntry:
+    level = int(definition.signature.removeprefix("level ") or 1)
+    return operations.OutlineEntry(definition.name, level, definition.start_line, definition.end_line)
+
+
+def _named(wanted: str, entries: list[operations.OutlineEntry]) -> operations.OutlineEntry:
+    """By its whole title, else by a part of it, whichever comes first in the document."""
+    key = wanted.strip().lstrip("#").strip().lower()
+    for fits in (str.__eq__, str.startswith, str.__contains__):
+        for entry in entries:
+            if fits(entry.title.lower(), key):
+                return entry
+    near = difflib.get_close_matches(key, [entry.title.lower() for entry in entries], n=3, cutoff=0.3)
+    hint = f"Did you mean {', '.join(near)}?" if near else NextStep(to_run("docs outline"), " shows its headings")
+    raise NotFound(f"there is no section {wanted!r}", next_step=hint)
+
+
+def _edges(store: SqliteStore) -> set[tuple[str, str]]:
+    with code_facts(store) as facts:
+        names = {file.file_id: file.path for file in facts.files()}
+        written: dict[str, list[Import]] = {path: [] for path in names.values()}
+        for file_id, link in facts.imports():
+            if file_id in names:
+                written[names[file_id]].append(link)
+    return edges(written)
+
+
+def _similar(store: SqliteStore, path: str) -> dict[str, float]:
+    """Document → how alike it is, 0..1; by words where there are no vectors."""
+    vectors = store.vectors_by_hash(store.manifest()[path].sha256)
+    with store.snapshot() as view:
+        joined = Joined([Part("", view)])
+        if vectors is None or not len(vectors):
+            text = " ".join(chunk.text for chunk in joined.chunks(joined.rows_of("", path)[:2]))
+            words = " ".join(text.split()[:WORDS_FOR_RELATED])
+            found = search(words, view, None, SearchOptions(limit=20, weights=DOCUMENTS))
+            return {hit.path: hit.score for hit in found.hits if hit.path != path}
+        mean = vectors.mean(0)
+        cosines = joined.cosines((mean / max(float(np.linalg.norm(mean)), 1e-6)).astype(np.float32))
+        if cosines is None:
+            return {}
+        totals = np.bincount(joined.row_file, cosines, len(joined.paths))
+        counts = np.maximum(joined.file_rows, 1)
+        return {other: float(totals[at] / counts[at]) for at, other in enumerate(joined.paths)}
 
 
 class DocumentOperations:
@@ -250,7 +592,7 @@ class DocumentOperations:
     ) -> operations.DocsSearchResponse:
         chosen, notes = self.chosen(request.path, request.collections)
         response = healed(
-            lambda again: reading.search_documents(
+            lambda again: search_documents(
                 self._indexes, chosen, replace(request, refresh=again or request.refresh), progress
             )
         )
@@ -262,19 +604,50 @@ class DocumentOperations:
         return tuple(self.index_of(item) for item in found), tuple(notes)
 
     def outline(self, request: operations.DocsOutlineRequest) -> operations.DocsOutlineResponse:
-        return reading.outline(self._open(request.path, request.collection), request)
+        opened = self._open(request.path, request.collection)
+        store, path = opened.store, _document(opened.store, request.document)
+        return operations.DocsOutlineResponse(opened.id, path, tuple(headings(store, path)), opened.notes)
 
     def section(self, request: operations.DocsSectionRequest) -> operations.DocsSectionResponse:
-        return reading.section(self._open(request.path, request.collection), request)
+        opened = self._open(request.path, request.collection)
+        store, path = opened.store, _document(opened.store, request.document)
+        lines = document_lines(store, path)
+        first, last, title = 1, max(lines, default=0), path
+        if request.section:
+            entry = _named(request.section, headings(store, path))
+            first, last, title = entry.start_line, entry.end_line, entry.title
+        content = "\n".join(lines.get(number, "") for number in range(first, last + 1)).strip("\n")
+        return operations.DocsSectionResponse(opened.id, path, title, content, first, last)
 
     def related(self, request: operations.DocsRelatedRequest) -> operations.DocsRelatedResponse:
-        return reading.related(self._open(request.path, request.collection), request)
+        """Linked and similar ones together: the cosine of the documents' mean vectors, and what links are worth."""
+        opened = self._open(request.path, request.collection)
+        store, path = opened.store, _document(opened.store, request.document)
+        similar = _similar(store, path)
+        relations: dict[str, list[str]] = {}
+        for source, target in _edges(store):
+            if source == path:
+                relations.setdefault(target, []).append("links to")
+            elif target == path:
+                relations.setdefault(source, []).append("linked from")
+        found = []
+        for other in {*similar, *relations} - {path}:
+            cosine = similar.get(other)
+            named = tuple(sorted(relations.get(other, ())))
+            if cosine is not None and cosine >= LEAST_SIMILAR:
+                named = (*named, "similar")
+            if named:
+                score = (cosine or 0.0) + LINK_WORTH * len(relations.get(other, ()))
+                distance = round(1 - cosine, 4) if cosine is not None and opened.index.embedder else None
+                found.append(operations.RelatedDocument(other, opened.id, named, distance, round(score, 4)))
+        found.sort(key=lambda item: (-item.score, item.document))
+        return operations.DocsRelatedResponse(opened.id, path, tuple(found[: request.limit]), opened.notes)
 
-    def _open(self, project: str, name: str) -> reading.OpenCollection:
+    def _open(self, project: str, name: str) -> OpenCollection:
         """A collection brought up to date."""
         (collection,), _ = self.collections.named(Path(project), (name,))
         index = self.index_of(collection)
-        return reading.OpenCollection(index, *self._indexes.open(index))
+        return OpenCollection(index, *self._indexes.open(index))
 
 
 MOST_NAME_BYTES = 200  # of a part of a path: file systems end at 255, and a file is written under a longer name first

@@ -93,8 +93,7 @@ class Engine:
     @property
     def answers(self) -> AnswerOperations:
         """Questions, conversations and agents."""
-        from codeinfo.engine.answers import AnswerOperations
-        from codeinfo.engine.lookup import LookupOperations
+        from codeinfo.engine.answers import AnswerOperations, LookupOperations
 
         def make() -> AnswerOperations:
             lookup = LookupOperations(

@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from codeinfo.config import Config
-from codeinfo.engine.index_manager import Fresh, IndexManager, ProgressSink, recipe_of
-from codeinfo.engine.index_sources import (
+from codeinfo.engine.index_manager import (
     CodeSource,
+    Fresh,
+    IndexManager,
+    ProgressSink,
     RevisionSource,
     Source,
     StoredFiles,
     TeamSource,
+    recipe_of,
     team_cache,
     walk_settings,
 )
@@ -30,8 +33,7 @@ from codeinfo.model import INDEXING, NextStep, Note, to_run
 from codeinfo.operations.base import Progress
 from codeinfo.operations.clients import Project
 from codeinfo.sources.git import commit_of, is_address, is_repository, names_repository, work_tree_of
-from codeinfo.sources.revision import RevisionFiles
-from codeinfo.sources.walk import existing, refusal, resolved_root
+from codeinfo.sources.walk import RevisionFiles, existing, refusal, resolved_root
 from codeinfo.store.database import REVISION
 from codeinfo.store.layout import IndexFolder, bytes_under, indexed_roots, make_room
 from codeinfo.store.sqlite import SqliteStore

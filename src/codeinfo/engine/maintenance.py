@@ -18,8 +18,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from codeinfo.config import Config
-from codeinfo.engine.index_manager import IndexManager, is_complete
-from codeinfo.engine.index_sources import TeamSource, walk_settings
+from codeinfo.engine.index_manager import IndexManager, TeamSource, is_complete, walk_settings
 from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.models import Models
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound
@@ -36,9 +35,8 @@ from codeinfo.sources.git import GitFailed
 from codeinfo.sources.read import FolderFiles
 from codeinfo.sources.walk import why
 from codeinfo.store.layout import bytes_under
-from codeinfo.store.savings import SavingsStore, Tally
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.store.user_data import UserData
+from codeinfo.store.user_data import SavingsStore, Tally, UserData
 from codeinfo.tokens import CHARS_PER_TOKEN
 
 SHORT_COMMIT = 12  # characters

@@ -11,8 +11,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from codeinfo.engine.index_manager import IndexManager
-from codeinfo.engine.index_sources import TeamSource
+from codeinfo.engine.index_manager import IndexManager, TeamSource
 from codeinfo.errors import UsageError
 from codeinfo.index.queries import OwnPatterns
 from codeinfo.jsonable import decoded

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from codeinfo.engine.index_manager import ProgressSink, model_meta
-from codeinfo.engine.index_sources import refresh_commits
+from codeinfo.engine.index_manager import ProgressSink, model_meta, refresh_commits
 from codeinfo.engine.indexes import Indexes
 from codeinfo.errors import UsageError
 from codeinfo.model import Walk

@@ -8,10 +8,12 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 from msgspec import Struct
 
+from codeinfo.engine.answers import AnswerOperations
 from codeinfo.errors import UsageError
 from codeinfo.evals import datasets, run
 from codeinfo.evals.datasets import Dataset, Query
@@ -23,14 +25,27 @@ from codeinfo.evals.metrics import (
     score,
     summarise,
 )
+from codeinfo.globs import match_globs
+from codeinfo.operations import answers as operations
 from codeinfo.operations.base import ProgressSink
-from codeinfo.operations.evaluation import Change, Comparison, EvalReport, EvalRequest, Group, Outcome, Score, Summary
+from codeinfo.operations.evaluation import (
+    AnswerCheck,
+    AnswerEvalReport,
+    AnswerEvalRequest,
+    Change,
+    Comparison,
+    EvalReport,
+    EvalRequest,
+    Group,
+    Outcome,
+    Score,
+    Summary,
+)
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
     from codeinfo.evals.datasets import Dataset
-    from codeinfo.evals.from_git import History
-    from codeinfo.evals.run import Run
+    from codeinfo.evals.run import History, Run
 
 
 def evaluate(engine: Engine, request: EvalRequest, progress: ProgressSink | None = None) -> EvalReport:
@@ -63,7 +78,7 @@ def _answered(
     engine: Engine, request: EvalRequest, progress: ProgressSink | None
 ) -> tuple[Dataset, Run, tuple[str, ...]]:
     if request.from_git:
-        from codeinfo.evals.from_git import evaluate_history
+        from codeinfo.evals.run import evaluate_history
 
         path = Path(request.dataset or ".")
         dataset, done, history = evaluate_history(engine, path, request.commits, whole=request.whole, progress=progress)
@@ -322,3 +337,82 @@ def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
 
 def _text(x: float, y: float, text: str, kind: str, anchor: str = "start") -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+class Case(Struct, frozen=True, forbid_unknown_fields=True):
+    """A question of a suite and the requirements for its answer; a single text may stand for a list of one."""
+
+    question: str
+    must_cite: str | tuple[str, ...] = ()
+    must_mention: str | tuple[str, ...] = ()
+    must_not_mention: str | tuple[str, ...] = ()
+    must_abstain: bool = False
+
+    def __post_init__(self) -> None:
+        if self.must_abstain and (self.must_cite or self.must_mention or self.must_not_mention):
+            raise ValueError("must_abstain stands alone")
+
+
+def run_suites(answers: AnswerOperations, request: AnswerEvalRequest) -> AnswerEvalReport:
+    """Every question of every suite, asked as `ask` does, in conversations that are deleted afterwards."""
+    if not request.suites:
+        raise UsageError("no suite is named", next_step="Name a YAML file with questions")
+    cases = [(suite, case) for suite in request.suites for case in read_suite(Path(suite))]
+    checks = []
+    for suite, case in cases:
+        asked = operations.AskRequest(case.question, request.paths, "", request.provider, request.model)
+        answer = answers.ask(asked, left_out=[Path(name) for name in request.suites])
+        answers.store.delete((answer.conversation_id,))
+        failures = tuple(failures_of(case, answer))
+        tokens = answer.usage.prompt_tokens + answer.usage.completion_tokens
+        checks.append(AnswerCheck(suite, case.question, not failures, failures, answer.status, tokens))
+    passed = sum(check.passed for check in checks)
+    return AnswerEvalReport(tuple(checks), passed, len(checks) - passed)
+
+
+def failures_of(case: Case, answer: operations.Answer) -> Iterator[str]:
+    """What the answer lacks."""
+    abstained = answer.status == "abstained"
+    if abstained != case.must_abstain:
+        yield "it abstained" if abstained else f"it should have abstained, and said: {answer.text[:120]}"
+        return
+    cited = [one.path for one in answer.citations if not one.problem]
+    for pattern in _texts(case.must_cite):
+        by_glob = match_globs(cited, [pattern], f"must_cite of {case.question!r}")
+        if not any(by_glob) and not any(path.endswith(f"/{pattern}") for path in cited):
+            yield f"it does not cite {pattern}, but {', '.join(cited) or 'nothing'}"
+    text = f"{answer.text}\n{' '.join(f'{one.path} {one.symbol}' for one in answer.citations)}".casefold()
+    for words in _texts(case.must_mention):
+        if words.casefold() not in text:
+            yield f"it does not mention {words!r}"
+    for words in _texts(case.must_not_mention):
+        if words.casefold() in text:
+            yield f"it mentions {words!r}"
+
+
+_SUITE: Any = Annotated[tuple[Case, ...], msgspec.Meta(min_length=1)]
+
+
+def read_suite(path: Path) -> tuple[Case, ...]:
+    import yaml
+
+    try:
+        parsed = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}", next_step="Name a YAML file") from error
+    except (yaml.YAMLError, RecursionError) as error:
+        raise UsageError(f"{path} is not valid YAML: {error}", next_step="Correct that line") from error
+    try:
+        cases: tuple[Case, ...] = msgspec.convert(parsed, _SUITE)
+    except msgspec.ValidationError as error:
+        raise UsageError(
+            f"{path} is not a list of questions: {error}", next_step="docs/answers.md shows one"
+        ) from error
+    return cases
+
+
+def _texts(value: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""Reading packed references (see `index/packing.py`), mostly in part: one question needs few of them."""
+"""Reading packed references (see `index/parse.py`), mostly in part: one question needs few of them."""
 
 from __future__ import annotations
 

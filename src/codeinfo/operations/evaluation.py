@@ -200,7 +200,7 @@ OPERATIONS = (
         "eval answers",
         AnswerEvalRequest,
         AnswerEvalReport,
-        lambda engine, request, progress: load("codeinfo.evals.answers:run_suites")(engine.answers, request),
+        lambda engine, request, progress: load("codeinfo.evals.report:run_suites")(engine.answers, request),
         "Ask the questions of YAML suites and check what the answers cite, mention or refuse.",
         help="Exit code 3 when an answer fails a check. docs/answers.md describes the files.",
         read_only=False,

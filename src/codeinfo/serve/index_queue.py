@@ -21,7 +21,7 @@ from codeinfo.model import Skip
 from codeinfo.operations.base import Progress
 from codeinfo.operations.clients import SHOWN, IngestRun, IngestStatus
 from codeinfo.operations.search import IndexReport, IndexRequest
-from codeinfo.store.ingest_queue import WAITING, IngestRow, IngestStore
+from codeinfo.store.user_data import WAITING, IngestRow, IngestStore
 
 if TYPE_CHECKING:
     from codeinfo.engine.engine import Engine

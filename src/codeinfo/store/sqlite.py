@@ -293,7 +293,7 @@ class SqliteStore:
         return None
 
     def digest(self) -> str:
-        from codeinfo.store.check import content_digest
+        from codeinfo.store.snapshot import content_digest
 
         with self._connections.reading() as db:
             return content_digest(db, self._arrays_of(db))
@@ -418,7 +418,7 @@ class SqliteStore:
 
 
 def _problem(db: apsw.Connection, folder: Path) -> str:
-    from codeinfo.store.check import problem
+    from codeinfo.store.snapshot import problem
 
     return problem(db, folder)
 

@@ -23,7 +23,7 @@ from codeinfo.index.pool import ParsePool
 from codeinfo.model import FileKind, IndexedFile, ParsedFile, Skip, SourceFile, Walk
 from codeinfo.ports import Embedder, Retention, StoredFile
 from codeinfo.sources.read import CONTENT_RULES, Files
-from codeinfo.sources.revision import LACKING
+from codeinfo.sources.walk import LACKING
 from codeinfo.store.commits import FILE
 from codeinfo.team.database import Connection, TeamDatabase
 from codeinfo.team.mirror import Mirror, Mirrors

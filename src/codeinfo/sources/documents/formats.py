@@ -177,19 +177,19 @@ INSTALL = "pip install 'codeinfo[docs]'"
 class Format(Struct, frozen=True):
     name: str
     extensions: tuple[str, ...]
-    converter: str  # module:function below this package
+    converter: str  # a function of `converters`, which is imported only where something is converted
     needs: str = ""  # a library of the extra `docs`
 
 
 FORMATS = (
-    Format("html", (".html", ".htm", ".xhtml"), "html:convert_html"),
-    Format("notebook", (".ipynb",), "plain:convert_notebook"),
-    Format("csv", (".csv", ".tsv", ".psv"), "plain:convert_csv"),
-    Format("email", (".eml",), "plain:convert_mail"),
-    Format("pdf", (".pdf",), "office:convert_pdf", "pypdfium2"),
-    Format("docx", (".docx",), "office:convert_docx", "mammoth"),
-    Format("pptx", (".pptx",), "office:convert_pptx", "pptx"),
-    Format("xlsx", (".xlsx", ".xlsm"), "office:convert_xlsx", "openpyxl"),
+    Format("html", (".html", ".htm", ".xhtml"), "convert_html"),
+    Format("notebook", (".ipynb",), "convert_notebook"),
+    Format("csv", (".csv", ".tsv", ".psv"), "convert_csv"),
+    Format("email", (".eml",), "convert_mail"),
+    Format("pdf", (".pdf",), "convert_pdf", "pypdfium2"),
+    Format("docx", (".docx",), "convert_docx", "mammoth"),
+    Format("pptx", (".pptx",), "convert_pptx", "pptx"),
+    Format("xlsx", (".xlsx", ".xlsm"), "convert_xlsx", "openpyxl"),
 )
 _BY_EXTENSION = {extension: item for item in FORMATS for extension in item.extensions}
 
@@ -218,8 +218,6 @@ def convert(path: str, data: bytes) -> Document:
     """Raises Refused, or whatever a hostile file provokes in a library: the caller must be able to die of it."""
     found = format_of(path)
     assert found is not None, path
-    module, _, function = found.converter.partition(":")
-    converter: Callable[[bytes, str], Document] = getattr(
-        import_module(f"codeinfo.sources.documents.{module}"), function
-    )
+    converters = import_module("codeinfo.sources.documents.converters")
+    converter: Callable[[bytes, str], Document] = getattr(converters, found.converter)
     return converter(data, path)
