@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from itertools import accumulate
@@ -118,20 +117,21 @@ def answering_definition(
     named = [extent for extent in extents if symbol_kind(extent.kind) is not PLAIN_KIND] or extents
     found = finder.found_in(text)
     lines_found = {start: at for at, start in enumerate(found.starts)}
-    owned, met = Counter[Extent](), dict[tuple[Extent, str], None]()
-    for at, start in enumerate(accumulate(map(len, text.splitlines(keepends=True)), initial=0)) if named else ():
-        line = first_line + at
-        if shown.first <= at <= shown.last:
-            owner = _owner(named, line, line + text.count("\n", start, _led_to(text, start)))
+    met = dict[tuple[Extent, str], None]()
+    owners = dict[Extent, None]()
+    lines = text.splitlines(keepends=True) if named else []
+    for at, (line, start) in enumerate(zip(lines, accumulate(map(len, lines), initial=0), strict=False)):
+        if shown.first <= at <= shown.last and not line.isspace():
+            number = first_line + at
+            owner = _owner(named, number, number + text.count("\n", start, _led_to(text, start)))
             if owner is not None:
-                owned[owner] += 1
+                owners[owner] = None
                 terms = found.terms_of(lines_found[start]) if start in lines_found else ()
                 met |= dict.fromkeys((owner, term) for _, term in terms)
-    last, shown_lines = first_line + shown.last, shown.last - shown.first + 1
+    middle, last = first_line + (shown.first + shown.last) / 2, first_line + shown.last
     worths = dict[Extent, float]()
-    for extent, count in owned.items():
-        half_shown = 2 * (last - extent.start_line) >= extent.end_line - extent.start_line
-        if half_shown or 2 * count > shown_lines:
+    for extent in owners:  # not one of which the last lines show only the beginning
+        if extent.start_line <= middle or 2 * (last - extent.start_line) >= extent.end_line - extent.start_line:
             worths[extent] = sum(finder.found_in(extent.qualified.rpartition(".")[2]).weights)
     for owner, term in met:
         if owner in worths:
@@ -139,7 +139,7 @@ def answering_definition(
     best = max(worths, key=worths.__getitem__, default=None)
     if best is not None and worths[best]:
         return best
-    return next(iter(owned), None) if shown.first else None
+    return next(iter(owners), None) if shown.first else None
 
 
 def _owner(named: Sequence[Extent], line: int, led_to: int) -> Extent | None:
