@@ -168,6 +168,16 @@ def test_coverage_is_the_share_of_the_query_by_rarity() -> None:
     assert boost.coverage(known("retry", {}, {}), STEM, 1).tolist() == [0]
 
 
+def test_a_synonym_covers_a_word_of_the_first_line() -> None:
+    text = "how does it resolve dependencies"
+    met = {"resolv": [0, 1], "depend": [1, 2, 3], "solv": [2, 4]}
+    keyword = known(text, dict.fromkeys(met, 1.0), met)
+    covered = boost.title_coverage(read_query(text), keyword, 6)
+    assert covered.tolist() == pytest.approx([0.5, 1, 1, 0.5, 0.5, 0])
+    task = boost.title_coverage(read_query("Resolve dependencies of a plugin"), keyword, 6)
+    assert task.tolist() == pytest.approx([0.5, 1, 0.5, 0.5, 0, 0])
+
+
 def test_stem_precision_is_the_share_of_the_name() -> None:
     paths = ["connection_pool.py", "pool.py", "other.py"]
     one = known("pool", {"pool": 1.0}, {"pool": [0, 1]}, STEM)

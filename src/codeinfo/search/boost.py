@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from codeinfo.model import FileKind, Intent, symbol_kind
 from codeinfo.search.channels import ANYWHERE, FOLDER, STEM, Floats, KeywordScores
-from codeinfo.search.query import Query
+from codeinfo.search.query import SYNONYMS, Query, Shape
 from codeinfo.search.weights import Weights
 from codeinfo.tokens import identifier_terms, stem_terms, terms
 
@@ -229,8 +229,10 @@ def definition_scores(query: Query, found: Iterable[tuple[int, str, str]], files
 
 
 def title_coverage(query: Query, keyword: KeywordScores, files: int) -> Floats:
-    """Share of the different words of the first line that a file has, each counting alike."""
-    return _share_met(keyword, query.title, files)
+    """Share of the different words of the first line that a file has, each counting alike. For a question a synonym
+    will do; the verbs of a task ("resolve", "delete") say what was done rather than what the code does."""
+    synonyms = SYNONYMS if query.shape is Shape.QUESTION else {}
+    return _share_met(keyword, [{term, *synonyms.get(term, ())} for term in query.title], files)
 
 
 def scope_match(query: Query, keyword: KeywordScores, files: int) -> Floats:
@@ -238,20 +240,23 @@ def scope_match(query: Query, keyword: KeywordScores, files: int) -> Floats:
     if not query.scope:
         return np.zeros(files, np.float32)
     in_path = (keyword.met_fields & np.uint8(STEM | FOLDER)) > 0
-    return _share_met(keyword, query.scope, files, in_path)
+    return _share_met(keyword, [{term} for term in query.scope], files, in_path)
 
 
 def _share_met(
-    keyword: KeywordScores, wanted: Collection[str], files: int, where: NDArray[np.bool_] | None = None
+    keyword: KeywordScores, wanted: Sequence[set[str]], files: int, where: NDArray[np.bool_] | None = None
 ) -> Floats:
-    """Share of those `wanted` terms that occur in this index which each file has."""
-    counted = np.array([term in wanted for term in keyword.idf], bool)
-    if not counted.any():
-        return np.zeros(files, np.float32)
-    met = counted[keyword.met_term]
-    found = np.bincount(keyword.met_file[met if where is None else met & where], minlength=files)
-    shares: Floats = (found / counted.sum()).astype(np.float32)
-    return shares
+    """Share of those `wanted` sets of terms which occur in this index that each file has a term of."""
+    shares, counted = np.zeros(files, np.float32), 0
+    for alike in wanted:
+        known = np.array([term in alike for term in keyword.idf], bool)
+        if known.any():
+            counted += 1
+            met = known[keyword.met_term]
+            has = np.zeros(files, bool)
+            has[keyword.met_file[met if where is None else met & where]] = True
+            shares += has
+    return shares / np.float32(max(counted, 1))
 
 
 def named_in_text(query: Query, keyword: KeywordScores, files: int) -> Floats:

@@ -410,3 +410,4 @@ _SYNONYMS = (
 EXPANSIONS: dict[str, tuple[str, ...]] = {}
 for _word, _other in _SYNONYMS:
     EXPANSIONS[_word] = (*EXPANSIONS.get(_word, ()), _other)
+SYNONYMS = {stem(word): frozenset(map(stem, others)) for word, others in EXPANSIONS.items()}  # as index terms
