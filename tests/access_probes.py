@@ -32,8 +32,8 @@ from codeinfo.errors import CodeInfoError
 from codeinfo.operations import OPERATIONS, parameters
 from codeinfo.operations.search import IndexRequest
 from codeinfo.serve.team import TEAM_OPERATIONS
-from codeinfo.shells.http_routes import path_of
-from codeinfo.shells.mcp_catalog import chosen_tools
+from codeinfo.shells.http_api import path_of
+from codeinfo.shells.mcp_tools import chosen_tools
 from codeinfo.team import access
 from codeinfo.team.database import TeamDatabase
 

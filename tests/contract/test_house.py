@@ -315,16 +315,16 @@ def test_an_operation_fits_the_method_that_performs_it(row: Operation) -> None:
 
 @pytest.mark.parametrize("row", OPERATIONS.values(), ids=lambda row: row.name)
 def test_every_result_can_be_shown_to_people(row: Operation) -> None:
-    from codeinfo.shells import render_answers, render_code  # noqa: F401  (they register)
+    from codeinfo.shells import render_answers  # noqa: F401  (it registers)
     from codeinfo.shells.render import render
 
     assert render.dispatch(row.result) is not render.dispatch(object)
 
 
 def test_every_field_of_a_request_is_read_somewhere() -> None:
-    """`.<field>` in a file that names the request; how a result is shown is read in `commands`, for all of them."""
+    """`.<field>` in a file that names the request; how a result is shown is read in `cli`, for all of them."""
     sources = {name(path): path.read_text() for path in MODULES if room(path) != "operations"}
-    shown = re.findall(r'getattr\(request, "(\w+)"', sources["shells/commands.py"])
+    shown = re.findall(r'getattr\(request, "(\w+)"', sources["shells/cli.py"])
     for row in OPERATIONS.values():
         users = [text for text in sources.values() if row.request.__name__ in text]
         for item in parameters(row.request):

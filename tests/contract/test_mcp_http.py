@@ -27,10 +27,9 @@ from codeinfo.operations import operation, operation_names
 from codeinfo.serve.auth import Access
 from codeinfo.shells import cli
 from codeinfo.shells.http import make_app
-from codeinfo.shells.http_routes import NOT_SERVED
+from codeinfo.shells.http_api import NOT_SERVED
 from codeinfo.shells.mcp import http_service
-from codeinfo.shells.mcp_catalog import chosen_tools
-from codeinfo.shells.mcp_tools import Tool, plain_tool
+from codeinfo.shells.mcp_tools import Tool, chosen_tools, plain_tool
 
 
 @contextmanager

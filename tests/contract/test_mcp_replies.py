@@ -20,8 +20,7 @@ from codeinfo.operations.clients import ProjectsRequest
 from codeinfo.operations.documents import DocsAddRequest
 from codeinfo.serve.dispatch import Call, Dispatcher, Projects, check
 from codeinfo.shells.mcp import Service, failed, own_service
-from codeinfo.shells.mcp_catalog import chosen_tools
-from codeinfo.shells.mcp_tools import Tool, listed, plain_tool
+from codeinfo.shells.mcp_tools import Tool, chosen_tools, listed, plain_tool
 from codeinfo.store.layout import IndexFolder
 
 CODE = '''"""Headers."""

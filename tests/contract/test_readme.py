@@ -15,7 +15,7 @@ from terminal_tools import WIDTHS, readme_commands, shop_transcript
 from codeinfo.config import table
 from codeinfo.shells.cli import cli
 from codeinfo.shells.install import CLIENTS
-from codeinfo.shells.mcp_catalog import SETS, chosen_tools
+from codeinfo.shells.mcp_tools import SETS, chosen_tools
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 README = (REPOSITORY / "README.md").read_text()

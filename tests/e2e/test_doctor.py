@@ -14,7 +14,7 @@ from codeinfo import Config
 from codeinfo.engine.maintenance import examine
 from codeinfo.engine.models import Models
 from codeinfo.operations.search import Check, DoctorReport
-from codeinfo.shells.mcp_check import server_check, with_server_checked
+from codeinfo.shells.install import server_check, with_server_checked
 
 
 def embedding_check(server: ScriptedServer, cache: Path, seconds: float) -> Check:

@@ -12,8 +12,7 @@ import pytest
 
 from codeinfo.config import Config, user_folders
 from codeinfo.operations.clients import InstallRequest, UninstallRequest
-from codeinfo.shells import install_edit
-from codeinfo.shells.install import CLIENTS, Client, Places, install, uninstall
+from codeinfo.shells.install import CLIENTS, Client, Places, install, json_value, uninstall
 
 COMMAND = "/opt/codeinfo/bin/codeinfo"
 
@@ -97,7 +96,7 @@ def servers(client: Client, text: str) -> dict[str, object]:
     if client.format == "toml":
         found: dict[str, object] = tomllib.loads(text)[client.key]
         return found
-    read: dict[str, object] = install_edit.json_value(text, (client.key,))
+    read: dict[str, object] = json_value(text, (client.key,))
     return read
 
 

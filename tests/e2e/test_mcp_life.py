@@ -194,7 +194,7 @@ def test_threads_share_one_refresh(tmp_path: Path) -> None:
 def test_an_idle_server_lets_go_and_takes_up_again(tmp_path: Path) -> None:
     from codeinfo.serve.dispatch import Call
     from codeinfo.shells.mcp import own_service
-    from codeinfo.shells.mcp_catalog import chosen_tools
+    from codeinfo.shells.mcp_tools import chosen_tools
 
     (tmp_path / "a.py").write_text("def alpha():\n    return 0\n")
     service = own_service(Config.load({"mcp.idle_s": 1}), ())
@@ -212,7 +212,7 @@ def test_an_idle_server_lets_go_and_takes_up_again(tmp_path: Path) -> None:
 def test_a_change_is_seen_by_the_same_question(tmp_path: Path) -> None:
     from codeinfo.serve.dispatch import Call
     from codeinfo.shells.mcp import own_service
-    from codeinfo.shells.mcp_catalog import chosen_tools
+    from codeinfo.shells.mcp_tools import chosen_tools
 
     (tmp_path / "a.py").write_text("def alpha():\n    return 'ä ✓'\n")
     service = own_service(Config.load(), ())
@@ -257,7 +257,7 @@ def test_cancelling_hangs_up_on_a_silent_model(tmp_path: Path) -> None:
     from codeinfo.operations.answers import ConversationsRequest
     from codeinfo.serve.dispatch import Call
     from codeinfo.shells.mcp import own_service
-    from codeinfo.shells.mcp_catalog import chosen_tools
+    from codeinfo.shells.mcp_tools import chosen_tools
 
     (tmp_path / "a.py").write_text("def alpha():\n    return 0\n")
     silent = socket.create_server(("127.0.0.1", 0))

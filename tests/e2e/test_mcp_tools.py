@@ -18,9 +18,8 @@ from codeinfo.config import Config
 from codeinfo.model import to_run
 from codeinfo.operations import operation, operation_names
 from codeinfo.shells.mcp import describe
-from codeinfo.shells.mcp_catalog import SETS, chosen_tools
 from codeinfo.shells.mcp_replies import fitted, size
-from codeinfo.shells.mcp_tools import call_of
+from codeinfo.shells.mcp_tools import SETS, call_of, chosen_tools
 from codeinfo.store.layout import IndexFolder
 from codeinfo.tokens import estimate_tokens
 

@@ -18,7 +18,7 @@ from codeinfo.model import FileKind
 from codeinfo.operations.base import Progress
 from codeinfo.operations.code import Hotspot, HotspotReport
 from codeinfo.operations.search import IndexReport, IndexResponse
-from codeinfo.shells import render_code, terminal  # noqa: F401  (render_code registers)
+from codeinfo.shells import terminal
 from codeinfo.shells.picker import opening
 from codeinfo.shells.render import render, window
 from codeinfo.shells.render_answers import Prose

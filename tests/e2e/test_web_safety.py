@@ -27,7 +27,7 @@ from codeinfo.serve.auth import (
     kept_token,
     set_cookie,
 )
-from codeinfo.shells.http_text import code_lines, markdown_html
+from codeinfo.shells.http_views import code_lines, markdown_html
 
 
 @pytest.fixture

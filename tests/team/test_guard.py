@@ -20,7 +20,7 @@ from team_server_tools import ADDRESS, PORT, add_projects, bearer, person, team_
 from codeinfo.serve.auth import COOKIE, HOOKS, Access, Scope, hosts_for
 from codeinfo.serve.team import OPEN, TEAM_OPERATIONS, Gate, TeamGuard, is_open
 from codeinfo.shells.http_team import local_address, team_scopes
-from codeinfo.shells.mcp_catalog import chosen_tools
+from codeinfo.shells.mcp_tools import chosen_tools
 from codeinfo.team import access
 from codeinfo.team.database import TeamDatabase
 

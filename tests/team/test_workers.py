@@ -15,7 +15,7 @@ from worker_tools import Team, clean_digest
 
 from codeinfo.operations.search import SearchRequest
 from codeinfo.operations.team import TeamJobs, TeamJobsRequest, TeamProjectRequest
-from codeinfo.shells.commands import write_text
+from codeinfo.shells.cli import write_text
 from codeinfo.team import indexing
 from codeinfo.team.indexing import DIED, Indexing
 from codeinfo.team.jobs import MOST_LOSSES, defer, rescue_jobs

@@ -15,7 +15,7 @@ from codeinfo.evals import datasets, report, run
 from codeinfo.evals.datasets import Dataset, Query, Target
 from codeinfo.evals.metrics import Answer, Found, check_gates, compare, parse_gates, percentile, score, summarise
 from codeinfo.evals.report import Point, chart
-from codeinfo.operations.evaluation import Score
+from codeinfo.operations.search import Score
 
 SECOND = 1 / math.log2(3)  # what a hit at rank 2 is worth
 THIRD = 1 / math.log2(4)

@@ -17,24 +17,26 @@ from codeinfo.model import Distance, Hit, NextStep, to_run
 from codeinfo.operations.answers import Citation, GradedItem, Round, ToolUse, Turn
 from codeinfo.operations.code import CodeMap, MapArea
 from codeinfo.operations.knowledge import PatternHistory
-from codeinfo.shells.http_routes import error_body
-from codeinfo.shells.http_text import markdown_html, marked, sentence_html
+from codeinfo.shells.http_api import error_body
 from codeinfo.shells.http_views import (
     HEIGHT,
     WIDTH,
     ChartView,
+    _environment,
     area_name,
     citation_link,
     decay_chart,
     editor_address,
     editor_template,
+    markdown_html,
+    marked,
     picture_of,
     result_view,
+    sentence_html,
     shown_citations,
     trend_chart,
     turn_view,
 )
-from codeinfo.shells.http_visit import _environment
 
 
 def citation(number: int, path: str, start: int, distance: float | None, root: str = "/r") -> Citation:

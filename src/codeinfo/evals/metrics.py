@@ -19,7 +19,7 @@ from codeinfo.errors import UsageError
 from codeinfo.evals.datasets import Query, Target
 from codeinfo.languages import kind_of, language_of
 from codeinfo.model import FileKind
-from codeinfo.operations.evaluation import Change, Comparison, Score, Summary, Verdict
+from codeinfo.operations.search import Change, Comparison, Score, Summary, Verdict
 from codeinfo.tokens import CHARS_PER_TOKEN
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from codeinfo.evals.metrics import (
 from codeinfo.globs import match_globs
 from codeinfo.operations import answers as operations
 from codeinfo.operations.base import ProgressSink
-from codeinfo.operations.evaluation import (
+from codeinfo.operations.search import (
     AnswerCheck,
     AnswerEvalReport,
     AnswerEvalRequest,

@@ -50,15 +50,20 @@ from codeinfo.serve.refresh import server_engine
 from codeinfo.serve.runs import Bell, LogLines, Runs, State
 from codeinfo.serve.team import require_callers, team_gate
 from codeinfo.shells.http_admin import admin_routes
-from codeinfo.shells.http_api import api_routes, read_paths
+from codeinfo.shells.http_api import (
+    EXCEPTION_HANDLERS,
+    LOG_PLACE,
+    api_routes,
+    json_response,
+    openapi_document,
+    read_paths,
+)
 from codeinfo.shells.http_pages import page_routes
 from codeinfo.shells.http_process import Draining, Traffic, serve_with_workers
-from codeinfo.shells.http_routes import EXCEPTION_HANDLERS, LOG_PLACE, json_response, openapi_document
 from codeinfo.shells.http_team import guarded, hook_routes, origin_of, sign_in_routes, upload_routes
-from codeinfo.shells.http_views import editor_template
-from codeinfo.shells.http_visit import unknown_page
+from codeinfo.shells.http_views import editor_template, unknown_page
 from codeinfo.shells.mcp import MCP_PATH, http_service
-from codeinfo.shells.mcp_catalog import chosen_tools
+from codeinfo.shells.mcp_tools import chosen_tools
 
 MOST_CONNECTIONS = 2000
 OWN_DESCRIPTORS = 256  # of the process itself: databases, vector files, pipes to workers, listening sockets

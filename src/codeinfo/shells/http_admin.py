@@ -10,7 +10,7 @@ from starlette.routing import Route
 from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.operations import team as ops
 from codeinfo.serve.team import current_user
-from codeinfo.shells.http_visit import Visit, page
+from codeinfo.shells.http_views import Visit, page
 
 SHOWN = 50  # events, and runs of workers
 DAYS = (7, 30, 90, 366)  # that a new token may last

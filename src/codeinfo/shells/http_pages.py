@@ -1,36 +1,450 @@
-"""The pages: projects, map, health, chat, agents and the description of the API; all routes of pages."""
+"""The pages: search and code, documents, projects, map, health, chat and agents, the description of the API."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from codeinfo.collections.model import Collection
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
+from codeinfo.model import CRUMB, INDEXING, NO_TRENDS, FileKind, Intent, RelatedMemory, SearchResult
 from codeinfo.operations import answers as ops
 from codeinfo.operations import code as code_requests
+from codeinfo.operations.clients import IngestRun
+from codeinfo.operations.documents import (
+    DocsAddRequest,
+    DocsAskRequest,
+    DocsListRequest,
+    DocsOutlineRequest,
+    DocsRelatedRequest,
+    DocsRemoveRequest,
+    DocsSearchRequest,
+    DocsSectionRequest,
+    DocsSyncRequest,
+    SyncReport,
+)
 from codeinfo.operations.knowledge import MemoryListRequest, PatternsRequest, PatternUse
-from codeinfo.operations.search import DoctorRequest, StatusRequest
-from codeinfo.serve.dispatch import check, check_length
+from codeinfo.operations.search import DoctorRequest, GrepRequest, SearchRequest, StatusRequest
+from codeinfo.serve.dispatch import Values, check, check_length, file_within
 from codeinfo.serve.runs import AnswerRun, State
-from codeinfo.serve.team import check_offered
-from codeinfo.shells import http_document_pages as document_pages
-from codeinfo.shells import http_search_pages as code_pages
-from codeinfo.shells.http_api import AGENT_INPUTS, CHAT_INPUTS, LEVELS, agent_request, api_routes, ask_request
-from codeinfo.shells.http_routes import json_body, json_response, openapi_document, state_of
-from codeinfo.shells.http_views import RouteView, TurnView, citation_link, described_routes, picture_of, turn_view
-from codeinfo.shells.http_visit import Visit, page
+from codeinfo.serve.team import check_offered, request_user
+from codeinfo.shells.http_api import (
+    AGENT_INPUTS,
+    CHAT_INPUTS,
+    LEVELS,
+    agent_request,
+    api_routes,
+    ask_request,
+    json_body,
+    json_response,
+    openapi_document,
+    state_of,
+)
+from codeinfo.shells.http_views import (
+    RouteView,
+    TurnView,
+    Visit,
+    citation_link,
+    code_lines,
+    described_routes,
+    facets_of,
+    match_facets,
+    matched_files,
+    page,
+    picture_of,
+    result_view,
+    turn_view,
+)
 
+FOUND = 100  # results that one search brings, counted by the facets
+SHOWN = 10  # of them at first, and with each click on more
+PANEL_LINES = 120
+LISTED = 8  # entries of each part of the side panel
+USES_LISTED = 40  # of a name that was clicked
+OUTLINED = 200  # definitions in the outline of a file
+RECENT_PROJECTS = 6
+MATCHED_LINES = 2000  # that are shown of those that match; all are counted
+MODES = ("exact", "regex")
+QUOTES = {'""': "exact", "//": "regex"}  # around a query that is to be found as it is
+PURPOSES = ("edit", "refactor", "migrate")
+DOCUMENTS = "docs:"  # before the name of a collection where a project could stand; alone: all of them
+FOUND_PASSAGES = 20
+RELATED = 6
+SHOWN_CHARS = 40_000  # of a document beside the page
 SHOWN_CONVERSATIONS = 40
 SHOWN_PATTERNS = 40
 SHOWN_MEMORIES = 200
 MAP_AREAS = 24
 MOST_FILES = 100  # of an area that are listed
+
+
+# --- search --------------------------------------------------------------------------------------------------------
+
+
+def _search_frame(visit: Visit) -> str:
+    """The page around the results, which come after it."""
+    state, asked = visit.state, visit.given
+    query = check_length(asked.get("q", "").strip(), "the query")
+    root = state.root_of(asked.get("project", "")) if query else asked.get("project", "")
+    if query:
+        _search_request(asked, query, root)  # a filter or mode that does not exist is refused here
+        _exact_request(asked, query, root)
+    projects = state.projects.known()
+    newest = sorted(projects, key=lambda one: one.indexedAt, reverse=True)
+    return visit.render(
+        "search.html",
+        projects=projects,
+        recent=newest[:RECENT_PROJECTS],
+        project=root or state.projects.root_shown(""),
+        query=query,
+        asked=asked,
+        intents=[one.value for one in Intent],
+        purposes=PURPOSES,
+    )
+
+
+def _search_results(visit: Visit) -> str:
+    state, asked = visit.state, visit.given
+    query = check_length(asked.get("q", "").strip(), "the query")
+    if not query:
+        return _search_frame(visit)
+    root = state.root_of(asked.get("project", ""))
+    request = _search_request(asked, query, root)
+    start, end = _number(asked, "from", 0), _number(asked, "n", SHOWN)
+    run = _indexing(state, root)
+    values: dict[str, Any] = {"query": query, "asked": asked, "root": root, "run": run, "result": None}
+    exact = _exact_request(asked, query, root)
+    if run is None and exact is not None:
+        return visit.render(
+            "more_matches.html" if start else "matches.html", **values, **_matches(visit, exact, start, end)
+        )
+    if run is None or state.engine.indexes.of(root).live_store() is not None:
+        every = state.engine.search(replace(request, refresh=run is None), visit.call.progress)
+        found = replace(every, hits=every.hits[start:end], notes=_notes(every, is_indexing=run is not None))
+        found = state.engine.knowledge.around(request, found)
+        hint = next((note for note in found.notes if getattr(note, "code", "") == NO_TRENDS), "")
+        found = replace(found, notes=tuple(note for note in found.notes if note != hint))
+        values |= {
+            "result": found,
+            "has_trends": not hint,
+            "views": [result_view(hit, query) for hit in found.hits],
+            "facets": facets_of(every.hits, asked),
+            "total": len(every.hits),
+            "is_all": len(every.hits) < FOUND,
+            "end": end,
+            "step": SHOWN,
+        }
+    return visit.render("more_results.html" if start else "results.html", **values)
+
+
+def _matches(visit: Visit, request: GrepRequest, start: int, end: int) -> dict[str, Any]:
+    """Every line that matches, by file; so many files at a time."""
+    found = visit.state.engine.grep(request, visit.call.progress)
+    files = matched_files(found.matches)
+    return {
+        "found": found,
+        "files": files[start:end],
+        "facets": match_facets(found.matches, visit.given),
+        "total": len(files),
+        "end": end,
+        "step": SHOWN,
+    }
+
+
+def _exact_request(asked: Any, query: str, root: str) -> GrepRequest | None:
+    """What to look for as it is: as the toggle says, or with the query in quotes or between slashes. None: ranked."""
+    mode = asked.get("mode", "")
+    if mode not in ("", *MODES):
+        raise UsageError(f"there is no mode {mode}", next_step=f"One of: {', '.join(MODES)}")
+    marks = query[0] + query[-1] if len(query) > 2 else ""
+    if not mode and marks in QUOTES:
+        mode, query = QUOTES[marks], query[1:-1]
+    if not mode:
+        return None
+    ranked = _search_request(asked, query, root)
+    return GrepRequest(
+        query,
+        ranked.paths,
+        regex=mode == "regex",
+        word=asked.get("word") == "1",
+        ignore_case=asked.get("anycase") == "1",
+        limit=MATCHED_LINES,
+        languages=ranked.languages,
+        globs=ranked.globs,
+        kinds=ranked.kinds,
+        symbol_kinds=ranked.symbol_kinds,
+    )
+
+
+def _number(asked: Any, name: str, default: int) -> int:
+    text = asked.get(name, "")
+    return min(int(text), FOUND) if text.isascii() and text.isdecimal() and len(text) < 5 else default
+
+
+def _notes(found: SearchResult, *, is_indexing: bool) -> tuple[str, ...]:
+    """One notice for one fact: how far indexing is, its own card says."""
+    return tuple(note for note in found.notes if not (is_indexing and getattr(note, "code", "") == INDEXING))
+
+
+def _search_request(asked: Any, query: str, root: str) -> SearchRequest:
+    intent, purpose, kind = asked.get("intent", ""), asked.get("purpose", ""), asked.get("kind", "")
+    if intent not in ("", *Intent) or purpose not in ("", *PURPOSES) or kind not in ("", *FileKind):
+        raise UsageError("a filter has a value that does not exist", next_step="Choose one of the list")
+    folder = asked.get("folder", "").strip("/")
+    return SearchRequest(
+        query,
+        (root,),
+        limit=FOUND,
+        intent=intent,
+        purpose=purpose,
+        kinds=(kind,) if kind else (),
+        languages=tuple(asked.get("language", "").split()),
+        globs=(*((f"{folder}/**",) if folder else ()), *asked.get("glob", "").split()),
+        symbol_kinds=tuple(asked.get("symbol", "").split()),
+        explain=True,
+    )
+
+
+# --- a project that is not indexed yet -----------------------------------------------------------------------------
+
+
+def _indexing(state: State, root: str) -> IngestRun | None:
+    """The run that indexes a project for the first time, begun by the first page that needs it; None once it is
+    indexed. A run that failed or was cancelled is shown as it ended, and begun again only by a click."""
+    known = {one.root: one.state for one in state.projects.known()}
+    if known.get(root) in ("ready", "damaged"):  # what is damaged is rebuilt by the next search
+        return None
+    status = state.ingest.status()
+    runs = [run for run in (*status.waiting, *status.finished) if run.root == root]
+    latest = runs[0] if runs else None
+    if latest is not None and latest.state == "done":
+        state.projects.forget()
+        known = {one.root: one.state for one in state.projects.known()}
+        return None if known.get(root) == "ready" else state.ingest.add(Path(root))
+    return latest or state.ingest.add(Path(root))
+
+
+def _progress(visit: Visit) -> str:
+    """How far the first indexing of a project is; the page loads what it shows once that is done."""
+    root = visit.state.root_of(visit.given.get("project", ""))
+    return visit.render("progress.html", run=_indexing(visit.state, root), root=root)
+
+
+def _index_again(visit: Visit) -> str:
+    visit.state.refresh_project(visit.given.get("project", ""), full=False)
+    return _progress(visit)
+
+
+# --- beside the page -----------------------------------------------------------------------------------------------
+
+
+def _panel(visit: Visit) -> str:
+    """The lines of a result or citation, who calls and tests it, and what the team knows about it."""
+    state, asked = visit.state, visit.given
+    root = state.root_of(asked.get("project", ""))
+    path = file_within(root, asked.get("path", ""))
+    start, end = _line(asked.get("start", "1")), _line(asked.get("end", "1"))
+    symbol = asked.get("symbol", "")[:200]
+    text = _lines(state, root, path, start, min(end, start + PANEL_LINES))
+    if not text:
+        raise NotFound(f"{path}:{start} is not in the index", next_step="It may have changed: search again")
+    return visit.render(
+        "panel.html",
+        root=root,
+        path=path,
+        start=start,
+        end=max(start, end),
+        listed=LISTED,
+        text=text,
+        symbol=symbol,
+        imports=_or_none(lambda: _importers(state, root, path)),
+        uses=_or_none(lambda: _uses(state, root, f"{path}::{symbol}", LISTED)) if symbol else None,
+        memories=_or_none(lambda: _memories_about(state, root, symbol or path.rpartition("/")[2])) or (),
+    )
+
+
+def _name(visit: Visit) -> str:
+    """Where a name that was clicked is defined and used. In the file itself an inner definition comes first."""
+    state, asked = visit.state, visit.given
+    root = state.root_of(asked.get("project", ""))
+    wanted = check_length(asked.get("name", ""), "the name")
+    try:
+        uses = _uses(state, root, wanted, USES_LISTED)
+    except NotFound:
+        plain = wanted.rpartition("::")[2]
+        raise NotFound(
+            f"{plain} is not defined in this project", next_step="It comes from elsewhere, or is a local name"
+        ) from None
+    return visit.render("name.html", root=root, name=wanted.rpartition("::")[2], uses=uses)
+
+
+def _line(text: str) -> int:
+    if not text.isdecimal() or len(text) > 8:
+        raise UsageError("lines are numbers from 1", next_step="Follow a link of this page")
+    return max(1, int(text))
+
+
+def _lines(state: State, root: str, path: str, start: int, end: int) -> str:
+    """Lines of an indexed file; "" where they cannot be had."""
+    try:
+        return state.engine.answers.read_lines(root, path, start, end)
+    except (CodeInfoError, OSError, ValueError):
+        return ""
+
+
+def _or_none(look: Callable[[], Any]) -> Any:
+    """Documents have no callers, and not every project has memories."""
+    try:
+        return look()
+    except CodeInfoError:
+        return None
+
+
+def _importers(state: State, root: str, path: str) -> code_requests.ModuleImports:
+    return state.engine.code.imports(code_requests.ImportsRequest(path, LISTED, root, refresh=False))
+
+
+def _uses(state: State, root: str, name: str, limit: int) -> code_requests.ReferenceReport:
+    return state.engine.code.references(code_requests.RefsRequest(name, root, limit, refresh=False))
+
+
+def _memories_about(state: State, root: str, topic: str) -> tuple[RelatedMemory, ...]:
+    return state.engine.knowledge.memory_list(MemoryListRequest(topic, limit=3, path=root)).memories
+
+
+# --- a whole file --------------------------------------------------------------------------------------------------
+
+
+def _file_frame(visit: Visit) -> str:
+    """The page around a file's lines, with its outline; the lines come after it."""
+    state, asked = visit.state, visit.given
+    root = state.root_of(asked.get("project", ""))
+    path = file_within(root, asked.get("path", ""))
+    wanted = code_requests.SymbolsRequest(path, (), OUTLINED, root, refresh=False)
+    symbols = _or_none(lambda: state.engine.code.symbols(wanted))
+    return visit.render("file.html", root=root, path=path, symbols=symbols)
+
+
+def _file_lines(visit: Visit) -> str:
+    state, asked = visit.state, visit.given
+    root = state.root_of(asked.get("project", ""))
+    path = file_within(root, asked.get("path", ""))
+    text = state.engine.answers.read_whole(root, path)
+    return visit.render("file_lines.html", root=root, path=path, lines=code_lines(text, path))
+
+
+# --- documents -----------------------------------------------------------------------------------------------------
+
+
+def _documents_frame(visit: Visit) -> str:
+    """The page around the collections or results, which come after it."""
+    query = check_length(visit.given.get("q", "").strip(), "the query")
+    return visit.render("documents.html", query=query, chosen=visit.given.get("collection", ""))
+
+
+def _documents_content(visit: Visit) -> str:
+    query = check_length(visit.given.get("q", "").strip(), "the query")
+    chosen = visit.given.get("collection", "")
+    return _results(visit, query, chosen) if query else _collections(visit, chosen)
+
+
+def _collections(visit: Visit, chosen: str, reports: tuple[SyncReport, ...] = ()) -> str:
+    found = visit.state.engine.documents.list(DocsListRequest((chosen,) if chosen else (), path=_here(visit.state)))
+    return visit.render(
+        "documents_content.html", collections=found.collections, notes=found.notes, chosen=chosen, reports=reports
+    )
+
+
+def _results(visit: Visit, query: str, chosen: str) -> str:
+    asked = DocsSearchRequest((query,), (chosen,) if chosen else (), limit=FOUND_PASSAGES, path=_here(visit.state))
+    response = visit.state.engine.documents.search(asked, visit.call.progress)
+    (found,) = response.searches
+    names = {one.id: one.name for one in _collections_of(visit.state)}
+    return visit.render(
+        "document_results.html", found=found, notes=response.notes, names=names, query=query, chosen=chosen, crumb=CRUMB
+    )
+
+
+def _collections_of(state: State) -> tuple[Collection, ...]:
+    """What is listed, without a look at its documents; a team's server has none for its callers."""
+    if request_user() is not None:
+        return ()
+    return tuple(state.engine.documents.collections.all(Path(_here(state)))[0])
+
+
+def _document_panel(visit: Visit) -> str:
+    """One document, or a section of it, with its outline and what it is related to."""
+    asked, documents, here = visit.given, visit.state.engine.documents, _here(visit.state)
+    collection, name, section = (asked.get(key, "") for key in ("collection", "document", "section"))
+    outline = documents.outline(DocsOutlineRequest(collection, name, here))
+    try:
+        shown = documents.section(DocsSectionRequest(collection, name, section, here))
+    except NotFound:
+        if not section:
+            raise
+        shown = documents.section(DocsSectionRequest(collection, name, "", here))  # the heading is gone
+    try:
+        related = documents.related(DocsRelatedRequest(collection, name, RELATED, here)).related
+    except CodeInfoError:  # without vectors only links relate documents
+        related = ()
+    return visit.render(
+        "document.html",
+        shown=shown,
+        text=shown.content[:SHOWN_CHARS],
+        is_cut=len(shown.content) > SHOWN_CHARS,
+        outline=outline.entries,
+        section=section,
+        related=related,
+        scope=f"{DOCUMENTS}{collection}",
+    )
+
+
+def _add_collection(visit: Visit) -> str:
+    given = visit.given.get("source", "").strip()
+    if not given:
+        raise UsageError("no source is named", next_step="Type a folder, or the address of a git repository")
+    source = given if "://" in given or given.startswith("git@") else str(visit.state.addable(given))
+    request = DocsAddRequest((source,), name=visit.given.get("name", "").strip(), path=_here(visit.state))
+    added = visit.state.engine.documents.add(request, visit.call.progress)
+    return _collections(visit, "", added.reports)
+
+
+def _sync_collections(visit: Visit) -> str:
+    wanted = visit.given.get("id", "")
+    request = DocsSyncRequest((wanted,) if wanted else (), path=_here(visit.state))
+    done = visit.state.engine.documents.sync(request, visit.call.progress)
+    return _collections(visit, visit.given.get("collection", ""), done.reports)
+
+
+def _remove_collection(visit: Visit) -> str:
+    visit.state.engine.documents.remove(DocsRemoveRequest((visit.given.get("id", ""),), path=_here(visit.state)))
+    return _collections(visit, "")
+
+
+def _documents_request(state: State, scope: str, values: Values) -> DocsAskRequest:
+    """A question to the collections that a conversation's scope names."""
+    chosen = scope.removeprefix(DOCUMENTS)
+    named: dict[str, Any] = {key: values.get(key, "") for key in ("provider", "model")}
+    return DocsAskRequest(
+        values["message"],
+        (chosen,) if chosen else (),
+        values.get("conversationId", ""),
+        path=_here(state),
+        **named,
+    )
+
+
+def _here(state: State) -> str:
+    """The project whose context.json counts."""
+    return str(state.projects.here)
 
 
 # --- projects ------------------------------------------------------------------------------------------------------
@@ -107,7 +521,7 @@ def _about_frame(template: str, visit: Visit) -> str:
 
 def _about(template: str, look: Callable[[Visit, str], dict[str, Any]], visit: Visit) -> str:
     root = visit.state.root_of(visit.given.get("project", ""))
-    run = code_pages.indexing(visit.state, root)
+    run = _indexing(visit.state, root)
     if run is not None:
         return visit.render("progress.html", run=run, root=root)
     return visit.render(template, project=root, **look(visit, root))
@@ -214,7 +628,7 @@ def _conversation_values(visit: Visit, agent: str) -> dict[str, Any]:
         "turns": turns,
         "run": run,
         "projects": state.projects.known(),
-        "collections": () if agent else document_pages.collections_of(state),
+        "collections": () if agent else _collections_of(state),
         "project": visit.given.get("project", "") or _first_path(conversation) or state.projects.root_shown(""),
         "link": citation_link,
         **_listed(state, "active", agent),
@@ -275,9 +689,9 @@ def _start_run(state: State, agent: str, given: dict[str, Any]) -> AnswerRun:
         return state.runs.start(agent_request(state, agent, check(AGENT_INPUTS, given)))
     values = check(CHAT_INPUTS, given)
     scope = next(iter(values.get("projects", ())), "")
-    if scope.startswith(document_pages.DOCUMENTS):
+    if scope.startswith(DOCUMENTS):
         check_offered("docs ask")
-        return state.runs.start(document_pages.ask_request(state, scope, values))
+        return state.runs.start(_documents_request(state, scope, values))
     return state.runs.start(ask_request(state, values))
 
 
@@ -297,24 +711,19 @@ def _turn(visit: Visit) -> str:
 # --- routes --------------------------------------------------------------------------------------------------------
 
 
-def _about_page(name: str, look: Callable[[Visit, str], dict[str, Any]]) -> Route:
-    content, frame = partial(_about, f"{name}_content.html", look), partial(_about_frame, f"{name}.html")
-    return page("GET", f"/ui/{name}", content, frame)
-
-
 def page_routes() -> list[Route]:
     return [
-        page("GET", "/", code_pages.search_results, code_pages.search_frame),
-        page("GET", "/panel", code_pages.panel),
-        page("GET", "/ui/name", code_pages.name),
-        page("GET", "/ui/file", code_pages.file_lines, code_pages.file_frame),
-        page("GET", "/ui/progress", code_pages.progress),
-        page("POST", "/ui/progress", code_pages.index_again),
-        page("GET", "/ui/documents", document_pages.content, document_pages.frame),
-        page("GET", "/ui/document", document_pages.document),
-        page("POST", "/ui/documents/add", document_pages.add),
-        page("POST", "/ui/documents/sync", document_pages.sync),
-        page("POST", "/ui/documents/remove", document_pages.remove),
+        page("GET", "/", _search_results, _search_frame),
+        page("GET", "/panel", _panel),
+        page("GET", "/ui/name", _name),
+        page("GET", "/ui/file", _file_lines, _file_frame),
+        page("GET", "/ui/progress", _progress),
+        page("POST", "/ui/progress", _index_again),
+        page("GET", "/ui/documents", _documents_content, _documents_frame),
+        page("GET", "/ui/document", _document_panel),
+        page("POST", "/ui/documents/add", _add_collection),
+        page("POST", "/ui/documents/sync", _sync_collections),
+        page("POST", "/ui/documents/remove", _remove_collection),
         page("GET", "/docs", _docs),
         page("GET", "/ui/projects", _projects, _projects_frame),
         page("GET", "/ui/projects/queue", _queue),

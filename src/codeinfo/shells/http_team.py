@@ -27,8 +27,8 @@ from codeinfo.serve.team import (
     current_user,
     end_sessions,
 )
-from codeinfo.shells.http_routes import json_response, path_of, state_of
-from codeinfo.shells.http_visit import TEAM_PAGES, form_fields
+from codeinfo.shells.http_api import json_response, path_of, state_of
+from codeinfo.shells.http_views import TEAM_PAGES, form_fields
 from codeinfo.shells.mcp import MCP_PATH
 
 BROWSER = "codeinfo_signing_in"  # the cookie of a browser that has been sent to the sign-in service

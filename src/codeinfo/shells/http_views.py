@@ -1,4 +1,5 @@
-"""What the pages show, made of what the engine answered: plain values for the templates, no HTML."""
+"""What pages are made of: text as HTML that can do no harm, plain values for the templates, and the visit of a page,
+whose failures are shown to people."""
 
 from __future__ import annotations
 
@@ -6,14 +7,28 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import lru_cache
+from html import escape
 from itertools import groupby
+from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qs, quote, urlencode
 
+import jinja2
+import nh3
+from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline, emphasis
+from markdown_it.token import Token
 from markupsafe import Markup
 from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
 
-from codeinfo.errors import UsageError
+from codeinfo import __version__
+from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.knowledge.memory import HALF_LIFE_DAYS, STALE_BELOW
 from codeinfo.model import CRUMB, Hit
 from codeinfo.operations.answers import Citation, GradedItem, Turn
@@ -22,9 +37,162 @@ from codeinfo.operations.knowledge import PatternHistory
 from codeinfo.operations.search import Match
 from codeinfo.search.policy import PolicyItem, PolicySettings, apply_policy, numeric
 from codeinfo.search.query import read_query
-from codeinfo.shells.http_text import code_lines, marked
+from codeinfo.serve.dispatch import Call
+from codeinfo.serve.runs import State
+from codeinfo.serve.team import ADMIN, READ, WRITE, current_user
+from codeinfo.shells.http_api import no_route, state_of, status_of
 from codeinfo.shells.terminal import quantity
 from codeinfo.tokens import stem
+
+COLOURED_CHARS = 300_000  # a longer text is shown plain: colouring takes 4 s a million characters
+COLOURED_LINE = 2_000
+_PLAIN_WORD = re.compile(r"[a-z]+(?=$|[\s,;]|:(?!/))")
+_TICKED = re.compile(r"`([^`]+)`")
+_CITED = re.compile(r"\[(\d{1,3})(: unverified)?\]")
+_QUOTED = re.compile(r"\[\d+\] (?:\S*/)?([^\s/]+):\d+(?:-\d+)?$")
+_TAGS = frozenset(
+    "a blockquote br code del em h1 h2 h3 h4 h5 h6 hr li ol p pre span strong table tbody td th thead tr ul".split()
+)
+_CLASSED = {"class"}
+_ATTRIBUTES = {"a": {"href", "title", "class", "hx-get", "hx-target"}} | dict.fromkeys(
+    ("span", "pre", "code"), _CLASSED
+)
+
+
+# --- code ----------------------------------------------------------------------------------------------------------
+
+
+def code_lines(text: str, path: str) -> list[Markup]:
+    """Each line as HTML, coloured where a lexer knows the file, or the language that stands for it."""
+    if len(text) > COLOURED_CHARS or any(len(line) > COLOURED_LINE for line in text.split("\n")):
+        return [Markup(escape(line)) for line in text.split("\n")]
+    from pygments import highlight
+
+    lexer, formatter = _lexer(path.rpartition("/")[2]), _formatter()
+    lines = highlight(text, lexer, formatter).split("\n")[: text.count("\n") + 1]
+    return [Markup(line) for line in lines]  # the formatter escapes
+
+
+@lru_cache(maxsize=256)
+def _lexer(name: str) -> Any:
+    from pygments.lexers import TextLexer, get_lexer_by_name, get_lexer_for_filename
+    from pygments.util import ClassNotFound
+
+    for find in (get_lexer_for_filename, get_lexer_by_name):
+        with suppress(ClassNotFound):
+            return find(name, stripnl=False, ensurenl=False)
+    return TextLexer(stripnl=False, ensurenl=False)
+
+
+@lru_cache(maxsize=1)
+def _formatter() -> Any:
+    from pygments.formatters import HtmlFormatter
+
+    return HtmlFormatter(nowrap=True)
+
+
+_PIECE = re.compile(r"<[^>]*>|&[^;]+;|[^<&]")
+
+
+def marked(line: Markup, spans: Sequence[tuple[int, int]]) -> Markup:
+    """A coloured line with the characters of the spans marked; a mark ends and begins again around a tag."""
+    if not spans:
+        return line
+    inside = {at for start, end in spans for at in range(start, end)}
+    made: list[str] = []
+    at, is_open = 0, False
+    for piece in _PIECE.findall(line):
+        wanted = not piece.startswith("<") and at in inside
+        if wanted != is_open:
+            made.append("<mark>" if wanted else "</mark>")
+            is_open = wanted
+        made.append(piece)
+        at += not piece.startswith("<")
+    return Markup("".join(made) + ("</mark>" if is_open else ""))
+
+
+# --- messages ------------------------------------------------------------------------------------------------------
+
+
+def sentence_html(text: str) -> Markup:
+    """A message as people read it: a capital first, unless it begins with a name, and code for what is in backticks."""
+    word = _PLAIN_WORD.match(text)
+    told = text[0].upper() + text[1:] if word else text
+    return Markup(_TICKED.sub(r"<code>\1</code>", escape(told)))
+
+
+_ANCHOR = re.compile(r"\s*\{\s*#[\w.-]+\s*\}[ \t]*$", re.MULTILINE)
+
+
+def without_anchors(text: str) -> str:
+    """Headings as people read them: `Tasks { #tasks }` names its anchor for the generator of a site."""
+    return _ANCHOR.sub("", text)
+
+
+# --- Markdown ------------------------------------------------------------------------------------------------------
+
+
+def markdown_html(text: str, link: Callable[[int], str] = lambda number: "") -> Markup:
+    """Markdown as clean HTML. `link` gives the address that opens a citation's lines, "" for an unknown number."""
+    parser = _parser()
+    tokens = parser.parse(text)
+    cited = ""
+    for token in tokens:
+        cited = token.content if token.type == "inline" else cited
+        if token.type == "fence" and not token.info and (place := _QUOTED.match(cited)):
+            token.info = place[1]  # a passage is coloured as the file it is quoted from
+        if token.children:
+            token.children = [part for child in token.children for part in _with_citations(child, link)]
+    html = parser.renderer.render(tokens, parser.options, {})
+    return Markup(
+        nh3.clean(
+            html,
+            tags=set(_TAGS),
+            attributes={tag: set(names) for tag, names in _ATTRIBUTES.items()},
+            url_schemes={"http", "https"},
+            link_rel="noopener noreferrer nofollow",
+        )
+    )
+
+
+@lru_cache(maxsize=1)
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False, "highlight": _fenced}).enable("table").enable("strikethrough")
+    parser.inline.ruler.at("emphasis", _emphasis)
+    return parser.disable("image")
+
+
+def _emphasis(state: StateInline, silent: bool) -> bool:
+    """By asterisks alone: in answers about code an underscore belongs to a name, such as `__init__.py`."""
+    return state.src[state.pos] != "_" and emphasis.tokenize(state, silent)
+
+
+def _fenced(code: str, language: str, _: str) -> str:
+    lines = code_lines(code.rstrip("\n"), language)
+    return f'<pre class="code"><code>{chr(10).join(lines)}</code></pre>'
+
+
+def _with_citations(token: Token, link: Callable[[int], str]) -> Sequence[Token]:
+    """Text with `[3]` becomes text, a link, text; other links lead to http(s) or nowhere."""
+    if token.type == "link_open" and not str(token.attrGet("href")).startswith(("http://", "https://")):
+        token.attrs.pop("href")  # what a model writes leads out, never to our own addresses
+    if token.type != "text" or not _CITED.search(token.content):
+        return (token,)
+    parts: list[Token] = []
+    at = 0
+    for found in _CITED.finditer(token.content):
+        address = link(int(found[1]))
+        if not address and not found[2]:
+            continue
+        parts.append(Token("text", "", 0, content=token.content[at : found.start()]))
+        opens = f'<a class="cite" href="{escape(address)}" hx-get="{escape(address)}" hx-target="#panel">{found[1]}</a>'
+        html = opens if address else f"[{found[1]}]"  # an answer that was stopped has no list of what it cites
+        if found[2]:
+            html += '<span class="unverified">unverified</span>'
+        parts.append(Token("html_inline", "", 0, content=html))
+        at = found.end()
+    return (*parts, Token("text", "", 0, content=token.content[at:]))
+
 
 _NO_CUT = 10**9
 
@@ -479,6 +647,8 @@ def _field(name: str, schema: Mapping[str, Any], required: bool) -> FieldView:
     )
 
 
+# --- charts ----------------------------------------------------------------------------------------------------------
+
 WIDTH, HEIGHT, MARGIN = 132, 34, 3  # pixels
 _CURVE_POINTS = 24
 _LEAST_HALF_LIVES = 2.5  # shown of a decay: enough to see it bend and become stale
@@ -544,6 +714,9 @@ def _drawn(points: Sequence[tuple[float, float]]) -> tuple[str, str]:
     return line, f"{line} L{placed[-1][0]:g} {floor} L{placed[0][0]:g} {floor} Z"
 
 
+# --- addresses -------------------------------------------------------------------------------------------------------
+
+
 def lines_address(root: str, path: str, start: int, end: int, symbol: str = "") -> str:
     query = {"project": root, "path": path, "start": start, "end": end} | ({"symbol": symbol} if symbol else {})
     return f"/panel?{urlencode(query)}"
@@ -560,3 +733,182 @@ def citation_address(one: Citation) -> str:
         return lines_address(one.root, one.path, one.start_line, one.end_line, one.symbol)
     section = one.section.rpartition(CRUMB)[2]
     return f"/ui/document?{urlencode({'collection': one.collection, 'document': one.path, 'section': section})}"
+
+
+# --- a visit ---------------------------------------------------------------------------------------------------------
+
+TEMPLATES = Path(__file__).parent / "web" / "templates"
+PAGES = (  # address, name, further addresses that belong to it
+    ("/", "Search", ("/ui/file",)),
+    ("/ui/chat", "Chat", ()),
+    ("/ui/agents", "Agents", ()),
+    ("/ui/documents", "Documents", ()),
+    ("/ui/map", "Map", ("/ui/patterns", "/ui/memories")),
+    ("/ui/projects", "Projects", ()),
+    ("/ui/health", "Health", ()),
+)
+# Pages and documents that a team's server has, by the scope that they take. What is not here, nor an operation of
+# TEAM_OPERATIONS, is refused.
+TEAM_PAGES = {
+    ("GET", "/"): READ,
+    ("GET", "/panel"): READ,
+    ("GET", "/ui/name"): READ,
+    ("GET", "/ui/file"): READ,
+    ("GET", "/ui/map"): READ,
+    ("GET", "/ui/area"): READ,
+    ("GET", "/ui/patterns"): READ,
+    ("GET", "/docs"): READ,
+    ("GET", "/openapi.json"): READ,
+    ("POST", "/auth/sign-out"): READ,
+    ("GET", "/ui/admin"): ADMIN,
+    ("POST", "/ui/admin"): ADMIN,
+    ("GET", "/ui/account"): READ,
+    ("POST", "/ui/account"): READ,
+    ("GET", "/ui/chat"): READ,
+    ("GET", "/ui/models"): READ,
+    ("GET", "/ui/conversations"): READ,
+    ("POST", "/ui/conversations/archive"): WRITE,
+    ("POST", "/ui/conversations/restore"): WRITE,
+    ("GET", "/ui/runs/{run_id}/turn"): READ,
+    ("POST", "/ui/runs"): WRITE,
+    ("POST", "/chat"): WRITE,
+    ("GET", "/chat/models"): READ,
+    ("GET", "/chat/runs/{run_id}/events"): READ,
+    ("POST", "/chat/runs/{run_id}/stop"): WRITE,
+    ("GET", "/conversations"): READ,
+    ("GET", "/conversations/{identity}"): READ,
+    ("POST", "/conversations/archive"): WRITE,
+    ("POST", "/conversations/restore"): WRITE,
+    ("POST", "/conversations/delete"): WRITE,
+}
+ADMIN_PAGE = ("/ui/admin", "Admin", ())
+PANELS = ("/panel?", "/ui/name?", "/ui/area?", "/ui/document?")  # addresses that open beside a page
+
+
+@lru_cache(maxsize=1)
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "ago": _ago, "size": _size, "distance": _distance, "query": urlencode, "sentence": sentence_html,
+        "quantity": quantity, "area_name": area_name, "marked": marked, "heading": without_anchors,
+    }  # fmt: skip
+    environment.globals |= {
+        "code_lines": code_lines, "lines_address": lines_address, "markdown": markdown_html,
+        "search_address": search_address, "citation_address": citation_address, "decay_chart": decay_chart,
+        "trend_chart": trend_chart, "version": __version__,
+    }  # fmt: skip
+    return environment
+
+
+class Visit(Struct):
+    """`given` are the parameters of the address, or the fields of the form."""
+
+    request: Request
+    state: State
+    given: Mapping[str, str]
+    call: Call
+
+    @property
+    def is_fragment(self) -> bool:
+        """Whether htmx asks for a part of the page."""
+        headers = self.request.headers
+        return headers.get("hx-request") == "true" and headers.get("hx-history-restore-request") != "true"
+
+    @property
+    def address(self) -> str:
+        """Of this page, without what is open beside it."""
+        told = [(name, value) for name, value in self.request.query_params.multi_items() if name != "panel"]
+        return f"{self.request.url.path}?{urlencode(told)}" if told else self.request.url.path
+
+    def render(self, template: str, **values: Any) -> str:
+        caller = current_user.get()
+        editor = editor_template(self.state.engine.config.web.editor if caller is None else "none")
+        beside = self.given.get("panel", "")
+        shared = {
+            "token": self.request.state.page_token,
+            "here": self.request.url.path,
+            "address": self.address,
+            "fragment": self.is_fragment,
+            "served": self.state.projects.here,
+            "beside": beside if beside.startswith(PANELS) else "",
+            "user": caller.name if caller is not None else "",
+            "pages": PAGES if caller is None else _offered_pages(caller.scopes),
+            "editor": lambda root, path, line: editor_address(editor, root, path, line),
+        }
+        return _environment().get_template(template).render(shared | values)
+
+
+def _offered_pages(scopes: Collection[str]) -> list[tuple[str, str, tuple[str, ...]]]:
+    return [page for page in (*PAGES, ADMIN_PAGE) if TEAM_PAGES.get(("GET", page[0])) in scopes]
+
+
+def page(method: str, path: str, make: Callable[[Visit], str], frame: Callable[[Visit], str] | None = None) -> Route:
+    """A route whose failures are shown to people. The page is made in a thread. Where a `frame` is given, a browser
+    gets that at once, and htmx what `make` puts into it."""
+
+    async def shown(request: Request) -> Response:
+        state = state_of(request)
+        given = await form_fields(request) if method == "POST" else request.query_params
+
+        def work(call: Call) -> str:
+            visit = Visit(request, state, given, call)
+            with state.dispatcher.observe(path, "page"):
+                return frame(visit) if frame is not None and not visit.is_fragment else make(visit)
+
+        try:
+            return HTMLResponse(await state.run(work))
+        except CodeInfoError as error:
+            return _error_page(request, error)
+
+    return Route(path, shown, methods=[method])
+
+
+def _error_page(request: Request, error: CodeInfoError) -> Response:
+    html = Visit(request, state_of(request), {}, Call()).render("error.html", error=error)
+    return HTMLResponse(html, status_of(error))
+
+
+async def unknown_page(request: Request, error: Exception) -> Response:
+    """Who follows a wrong address in a browser gets a page; programs get JSON as everywhere."""
+    if "text/html" not in request.headers.get("accept", ""):
+        return await no_route(request, error)
+    return _error_page(
+        request, NotFound(f"there is no page {request.url.path}", next_step="The pages are listed above")
+    )
+
+
+async def form_fields(request: Request) -> dict[str, str]:
+    """The fields of a form; the last of each name."""
+    text = (await request.body()).decode("utf-8", "replace")
+    return {name: values[-1] for name, values in parse_qs(text, max_num_fields=50).items()}
+
+
+def _ago(stamp: str) -> str:
+    """A moment as people say it."""
+    try:
+        seconds = (datetime.now(UTC) - datetime.fromisoformat(stamp)).total_seconds()
+    except (ValueError, TypeError):
+        return stamp
+    for unit, length in (("day", 86_400), ("hour", 3600), ("minute", 60)):
+        if seconds >= length:
+            count = int(seconds // length)
+            return f"{quantity(count, unit)} ago"
+    return "just now"
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "KB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"
+
+
+def _distance(value: float | None) -> str:
+    return "no distance" if value is None else f"{value:.3f}"

@@ -8,20 +8,27 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 import shutil
+import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from codeinfo import __version__
-from codeinfo.config import Config, user_folders
+from codeinfo.config import Config, parse_toml, user_folders
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.operations.clients import FileChange, InstallReport, InstallRequest, UninstallRequest
+from codeinfo.operations.search import Check, DoctorReport
 from codeinfo.private_files import private_folder, replace_private
-from codeinfo.shells import install_edit
 
 SERVER = "codeinfo"
 STARTUP_S = 30  # Codex waits 10 s, which a busy machine may need; a server that is ready earlier is used earlier
@@ -216,7 +223,7 @@ def install(config: Config, request: InstallRequest) -> InstallReport:
     clients = _choose(request.agents, places, lambda client: client.is_there(places))
     command = [*_program(), "mcp", *(["--tools", request.tools] if request.tools else [])]
     if request.tools:
-        from codeinfo.shells.mcp_catalog import chosen_tools
+        from codeinfo.shells.mcp_tools import chosen_tools
 
         chosen_tools(request.tools.split(","))  # refuses names that it does not know
     eager = request.always_load
@@ -284,9 +291,7 @@ def _add(client: Client, places: Places, record: Record, command: Sequence[str],
             return Plan(client.name, path, "kept", detail=detail)
         text, action = cut, "updated"
     at, inserted = (
-        install_edit.toml_insertion(text, path, keys, entry)
-        if client.format == "toml"
-        else install_edit.json_insertion(text, keys, entry)
+        toml_insertion(text, path, keys, entry) if client.format == "toml" else json_insertion(text, keys, entry)
     )
     after = text[:at] + inserted + text[at:]
     if _entry(client, after, path) != entry:
@@ -310,12 +315,12 @@ def _without(client: Client, text: str, inserted: str) -> str | None:
     if inserted and text.count(inserted) == 1:
         return text.replace(inserted, "")
     keys = (client.key, SERVER)
-    return install_edit.toml_without(text, keys) if client.format == "toml" else install_edit.json_without(text, keys)
+    return toml_without(text, keys) if client.format == "toml" else json_without(text, keys)
 
 
 def _entry(client: Client, text: str, path: Path) -> object:
     keys = (client.key, SERVER)
-    return install_edit.toml_value(text, path, keys) if client.format == "toml" else install_edit.json_value(text, keys)
+    return toml_value(text, path, keys) if client.format == "toml" else json_value(text, keys)
 
 
 def _advise(clients: Sequence[Client], record: Record) -> list[Plan]:
@@ -458,3 +463,254 @@ def _program() -> list[str]:
     if script.is_file() and os.access(script, os.X_OK):
         return [str(script)]
     return [sys.executable, "-m", "codeinfo"]
+
+
+# --- an entry in a file: read, inserted, taken out, nothing else touched ---------------------------------------------
+
+# JSON may have comments and trailing commas, as editors allow them. An insertion is a place and a text, which are kept
+# so that taking it out restores the file to the byte.
+
+# A string, a comment, or a comma that only a closing bracket follows.
+_STRING, _COMMENT = r'("(?:[^"\\\n]|\\.)*")', r"//[^\n]*|/\*.*?\*/"
+_COMMENTS = re.compile(f"{_STRING}|{_COMMENT}", re.DOTALL)
+_LAST_COMMAS = re.compile(rf"{_STRING}|,(?=\s*[}}\]])")
+_SPACE = re.compile(r"[\s,:]*")
+_DECODER = json.JSONDecoder()
+
+
+class Member(Struct, frozen=True):
+    """A key of an object: where it starts, and where its value starts and ends."""
+
+    key: str
+    start: int
+    value: int
+    end: int
+
+
+class JsonObject(Struct, frozen=True):
+    """An object's braces and members; members of members are read when they are asked for."""
+
+    text: str  # strict JSON
+    start: int  # of the opening brace
+    end: int  # of the closing one
+    members: tuple[Member, ...]
+
+    def member(self, key: str) -> Member | None:
+        return next((member for member in self.members if member.key == key), None)
+
+    def inner(self, member: Member) -> JsonObject:
+        if self.text[member.value] != "{":
+            raise UsageError(f"{member.key} is not an object", next_step="Correct the file, or add the server by hand")
+        return _object(self.text, member.value)
+
+
+def _blanked(text: str, parts: re.Pattern[str]) -> str:
+    """The text with these parts made blank: all else stays where it is."""
+    return parts.sub(lambda found: found[1] or re.sub(r"[^\n]", " ", found[0]), text)
+
+
+def _read(text: str) -> JsonObject | None:
+    """The object that a file holds; None for one without content."""
+    strict = _blanked(_blanked(text.replace("\ufeff", " ", 1), _COMMENTS), _LAST_COMMAS)
+    start = len(strict) - len(strict.lstrip())
+    if start == len(strict):
+        return None
+    try:
+        if not isinstance(json.loads(strict), dict):
+            raise ValueError
+    except (ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", strict.count("\n", 0, start) + 1)
+        raise UsageError(f"line {line} is not valid JSON", next_step="Correct it, or add the server by hand") from None
+    return _object(strict, start)
+
+
+def _object(strict: str, start: int) -> JsonObject:
+    members, at = list[Member](), _skip(strict, start + 1)
+    while strict[at] != "}":
+        key, end = _DECODER.raw_decode(strict, at)
+        value = _skip(strict, end)
+        _, end = _DECODER.raw_decode(strict, value)
+        members.append(Member(key, at, value, end))
+        at = _skip(strict, end)
+    return JsonObject(strict, start, at, tuple(members))
+
+
+def _skip(strict: str, at: int) -> int:
+    """Past white space and the signs between members."""
+    found = _SPACE.match(strict, at)
+    assert found is not None
+    return found.end()
+
+
+def json_value(text: str, keys: Sequence[str]) -> Any:
+    """What stands under these keys; None where nothing does."""
+    found, member = _read(text), None
+    for key in keys:
+        found = found.inner(member) if found and member else found
+        member = found.member(key) if found else None
+        if member is None:
+            return None
+    return json.loads(found.text[member.value : member.end]) if found and member else None
+
+
+def json_insertion(text: str, keys: tuple[str, str], value: Any) -> tuple[int, str]:
+    """Where and what to insert so that `keys[0]` has a member `keys[1]` with `value`; there must be none yet."""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    step = _indent(text)
+    found = _read(text)
+    if found is None:
+        content = json.dumps({keys[0]: {keys[1]: value}}, indent=step, ensure_ascii=False) + "\n"
+        return len(text), content.replace("\n", newline)
+    section = found.member(keys[0])
+    if section is None:
+        at, lead, trail = _place(text, found, step, 1)
+        entry = {keys[1]: value}
+        return at, lead + _member_text(keys[0], entry, step, 1, newline) + trail.replace("\n", newline)
+    inner = found.inner(section)
+    at, lead, trail = _place(text, inner, step, 2)
+    return at, lead + _member_text(keys[1], value, step, 2, newline) + trail.replace("\n", newline)
+
+
+def _place(text: str, target: JsonObject, step: str, depth: int) -> tuple[int, str, str]:
+    """Where a first member goes, and what stands before and after it. A comment above the member that was first stays
+    above it, and one behind the brace stays there."""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    if not target.members:
+        after = target.start + 1
+        return (
+            after,
+            newline + step * depth,
+            newline + step * (depth - 1) if "\n" not in text[after : target.end] else "",
+        )
+    line_end = text.find("\n", target.start)
+    if 0 <= line_end < target.members[0].start:
+        return line_end + 1, step * depth, ",\n"
+    return target.start + 1, "", ", "
+
+
+def _member_text(key: str, value: Any, step: str, depth: int, newline: str) -> str:
+    content = json.dumps({key: value}, indent=step, ensure_ascii=False)
+    lines = content.splitlines()[1:-1]
+    shallow = [line.removeprefix(step) for line in lines]
+    return (newline + step * depth).join(shallow)
+
+
+def _indent(text: str) -> str:
+    found = re.search(r"^([ \t]+)\S", text, re.MULTILINE)
+    return found.group(1) if found and not found.group(1).startswith(" " * 9) else "  "
+
+
+def json_without(text: str, keys: tuple[str, str]) -> str | None:
+    """The file without `keys[1]`, its comma and the white space before it; None where it is not there."""
+    found = _read(text)
+    section = found.member(keys[0]) if found else None
+    if found is None or section is None or text[section.value] != "{":
+        return None
+    inner = found.inner(section)
+    member = inner.member(keys[1])
+    if member is None:
+        return None
+    at = inner.members.index(member)
+    plain = _blanked(text, _COMMENTS)
+    start, end = len(text[: member.start].rstrip()), member.end
+    if plain[end:].lstrip().startswith(","):
+        end = plain.index(",", end) + 1
+    elif at > 0:  # the last one: the comma before it goes as well
+        start = plain.index(",", inner.members[at - 1].end)
+    return text[:start] + text[end:]
+
+
+def toml_value(text: str, path: Path, keys: tuple[str, str]) -> Any:
+    section = parse_toml(text, path).get(keys[0], {})
+    return section.get(keys[1]) if isinstance(section, Mapping) else None
+
+
+def toml_insertion(text: str, path: Path, keys: tuple[str, str], value: Mapping[str, Any]) -> tuple[int, str]:
+    """The server's table, at the end of the file: the rest stays as its user wrote it."""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    gap = "" if not text else newline if text.endswith("\n") else newline * 2
+    # JSON's texts and lists of texts are TOML's too.
+    lines = [
+        f"[{keys[0]}.{keys[1]}]",
+        *(f"{name} = {json.dumps(one, ensure_ascii=False)}" for name, one in value.items()),
+    ]
+    added = gap + newline.join(lines) + newline
+    try:
+        written = toml_value(text + added, path, keys)
+    except UsageError:
+        written = None
+    if written != value:
+        raise UsageError(f"{keys[0]} is written in a way that cannot be added to", next_step="Add the server by hand")
+    return len(text), added
+
+
+def toml_without(text: str, keys: tuple[str, str]) -> str | None:
+    """The file without the server's table and its sub-tables; None where it has none."""
+    import tomlkit
+
+    document = tomlkit.parse(text)
+    section = document.get(keys[0])
+    if not isinstance(section, MutableMapping) or keys[1] not in section:
+        return None
+    del section[keys[1]]
+    return tomlkit.dumps(document)
+
+
+# --- the server as a client starts it, for `doctor` ------------------------------------------------------------------
+
+PATIENCE_S = 10.0  # it is ready after about one second, or after several on a busy machine
+_HELLO = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "codeinfo doctor", "version": "1"},
+}
+
+
+def with_server_checked(examine: Callable[[], DoctorReport]) -> DoctorReport:
+    """The report, and that the server starts: found out while the report is made."""
+    with ThreadPoolExecutor(1) as pool:
+        server = pool.submit(server_check)
+        report = examine()
+        return replace(report, checks=(*report.checks, server.result()))
+
+
+def server_check(patience_s: float = PATIENCE_S) -> Check:
+    """Handshake and list of tools, in an empty folder."""
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as words:
+        started = time.monotonic()
+        server = subprocess.Popen(
+            [sys.executable, "-m", "codeinfo", "mcp"],
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=words,
+        )
+        patience = threading.Timer(patience_s, server.kill)  # a server that hangs is ended, which ends the reading
+        patience.start()
+        try:
+            hello = _ask(server, 1, "initialize", _HELLO)
+            took = time.monotonic() - started
+            tools = _ask(server, 2, "tools/list", {})["tools"]
+            detail = f"protocol {hello['protocolVersion']}, {len(tools)} tools, ready after {took:.1f} s"
+            return Check("mcp", "ok", detail)
+        except (OSError, ValueError, KeyError):
+            if time.monotonic() - started >= patience_s:
+                again = "Try again when the machine is less busy, or run `codeinfo mcp` by hand"
+                return Check("mcp", "warn", f"the server was not ready within {patience_s:g} s", again)
+            words.seek(0)
+            said = words.read().decode("utf-8", "replace").strip().splitlines()
+            return Check("mcp", "fail", said[-1] if said else "the server did not answer", "Run `codeinfo mcp` by hand")
+        finally:
+            patience.cancel()
+            server.kill()
+            server.communicate()
+
+
+def _ask(server: subprocess.Popen[bytes], number: int, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    assert server.stdin is not None
+    assert server.stdout is not None
+    message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+    server.stdin.write(json.dumps(message).encode() + b"\n")
+    server.stdin.flush()
+    result: dict[str, Any] = json.loads(server.stdout.readline())["result"]
+    return result

@@ -179,6 +179,6 @@ def _read_line(server: socket.socket) -> bytes:
 def main() -> None:
     """The server's process."""
     given = json.loads(sys.stdin.buffer.read())
-    from codeinfo.shells.mcp_shared import serve_shared
+    from codeinfo.shells.mcp import serve_shared
 
     serve_shared(Path(given["place"]), given["flags"])

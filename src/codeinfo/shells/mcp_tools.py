@@ -1,23 +1,27 @@
-"""Tools: operations as agents see them. Those with a contract are rows of `mcp_catalog`; all others follow from their
-operation, with the request's fields as arguments and the result's fields as reply."""
+"""Tools: operations as agents see them. Those with descriptions of their own are rows here, by set, written for the
+model that chooses: what it gets, and when this is the right tool. Every other operation is a tool as its row describes
+it, with the request's fields as arguments and the result's fields as reply."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from codeinfo.errors import Busy, NotFound
+from codeinfo.errors import Busy, NotFound, UsageError
 from codeinfo.jsonable import camel, camel_keys, dumps, jsonable
-from codeinfo.operations import OPERATIONS, Operation, clients, search
+from codeinfo.operations import OPERATIONS, Operation, answers, clients, code, documents, search
 from codeinfo.serve.dispatch import Input, Schema, Values, input_schema, inputs_of, output_schema
+from codeinfo.shells import mcp_replies as shapes
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
     from codeinfo.model import Step
     from codeinfo.serve.dispatch import Call
+
 
 PROJECT = Input("project", "Folder or name of an indexed project, if not the working folder.")
 CURSOR = Input("cursor", "Of a truncated reply, to go on.")
@@ -188,7 +192,7 @@ def listed(tool: Tool) -> dict[str, Any]:
     return {**shown, "annotations": hints} | ({} if tool.text_only else {"outputSchema": tool.output_schema()})
 
 
-# --- tools that need more of the engine than their operation ---
+# --- the sets --------------------------------------------------------------------------------------------------------
 
 
 class Reingest(Struct, frozen=True):
@@ -206,3 +210,555 @@ def reingest(engine: Engine, request: Reingest, call: Call) -> search.IndexRespo
     if engine.indexing(root) is not None:
         raise Busy(f"{root} is being indexed", next_step="Try again when it is done")
     return engine.index(search.IndexRequest((root,)), call.progress)
+
+
+SETS = {
+    "search": "find code and look around it; two tools, and the default",
+    "code": "references, the map of the code, the index itself",
+    "edit": "what to know before a change: patterns, memories, style, impact, review",
+    "docs": "collections of documents",
+    "answers": "questions answered by a model, with checked citations",
+    "agents": "agents that ship or are your own",
+    "compat": "VectorSearch, the Ast tools and their like, as clients of other servers know them",
+    "all": "these, and every other operation under its own name",
+}
+DEFAULT_SETS = ("search",)
+
+
+_FILTERS = Input(
+    "filters",
+    "",
+    "object",
+    fields=tuple(
+        replace(item, help="", aliases=("language",) if item.name == "languages" else ())  # their names say it
+        for item in inputs_of(search.SearchRequest)
+        if item.name in ("languages", "globs", "kinds", "symbol_kinds", "changed_since")
+    ),
+)
+_MODES = ("ranked", "literal", "regex")
+_PURPOSES = ("explore", "edit", "refactor", "migrate")
+
+
+def _search_request(values: Values, project: str) -> search.SearchRequest | search.GrepRequest:
+    mode, purpose = values.get("mode", "ranked"), values.get("intent", "explore")
+    if mode != "ranked":
+        if purpose != "explore":
+            raise UsageError(f"intent {purpose} needs mode ranked", next_step="Leave out one of the two")
+        return search.GrepRequest(
+            values["query"],
+            regex=mode == "regex",
+            limit=values.get("limit", 100),
+            **values.get("filters", {}),
+            **placed(search.GrepRequest, "paths", project),
+        )
+    return search.SearchRequest(
+        values["query"],
+        limit=values.get("limit", 10),
+        purpose="" if purpose == "explore" else purpose,
+        context=True,
+        **values.get("filters", {}),
+        **placed(search.SearchRequest, "paths", project),
+    )
+
+
+def _find(engine: Engine, request: search.SearchRequest | search.GrepRequest, call: Call) -> Any:
+    exact = isinstance(request, search.GrepRequest)
+    return OPERATIONS["grep" if exact else "search"].run(engine, request, call.progress)
+
+
+SEARCH_TOOLS: tuple[Tool, ...] = (
+    Tool(
+        name="search_codebase",
+        operation="search",
+        sets=("search",),
+        description=(
+            "Find the code that answers a question or has a name, best first; in mode literal or regex every matching "
+            "line, and how many. Use it before grep or reading files. Before a change pass intent edit: `preflight` "
+            "says whether enough has been seen."
+        ),
+        inputs=(
+            Input("query", "A question in plain words, a name or a path.", required=True),
+            Input("mode", "", choices=_MODES),
+            Input("intent", "", choices=_PURPOSES),
+            Input("limit", "10, or 100 lines.", "int", minimum=1, maximum=100),
+            _FILTERS,
+            Input("includeSnippets", "Text of all results, or of none; by default of the best.", "bool"),
+        ),
+        request=_search_request,
+        result=shapes.CodebaseSearch,
+        shape=shapes.search_codebase,
+        renamed={"intent": "purpose"},
+        perform=_find,
+        files=shapes.hit_files,
+        computes=True,
+        text_only=True,
+    ),
+    Tool(
+        name="explore",
+        operation="explore",
+        sets=("search",),
+        description=(
+            "All about one symbol, file or place: code, callers, callees, tests, commits, memories. Use it once you "
+            "know a name, and to see what a change breaks."
+        ),
+        inputs=(
+            Input("target", "`Class.method`, `path::Name`, a file, or FILE:LINE.", required=True),
+            Input("limit", "Of each list.", "int", 8, minimum=1, maximum=100),
+        ),
+        request=lambda values, project: code.ExploreRequest(**values, **placed(code.ExploreRequest, "path", project)),
+        result=shapes.Explored,
+        shape=shapes.explored,
+        files=shapes.explored_files,
+        text_only=True,
+    ),
+)
+
+
+CODE_TOOLS: tuple[Tool, ...] = (
+    direct(
+        "get_symbol_references",
+        "refs",
+        ("code",),
+        "Every place where a function, class, method or variable is used, with line and preview; from the syntax, not "
+        "from comments or strings. Use it to see callers before a change.",
+        only=("name", "limit"),
+        renamed={"symbol": "name"},
+        result=shapes.SymbolReferences,
+        shape=shapes.symbol_references,
+        files=shapes.usage_files,
+        computes=True,
+    ),
+    direct(
+        "get_codebase_map",
+        "map",
+        ("code",),
+        "The codebase at a glance: entry points, hubs, layers, key types, hotspots. Use it first in a new project.",
+        only=("limit",),
+    ),
+    Tool(
+        name="get_indexing_status",
+        operation="status",
+        sets=("code",),
+        description="Whether the project is indexed and up to date, and how far a running indexing is.",
+        inputs=(),
+        request=lambda values, project: search.StatusRequest(**placed(search.StatusRequest, "paths", project)),
+        result=shapes.IndexingStatus,
+        shape=shapes.indexing_status,
+        perform=lambda engine, request, call: (
+            engine.status(request),
+            engine.indexing(next(iter(request.paths), "")),
+        ),
+    ),
+    Tool(
+        name="refresh_index",
+        operation="index",
+        sets=("code",),
+        description="Bring the index up to date and wait until it is. Searches do this by themselves; use it to index "
+        "a project to its end, or with full after something seems wrong.",
+        inputs=(
+            Input("full", "Rebuild everything instead of only what changed.", "bool", False),
+            Input("incrementalOnly", "The opposite of full.", "bool", hidden=True),
+        ),
+        request=lambda values, project: search.IndexRequest(
+            full=values.get("full", not values.get("incrementalOnly", True)),
+            **placed(search.IndexRequest, "paths", project),
+        ),
+        result=search.IndexResponse,
+    ),
+)
+
+
+EDIT_TOOLS: tuple[Tool, ...] = (
+    direct(
+        "get_team_patterns",
+        "patterns",
+        ("edit",),
+        "How this team writes code: which ways are adopted, rising or declining, where they conflict, and golden files "
+        "to imitate. Use it before writing new code.",
+        only=("category", "languages"),
+    ),
+    direct(
+        "remember",
+        "remember",
+        ("edit",),
+        "Write down a convention, decision, gotcha or failure for later, in the project's own memory file.",
+        only=("memory", "type", "category", "reason", "scope"),
+    ),
+    direct(
+        "get_memory",
+        "memory list",
+        ("edit",),
+        "What the team wrote down or its history says about a topic: conventions, decisions, gotchas, failures.",
+        only=("query", "type", "category", "limit"),
+        result=shapes.Memories,
+        shape=shapes.memories,
+    ),
+    direct(
+        "get_codebase_metadata",
+        "metadata",
+        ("edit",),
+        "Languages, sizes, frameworks, dependencies with versions, and how tests are run.",
+        only=(),
+    ),
+    direct(
+        "get_style_guide",
+        "style",
+        ("edit",),
+        "The style rules of the project's own documents and tools, with the lines they stand on.",
+        only=("query",),
+    ),
+    direct(
+        "detect_circular_dependencies",
+        "cycles",
+        ("edit",),
+        "Files that import each other in circles, worst first.",
+        only=("limit",),
+    ),
+    direct(
+        "get_change_impact",
+        "impact",
+        ("edit",),
+        "Which files a change of one file may affect, and which tests cover it.",
+        only=("path", "hops", "limit"),
+        renamed={"file": "path"},
+    ),
+    direct(
+        "get_review_packet",
+        "review",
+        ("edit",),
+        "What a reviewer of the current change wants at hand: findings (memories contradicted, API and expectations "
+        "changed, new dependencies, untested functions), changed symbols and their callers, reviewers.",
+        only=("base", "limit"),
+    ),
+)
+
+
+_INVALID = -32602
+_ANSWER_CODES = {
+    "VALIDATION_FAILED": _INVALID,
+    "ROOT_REFUSED": _INVALID,
+    "NOT_FOUND": _INVALID,
+    "REPO_NOT_FOUND": _INVALID,
+    "CONVERSATION_ARCHIVED": 410,
+    "RUN_IN_PROGRESS": 409,
+    "CODE_INFO_LLM_UNAVAILABLE": -32001,
+    "": -32002,  # any other failure
+}
+_QUESTION = Input("question", "The question, in plain words.", required=True, aliases=("query",))
+_CONVERSATION = Input("conversationId", "Go on with this conversation.")
+_WHOM = (Input("provider", "Ask this server of those set up."), Input("model", "Ask this model."))
+
+
+def _asked(values: Values) -> dict[str, Any]:
+    """What every question may say beside itself."""
+    named = {"conversation": "conversationId", "provider": "provider", "model": "model"}
+    return {field: values.get(name, "") for field, name in named.items()}
+
+
+def _ask_request(values: Values, project: str) -> answers.AskRequest:
+    return answers.AskRequest(
+        values["question"],
+        **_asked(values),
+        **placed(answers.AskRequest, "paths", project),
+    )
+
+
+def _documents_request(values: Values, project: str) -> documents.DocsAskRequest:
+    return documents.DocsAskRequest(
+        values["question"],
+        collections=values.get("collections", ()),
+        **_asked(values),
+        **placed(documents.DocsAskRequest, "path", project),
+    )
+
+
+def _agent_request(values: Values, project: str) -> answers.AgentRunRequest:
+    return answers.AgentRunRequest(
+        values["agentName"],
+        values["instruction"],
+        working_folder=project or ".",
+        conversation=values.get("conversationId", ""),
+    )
+
+
+def _ask(engine: Engine, request: answers.AskRequest | documents.DocsAskRequest, call: Call) -> answers.Answer:
+    return engine.answers.ask(request, **_watched_by(call))
+
+
+def _watched_by(call: Call) -> dict[str, Any]:
+    check = call.check
+    return {"progress": call.progress, "emit": check, "steps": check, "source": "MCP", "wrap": call.stoppable}
+
+
+_Answering = partial(Tool, codes=_ANSWER_CODES, open_world=True)
+
+ANSWER_TOOLS: tuple[Tool, ...] = (
+    _Answering(
+        name="codebase_question",
+        operation="ask",
+        sets=("answers",),
+        description="A question about the codebase answered in prose, with citations that were checked. Slower than "
+        "search_codebase: a chat model is asked where one is set up, otherwise the best passages are quoted.",
+        inputs=(_QUESTION, _CONVERSATION, *_WHOM),
+        request=_ask_request,
+        result=shapes.AnswerOnly,
+        shape=shapes.answer_only,
+        perform=_ask,
+    ),
+    _Answering(
+        name="ask_documents",
+        operation="docs ask",
+        sets=("docs", "answers"),
+        description="A question answered in prose from collections of documents, with the page, sheet, slide or "
+        "heading of every source, each checked. Slower than documents_search: a chat model is asked where one is set "
+        "up, otherwise the best passages are quoted.",
+        inputs=(
+            _QUESTION,
+            Input("collections", "Only these collections, by name or id; all unless named.", "tuple[str, ...]"),
+            _CONVERSATION,
+            *_WHOM,
+        ),
+        request=_documents_request,
+        result=shapes.DocumentAnswer,
+        shape=shapes.document_answer,
+        perform=_ask,
+    ),
+    Tool(
+        name="list_agents",
+        operation="agents list",
+        sets=("agents",),
+        description="The agents that run_agent_instruction can run.",
+        inputs=(),
+        request=lambda values, project: answers.AgentsRequest(),
+        project=None,
+        result=shapes.ListedAgents,
+        shape=shapes.listed_agents,
+    ),
+    _Answering(
+        name="run_agent_instruction",
+        operation="agents run",
+        sets=("agents",),
+        description="Have an agent of list_agents look into a folder and answer an instruction. It reads and changes "
+        "nothing.",
+        inputs=(
+            Input("agentName", "The agent's name.", required=True),
+            Input("instruction", "What it is to do.", required=True),
+            _CONVERSATION,
+        ),
+        project=Input("working_folder", "The folder it works on."),
+        request=_agent_request,
+        result=shapes.AgentAnswer,
+        shape=shapes.agent_answer,
+        perform=lambda engine, request, call: engine.answers.run_agent(request, **_watched_by(call)),
+    ),
+)
+
+
+_VECTOR_CODES = {
+    "VALIDATION_FAILED": _INVALID,
+    "ROOT_REFUSED": _INVALID,
+    "NOT_FOUND": 404,
+    "REPO_NOT_FOUND": 404,
+    "NOT_INGESTED": 409,
+    "DIMENSION_MISMATCH": 409,
+    "EMBEDDING_MODEL_MISSING": 503,
+    "EMBEDDING_UNAVAILABLE": 503,
+    "INDEX_DAMAGED": 502,
+    "BUSY": 429,
+}
+
+_QUERY = Input("query", "What to look for, in plain words.", required=True)
+_REPOSITORY = Input("repository", "An indexed repository: its name or folder. The working folder unless given.")
+
+
+def _limit(default: int) -> Input:
+    return Input("limit", "At most this many results.", "int", default, minimum=1, maximum=100)
+
+
+# --- documents -----------------------------------------------------------------------------------------------------
+
+
+def _document_search(values: Values, project: str) -> documents.DocsSearchRequest:
+    return documents.DocsSearchRequest(
+        queries=(values["query"],) if "query" in values else values["queries"],
+        collections=values.get("collections", ()),
+        limit=values.get("limit", 10),
+        max_distance=values.get("maxDistance", 2.0),
+        hybrid=values.get("hybridSearch", True),
+        rerank=values.get("rerank", False),
+        **placed(documents.DocsSearchRequest, "path", project),
+    )
+
+
+_COLLECTIONS = Input("collections", "Only these collections, by name or id.", "tuple[str, ...]")
+_DISTANCE = Input("maxDistance", "Only passages within this cosine distance.", "float", 2.0, minimum=0, maximum=2)
+_HYBRID = Input("hybridSearch", "Use keywords and vectors; false for vectors only.", "bool", True)
+_RERANK = Input("rerank", "Have the reranking model of the settings order the first results.", "bool", False)
+_DOCUMENT = ("collection", "document")
+
+
+def _documents(name: str, operation: str, description: str, only: tuple[str, ...], **more: Any) -> Tool:
+    return direct(name, operation, ("docs",), description, only=only, **more)
+
+
+# --- compat ---
+
+
+def _ast(name: str, operation: str, description: str, *only: str) -> Tool:
+    """The five Ast tools: a repository by name, symbols as `symbol`, files as `file`."""
+    renamed = {"symbol": "name"} if "name" in only else {"file": "path"}
+    return direct(
+        name,
+        operation,
+        ("compat",),
+        description,
+        only=only,
+        renamed=renamed,
+        aliases={"symbol": ("name", "symbolId"), "file": ("path",)},
+        shape=camel_reply,
+        project=_REPOSITORY,
+        codes=_VECTOR_CODES,
+    )
+
+
+DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
+    # --- documents ---
+    _documents("documents_list_collections", "docs list", "The collections of documents.", ()),
+    Tool(
+        name="documents_list_documents",
+        operation="docs list",
+        sets=("docs",),
+        description="The documents of one collection.",
+        inputs=(Input("collection", "A collection, by its name or id.", required=True),),
+        request=lambda values, project: documents.DocsListRequest(
+            (values["collection"],), **placed(documents.DocsListRequest, "path", project)
+        ),
+        renamed={"collection": "collections"},
+        result=documents.DocsListResponse,
+    ),
+    Tool(
+        name="documents_search",
+        operation="docs search",
+        sets=("docs",),
+        description="Passages of documents that answer a question, with the page, sheet, slide or heading they are on.",
+        inputs=(_QUERY, _COLLECTIONS, _limit(10), _DISTANCE, _HYBRID, _RERANK),
+        request=_document_search,
+        result=shapes.DocumentResults,
+        shape=shapes.document_results,
+    ),
+    Tool(
+        name="documents_search_batch",
+        operation="docs search",
+        sets=("docs",),
+        description="Up to ten questions to documents at once: use it to look at one matter from several sides.",
+        inputs=(
+            Input("queries", "One to ten questions.", "tuple[str, ...]", required=True),
+            _COLLECTIONS,
+            _limit(5),
+            _DISTANCE,
+            _HYBRID,
+            _RERANK,
+        ),
+        request=_document_search,
+        result=documents.DocsSearchResponse,
+    ),
+    _documents(
+        "documents_find_related",
+        "docs related",
+        "Documents that a document links to, is linked from, or resembles.",
+        (*_DOCUMENT, "limit"),
+    ),
+    _documents("documents_get_document", "docs section", "A document's whole text.", _DOCUMENT),
+    _documents(
+        "documents_get_outline",
+        "docs outline",
+        "The headings, pages, sheets or slides of a document: look here before reading all of it.",
+        _DOCUMENT,
+    ),
+    _documents(
+        "documents_get_section",
+        "docs section",
+        "One section of a document, by a title of its outline.",
+        (*_DOCUMENT, "section"),
+    ),
+    # --- compat ---
+    Tool(
+        name="VectorSearch",
+        operation="vector-search",
+        sets=("compat",),
+        description="Chunks closest in meaning, cut by the relevance policy. search_codebase is the better one "
+        "where both are offered.",
+        inputs=(
+            _QUERY,
+            Input("repository", "Only this repository: its name or path; all unless named."),
+            Input("limit", "At most this many results, 1 to 20.", "int", 5),  # what is outside is clamped
+        ),
+        request=lambda values, project: clients.VectorSearchRequest(**values),
+        result=clients.VectorSearchResult,
+        codes=_VECTOR_CODES,
+        files=lambda result, root: (file.hostPath for file in result.files),
+        project=None,
+    ),
+    direct(
+        "ListIngestedRepositories",
+        "projects",
+        ("compat",),
+        "The indexed repositories.",
+        only=(),
+        codes=_VECTOR_CODES,
+        project=None,
+    ),
+    Tool(
+        name="reingest_repository",
+        operation="index",
+        sets=("compat",),
+        description="Bring the index of a repository up to date.",
+        inputs=(Input("sourceId", "An indexed repository: its name or folder.", required=True),),
+        project=None,
+        request=lambda values, project: Reingest(values["sourceId"]),
+        perform=reingest,
+        result=shapes.Reingested,
+        shape=shapes.reingested,
+        codes=_VECTOR_CODES,
+    ),
+    _ast("AstListSymbols", "symbols", "What a file or folder defines.", "path", "kinds", "limit"),
+    _ast("AstFindDefinition", "defs", "Where a symbol is defined.", "name", "limit"),
+    _ast("AstFindReferences", "refs", "Where a symbol is used.", "name", "limit"),
+    _ast("AstCallGraph", "calls", "Who calls a symbol and what it calls.", "name", "depth", "limit"),
+    _ast("AstModuleImports", "imports", "What a file imports and who imports it.", "path", "limit"),
+)
+
+TOOLS = (*SEARCH_TOOLS, *CODE_TOOLS, *EDIT_TOOLS, *ANSWER_TOOLS, *DOCUMENT_AND_COMPAT_TOOLS)
+
+
+# --- which tools ---------------------------------------------------------------------------------------------------
+
+
+def chosen_tools(names: Iterable[str]) -> tuple[Tool, ...]:
+    """The tools of the sets or single names asked for."""
+    wanted = tuple(name.strip() for name in names if name.strip()) or DEFAULT_SETS
+    found: dict[str, Tool] = {}
+    for name in wanted:
+        if name == "all":
+            found |= {tool.name: tool for tool in _one_of_each()}
+        elif name in SETS:
+            found |= {tool.name: tool for tool in TOOLS if name in tool.sets}
+        elif tool := next((one for one in (*TOOLS, *_plain_tools()) if one.name == name), None):
+            found[name] = tool
+        else:
+            raise UsageError(
+                f"no set of tools is called {name}", next_step=f"Sets: {', '.join(SETS)}; or a tool's name"
+            )
+    return tuple(found.values())
+
+
+def _one_of_each() -> Iterable[Tool]:
+    """Every operation under one name: that of its own description where it has one. Names of other servers' tools are
+    left to their set."""
+    own = [tool for tool in TOOLS if "compat" not in tool.sets]
+    described = {tool.operation for tool in own}
+    return (*own, *(tool for tool in _plain_tools() if tool.operation not in described))
+
+
+def _plain_tools() -> Iterable[Tool]:
+    return (plain_tool(one) for name, one in OPERATIONS.items() if one.group != "local")

@@ -8,7 +8,7 @@ import re
 from codeinfo.languages import kind_of, language_of
 from codeinfo.model import FileKind
 from codeinfo.operations import answers, documents, team
-from codeinfo.operations.evaluation import AnswerEvalReport
+from codeinfo.operations.search import AnswerEvalReport
 from codeinfo.shells.render import LINE_DIGITS, megabytes, render
 from codeinfo.shells.terminal import Output, Span, near_path, quantity
 
