@@ -76,6 +76,7 @@ def test_every_language_speaks_of_every_category() -> None:
         ("javascript", "  fetch(url: string) {\n"),
         ("go", '// fmt.Println("a")\n'),
         ("rust", '/* println!("a") */'),
+        ("php", "<?php declare(strict_types=0);\n# var_dump($a)\n// error_log('a')\n$a = 'two\nvar_dump($b)';\n"),
     ],
 )
 def test_what_only_looks_like_a_use_is_none(language: str, text: str) -> None:
@@ -84,7 +85,7 @@ def test_what_only_looks_like_a_use_is_none(language: str, text: str) -> None:
 
 def test_hostile_text_is_read_once() -> None:
     started = time.perf_counter()
-    for family in ("python", "javascript", "go", "java", "csharp", "rust"):
+    for family in ("python", "javascript", "go", "java", "csharp", "rust", "php"):
         for text in ("/*" * 50_000, '"""' + "\\" * 99_999, "`" + "\\" * 100_001, '@"' * 50_000, '"\\' * 50_000):
             CodeText(text, family).is_code(5)
     assert time.perf_counter() - started < 20
@@ -336,6 +337,15 @@ def test_a_budget_that_ends_leaves_lines_undated_until_the_next_look(
             undated.append(sum(p.history.undated for p in report.patterns if p.history))
     assert undated == sorted(undated, reverse=True)
     assert undated[0] > undated[-1] == 0
+
+
+def test_an_edited_file_that_the_budget_did_not_reach_has_no_date(team: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codeinfo.knowledge.dates.MOST_BLAMES", 0)
+    (team / "shop" / "orders.py").write_text((team / "shop" / "orders.py").read_text() + "\n# more\n")
+    with engine_of(team) as engine:
+        report = report_of(engine, team)
+    assert {pattern.newest for pattern in report.patterns} == {""}
+    assert any("only 0 files were dated" in note for note in report.notes)
 
 
 def test_what_is_not_committed_is_of_today(team: Path) -> None:

@@ -408,6 +408,7 @@ def test_changed_since(repository: Path) -> None:
     run_git(repository, "commit", "-qam", "second")
     write(repository, "staged.py", "edited.py", "new.py", "sub/new.py", text="longer = 1\n")
     run_git(repository, "add", "staged.py")
+    os.utime(repository / "same.py", (1, 1))  # as in a copy
     expected = {"committed.py", "staged.py", "edited.py", "new.py", "sub/new.py"}
     assert git.changed_since(repository, "HEAD~1") == expected
     assert git.changed_since(repository / "sub", "HEAD") == {"new.py"}

@@ -155,7 +155,7 @@ def _differs(root: Path, indexed: Iterable[SourceFile], tracked: Mapping[str, tu
         return True
     if not suspects:
         return False
-    if git.unlike_index(root, suspects[:MOST_COMPARED]):
+    if any(git.unlike_index(root, suspects[:MOST_COMPARED])):
         return True
     return None if len(suspects) > MOST_COMPARED else False
 

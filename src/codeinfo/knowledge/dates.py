@@ -142,7 +142,8 @@ class LineDates:
         return dates
 
     def _edited_dates(self, path: str) -> list[float]:
-        return dates_after_edit(self._text_of(path).split("\n"), self._blamed(path) or (), self._now)
+        blame = self._blamed(path)
+        return dates_after_edit(self._text_of(path).split("\n"), blame, self._now) if blame is not None else []
 
     def _committed(self, path: str) -> list[float]:
         if path not in self._known:

@@ -21,6 +21,7 @@ Use = tuple[int, int]  # position of the detector, line
 # groups end where what follows them always matches. (Possessive groups fail in early releases of Python 3.11.) What is
 # not closed ends with its line, or with the file.
 _LINE_STRINGS = r"\"(?:\\.|[^\"\\\n]++)*\"?|'(?:\\.|[^'\\\n]++)*'?"
+_LONG_STRINGS = r"\"(?:\\.|[^\"\\]++)*(?:\"|\\?\Z)|'(?:\\.|[^'\\]++)*(?:'|\\?\Z)"  # of several lines
 _SLASHES = r"//[^\n]*+|/\*(?:[^*]++|\*(?!/))*(?:\*/|\Z)"
 _TRIPLE_DOUBLE = r"\"\"\"(?:\\.|[^\\\"]++|\"(?!\"\"))*(?:\"\"\"|\\?\Z)"
 _TRIPLE_SINGLE = r"'''(?:\\.|[^\\']++|'(?!''))*(?:'''|\\?\Z)"
@@ -42,6 +43,7 @@ _TEXT = {
     "go": rf"{_SLASHES}|{_LINE_STRINGS}|`[^`]*+(?:`|\Z)",
     "java": rf"{_SLASHES}|{_TRIPLE_DOUBLE}|{_LINE_STRINGS}",
     "csharp": rf"{_SLASHES}|@\"(?:[^\"]++|\"\")*(?:\"|\Z)|{_LINE_STRINGS}",
+    "php": rf"#(?!\[)[^\n]*+|{_SLASHES}|{_LONG_STRINGS}",
     # A quote may begin a lifetime: only a closed character counts.
     "rust": rf"{_SLASHES}|r#+\"(?:[^\"]++|\"(?!#))*(?:\"#+|\Z)|\"(?:\\.|[^\"\\]++)*(?:\"|\\?\Z)|'(?:\\.|[^'\\\n])'",
 }

@@ -38,6 +38,7 @@ _MANIFESTS = {
     "rust": re.compile(r"Cargo\.toml"),
     "java": re.compile(r"pom\.xml|build\.gradle(?:\.kts)?"),
     "csharp": re.compile(r".*\.csproj"),
+    "php": re.compile(r"composer\.json"),
 }
 
 

@@ -119,6 +119,7 @@ def excludes_setting() -> str:
 
 
 # What the index remembers of each file when git last looked: path, seconds and nanoseconds of mtime, size.
+_MOST_NAMED = 100  # paths on a command line, which has an end
 _INDEX_ENTRY = rb"([^\0]+)\0[^\0]*?mtime: (\d+):(\d+)\n[^\0]*?size: (\d+)\t[^\n]*\n"
 
 
@@ -130,41 +131,44 @@ def tracked(root: str | os.PathLike[str]) -> dict[str, tuple[int, int]]:
     }
 
 
-def unlike_index(root: str | os.PathLike[str], paths: Sequence[str]) -> str:
-    """The first of these files whose content is not what git has staged, "" where all are as staged."""
-    listed = run(root, ("ls-files", "-z", "--stage", "--", *paths)).split(b"\0")
+def unlike_index(root: str | os.PathLike[str], paths: Sequence[str]) -> Iterator[str]:
+    """Those of these files whose content is not what git has staged."""
+    few = ("--", *paths) if len(paths) <= _MOST_NAMED else ()
+    listed = run(root, ("ls-files", "-z", "--stage", *few)).split(b"\0") if paths else ()
     staged = {name: entry.split()[1].decode() for entry, _, name in (line.partition(b"\t") for line in listed) if name}
     for path in paths:
         try:
             content = Path(root, path).read_bytes()
         except OSError:
-            return path
+            yield path
+            continue
         known = staged.get(os.fsencode(path), "")
         kind = hashlib.sha256 if len(known) == 64 else hashlib.sha1
         if known != kind(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest():
-            return path
-    return ""
+            yield path
 
 
 def changed_since(root: str | os.PathLike[str], reference: str) -> frozenset[str]:
     """Paths below `root` that differ from the commit `reference`: committed, staged, edited or new since.
 
-    Edited files are recognised by size and mtime. Asking git to compare them would run the repository's filters.
+    Files whose size or mtime is not as git last saw it are compared by their content: all of a copied work tree have
+    another mtime. Asking git to compare them would run the repository's filters.
     """
     commit = commit_of(root, reference)
     committed = run(root, ("diff-index", "--cached", "--relative", "--name-only", "--no-renames", "-z", commit))
     new = run(root, ("ls-files", "-z", "--others", "--exclude-standard"), settings=(excludes_setting(),))
     paths = {*committed.split(b"\0"), *new.split(b"\0")} - {b""}
     found = {os.fsdecode(path) for path in paths}
-    for name, known in tracked(root).items():
-        try:
-            status = os.lstat(os.path.join(root, name))
-        except OSError:
-            found.add(name)
-            continue
-        if (status.st_size, status.st_mtime_ns) != known:
-            found.add(name)
-    return frozenset(found)
+    suspects = [name for name, known in tracked(root).items() if name not in found and _stamp(root, name) != known]
+    return frozenset(found).union(unlike_index(root, suspects))
+
+
+def _stamp(root: str | os.PathLike[str], name: str) -> tuple[int, int]:
+    try:
+        status = os.lstat(os.path.join(root, name))
+    except OSError:
+        return 0, 0
+    return status.st_size, status.st_mtime_ns
 
 
 def work_tree_of(root: str) -> str | None:

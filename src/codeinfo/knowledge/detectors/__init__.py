@@ -30,7 +30,16 @@ from codeinfo.globs import check_globs
 from codeinfo.operations.knowledge import PATTERN_CATEGORIES
 
 MOST_PROJECT_PATTERNS = 100
-_FILES = ("python", "javascript", "angular", "go", "java", "csharp", "rust")  # the order of a golden file's patterns
+_FILES = (
+    "python",
+    "javascript",
+    "angular",
+    "go",
+    "java",
+    "csharp",
+    "rust",
+    "php",
+)  # the order of a golden file's patterns
 _FAMILY = dict.fromkeys(("typescript", "tsx", "vue", "html"), "javascript")  # HTML: Angular's templates
 # An import of a package. The match starts before the string with its name, where it counts as code.
 _IMPORT = {
@@ -40,6 +49,7 @@ _IMPORT = {
     "rust": r"^\s*(?:pub )?(?:use|extern crate)\s+{0}\b|(?<!\w){0}::",
     "java": r"^\s*import\s+(?:static\s+)?{}\b",
     "csharp": r"^\s*(?:global\s+)?using\s+(?:static\s+)?{}\b",
+    "php": r"^use\s+(?:function\s+)?\\?{}\b",
 }
 
 
