@@ -43,7 +43,7 @@ from repository_tools import Repository
 from worker_tools import Team, clean_digest
 
 from codeinfo.operations.search import GrepRequest
-from codeinfo.operations.team import TeamJobs, TeamJobsRequest, TeamProjectRequest
+from codeinfo.operations.team import TeamJobs, TeamJobsRequest, TeamProjectIndexRequest
 from codeinfo.team.database import CHANGED
 
 MAIN = "refs/heads/main"
@@ -136,7 +136,7 @@ def push(place: Path, sources: list[Path], pushes: int) -> None:
                     changed[path] = f"{text}\n# {word}\n"
                 repository.commit(f"Change {number}", changed)
                 started = time.monotonic()
-                team.engine.team.index_project(TeamProjectRequest(project, MAIN))
+                team.engine.team.index_project(TeamProjectIndexRequest(project, MAIN))
                 while not _finds(server_machine, project, word):
                     list(listening.notifies(timeout=PATIENCE_S, stop_after=1))
                 times.append(time.monotonic() - started)
@@ -179,7 +179,7 @@ def kills(place: Path, moments: int, seed: int) -> None:
                 time.sleep(generator.uniform(0.2, 3))
                 if jobs(team).waiting + jobs(team).running == 0:
                     commit(generator.choice((5, 250, 450)))
-                    team.engine.team.index_project(TeamProjectRequest(project, MAIN))
+                    team.engine.team.index_project(TeamProjectIndexRequest(project, MAIN))
                     time.sleep(generator.uniform(0, 0.6))
                 victim = generator.randrange(len(workers))
                 at_work += jobs(team).running > 0
@@ -187,7 +187,7 @@ def kills(place: Path, moments: int, seed: int) -> None:
                 workers[victim].wait()
                 killed += 1
                 workers[victim] = team.start_worker()
-            team.engine.team.index_project(TeamProjectRequest(project, MAIN))
+            team.engine.team.index_project(TeamProjectIndexRequest(project, MAIN))
             wait_for_run(team, repository.git("rev-parse", "HEAD"))
             until = time.monotonic() + 30
             while jobs(team).waiting + jobs(team).running and time.monotonic() < until:

@@ -133,10 +133,10 @@ def try_lock(handle: int, path: str | Path, *, shared: bool = False) -> bool:
     return True
 
 
-def wait_for_lock(handle: int, path: str | Path, patience_s: float = LOCK_PATIENCE_S) -> None:
+def wait_for_lock(handle: int, path: str | Path, patience_s: float = LOCK_PATIENCE_S, *, shared: bool = False) -> None:
     """Take a lock that others hold for moments only. A holder that was stopped (Ctrl-Z) may never give it up."""
     until = time.monotonic() + patience_s
-    while not try_lock(handle, path):
+    while not try_lock(handle, path, shared=shared):
         if time.monotonic() >= until:
             raise Busy(
                 f"{path} is locked by another process",

@@ -293,6 +293,12 @@ class StoreSettings(Struct, frozen=True):
     cache_mb: Annotated[
         int, Setting("Copies of a team's indexes may take this much on disk; those used least recently go.", minimum=1)
     ] = 20_000
+    mirrors_mb: Annotated[
+        int,
+        Setting(
+            "A worker's mirrors of repositories may take this much on disk; those used least recently go.", minimum=1
+        ),
+    ] = 50_000
     git_credentials: Annotated[
         str,
         Setting("A file of https://user:token@host lines that workers fetch repositories with; private to its owner."),

@@ -37,8 +37,8 @@ def server(upstream: Repository) -> Iterator[GitServer]:
         yield running
 
 
-def mirror_of(tmp_path: Path, server: GitServer, name: str = "shop", **more: str) -> Mirror:
-    return Mirrors(tmp_path / "mirrors", HERE, **more).of(server.url(name))
+def mirror_of(tmp_path: Path, server: GitServer, name: str = "shop", credentials: str = "") -> Mirror:
+    return Mirrors(tmp_path / "mirrors", HERE, credentials).of(server.url(name))
 
 
 def test_branches_and_tags_are_followed(tmp_path: Path, upstream: Repository, server: GitServer) -> None:
@@ -164,3 +164,30 @@ def test_the_lock_of_a_killed_worker_lasts_as_long_as_its_git(tmp_path: Path) ->
             time.sleep(0.05)
     finally:
         os.close(handle)
+
+
+def test_mirrors_are_bounded_and_one_in_use_stays(tmp_path: Path, upstream: Repository, server: GitServer) -> None:
+    noise = {f"data{n}.txt": os.urandom(20_000).hex() for n in range(10)}
+    for name in ("one", "two", "three"):
+        Repository(tmp_path / "served" / name).commit("Begin", noise)
+    mirrors = [mirror_of(tmp_path, server, name) for name in ("one", "two", "three")]
+    for at, mirror in enumerate(mirrors):
+        with mirror.used():
+            mirror.fetch()
+        os.utime(mirror.folder / "use", (at, at))
+    one, two, three = mirrors
+    bounded = Mirrors(tmp_path / "mirrors", HERE, most_bytes=500_000)  # each has about 250,000
+    with one.used():
+        os.utime(one.folder / "use", (0, 0))
+        bounded.make_room()
+        assert [(mirror.folder / "HEAD").exists() for mirror in mirrors] == [True, False, True]
+    with two.used():
+        two.fetch()  # it comes back when it is asked for
+        bounded.make_room()
+    assert [(mirror.folder / "HEAD").exists() for mirror in mirrors] == [False, True, True]
+    with three.used():
+        bounded.keep_only([])
+        assert (three.folder / "HEAD").exists()
+        assert not (two.folder / "HEAD").exists()
+    bounded.keep_only([])
+    assert not (three.folder / "HEAD").exists()

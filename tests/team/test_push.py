@@ -19,12 +19,13 @@ from worker_tools import Team
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
+from codeinfo.engine.push import Server
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.model import SourceFile
-from codeinfo.operations.team import PushReport, PushRequest, TeamProjectRequest
+from codeinfo.operations.team import PushReport, PushRequest, TeamProjectIndexRequest
 from codeinfo.team import access
 from codeinfo.team.access import Caller, Refused
-from codeinfo.team.push import PushedFile, PushedFiles, PushedTree, Uploads
+from codeinfo.team.push import Answer, PushedFile, PushedFiles, PushedTree, Uploads
 from codeinfo.team.store import decode_file, encode_file, open_tree
 
 SECRET = "def only_for_some():\n    return 'the hidden price'\n"
@@ -170,6 +171,36 @@ def listed(path: str, text: str) -> PushedFile:
     return PushedFile(path, len(text), 1, hashlib.sha256(text.encode()).hexdigest(), False)
 
 
+def test_a_branch_that_moves_on_during_a_push_costs_another_round(
+    team: Team,
+    upstream: Repository,
+    server: GitServer,
+    web: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    project = team.add(server, "shop")
+    team.work()
+    ann = developer(team, "ann", tmp_path / "ann")
+    access.grant(team.database, project, "ann", "write")
+    mine = clone(upstream, server, tmp_path / "mine")
+    ask, steps = Server.ask, list[str]()
+
+    def watched(self: Server, step: str, value: object) -> Answer:
+        if step == "tree" and "tree" not in steps:
+            upstream.commit("Move on", {"m7.py": "def part_7():\n    return 'elsewhere'\n"})
+            team.engine.team.index_project(TeamProjectIndexRequest(project))
+            team.work()
+        steps.append(step)
+        return ask(self, step, value)
+
+    monkeypatch.setattr(Server, "ask", watched)
+    report = push(ann, mine.folder, web)
+    assert steps == ["lacking", "tree", "files", "tree"]
+    assert (report.files, report.uploaded) == (20, 1)
+    assert texts(team, "work/ann/mine")["m7.py"] == (mine.folder / "m7.py").read_text().rstrip()
+
+
 def test_claiming_a_hash_gives_nothing(team: Team, upstream: Repository, server: GitServer, tmp_path: Path) -> None:
     """Eve knows path and hash of a file in a fork that she may not see, which shares a family with hers."""
     shop = team.add(server, "shop")
@@ -194,7 +225,7 @@ def test_claiming_a_hash_gives_nothing(team: Team, upstream: Repository, server:
     assert texts(team, "work/eve/mine") == {"price.py": "\n".join(chunk.text for chunk in mine.parsed.chunks)}
 
     upstream.commit("Show", {"price.py": SECRET})  # workers do not take hers for it
-    team.engine.team.index_project(TeamProjectRequest(shop, "refs/heads/main"))
+    team.engine.team.index_project(TeamProjectIndexRequest(shop, "refs/heads/main"))
     team.work()
     assert texts(team, "refs/heads/main")["price.py"] == SECRET.rstrip()
 

@@ -126,6 +126,34 @@ def test_searches_go_on_without_the_database_and_say_so(node: Node, engine: Make
     assert not any("stale" in note for note in found.notes)
 
 
+def test_a_new_process_without_the_database_answers_from_its_copy(
+    node: Node, engine: MakeEngine, project: Path
+) -> None:
+    engine().index(IndexRequest((str(project),)))
+    node.kill()
+    try:
+        found = engine().search(SearchRequest("part7", (str(project),)))
+        assert found.hits[0].path == "part7.py"
+        assert any(note.startswith("may be stale: the team store at") for note in found.notes)
+        with pytest.raises(StoreUnavailable) as caught:  # nobody can say which tree that is
+            engine().search(SearchRequest("part7", (folder_identity(project),)))
+        assert caught.value.exit_code == 6
+    finally:
+        revive(node)
+
+
+def test_a_copy_whose_process_died_before_it_was_adopted_is_adopted(engine: MakeEngine, project: Path) -> None:
+    laptop, server = engine(), engine("server")
+    laptop.index(IndexRequest((str(project),)))
+    request = SearchRequest("part7", (folder_identity(project),))
+    before = server.search(request).hits
+    folder = server.indexes.find(folder_identity(project)).index.folder
+    server.close()
+    for pointer in (folder.tree_path / "current", folder.path / "current"):
+        pointer.unlink()
+    assert engine("server").search(request).hits == before
+
+
 def test_a_database_that_goes_away_while_indexing_loses_nothing(
     node: Node, engine: MakeEngine, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

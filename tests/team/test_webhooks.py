@@ -17,10 +17,17 @@ from starlette.testclient import TestClient
 from team_server_tools import team_client
 from worker_tools import Team
 
-from codeinfo.operations.team import HOOK_KINDS, TeamJobsRequest, TeamProjectAddRequest, TeamProjectRequest
+from codeinfo.operations.team import (
+    HOOK_KINDS,
+    TeamAuditRequest,
+    TeamHookRotateRequest,
+    TeamJobsRequest,
+    TeamProjectAddRequest,
+    TeamProjectRequest,
+)
 from codeinfo.serve.auth import MAX_HOOK_BYTES
 from codeinfo.team.access import project_id
-from codeinfo.team.webhooks import CLOCK_SKEW_S, SCHEMES, receive, secret_of, sign
+from codeinfo.team.webhooks import CLOCK_SKEW_S, SCHEMES, HookRefused, receive, secrets_of, sign
 
 MAIN = "refs/heads/main"
 PROJECT = "code.example/owner/name"
@@ -46,7 +53,7 @@ def client(team: Team) -> Iterator[TestClient]:
 
 def secret(team: Team, project: str = PROJECT) -> str:
     with team.engine.team.store.transaction() as db:
-        return secret_of(db, project_id(db, project))
+        return secrets_of(db, project_id(db, project))[0]
 
 
 def queued(team: Team) -> list[str]:
@@ -187,6 +194,38 @@ def test_an_identity_may_have_a_port(team: Team) -> None:
     project = team.engine.team.add_project(TeamProjectAddRequest("https://code.example:8443/owner/name")).project
     body = json.dumps({"project": project, "ref": MAIN}).encode()
     assert receive(team.database, "push", headers_of("push", secret(team, project), body), body) == "queued"
+
+
+def test_a_rotated_secret_and_the_one_before_are_accepted_for_a_while(team: Team) -> None:
+    old = secret(team)
+    rotated = team.engine.team.rotate_hook(TeamHookRotateRequest(PROJECT, hours=1))
+    assert rotated.secret != old
+    assert rotated.old_secret_until
+
+    def accepts(key: str, delivery: str) -> bool:
+        for kind, content in BODIES.items():
+            body = json.dumps(content).encode()
+            try:
+                receive(team.database, kind, headers_of(kind, key, body, delivery), body)
+            except HookRefused:
+                return False
+        return True
+
+    assert accepts(old, "a")
+    assert accepts(rotated.secret, "b")
+    with team.database.transaction() as db:
+        db.execute("UPDATE projects SET old_hook_until = now()")
+    assert not accepts(old, "c")
+    assert accepts(rotated.secret, "d")
+    newest = team.engine.team.rotate_hook(TeamHookRotateRequest(PROJECT, hours=0))
+    assert newest.old_secret_until == ""
+    assert not accepts(rotated.secret, "e")
+    assert not accepts(old, "f")
+    assert accepts(newest.secret, "g")
+    assert [event.action for event in team.engine.team.audit(TeamAuditRequest()).events][:2] == [
+        "webhook secret replaced",
+        "webhook secret replaced",
+    ]
 
 
 def test_every_kind_has_a_route() -> None:

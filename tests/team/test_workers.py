@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from git_server import GitServer, serving
+from postgres_tools import wait_until
 from repository_tools import Repository
 from worker_tools import Team, clean_digest
 
+from codeinfo.config import Config
+from codeinfo.errors import NotFound
+from codeinfo.model import Walk
 from codeinfo.operations.search import SearchRequest
-from codeinfo.operations.team import TeamJobs, TeamJobsRequest, TeamProjectRequest
+from codeinfo.operations.team import (
+    TeamAuditRequest,
+    TeamJobs,
+    TeamJobsRequest,
+    TeamProjectIndexRequest,
+    TeamProjectRequest,
+)
+from codeinfo.serve.refresh import server_engine
 from codeinfo.shells.cli import write_text
+from codeinfo.sources.read import Files
 from codeinfo.team import indexing
+from codeinfo.team.access import project_id
 from codeinfo.team.indexing import DIED, Indexing
 from codeinfo.team.jobs import MOST_LOSSES, defer, rescue_jobs
 
@@ -54,8 +71,14 @@ def jobs(team: Team) -> TeamJobs:
 
 
 def push(team: Team, project: str, ref: str = MAIN) -> None:
-    team.engine.team.index_project(TeamProjectRequest(project, ref))
+    team.engine.team.index_project(TeamProjectIndexRequest(project, ref))
     team.work()
+
+
+def cli(team: Team, *arguments: str) -> Any:
+    line = [sys.executable, "-m", "codeinfo", *arguments]
+    done = subprocess.run(line, env=team.environment, cwd=team.home, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
 
 
 def counted(team: Team, query: str) -> int:
@@ -146,7 +169,7 @@ def test_one_ref_is_queued_and_indexed_once_at_a_time(team: Team, upstream: Repo
     team.work()
     second = upstream.commit("Second", source(100))
     for _ in range(5):
-        team.engine.team.index_project(TeamProjectRequest(project, MAIN))
+        team.engine.team.index_project(TeamProjectIndexRequest(project, MAIN))
     assert jobs(team).waiting == 1
     deferred: list[str] = []
     planned = Indexing(team.engine.team.tools(), lambda db, job, arguments, key="": deferred.append(job))
@@ -165,17 +188,88 @@ def test_one_ref_is_queued_and_indexed_once_at_a_time(team: Team, upstream: Repo
     assert jobs(team).runs[0].revision == third
 
 
-def test_forks_share_what_is_alike(team: Team, upstream: Repository, server: GitServer, tmp_path: Path) -> None:
-    first = team.add(server, "shop")
-    team.work()
+def add_fork(team: Team, upstream: Repository, server: GitServer, of: str) -> str:
+    """One file more than its origin."""
     upstream.git("clone", "-q", ".", str(upstream.folder.parent / "fork"))
     fork = Repository.__new__(Repository)
     fork.folder, fork.clock = upstream.folder.parent / "fork", upstream.clock
     fork.commit("Differ", source(200))
-    team.add(server, "fork", fork_of=first)
+    return team.add(server, "fork", fork_of=of)
+
+
+def test_forks_share_what_is_alike(team: Team, upstream: Repository, server: GitServer, tmp_path: Path) -> None:
+    first = team.add(server, "shop")
+    team.work()
+    add_fork(team, upstream, server, first)
     team.work()
     assert jobs(team).runs[0].to_parse == 1
     assert counted(team, "SELECT count(*) FROM files") == 32
+
+
+def test_a_removed_project_leaves_its_fork_and_nothing_else(
+    team: Team, upstream: Repository, server: GitServer, tmp_path: Path
+) -> None:
+    shop = team.add(server, "shop")
+    team.work()
+    fork = add_fork(team, upstream, server, shop)
+    upstream.commit("Only here", source(300))
+    push(team, shop)
+    before = team.digest(fork)
+    config = Config.load(cwd=tmp_path, env=team.environment | {"CODEINFO_CACHE_DIR": str(tmp_path / "server")})
+    with server_engine(config) as web:
+        for project in (shop, fork):
+            assert web.search(SearchRequest("handle_17 order total", (project,))).hits
+        copies = {project: web.indexes.find(project).index.folder for project in (shop, fork)}
+        mirrors = {project: team.engine.team.tools().mirrors.of(f"http://{project}") for project in (shop, fork)}
+        done = cli(team, "team", "project", "remove", shop, "--yes", "--json")
+        assert (done["project"], done["trees"], done["files"]) == (shop, 1, 1)
+        with pytest.raises(NotFound):
+            web.search(SearchRequest("handle_17", (shop,)))
+        wait_until(lambda: not copies[shop].exists(), 20)
+        assert copies[fork].exists()
+        found = web.search(SearchRequest("handle_300 order total", (fork,))).hits
+        assert "part6/module300.py" not in [hit.path for hit in found]
+    worker = team.start_worker()
+    try:
+        wait_until(lambda: not (mirrors[shop].folder / "HEAD").exists(), 20)
+    finally:
+        os.killpg(worker.pid, signal.SIGTERM)
+        worker.wait(30)
+    assert (mirrors[fork].folder / "HEAD").exists()
+    assert team.digest(fork) == before
+    assert counted(team, "SELECT count(*) FROM files") == 32
+    event = team.engine.team.audit(TeamAuditRequest()).events[0]
+    assert (event.action, json.loads(event.detail)["project"]) == ("project removed", shop)
+    assert team.add(server, "shop") == shop
+    team.work()
+    assert team.digest(shop) == clean_digest(upstream, tmp_path)
+
+
+def test_a_project_that_is_removed_while_it_is_indexed_does_not_come_back(
+    team: Team, upstream: Repository, server: GitServer
+) -> None:
+    project = team.add(server, "shop")
+    tools = team.engine.team.tools()
+
+    class Removing(Indexing):
+        def _listed(self, mirror: Path, commit: str) -> tuple[Files, Walk]:
+            team.engine.team.remove_project(TeamProjectRequest(project))
+            return super()._listed(mirror, commit)
+
+    with team.database.transaction() as db:
+        number = project_id(db, project)
+    with pytest.raises(NotFound, match="was removed from the team"):
+        Removing(tools, defer).plan(number, MAIN)
+    assert Indexing(tools, defer).plan(number, MAIN) == "the project is gone"
+    project = team.add(server, "shop")
+    with team.database.transaction() as db:
+        number = project_id(db, project)
+    Indexing(tools, defer).plan(number, MAIN)  # its batches wait
+    team.engine.team.remove_project(TeamProjectRequest(project))
+    team.work()
+    assert jobs(team).failed == ()
+    for table in ("projects", "trees", "files", "index_runs", "index_files"):
+        assert counted(team, f"SELECT count(*) FROM {table}") == 0
 
 
 def test_a_job_that_fails_is_tried_again_and_shown(

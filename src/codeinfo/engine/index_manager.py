@@ -577,7 +577,8 @@ class IndexManager:
                         assert isinstance(copy, TeamStore)
                         if died:
                             copy.verify()
-                        if copy.pull() and is_complete(copy):
+                        copy.pull()
+                        if is_complete(copy):  # also where a process that pulled it died before it was adopted
                             self._adopt(copy)
                         return
                 except Busy:
@@ -648,17 +649,18 @@ class IndexManager:
         moved = self.folder.build_path(self.recipe()) != store.folder  # a sibling rebuilt everything
         return is_complete(store) and not moved and not self.folder.is_unfinished()
 
-    def clear(self) -> None:
-        """Remove this tree, and what no other tree shares with it."""
+    def clear(self, *, copy_only: bool = False) -> None:
+        """Remove this tree, what no other tree shares with it, and revisions of which no work tree is left. With
+        `copy_only` just the copy of this tree of a team."""
         live = None
         with suppress(CodeInfoError):  # one that cannot be opened cannot be tidied up
             live = self.live_store()
         with self.folder.lock():
-            if self.team is not None:
+            if self.team is not None and not copy_only:
                 self.team.drop()
             self.folder.remove_tree(self.folder.tree)
             left = self.folder.trees()
-            if not any(tree.root for tree in left):
+            if not any(tree.root or copy_only for tree in left):
                 self.close()
                 self.folder.clear()
             elif live is not None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 BODY_BYTES = 8_000_000  # of one upload, unless a single file is larger
 TIMEOUT_S = 120.0
 TRIES = 3
+ROUNDS = 3  # of uploads, while the project changes
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -51,20 +52,21 @@ def push(indexes: Indexes, request: PushRequest, progress: ProgressSink | None) 
     tree = PushedTree(project, request.name or index.root.name, index.recipe(), tuple(listed), _revision(index.root))
     lacking = server.ask("lacking", tree).lacking
     target = _Target(server, tree, index)
-    if lacking:
-        wanted = set(lacking)
-        changes = Changes(tuple(source for source in walked.files if source.path in wanted), (), (), 0)
-        with index.parsers() as pool:
-            outcome = update(files, target, changes, pool, index.embedder, progress=progress)
-        notes += outcome.notes
-    done = server.ask("tree", tree)
-    if done.lacking:
-        raise CodeInfoError(
-            f"{len(done.lacking)} files changed while they were uploaded, {done.lacking[0]} among them",
-            next_step="Push again",
-            code="CHANGED_MEANWHILE",
-        )
-    return PushReport(project, done.tree, len(listed), target.uploaded, tuple(notes))
+    for _ in range(ROUNDS):
+        if wanted := set(lacking):
+            changes = Changes(tuple(source for source in walked.files if source.path in wanted), (), (), 0)
+            with index.parsers() as pool:
+                outcome = update(files, target, changes, pool, index.embedder, progress=progress)
+            notes += outcome.notes
+        done = server.ask("tree", tree)
+        if not done.lacking:
+            return PushReport(project, done.tree, len(listed), target.uploaded, tuple(notes))
+        lacking = done.lacking  # what the project had a moment ago, until its branch was indexed again
+    raise CodeInfoError(
+        f"{len(lacking)} files changed while they were uploaded, {lacking[0]} among them",
+        next_step="Push again",
+        code="CHANGED_MEANWHILE",
+    )
 
 
 def _project(root: Path) -> str:

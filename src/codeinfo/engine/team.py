@@ -245,7 +245,24 @@ class TeamOperations:
         with self.database.transaction() as db:
             return project_row(db, access.project_id(db, request.project))
 
-    def index_project(self, request: ops.TeamProjectRequest) -> ops.TeamJobs:
+    def rotate_hook(self, request: ops.TeamHookRotateRequest) -> ops.TeamProject:
+        from codeinfo.team.webhooks import project_row, rotate_secret
+
+        with self.database.transaction() as db:
+            project = access.project_id(db, request.project)
+            rotate_secret(db, project, request.hours)
+            access.audit(db, "webhook secret replaced", project=project, detail={"old_valid_hours": request.hours})
+            return project_row(db, project)
+
+    def remove_project(self, request: ops.TeamProjectRequest) -> ops.RemovedTeamProject:
+        from codeinfo.team.store import drop_project
+
+        with self.database.transaction() as db:
+            identity, trees, files = drop_project(db, access.project_id(db, request.project))
+            access.audit(db, "project removed", detail={"project": identity, "trees": trees, "files": files})
+        return ops.RemovedTeamProject(identity, trees, files)
+
+    def index_project(self, request: ops.TeamProjectIndexRequest) -> ops.TeamJobs:
         from codeinfo.team.jobs import defer_index, queue_state
 
         with self.database.transaction() as db:
@@ -304,7 +321,7 @@ class TeamOperations:
 
         return Tools(
             database=self.database,
-            mirrors=Mirrors(folder, Reach(hosts), config.store.git_credentials),
+            mirrors=Mirrors(folder, Reach(hosts), config.store.git_credentials, config.store.mirrors_mb * 1_000_000),
             recipe=any_index.recipe(),
             walk=walk,
             parsers=any_index.parsers,

@@ -81,6 +81,15 @@ class TeamProjectAddRequest(Struct, frozen=True):
 
 class TeamProjectRequest(Struct, frozen=True):
     project: Annotated[str, Arg(_PROJECT)]
+
+
+class TeamHookRotateRequest(Struct, frozen=True):
+    project: Annotated[str, Arg(_PROJECT)]
+    hours: Annotated[int, Opt("The secret before is accepted for so long.", minimum=0, maximum=720)] = 24
+
+
+class TeamProjectIndexRequest(Struct, frozen=True):
+    project: Annotated[str, Arg(_PROJECT)]
     ref: Annotated[str, Opt("Only this branch or tag, as in refs/heads/main.")] = ""
 
 
@@ -106,13 +115,23 @@ class PushReport(Struct, frozen=True):
 
 
 class TeamProject(Struct, frozen=True):
-    """A project as workers see it; `secret` is what its push webhook is set up with."""
+    """A project as workers see it; `secret` is what its push webhook is set up with, the one before that is accepted
+    until `old_secret_until`, if at all."""
 
     project: str
     url: str
     default_ref: str
     follow: tuple[str, ...]
     secret: str
+    old_secret_until: str = ""
+
+
+class RemovedTeamProject(Struct, frozen=True):
+    """`files` are those that no other project had."""
+
+    project: str
+    trees: int
+    files: int
 
 
 class TeamRun(Struct, frozen=True):
@@ -221,7 +240,15 @@ class TeamEvents(Struct, frozen=True):
 
 
 def _row(
-    name: str, request: type, result: type, method: str, summary: str, *, writes: bool = False, help: str = ""
+    name: str,
+    request: type,
+    result: type,
+    method: str,
+    summary: str,
+    *,
+    writes: bool = False,
+    help: str = "",
+    confirm: str = "",
 ) -> Operation:
     return Operation(
         f"team {name}",
@@ -231,6 +258,7 @@ def _row(
         summary,
         help,
         read_only=not writes,
+        confirm=confirm,
         group="local",
         section="A team's server",
     )
@@ -282,10 +310,21 @@ OPERATIONS = (
         " project until it is granted to them.",
     ),
     _row(
-        "project index", TeamProjectRequest, TeamJobs, "index_project", "Have workers look at a repository now.",
+        "project index", TeamProjectIndexRequest, TeamJobs, "index_project", "Have workers look at a repository now.",
         writes=True,
     ),
     _row("project hook", TeamProjectRequest, TeamProject, "project", "Show the secret of a project's push webhook."),
+    _row(
+        "project rotate", TeamHookRotateRequest, TeamProject, "rotate_hook",
+        "Replace the secret of a project's push webhook.", writes=True,
+        help="The one before is accepted for a while, so that no push is missed until the code host has the new one.",
+    ),
+    _row(
+        "project remove", TeamProjectRequest, RemovedTeamProject, "remove_project",
+        "Remove a project with all that is indexed of it.", writes=True,
+        confirm="Remove {project}, its index, memories, grants and work trees from the team?",
+        help="Servers drop their copies at once, workers their mirrors within some minutes.",
+    ),
     _row("jobs", TeamJobsRequest, TeamJobs, "jobs", "Show what workers are doing, what waits and what failed."),
     _row("audit", TeamAuditRequest, TeamEvents, "audit", "Show who signed in, looked at what, and was granted what."),
 )  # fmt: skip

@@ -194,7 +194,7 @@ class ServerIndexes(Indexes):
 
     def refresh(self, index: IndexManager, *, full: bool = False, progress: ProgressSink | None = None) -> Fresh:
         fresh = self._refresh(index, progress, full=full, wait=True)
-        assert fresh is not None  # whoever waits gets a report
+        assert fresh is not None  # with `wait` there is a report
         return fresh
 
     def refresh_for_search(self, index: IndexManager, progress: ProgressSink | None) -> Fresh | None:
@@ -237,9 +237,14 @@ class ServerIndexes(Indexes):
     def _follow_team(self) -> None:
         """Pull what others write as soon as they have, so that the next question need not wait for it. What is missed
         here is noticed by that question."""
+        from codeinfo.team.store import DROPPED
+
         assert self.team is not None
         for notice in self.team.changes(self._stopped):
-            tree, trees = notice.partition(" ")[0], self.open_trees()
+            tree, _, generation = notice.partition(" ")
+            if not tree or int(generation) == DROPPED:
+                self._drop_copies()
+            trees = self.open_trees()
             for number in trees if not tree else {int(tree)} & trees.keys():
                 try:
                     trees[number].confirm(None)
@@ -247,6 +252,20 @@ class ServerIndexes(Indexes):
                     engine_search.warm_up(trees[number], fresh.store)
                 except CodeInfoError:
                     _log.debug("pulling %s failed", trees[number].root, exc_info=True)
+
+    def _drop_copies(self) -> None:
+        """Remove the copies of trees that the team has dropped; one that is in use goes the next time."""
+        from codeinfo.team.store import dropped_trees
+
+        assert self.team is not None
+        try:
+            for row in dropped_trees(self.team):
+                with self._lock:
+                    index = self._trees.pop(row.id, None) or self._team_manager(row)
+                if index.folder.exists():
+                    index.clear(copy_only=True)
+        except CodeInfoError as error:
+            _log.warning("copies of dropped trees stay for now: %s", error)
 
     def stop(self) -> None:
         self._stopped.set()

@@ -460,6 +460,14 @@ def _project(found: team.TeamProject, out: Output) -> None:
     follows = ", ".join(dict.fromkeys((found.default_ref or "the default branch", *found.follow)))
     out.line(f"  follows {follows}")
     out.line("  webhook secret  ", (found.secret, "bold"))
+    if found.old_secret_until:
+        out.line((f"  the one before is accepted until {found.old_secret_until}", "dim"))
+
+
+@render.register
+def _removed_project(found: team.RemovedTeamProject, out: Output) -> None:
+    trees, files = quantity(found.trees, "tree"), quantity(found.files, "file")
+    out.line((found.project, "bold cyan"), f"  removed, with {trees} and {files} that no fork has")
 
 
 @render.register

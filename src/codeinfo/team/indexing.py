@@ -1,9 +1,9 @@
 """How workers index a branch or tag: a plan of what its commit changes, batches of files that nobody has parsed yet,
 and one transaction that changes the tree.
 
-Every step may be done again, by whoever takes over from a worker that died: files are content-addressed, a batch that
-is done is not done again, and only the transaction that ends a run has an effect that others see. Jobs are deferred
-in the transaction that makes them necessary, so none is lost and none is left over.
+Every step may be done again by another worker when one died: files are content-addressed, a batch that is done is not
+done again, and only the transaction that ends a run has an effect that others see. Jobs are deferred in the transaction
+that makes them necessary, so none is lost and none is left over.
 """
 
 from __future__ import annotations
@@ -108,15 +108,20 @@ class Indexing:
             return "the project is gone"
         identity, family, clone_url = row
         mirror = self._tools.mirrors.of(clone_url)
-        mirror.fetch()
-        if not ref:
-            return self._plan_all(project, mirror)
+        with mirror.used():
+            mirror.fetch()
+            self._tools.mirrors.make_room()
+            if not ref:
+                return self._plan_all(project, mirror)
+            return self._plan_ref(project, identity, family, mirror, ref)
+
+    def _plan_ref(self, project: int, identity: str, family: str, mirror: Mirror, ref: str) -> str:
         commit = mirror.refs().get(ref)
         if commit is None:
             self._drop(project, ref)
             return f"{identity} has no {ref}"
         with self._database.transaction() as db:
-            tree = create_tree(db, identity, family, ref, self._tools.recipe)
+            tree = create_tree(db, identity, family, ref, self._tools.recipe, with_project=False)
             if found := self._in_hand(db, tree, commit):
                 return found
             query = "SELECT path, size, mtime_ns FROM entries WHERE tree = %s AND file IS NOT NULL"
@@ -126,7 +131,7 @@ class Indexing:
         found_files, lacking = _read(files, (*changes.suspects, *changes.added))
         lacking += sum(skip.rule == LACKING for skip in walked.skipped)
         with self._database.transaction() as db:
-            now = create_tree(db, identity, family, ref, self._tools.recipe)
+            now = create_tree(db, identity, family, ref, self._tools.recipe, with_project=False)
             if now.generation != tree.generation or self._in_hand(db, now, commit):
                 raise Busy(f"{ref} of {identity} was just changed by another worker", next_step="It is tried again")
             new = self._begin(db, now, commit, found_files, changes.removed, lacking)
@@ -237,11 +242,11 @@ class Indexing:
 
     def _index(self, run: _Run, files: Sequence[tuple[SourceFile, str]], progress: ProgressSink | None) -> None:
         mirror = self._tools.mirrors.of(run.clone_url)
-        mirror.ensure(run.revision)
-        contents, _ = self._listed(mirror.folder, run.revision)
         target = _Target(self._tools, run.family)
         changes = Changes(tuple(source for source, _ in files), (), (), 0)
-        with self._tools.parsers() as pool:
+        with mirror.used(), self._tools.parsers() as pool:
+            mirror.ensure(run.revision)
+            contents, _ = self._listed(mirror.folder, run.revision)
             update(contents, target, changes, pool, self._tools.embedder, progress=progress)
         stored = target.stored([source.path for source, _ in files])
         if lost := [source.path for source, sha256 in files if (source.path, sha256) not in stored]:
@@ -315,8 +320,9 @@ class Indexing:
         found = _Run(*row[0])
         before = self._database.read(lambda db: db.execute(query, (found.tree, FILE)).fetchall())
         mirror = self._tools.mirrors.of(found.clone_url)
-        mirror.ensure(found.revision)
-        return self._tools.commits(mirror.folder, found.revision, before[0][0] if before else b"")
+        with mirror.used():
+            mirror.ensure(found.revision)
+            return self._tools.commits(mirror.folder, found.revision, before[0][0] if before else b"")
 
     def defer_ref(self, db: Connection, project: int, ref: str) -> None:
         self._defer(db, INDEX, {"project": project, "ref": ref}, key=f"{project} {ref}")

@@ -189,9 +189,15 @@ class _Worker:
                 if now - tidied > _TIDY_S:
                     tidied = now
                     await asyncio.to_thread(forget_history, self._tools.database)
+                    await asyncio.to_thread(self._drop_mirrors)
             except CodeInfoError as error:
                 log.warning("%s", error)
             await asyncio.sleep(self._lost_after_s / 3)
+
+    def _drop_mirrors(self) -> None:
+        query = "SELECT identity FROM projects WHERE clone_url <> ''"
+        known = self._tools.database.read(lambda db: [row[0] for row in db.execute(query)])
+        self._tools.mirrors.keep_only(known)
 
 
 def _stopper(context: procrastinate.JobContext) -> Callable[[Progress], None]:
@@ -252,6 +258,10 @@ def forget_history(database: TeamDatabase) -> None:
             old,
         )
         db.execute("DELETE FROM deliveries WHERE at < now() - %s * interval '1 day'", (DELIVERY_DAYS,))
+        # What a batch stored while its project was removed.
+        db.execute("""DELETE FROM files WHERE family IN (SELECT DISTINCT family FROM dropped_trees d WHERE NOT EXISTS (
+                        SELECT 1 FROM projects p WHERE p.family = d.family))""")
+        db.execute("DELETE FROM dropped_trees WHERE at < now() - %s * interval '1 day'", (DELIVERY_DAYS,))
         db.execute("DELETE FROM index_runs WHERE finished_at < now() - %s * interval '1 day'", old)
         db.execute(
             """DELETE FROM procrastinate_jobs j WHERE status IN ('failed', 'cancelled', 'aborted') AND NOT EXISTS (

@@ -8,8 +8,8 @@ import base64
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -17,11 +17,14 @@ from msgspec import Struct
 
 from codeinfo.collections.fetch import Reach
 from codeinfo.errors import NotFound, ProviderError
-from codeinfo.private_files import open_private, private_folder, read_secret, wait_for_lock
+from codeinfo.private_files import open_private, private_folder, read_secret, try_lock, wait_for_lock
 from codeinfo.sources import git
+from codeinfo.store.layout import bytes_under
 from codeinfo.team.identity import identity_of
 
-_LOCK = "lock"
+_LOCK = "lock"  # held while a mirror is fetched
+_USE = "use"  # shared by those who read a mirror; its time is that of the last use
+_KEPT = (_LOCK, _USE)  # what stays of a mirror that is removed: others may hold them open
 
 
 class Mirrors(Struct, frozen=True):
@@ -31,11 +34,31 @@ class Mirrors(Struct, frozen=True):
     folder: Path
     reach: Reach
     credentials: str = ""
+    most_bytes: int = 1 << 62
 
     def of(self, url: str) -> Mirror:
-        identity = identity_of(url)  # refuses what is no address of a server
-        name = hashlib.sha256(identity.encode()).hexdigest()[:24]
-        return Mirror(self.folder / name, url, self)
+        return Mirror(self.folder / _folder_name(identity_of(url)), url, self)  # refuses what is no server's address
+
+    def make_room(self) -> None:
+        """Remove mirrors, those used least recently first, until the others take at most `most_bytes`. One that is in
+        use stays."""
+        found = sorted((_used_at(mirror), mirror, bytes_under(mirror)) for mirror in self._mirrors())
+        total = sum(size for _, _, size in found)
+        for _, mirror, size in found:
+            if total <= self.most_bytes:
+                return
+            if _remove(mirror):
+                total -= size
+
+    def keep_only(self, identities: Iterable[str]) -> None:
+        """Remove the mirrors of all other projects."""
+        names = {_folder_name(identity) for identity in identities}
+        for mirror in self._mirrors():
+            if mirror.name not in names:
+                _remove(mirror)
+
+    def _mirrors(self) -> list[Path]:
+        return [head.parent for head in self.folder.glob("*/HEAD")]
 
     def remote(self, url: str) -> git.Remote:
         return git.Remote(url, self.reach.pin(url), self._authorization(url))
@@ -59,6 +82,16 @@ class Mirror(Struct, frozen=True):
     url: str
     mirrors: Mirrors
 
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Meanwhile nobody removes it."""
+        private_folder(self.folder, self.mirrors.folder)
+        handle = open_private(self.folder / _USE, os.O_RDWR)
+        with closing(os.fdopen(handle, "rb")):
+            wait_for_lock(handle, self.folder, shared=True)
+            os.utime(handle)
+            yield
+
     def fetch(self) -> None:
         """Bring all branches and tags. A mirror that cannot be brought up to date although its remote answers is
         damaged, and is made again."""
@@ -69,7 +102,7 @@ class Mirror(Struct, frozen=True):
                     git.fetch_mirror(self.folder, remote, lock)
                 except git.GitFailed:
                     git.remote_head(remote)
-                    self._clear()
+                    _clear(self.folder)
                     git.fetch_mirror(self.folder, remote, lock)
             except git.GitFailed as error:
                 raise ProviderError(
@@ -109,7 +142,32 @@ class Mirror(Struct, frozen=True):
             wait_for_lock(handle, self.folder, git.FETCH_TIMEOUT_S)
             yield handle
 
-    def _clear(self) -> None:
-        for entry in self.folder.iterdir():
-            if entry.name != _LOCK:
-                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+
+def _folder_name(identity: str) -> str:
+    return hashlib.sha256(identity.encode()).hexdigest()[:24]
+
+
+def _used_at(mirror: Path) -> float:
+    try:
+        return (mirror / _USE).stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
+def _remove(mirror: Path) -> bool:
+    """Whether it could be: not where somebody fetches or reads it."""
+    with ExitStack() as opened:
+        for name in _KEPT:
+            handle = open_private(mirror / name, os.O_RDWR)
+            opened.callback(os.close, handle)
+            if not try_lock(handle, mirror):
+                return False
+        _clear(mirror)
+    return True
+
+
+def _clear(mirror: Path) -> None:
+    (mirror / "HEAD").unlink(missing_ok=True)  # without it, it is none
+    for entry in mirror.iterdir():
+        if entry.name not in _KEPT:
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()

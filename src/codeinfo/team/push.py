@@ -95,7 +95,7 @@ class Uploads:
         name = f"work/{self._caller.name}/{asked.name}"
         listed = {file.path for file in asked.files}
         with self._database.transaction() as db:
-            tree = create_tree(db, asked.project, family, name, asked.recipe)
+            tree = create_tree(db, asked.project, family, name, asked.recipe, with_project=False)
             query = "SELECT path, file FROM entries WHERE tree = %s AND file IS NOT NULL"
             before = dict(db.execute(query, (tree.id,)).fetchall())
             placed = [(_source(file), known[file.path]) for file in asked.files]

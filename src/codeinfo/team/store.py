@@ -6,25 +6,22 @@ import hashlib
 import os
 import zlib
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 from psycopg.types.json import Jsonb
 
-from codeinfo.errors import Busy
+from codeinfo.errors import Busy, NotFound
 from codeinfo.model import IndexedFile, SourceFile
 from codeinfo.ports import Retention
 from codeinfo.team.database import CHANGED, Connection, TeamDatabase
-
-if TYPE_CHECKING:
-    pass
 
 _FORMAT = 1  # of payloads
 _GENERATIONS_KEPT = 200  # by name; a server that is further behind compares everything
 _VERSIONS_KEPT = 3  # of one path that no tree has
 _UNUSED_DAYS = 30
+DROPPED = 0  # in place of the generation, where a tree was dropped
 WORK_TREE = "work/"  # how the names of trees begin that belong to a folder of somebody
 
 
@@ -169,18 +166,24 @@ def list_trees(database: TeamDatabase, user: int | None, place: str) -> list[str
     return [row[0] for row in database.read(lambda db: db.execute(query, (_prefixes(place),)).fetchall(), user)]
 
 
-def create_tree(db: Connection, identity: str, family: str, name: str, recipe: str) -> TreeRow:
-    """The tree, and its project, made where they are missing; locked until the transaction ends."""
-    db.execute(
-        "INSERT INTO projects(identity, family) VALUES (%s, %s) ON CONFLICT (identity) DO NOTHING", (identity, family)
-    )
+def create_tree(
+    db: Connection, identity: str, family: str, name: str, recipe: str, *, with_project: bool = True
+) -> TreeRow:
+    """The tree, made where it is missing, and so is its project; locked until the transaction ends. Without
+    `with_project` the project must be there: who removed it must not see it come back."""
+    if with_project:
+        insert = "INSERT INTO projects(identity, family) VALUES (%s, %s) ON CONFLICT (identity) DO NOTHING"
+        db.execute(insert, (identity, family))
     db.execute(
         """INSERT INTO trees(project, name, recipe) SELECT id, %s, %s FROM projects WHERE identity = %s
            ON CONFLICT (project, name, recipe) DO NOTHING""",
         (name, recipe, identity),
     )
     query = f"{NAMED_TREE} AND t.name = %s AND t.recipe = %s FOR UPDATE OF t"
-    return TreeRow(*db.execute(query, ([identity], name, recipe)).fetchall()[0])
+    found = db.execute(query, ([identity], name, recipe)).fetchall()
+    if not found:
+        raise NotFound(f"{identity} was removed from the team", next_step="Ask an administrator")
+    return TreeRow(*found[0])
 
 
 def store_files(
@@ -314,9 +317,35 @@ def attach(db: Connection, tree: int, name: str, data: bytes) -> None:
 
 
 def drop_tree(db: Connection, tree: int) -> None:
+    """Servers hear of it when the transaction commits, and drop their copies."""
     query = "DELETE FROM entries WHERE tree = %s AND file IS NOT NULL RETURNING file"
     _release(db, [row[0] for row in db.execute(query, (tree,))])
+    note = """INSERT INTO dropped_trees SELECT t.id, p.identity, p.family, t.name, t.recipe
+              FROM trees t JOIN projects p ON p.id = t.project WHERE t.id = %s"""
+    db.execute(note, (tree,))
     db.execute("DELETE FROM trees WHERE id = %s", (tree,))
+    db.execute("SELECT pg_notify(%s, %s)", (CHANGED, f"{tree} {DROPPED}"))
+
+
+def dropped_trees(database: TeamDatabase) -> list[TreeRow]:
+    """What was dropped lately and has not come back under its name."""
+    query = """SELECT d.tree, d.identity, d.family, d.name, d.recipe, '', 0, false, '{}'::jsonb, NULL
+               FROM dropped_trees d WHERE NOT EXISTS (SELECT 1 FROM trees t JOIN projects p ON p.id = t.project
+               WHERE p.identity = d.identity AND t.name = d.name)"""
+    return [TreeRow(*row) for row in database.read(lambda db: db.execute(query).fetchall())]
+
+
+def drop_project(db: Connection, project: int) -> tuple[str, int, int]:
+    """Its identity, and how many trees and files went with it: files that forks have too stay."""
+    query = "SELECT identity, family FROM projects WHERE id = %s FOR UPDATE"
+    identity, family = db.execute(query, (project,)).fetchall()[0]
+    trees = db.execute("SELECT id FROM trees WHERE project = %s FOR UPDATE", (project,)).fetchall()
+    for (tree,) in trees:
+        drop_tree(db, tree)
+    db.execute("DELETE FROM projects WHERE id = %s", (project,))
+    unused = """DELETE FROM files WHERE id IN (SELECT id FROM files f WHERE family = %s AND NOT EXISTS (
+                  SELECT 1 FROM entries e WHERE e.file = f.id) FOR UPDATE SKIP LOCKED)"""
+    return identity, len(trees), db.execute(unused, (family,)).rowcount
 
 
 def collect(db: Connection, family: str, recipe: str, keep: Retention) -> int:

@@ -39,17 +39,29 @@ class Replayed(CodeInfoError):
 
 
 def project_row(db: Connection, project: int) -> TeamProject:
-    query = "SELECT identity, clone_url, default_ref, follow FROM projects WHERE id = %s"
-    identity, url, default, follow = db.execute(query, (project,)).fetchall()[0]
-    return TeamProject(identity, url, default, tuple(follow), secret_of(db, project))
+    query = """SELECT identity, clone_url, default_ref, follow, CASE WHEN old_hook_until > now() THEN
+               to_char(old_hook_until AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') ELSE '' END
+               FROM projects WHERE id = %s"""
+    identity, url, default, follow, until = db.execute(query, (project,)).fetchall()[0]
+    return TeamProject(identity, url, default, tuple(follow), secrets_of(db, project)[0], until)
 
 
-def secret_of(db: Connection, project: int) -> str:
-    """For a project that does not exist one that nobody knows."""
-    query = (
-        "SELECT (SELECT value FROM secrets WHERE name = 'webhooks'), (SELECT hook_version FROM projects WHERE id = %s)"
-    )
-    key, version = db.execute(query, (project,)).fetchall()[0]
+def rotate_secret(db: Connection, project: int, hours: int) -> None:
+    """Derive another secret from now on; the one before is accepted for so long."""
+    update = """UPDATE projects SET hook_version = hook_version + 1, old_hook_until = now() + make_interval(hours => %s)
+                WHERE id = %s"""
+    db.execute(update, (hours, project))
+
+
+def secrets_of(db: Connection, project: int) -> list[str]:
+    """The secrets that are accepted, the current one first; for a project that does not exist one that nobody knows."""
+    query = """SELECT s.value, p.hook_version, coalesce(p.old_hook_until > now(), false)
+               FROM secrets s LEFT JOIN projects p ON p.id = %s WHERE s.name = 'webhooks'"""
+    key, version, has_old = db.execute(query, (project,)).fetchall()[0]
+    return [_derived(key, project, version), *([_derived(key, project, version - 1)] if has_old else [])]
+
+
+def _derived(key: bytes, project: int, version: int | None) -> str:
     derived = hmac.digest(bytes(key), f"webhook {project} {version}".encode(), hashlib.sha256)
     return "cih_" + base64.urlsafe_b64encode(derived).decode().rstrip("=")
 
@@ -125,7 +137,8 @@ def receive(database: TeamDatabase, kind: str, headers: Mapping[str, str], body:
     delivery = next((headers[name] for name in scheme.delivery if headers.get(name)), "")
     with database.transaction() as db:
         project = _project(db, push.address)
-        if not _is_genuine(scheme, headers, body, delivery, secret_of(db, project)) or not project:
+        accepted = [_is_genuine(scheme, headers, body, delivery, secret) for secret in secrets_of(db, project)]
+        if not any(accepted) or not project:
             raise HookRefused(
                 "this is not signed with the secret of a project here",
                 next_step=NextStep("Set the webhook up with what ", to_run("team project hook"), " shows"),
