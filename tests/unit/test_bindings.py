@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from codeinfo import Config, Engine
-from codeinfo.graph.bindings import Bindings, Written, value_links, written_types
-from codeinfo.graph.uses import all_references, unpack
+from codeinfo.graph.uses import Bindings, Written, all_references, unpack, value_links, written_types
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_packed
 from codeinfo.model import FileKind

@@ -11,7 +11,7 @@ from team_tools import build_team, engine_of
 from codeinfo.engine.project_knowledge import TRENDS_UNKNOWN
 from codeinfo.graph.model import Relations
 from codeinfo.graph.references import ReadBudget, near_callers
-from codeinfo.knowledge.context import file_context, hit_context, path_role, role
+from codeinfo.knowledge.card import file_context, hit_context, path_role, role
 from codeinfo.model import FileKind, Hit
 from codeinfo.operations.code import RefsRequest
 from codeinfo.operations.knowledge import PatternsRequest

@@ -15,13 +15,13 @@ from team_tools import DAY, NOW, build_team, engine_of
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.errors import UsageError
-from codeinfo.knowledge.commits import from_log
 from codeinfo.knowledge.memory import (
     Memory,
     MemoryFileDamaged,
     change_memories,
     confidence,
     find_related,
+    from_log,
     is_stale,
     iso_of,
     make_memory,

@@ -13,8 +13,7 @@ from team_tools import build_team, engine_of
 from codeinfo.errors import UsageError
 from codeinfo.index import queries
 from codeinfo.index.queries import OwnPatterns, query_lines
-from codeinfo.knowledge.detectors import project_detectors
-from codeinfo.knowledge.matching import Matcher
+from codeinfo.knowledge.detectors import Matcher, project_detectors
 from codeinfo.operations.knowledge import PatternsRequest
 
 STORE_CALLS = """

@@ -13,9 +13,18 @@ from team_tools import DAY, NOW, build_history, build_team, engine_of
 from codeinfo.engine import Engine
 from codeinfo.errors import UsageError
 from codeinfo.index.queries import OwnPatterns
-from codeinfo.knowledge.dates import trend
-from codeinfo.knowledge.detectors import Detector, built_in_detectors, project_detectors
-from codeinfo.knowledge.matching import PRODUCT, TEST, TESTING, CodeText, Matcher, role_of
+from codeinfo.knowledge.detectors import (
+    PRODUCT,
+    TEST,
+    TESTING,
+    CodeText,
+    Detector,
+    Matcher,
+    built_in_detectors,
+    project_detectors,
+    role_of,
+)
+from codeinfo.knowledge.history import trend
 from codeinfo.knowledge.patterns import FileHints, advice_line, in_area
 from codeinfo.model import FileKind
 from codeinfo.operations.knowledge import PATTERN_CATEGORIES, PatternHistory, PatternReport, PatternsRequest
@@ -329,7 +338,7 @@ def test_lines_from_before_the_window_are_older_and_edited_ones_of_this_month(te
 def test_a_budget_that_ends_leaves_lines_undated_until_the_next_look(
     team: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("codeinfo.knowledge.dates.MOST_BLAMES", 3)
+    monkeypatch.setattr("codeinfo.knowledge.history.MOST_BLAMES", 3)
     undated = []
     with engine_of(team) as engine:
         for _ in range(5):
@@ -340,7 +349,7 @@ def test_a_budget_that_ends_leaves_lines_undated_until_the_next_look(
 
 
 def test_an_edited_file_that_the_budget_did_not_reach_has_no_date(team: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codeinfo.knowledge.dates.MOST_BLAMES", 0)
+    monkeypatch.setattr("codeinfo.knowledge.history.MOST_BLAMES", 0)
     (team / "shop" / "orders.py").write_text((team / "shop" / "orders.py").read_text() + "\n# more\n")
     with engine_of(team) as engine:
         report = report_of(engine, team)

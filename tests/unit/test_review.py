@@ -10,7 +10,7 @@ from team_tools import build_team, engine_of
 
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.knowledge.change import Revision, Version, api_changes, changed_symbols, compare, reviewers, untested
-from codeinfo.knowledge.dates import BlameLine, LastChange, dates_after_edit, last_changes, read_blame
+from codeinfo.knowledge.history import BlameLine, LastChange, dates_after_edit, last_changes, read_blame
 from codeinfo.model import Definition, Import
 from codeinfo.operations.knowledge import RememberRequest, ReviewRequest
 

@@ -39,7 +39,7 @@ from codeinfo.graph.references import (
 from codeinfo.graph.scip import scip_written
 from codeinfo.graph.survey import area_files, code_map
 from codeinfo.jsonable import decoded
-from codeinfo.knowledge.context import MOST_LISTED, file_context
+from codeinfo.knowledge.card import MOST_LISTED, file_context
 from codeinfo.knowledge.history import History
 from codeinfo.model import FileKind, Hit, HitContext, NextStep, to_run
 from codeinfo.operations import code as ops

@@ -25,8 +25,7 @@ from codeinfo.graph.uses import all_references, unpack
 from codeinfo.index.line import edited
 from codeinfo.index.pool import ParseTask
 from codeinfo.knowledge import change as diff
-from codeinfo.knowledge.card import TARGETS, Evidence, decide, files_of_area
-from codeinfo.knowledge.context import add_context
+from codeinfo.knowledge.card import TARGETS, Evidence, add_context, decide, files_of_area
 from codeinfo.knowledge.detectors import family
 from codeinfo.knowledge.history import History
 from codeinfo.knowledge.memory import (

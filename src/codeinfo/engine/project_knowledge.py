@@ -15,12 +15,17 @@ from codeinfo.engine.index_manager import IndexManager, TeamSource
 from codeinfo.errors import UsageError
 from codeinfo.index.queries import OwnPatterns
 from codeinfo.jsonable import decoded
-from codeinfo.knowledge.commits import from_log
-from codeinfo.knowledge.dates import DECLINING_DAYS, WINDOW_DAYS, BlameLine, LineDates
-from codeinfo.knowledge.detectors import Detector, built_in_detectors, project_detectors
-from codeinfo.knowledge.history import History
-from codeinfo.knowledge.matching import Matcher, Use, role_of
-from codeinfo.knowledge.memory import Memory, change_memories, describe, find_related, read_foreign, read_memories
+from codeinfo.knowledge.detectors import Detector, Matcher, Use, built_in_detectors, project_detectors, role_of
+from codeinfo.knowledge.history import DECLINING_DAYS, WINDOW_DAYS, BlameLine, History, LineDates
+from codeinfo.knowledge.memory import (
+    Memory,
+    change_memories,
+    describe,
+    find_related,
+    from_log,
+    read_foreign,
+    read_memories,
+)
 from codeinfo.knowledge.metadata import is_manifest
 from codeinfo.knowledge.patterns import (
     Areas,

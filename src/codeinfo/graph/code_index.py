@@ -16,10 +16,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from codeinfo.cache import Cache
-from codeinfo.graph.bindings import Bindings
 from codeinfo.graph.model import Edge, FileImports, Graph, Links, Loose, Unit
 from codeinfo.graph.scip import Compiler, ScipError, open_compiler, scip_written
-from codeinfo.graph.uses import UsedNames, dotted_names, import_timing, unpack
+from codeinfo.graph.uses import Bindings, UsedNames, dotted_names, import_timing, unpack
 from codeinfo.languages.model import FileFacts, ImportRules, LanguageResolver, Outcome, family, last_name, named
 from codeinfo.languages.tree import MOST_ABOVE, Tree, is_config, nearest_all
 from codeinfo.model import Definition, Import, Skip, SourceFile

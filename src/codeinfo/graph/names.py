@@ -6,17 +6,359 @@ cannot be followed is neither claimed nor denied: it stays a syntactic match.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Unit
-from codeinfo.graph.receivers import Many, Meaning, Receivers
 from codeinfo.graph.scip import Compiler, defined_name
 from codeinfo.graph.scopes import Binder, Foreign, ModuleId, ModuleNames, SymbolId
+from codeinfo.graph.uses import (
+    DECORATOR,
+    FIELD,
+    RETURNS,
+    UNDERLYING,
+    Links,
+    Row,
+    cast_type,
+    value_links,
+    written_types,
+)
 from codeinfo.languages.model import NameRules
 from codeinfo.model import Definition, Reference
+
+# --- receivers -------------------------------------------------------------------------------------------------------
+
+
+class Many(NamedTuple):
+    """A container; `element` is the type of what it holds, as the file writes it."""
+
+    path: str
+    scope: str
+    element: str
+
+
+Meaning = list[SymbolId | ModuleId | Many]
+
+_SELF = frozenset({"self", "this", "$this", "cls", "Self", "static", "@"})
+_SUPER = frozenset({"super", "parent", "base"})
+_FIRST_ARGUMENT = frozenset({"inject", "cast", "viewChild", "contentChild"})  # they return what their argument names
+_ELEMENT_METHODS = frozenset({"values", "pop", "get", "shift", "at", "find", "unwrap", "first", "last", "next"})
+_SAME_METHODS = frozenset({"filter", "slice", "copy", "sort", "reverse", "concat", "iter", "clone", "items"})
+_FOLDS, _PASSING = frozenset({"reduce", "reduceRight"}), frozenset({"then", "finally"})
+_ITERATION, _STEPS = ("__iter__", "__aiter__"), ("__next__", "__anext__")
+_MAX_STEPS = 12  # from one binding to the next
+
+
+class Receivers:
+    """What stands before a dot. What is a class and what is an object of it is not kept apart: both have the same
+    members."""
+
+    def __init__(self, binder: Binder) -> None:
+        self._binder = binder
+        self._known: dict[Hashable, Meaning] = {}
+        self._open: set[Hashable] = set()  # what is being evaluated: a name that is bound to itself ends there
+        self._cuts = 0  # how often that happened; what was found on the way may lack something and is not cached
+
+    def evaluate(self, unit: Unit, receiver: str, use: Reference) -> Meaning:
+        """The modules or types that a receiver stands for; nothing when it cannot be followed."""
+        found = [one for links in value_links(receiver) for one in self._chain(unit, links, use)]
+        return list(dict.fromkeys(found))
+
+    def _chain(self, unit: Unit, links: Links, use: Reference) -> Meaning:
+        for length in range(len(links), 1, -1):  # `import a.b` gives a name to the path
+            if not any(called for _, called in links[: length - 1]):
+                bound = self._binder.bound(unit, ".".join(name for name, _ in links[:length]))
+                if bound:
+                    return self._attributes(self._values(bound, links[length - 1][1]), links[length:], unit, use)
+        (first, called), *rest = links
+        own = unit.facts.rules.names
+        if first in own.inherited or (first == "super" and (called or first not in own.inherited)):
+            current: Meaning = list(self._own_type(unit, use.within, inherited=True))
+        elif first in _SELF:
+            current = list(self._own_type(unit, use.within, inherited=False))
+            if called and not called.startswith("("):
+                current = self._elements(current)
+        else:
+            current = self._first(unit, first, called, use)
+        return self._attributes(current, rest, unit, use)
+
+    def _attributes(self, current: Meaning, links: Links, unit: Unit, use: Reference) -> Meaning:
+        for name, called in links:
+            if name in _FIRST_ARGUMENT and called.startswith("(") and (made := self._argument(unit, called, use)):
+                current = made
+                continue
+            current = list(dict.fromkeys(value for owner in current for value in self._attribute(owner, name, called)))
+        return current
+
+    def _own_type(self, unit: Unit, within: str, *, inherited: bool) -> list[SymbolId]:
+        scope = unit.without_namespace(within)
+        while scope:
+            definition = unit.by_qualified.get(scope)
+            if definition is not None and definition.is_type:
+                owner = SymbolId(unit.facts.path, scope)
+                return self._binder.bases(owner) if inherited else [owner]
+            scope = scope.rpartition(".")[0]
+        return []
+
+    def _first(self, unit: Unit, name: str, called: str, use: Reference) -> Meaning:
+        """The value of a local variable first, since it hides the rest."""
+        rows = self._binder.local_rows(unit, name, use, before=True)
+        if rows:
+            return self._called_or_indexed(self._of_rows(unit, rows, use.line), called)
+        if name in _FIRST_ARGUMENT and called.startswith("(") and (made := self._argument(unit, called, use)):
+            return made
+        return self._values(self._binder.bare(unit, name, use.within), called)
+
+    def _argument(self, unit: Unit, called: str, use: Reference) -> Meaning:
+        first = called[1:].partition(")")[0].partition(",")[0].strip()
+        return self._types(unit, first, use.within) if first else []
+
+    # --- bindings ---
+
+    def _of_rows(self, unit: Unit, rows: list[Row], line: int) -> Meaning:
+        """What a written type says; else the nearest value above."""
+        typed = [row for row in rows if row.mark == ":"]
+        above = [row for row in typed or rows if row.line <= line]
+        if typed:
+            return self.of_row(unit, above[-1] if above else typed[0])
+        for row in reversed(above or rows[:1]):
+            if row.text and not (row.line == line and row.text.startswith(f"{row.name}.")):  # `x = x.next()`
+                return self.of_row(unit, row)
+        return []
+
+    @property
+    def remembered(self) -> int:
+        return len(self._known)
+
+    def of_row(self, unit: Unit, row: Row) -> Meaning:
+        return self._once((unit.facts.path, row), lambda: self._evaluate_row(unit, row)) if row.text else []
+
+    def _once(self, key: Hashable, evaluate: Callable[[], Meaning]) -> Meaning:
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        if key in self._open or len(self._open) >= _MAX_STEPS:
+            self._cuts += 1
+            return []
+        self._open.add(key)
+        cuts = self._cuts
+        found = evaluate()
+        self._open.remove(key)
+        if cuts == self._cuts or not self._open:
+            self._known[key] = found
+        return found
+
+    def _evaluate_row(self, unit: Unit, row: Row) -> Meaning:
+        if row.mark == ":":
+            return self._types(unit, row.text, row.scope)
+        if cast := cast_type(row.text):
+            return self._types(unit, cast, row.scope)
+        use = Reference(row.name, row.line - 1 if row.text.startswith(row.name) else row.line, "use", row.scope)
+        if row.mark == "~":
+            return self._handed(unit, row, use)
+        found = self.evaluate(unit, row.text, use)
+        if row.mark == "@":
+            return self._elements(found)
+        return self._entered(found) if row.mark == "^" else found
+
+    def _handed(self, unit: Unit, row: Row, use: Reference) -> Meaning:
+        """`xs.map(x => …)`: an element; `made.then(x => …)`: the value itself."""
+        receiver, _, method = row.text.rpartition(".")
+        if method in _FOLDS:
+            return []
+        values = self.evaluate(unit, receiver.removesuffix("?"), use)
+        return values if method in _PASSING else self._elements([one for one in values if isinstance(one, Many)])
+
+    def _elements(self, values: Meaning) -> Meaning:
+        found: Meaning = []
+        for one in values:
+            if isinstance(one, SymbolId):
+                found += self._element_of_type(one)
+            elif isinstance(one, Many):
+                found += self._held_by(one)
+        return found
+
+    def _element_of_type(self, owner: SymbolId) -> Meaning:
+        unit = self._binder.unit(owner.path)
+        rows = self._binder.bindings(unit).inside(UNDERLYING, owner.qualified) if unit else []
+        if unit and rows:
+            return self._elements([one for one in self._types(unit, rows[0].text, "") if isinstance(one, Many)])
+        made = [
+            one for name in _ITERATION for member in self._binder.member(owner, name) for one in self._returns(member)
+        ]
+        return [value for one in made if isinstance(one, Many) for value in self._held_by(one)] or self._stepped(made)
+
+    def _stepped(self, iterators: Meaning) -> Meaning:
+        owners = [one for one in iterators if isinstance(one, SymbolId)]
+        members = [member for one in owners for name in _STEPS for member in self._binder.member(one, name)]
+        return [value for member in members for value in self._returns(member)]
+
+    def _held_by(self, many: Many) -> Meaning:
+        unit = self._binder.unit(many.path)
+        return self._types(unit, many.element, many.scope) if unit else []
+
+    def _entered(self, values: Meaning) -> Meaning:
+        """What `with` gives: a container is a generator that was made into a context."""
+        found: Meaning = []
+        for one in values:
+            if isinstance(one, Many):
+                found += self._held_by(one)
+            elif isinstance(one, SymbolId):
+                members = [*self._binder.member(one, "__enter__"), *self._binder.member(one, "__aenter__")]
+                found += [value for member in members for value in self._returns(member)] or [one]
+        return found
+
+    # --- types ---
+
+    def _types(self, unit: Unit, text: str, scope: str) -> Meaning:
+        found: Meaning = []
+        for written in written_types(text):
+            if written.element:
+                found.append(Many(unit.facts.path, scope, written.element))
+                continue
+            if written.name in ("Self", "self", "this", "static"):
+                found += self._own_type(unit, scope, inherited=False)
+                continue
+            meant = self._binder.dotted(unit, written.name, unit.without_namespace(scope))
+            if meant:
+                found += [one for one in meant if not isinstance(one, SymbolId) or self._is_type(one)] or [
+                    value for one in meant if isinstance(one, SymbolId) for value in self._instance(one)
+                ]
+            elif written.arguments:
+                found.append(Many(unit.facts.path, scope, written.arguments[-1]))
+        return list(dict.fromkeys(found))
+
+    def _instance(self, symbol: SymbolId) -> Meaning:
+        """`Alias = Union[A, B]` and `Model = get_model()`: a variable that holds a type."""
+        unit = self._binder.unit(symbol.path)
+        rows = self._rows_of(unit, symbol) if unit else []
+        if unit is None or not rows:
+            return []
+        return self._once(("instance", symbol), lambda: self._types(unit, rows[-1].text, ""))
+
+    def _is_type(self, symbol: SymbolId) -> bool:
+        definition = self._binder.definition(symbol)
+        return definition is not None and definition.is_type
+
+    # --- values ---
+
+    def _values(self, meaning: list[SymbolId | ModuleId], called: str) -> Meaning:
+        """From what a name means to what it holds: a variable its type, a call what it returns."""
+        values: Meaning = []
+        for one in meaning:
+            definition = self._binder.definition(one) if isinstance(one, SymbolId) else None
+            if isinstance(one, ModuleId) or definition is None:
+                values.append(one)
+            elif definition.is_type:
+                values += self._elements([one]) if called.startswith("[") and "(" not in called else [one]
+            else:
+                values += self._held(one, definition, called)
+        return values
+
+    def _called_or_indexed(self, values: Meaning, called: str) -> Meaning:
+        for sign in called.replace("()", "(").replace("[]", "[").replace("{}", ""):
+            if sign == "[":
+                values = self._elements(values)
+            elif sign == "(":
+                made = [one for owner in values if isinstance(owner, SymbolId) for one in self._call(owner)]
+                values = made
+        return values
+
+    def _call(self, owner: SymbolId) -> Meaning:
+        """What calling a value returns: an object its `__call__`, a class an object, a function what it says."""
+        definition = self._binder.definition(owner)
+        if definition is not None and definition.is_function:
+            return self._returns(owner)
+        if found := [one for member in self._binder.member(owner, "__call__") for one in self._returns(member)]:
+            return found
+        return [owner]
+
+    def _held(self, symbol: SymbolId, definition: Definition, called: str) -> Meaning:
+        unit = self._binder.unit(symbol.path)
+        if unit is None:
+            return []
+        if definition.is_function:
+            if called.startswith("(") or definition.kind == "method":
+                found = self._decorated(unit, symbol, called) or self._returns(symbol)
+                rest = called[called.find(")") + 1 :] if called.startswith("(") else called
+                return self._called_or_indexed(found, rest)
+            return self._decorated(unit, symbol, "")
+        found = self._of_rows(unit, self._rows_of(unit, symbol), definition.start_line)
+        return self._called_or_indexed(found, called)
+
+    def _rows_of(self, unit: Unit, symbol: SymbolId) -> list[Row]:
+        """The rows that bind a variable or a field, in the scope that its qualified name says."""
+        outer, _, name = symbol.qualified.rpartition(".")
+        rows = [row for row in self._binder.bindings(unit).of(name) if unit.without_namespace(row.scope) == outer]
+        return [row for row in rows if row.text]
+
+    def _returns(self, symbol: SymbolId) -> Meaning:
+        unit, definition = self._binder.unit(symbol.path), self._binder.definition(symbol)
+        if unit is None or definition is None:
+            return []
+        rows = [
+            row
+            for row in self._binder.bindings(unit).inside(RETURNS, definition.qualified)
+            if definition.start_line <= row.line <= definition.end_line
+        ]
+        typed = [row for row in rows if row.mark == ":"]
+        return [value for row in typed[:1] or rows for value in self.of_row(unit, row)]
+
+    def _decorated(self, unit: Unit, symbol: SymbolId, called: str) -> Meaning:
+        """A decorator that says what it returns makes a function into that."""
+        rows = (
+            self._binder.bindings(unit).inside(DECORATOR, symbol.qualified) if unit.facts.rules.names.decorators else []
+        )
+        if not rows:
+            return []
+        row = rows[0]._replace(scope=symbol.qualified.rpartition(".")[0])
+        values = self.of_row(unit, row)
+        made: Meaning = [one for one in values if isinstance(one, SymbolId) and self._is_type(one)]
+        return self._called_or_indexed(made, called) if called else made
+
+    # --- members ---
+
+    def _attribute(self, owner: SymbolId | ModuleId | Many, name: str, called: str) -> Meaning:
+        if isinstance(owner, Many):
+            if name in _ELEMENT_METHODS and called:
+                return self._held_by(owner) if name != "values" else [owner]
+            return [owner] if name in _SAME_METHODS and called else []
+        found = self._values(self._binder.attribute(owner, name), called)
+        if found or isinstance(owner, ModuleId):
+            return found
+        return self._called_or_indexed(self.field(owner, name), called)
+
+    def field(self, owner: SymbolId, name: str) -> Meaning:
+        """A field that methods of the type or of its bases assign."""
+
+        def assigned() -> Meaning:
+            lineage = self._binder.lineage(owner)
+            return next((found for one in lineage if (found := self._assigned(one, name))), [])
+
+        return self._once((owner, name), assigned)
+
+    def _assigned(self, owner: SymbolId, name: str) -> Meaning:
+        unit = self._binder.unit(owner.path)
+        if unit is None:
+            return []
+        inside = f"{owner.qualified}."
+        rows = [
+            row
+            for row in (*self._binder.bindings(unit).of(f"{FIELD}{name}"), *self._binder.bindings(unit).of(name))
+            if (row.name != name and unit.without_namespace(row.scope).startswith(inside))
+            or (row.name == name and unit.without_namespace(row.scope) == owner.qualified)
+        ]
+        for row in sorted(rows, key=lambda row: row.mark != ":"):
+            if found := self.of_row(unit, row):
+                return found
+        return []
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+
 
 _ALSO_IN_WORDS = ("_", "$")
 _LITERAL = '""'

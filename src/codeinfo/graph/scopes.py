@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from codeinfo.graph.bindings import EMBEDS, Bindings, Row, written_types
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Unit
+from codeinfo.graph.uses import EMBEDS, Bindings, Row, written_types
 from codeinfo.model import Definition, Import, Reference
 
 _MAX_BASES = 12

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import zlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from msgspec import Struct
 
 from codeinfo.model import Reference
 
@@ -152,3 +157,237 @@ def references_to(text: str, name: str) -> list[Reference]:
                 found[key] = Reference(name, int(line), role, within, receiver)
         at = text.find(name, end)
     return list(found.values())
+
+
+# --- what names are bound to -----------------------------------------------------------------------------------------
+
+
+RETURNS, EMBEDS, UNDERLYING, DECORATOR, FIELD = "()", "*", "=", "@", "this."
+
+
+class Row(NamedTuple):
+    """What a name is bound to, as it was found when the file was parsed. The mark says what `text` is:
+
+        `:` a type          `=` a value         `@` the elements of a value      `^` what `with` makes of a value
+        `~` what a method gives to a function that it is called with
+        nothing: only bound                     `!` the name of an outer scope
+
+    The name is `this.x` for a field, `()` for what a function returns, `*` for a type whose members another one has,
+    `=` for what a type is another name of, and `@` for a decorator.
+    """
+
+    line: int
+    end: int  # 0: as long as the scope
+    scope: str
+    name: str
+    mark: str
+    text: str
+
+
+class Bindings(Struct, frozen=True, dict=True):
+    """The rows of one file, read when they are first asked for."""
+
+    packed: str
+    header: str  # the names of the scopes
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[Row]]:
+        scopes = self.header.split("\t")
+        known: dict[str, list[Row]] = {}
+        for written in self.packed.split("\n") if self.packed else ():
+            line, end, position, name, text = written.split("\t", 4)
+            scope = scopes[int(position)] if position != "-1" else ""
+            row = Row(int(line), int(end) if end else 0, scope, name, text[:1], text[1:])
+            known.setdefault(name, []).append(row)
+        return known
+
+    def of(self, name: str) -> Sequence[Row]:
+        return self._by_name.get(name, ())
+
+    def inside(self, name: str, scope: str) -> list[Row]:
+        return [row for row in self.of(name) if row.scope == scope]
+
+    def visible(self, name: str, line: int, scopes: Sequence[str], *, before: bool = False) -> list[Row]:
+        """The rows of a name in the innermost of some scopes and blocks, where it has any. `scopes`: innermost first.
+        `before`: what a block of several lines binds on its first one does not hold there yet."""
+        rows = self._by_name.get(name)
+        if rows is None:
+            return []
+        if before:
+            rows = [row for row in rows if not row.line == line < row.end]
+        best: list[Row] = []
+        nearest: tuple[int, int] | None = None
+        for row in rows:
+            if row.end:
+                if not row.line <= line <= row.end:
+                    continue
+                depth = scopes.index(row.scope) if row.scope in scopes else len(scopes)
+                key = (depth, row.end - row.line)
+            elif row.scope and row.scope in scopes:
+                key = (scopes.index(row.scope), 1_000_000_000)
+            else:
+                continue
+            if nearest is None or key < nearest:
+                best, nearest = [row], key
+            elif key[0] == nearest[0] and (key == nearest or row.end == best[0].end):
+                best.append(row)
+        return best
+
+
+# --- types and values as they are written ---------------------------------------------------------------------------
+
+Links = list[tuple[str, str]]  # (name, what it is called or indexed with)
+
+_PREFIX = re.compile(r"(?:await|new|yield from|yield|move|mut|ref|not|typeof|go|try[?!]?)\s+|[&*]+|<-\s*")
+_POSTFIX = re.compile(r"(?:[?!]*(?:\.|::|->|\\))\s*([\w$]+)")
+_NAME = re.compile(r"[$@]?[^\W\d][\w$]*")
+_CASTS = re.compile(r"\s+(?:as[?!]?|satisfies)\s+")
+_EITHER = re.compile(r"\s+(?:or|\|\||\?\?)\s+")
+_CONDITION = re.compile(r"\s+if\s+.*?\s+else\s+")
+_CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
+# Types that stand for what they wrap, with the place of it among their arguments.
+_WRAPPERS = {
+    **dict.fromkeys(
+        "Optional Awaitable Promise PromiseLike Readonly Partial Required Type type Annotated Final ClassVar "
+        "NotRequired Box Arc Rc Option Result RefCell Mutex RwLock Cow Ref Signal WritableSignal Task ValueTask Lazy "
+        "Future CompletableFuture unique_ptr shared_ptr NonNullable Awaited Unpack ContextManager "
+        "AbstractContextManager AsyncContextManager AbstractAsyncContextManager Pin Weak MutexGuard "
+        "Omit Pick Exclude".split(),
+        0,
+    ),
+    "Coroutine": -1,
+}
+_TYPE_PREFIX = re.compile(
+    r"(?:(?:mut|dyn|impl|const|readonly|static|unsafe|volatile|struct|type|final)\s+|'\w+\s+|[*&?]|\.\.\.)+"
+)
+_ELEMENTS = re.compile(r"(?:\[\d*\]|chan\s+|<-chan\s+)")
+
+
+def value_links(text: str) -> list[Links]:
+    """The chains of names that a value may come from; none where it is computed in another way."""
+    text = text.strip()
+    pieces = [piece for part in _EITHER.split(text) for piece in _CONDITION.split(part)]
+    if len(pieces) > 1:
+        return [links for piece in pieces for links in value_links(piece)]
+    while prefix := _PREFIX.match(text):
+        text = text[prefix.end() :]
+    if text.startswith("("):
+        end = _closed(text, 0)
+        inner = text[1 : end - 1]
+        cast = _CASTS.split(inner)
+        if end >= len(text):
+            return value_links(inner) if len(cast) == 1 else []
+        first = value_links(inner) if len(cast) == 1 else []
+        rest = _links(text, end, []) if len(first) == 1 else None
+        return [[*first[0], *rest]] if rest is not None else []
+    name = _NAME.match(text)
+    if name is None:
+        return []
+    found = _links(text, name.end(), [(name.group(), "")])
+    return [found] if found is not None else []
+
+
+def cast_type(text: str) -> str:
+    """The type that a value is said to have: `value as Type`."""
+    parts = _CASTS.split(text.strip("() "))
+    return parts[-1] if len(parts) > 1 and parts[-1] != "const" else ""
+
+
+def _links(text: str, at: int, links: Links) -> Links | None:
+    """The rest of a chain, up to the end of the text; None where an operator follows."""
+    while at < len(text):
+        sign = text[at]
+        if sign in "!?" and text[at + 1 : at + 2] not in (".", ":", "-"):
+            at += 1
+        elif sign in "([{<":
+            end = _closed(text, at)
+            if sign == "<" and text[end : end + 1] not in ("(", ""):
+                return None
+            if sign != "<" and links:
+                inside = text[at + 1 : end - 1].strip()
+                links[-1] = (links[-1][0], f"{links[-1][1]}{sign}{inside if sign == '(' else ''}{_CLOSING[sign]}")
+            at = end
+        elif member := _POSTFIX.match(text, at):
+            links.append((member.group(1), ""))
+            at = member.end()
+        elif sign in " ;,":
+            rest = text[at:].lstrip(" ;,")
+            if rest.startswith((".", "?.", "{", "::", "->")) or not rest:
+                at += len(text[at:]) - len(rest)
+            else:
+                return None
+        else:
+            return None
+    return links
+
+
+def _closed(text: str, at: int) -> int:
+    """Behind the bracket that closes the one at a place; the end of the text where it was cut off."""
+    depth = 0
+    for place in range(at, len(text)):
+        if text[place] in "([{" or (text[place] == "<" and text[at] == "<"):
+            depth += 1
+        elif text[place] in ")]}" or (text[place] == ">" and text[at] == "<" and text[place - 1] != "="):
+            depth -= 1
+            if depth <= 0:
+                return place + 1
+    return len(text)
+
+
+class Written(NamedTuple):
+    """A type as it is written: its name, or what it holds many of."""
+
+    name: str = ""
+    element: str = ""  # of a container: the type of its elements
+    arguments: tuple[str, ...] = ()
+
+
+def written_types(text: str) -> list[Written]:
+    """The types that a written one stands for, without what only wraps them."""
+    text = text.strip().strip("'\"").strip()
+    while prefix := _TYPE_PREFIX.match(text):
+        text = text[prefix.end() :]
+    if text.startswith("("):  # several results: the first one counts
+        inner = parted(text[1 : _closed(text, 0) - 1], ",")
+        first = inner[0].strip() if inner else ""
+        behind = text[_closed(text, 0) :]
+        if behind.startswith("[]"):
+            return [Written(element=first)]
+        return (
+            written_types(first.rpartition(" ")[2] if len(inner) > 1 or " *" in first else first) if not behind else []
+        )
+    parts = [part for part in parted(text, "|&") if part.strip() not in ("None", "null", "undefined", "")]
+    if len(parts) > 1:
+        return [one for part in parts for one in written_types(part)]
+    text = parts[0].strip() if parts else ""
+    if held := _ELEMENTS.match(text):
+        return [Written(element=text[held.end() :])]
+    if text.startswith("map["):
+        return [Written(element=text[_closed(text, 3) :])]
+    if text.endswith("[]"):
+        return [Written(element=text[:-2])]
+    name = re.match(r"[^\W\d][\w$]*(?:(?:\.|::|\\)[\w$]+)*", text.lstrip("\\"))
+    if name is None:
+        return []
+    rest = text.lstrip("\\")[name.end() :]
+    arguments = (
+        tuple(part.strip() for part in parted(rest[1 : _closed(rest, 0) - 1], ",")) if rest[:1] in ("[", "<") else ()
+    )
+    last = name.group().replace("::", ".").rpartition(".")[2]
+    if arguments and last in _WRAPPERS:
+        return written_types(arguments[_WRAPPERS[last]])
+    return [Written(name.group(), "", arguments)]
+
+
+def parted(text: str, signs: str) -> list[str]:
+    """Cut at signs that stand outside of brackets."""
+    parts, depth, start = [], 0, 0
+    for at, sign in enumerate(text):
+        if sign in "([{<":
+            depth += 1
+        elif sign in ")]}" or (sign == ">" and text[at - 1] not in "=-"):
+            depth -= 1
+        elif not depth and sign in signs:
+            parts.append(text[start:at])
+            start = at + 1
+    return [*parts, text[start:]]

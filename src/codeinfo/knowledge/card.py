@@ -1,17 +1,21 @@
-"""The card before a change: whether what was found is about the task, and enough to go ahead."""
+"""What surrounds the results of a search (who uses them, whether they are tested) and the card before a change: whether
+what was found is about the task, and enough to go ahead."""
 
 from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import takewhile
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from codeinfo.graph.model import Relations
 from codeinfo.knowledge.detectors import family
-from codeinfo.knowledge.patterns import advice_line
+from codeinfo.knowledge.patterns import FileHints, advice_line
 from codeinfo.model import (
     Card,
     CardImpact,
@@ -19,6 +23,7 @@ from codeinfo.model import (
     CardPoint,
     FileKind,
     Hit,
+    HitContext,
     NextStep,
     Quality,
     RelatedMemory,
@@ -27,6 +32,115 @@ from codeinfo.model import (
 from codeinfo.operations.knowledge import PatternReport, PatternUse
 from codeinfo.search.query import CHANGE_VERBS, read_query
 from codeinfo.tokens import identifiers, split_identifier, stem, terms
+
+# --- around a result -------------------------------------------------------------------------------------------------
+
+
+MOST_LISTED = 3
+
+
+# What a file is, by a word of its name or of a folder, and the layer such files belong to.
+_ROLES = (
+    ("controller controllers endpoint endpoints resource resources", "controller", "api"),
+    ("route routes router routing urls", "route", "api"),
+    ("guard guards interceptor interceptors middleware middlewares", "middleware", "api"),
+    ("command commands cli cmd", "command", "api"),
+    ("view views page pages screen screens", "view", "presentation"),
+    ("component components widget widgets", "component", "presentation"),
+    ("directive directives pipe pipes template templates layout layouts", "template", "presentation"),
+    ("hook hooks composable composables", "hook", "presentation"),
+    ("handler handlers listener listeners subscriber subscribers", "handler", "application"),
+    ("service services usecase usecases interactor interactors manager managers", "service", "application"),
+    ("store stores reducer reducers slice slices state", "store", "application"),
+    ("repository repositories dao daos queries migration migrations", "repository", "data"),
+    ("model models entity entities schema schemas domain dto dtos", "model", "domain"),
+    ("client clients gateway gateways adapter adapters provider providers", "adapter", "infrastructure"),
+    ("config configuration settings", "configuration", "configuration"),
+    ("util utils helper helpers common shared lib", "helper", "shared"),
+)
+_ROLE_OF = {word: (type_, layer) for words, type_, layer in _ROLES for word in words.split()}
+_KINDS = {
+    FileKind.TEST: ("test", "tests"),
+    FileKind.DOCS: ("document", "documents"),
+    FileKind.CONFIG: ("configuration", "configuration"),
+}
+
+
+def file_context(path: str, relations: Mapping[str, Relations]) -> HitContext:
+    """What surrounds a file, whichever part of it is a result. `relations` are those of the file and of the first files
+    that use it."""
+    own = relations[path]
+    return HitContext(
+        imported_by_count=len({importer for importer, _ in own.imported_by}),
+        has_tests=bool(own.tests),
+        consumers=_consumers(path, own.used_by, relations),
+        tests=tuple(own.tests[:MOST_LISTED]),
+    )
+
+
+def _consumers(path: str, users: Sequence[tuple[str, int]], relations: Mapping[str, Relations]) -> tuple[str, ...]:
+    """Files that reach a file through those that use it, the ones that need most of these first."""
+    direct = {user for user, _ in users} | {path}
+    counts: Counter[str] = Counter()
+    lines: dict[str, int] = {}
+    for user, _ in users[:MOST_LISTED]:
+        for consumer, line in relations[user].used_by if user in relations else ():
+            if consumer not in direct:
+                counts[consumer] += 1
+                lines.setdefault(consumer, line)
+    best = sorted(counts, key=lambda consumer: (-counts[consumer], consumer))[:MOST_LISTED]
+    return tuple(f"{consumer}:{lines[consumer]}" for consumer in best)
+
+
+def hit_context(
+    hit: Hit, around: HitContext, hint: tuple[str, str] = ("", ""), callers: Sequence[str] = ()
+) -> HitContext:
+    """`callers` are definitions that call the result; `hint` is how its way to write code is going, and a warning."""
+    (kind, layer), (trend, warning) = role(hit), hint
+    listed = tuple(callers[:MOST_LISTED])
+    return replace(around, type=kind, layer=layer, callers=listed, trend=trend, pattern_warning=warning)
+
+
+def role(hit: Hit) -> tuple[str, str]:
+    """Type and layer: by what the file is for, by the words of its path, else by the kind of definition alone."""
+    if hit.kind in _KINDS:
+        return _KINDS[hit.kind]
+    type_, layer = path_role(hit.path)
+    return type_ or hit.symbol_kind, layer
+
+
+@lru_cache(maxsize=4096)
+def path_role(path: str) -> tuple[str, str]:
+    """The file's own name says more than its folders, and a near folder more than a far one."""
+    # `UserService.spec.ts` → user, service, spec: the extension says nothing.
+    names = [part.rpartition(".")[0] or part for part in reversed(path.split("/"))]
+    words = (word for name in names for token in identifiers(name)[::-1] for word in split_identifier(token)[::-1])
+    return next((_ROLE_OF[word] for word in words if word in _ROLE_OF), ("", ""))
+
+
+def add_context(
+    hits: Sequence[Hit],
+    files: Mapping[str, HitContext],
+    hints: Mapping[str, FileHints],
+    callers: Mapping[tuple[str, str], Sequence[str]],
+) -> tuple[Hit, ...]:
+    """`files` and `hints` are by path, `callers` by path and qualified name."""
+    return tuple(
+        replace(
+            hit,
+            context=hit_context(
+                hit,
+                files.get(hit.path, HitContext()),
+                hints[hit.path].of_lines(hit.start_line, hit.end_line) if hit.path in hints else ("", ""),
+                callers.get((hit.path, hit.symbol), ()),
+            ),
+        )
+        for hit in hits
+    )
+
+
+# --- the card --------------------------------------------------------------------------------------------------------
+
 
 CODE_POINTS, PATTERN_POINTS, MEMORY_POINTS = 45.0, 30.0, 25.0
 NEEDED = 40.0
@@ -39,7 +153,6 @@ SURE = 0.35  # confidence of the search: below, the first results are a guess
 THIN_BELOW = 2  # code results: one place alone may be the wrong one
 TARGETS = 3  # results that the change is likely to touch
 COVERED_AT = 0.5  # share of the callers that must be among the results where a change reaches them
-MOST_LISTED = 3
 MOST_HELP = 4
 
 Place = tuple[str, int]  # path and line

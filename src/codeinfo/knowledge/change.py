@@ -11,9 +11,8 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from codeinfo.knowledge.dates import BlameLine
-from codeinfo.knowledge.detectors import Detector
-from codeinfo.knowledge.matching import without_comments
+from codeinfo.knowledge.detectors import Detector, without_comments
+from codeinfo.knowledge.history import BlameLine
 from codeinfo.knowledge.memory import Memory, is_in_scope
 from codeinfo.languages import language_of
 from codeinfo.model import Definition, FileKind, Import, Reference

@@ -11,9 +11,17 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from codeinfo.jsonable import decoded
-from codeinfo.knowledge.dates import DECLINING, DECLINING_DAYS, RISING, STABLE, WINDOW_DAYS, FileDates, LineDates, Lines
-from codeinfo.knowledge.detectors import Detector, family
-from codeinfo.knowledge.matching import PRODUCT, TESTING
+from codeinfo.knowledge.detectors import PRODUCT, TESTING, Detector, family
+from codeinfo.knowledge.history import (
+    DECLINING,
+    DECLINING_DAYS,
+    RISING,
+    STABLE,
+    WINDOW_DAYS,
+    FileDates,
+    LineDates,
+    Lines,
+)
 from codeinfo.knowledge.memory import iso_of
 from codeinfo.knowledge.metadata import dependencies, is_shipped, project_names
 from codeinfo.languages import is_shipped_folder

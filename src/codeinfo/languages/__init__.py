@@ -1,4 +1,4 @@
-"""The languages CodeInfo knows, one module for each family, and how a file's language and kind are found.
+"""The languages CodeInfo knows, one module for each kind of imports, and how a file's language and kind are found.
 
 A family says how its files are called, parsed and imported, and what a name in them may mean: see `model` for the
 questions. No other room knows a language by its name.
@@ -11,26 +11,13 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from codeinfo.errors import UsageError
-from codeinfo.languages import (
-    c_family,
-    csharp,
-    data,
-    ecmascript,
-    functional,
-    go,
-    jvm,
-    php,
-    python,
-    rust,
-    scripting,
-    swift,
-)
+from codeinfo.languages import c_family, data, ecmascript, go, modules, namespaces, python, rust
 from codeinfo.languages.model import BY_NAME, Language, Syntax
 from codeinfo.languages.model import family as family
 from codeinfo.languages.model import named as named
 from codeinfo.model import FileKind, NextStep, to_run
 
-_FAMILIES = (python, ecmascript, go, rust, jvm, c_family, csharp, php, swift, scripting, functional, data)
+_FAMILIES = (python, ecmascript, go, rust, namespaces, c_family, modules, data)
 LANGUAGES: tuple[Language, ...] = tuple(language for one in _FAMILIES for language in one.LANGUAGES)
 BY_NAME.update({language.name: language for language in LANGUAGES})
 STYLESHEETS = frozenset({"css", "scss"})  # code by their kind, without logic that could be complex

@@ -1,0 +1,383 @@
+"""Java, Kotlin, Scala, C#, PHP and Swift: languages whose files belong to packages, namespaces or targets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from codeinfo.languages import model
+from codeinfo.languages.tree import Resolver, Tree, ancestors, joined, packages_of
+from codeinfo.model import Definition, Import
+
+# --- Java, Kotlin and Scala: imports name packages and types, which all three share ----------------------------------
+
+
+class JvmImports(Resolver):
+    """A type is found by the package its file declares; folders need not agree with it."""
+
+    separator = "."
+    names_packages = False  # an import names a package, not a type
+
+    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
+        module = written.module.replace("`", "")  # Scala and Kotlin quote a name that is a keyword
+        return self._look(source, module, written.names) or self._missing(source, written)
+
+    def _look(self, source: model.FileFacts, module: str, names: tuple[str, ...]) -> model.Outcome | None:
+        group = model.family(source.language)
+        for around in self._readings(source):
+            package = self.separator.join(filter(None, (around, module)))
+            files = self._tree.by_package.get((group, package))
+            if files and names and names != ("*",):
+                found = [self._type(group, package, name) for name in names]
+                if any(found):
+                    return model.Outcome(tuple(dict.fromkeys(t for targets in found for t in targets)))
+            if files and (names == ("*",) or self.names_packages):
+                return model.Outcome(tuple(map(model.Target, files)), package=True)
+            if files and not names and (whole := self._whole_package(files)):
+                return whole
+            targets = self._within(group, around, module)
+            if targets:
+                return model.Outcome(targets)
+        return None
+
+    def _readings(self, source: model.FileFacts) -> list[str]:
+        """The packages that a path may start from."""
+        return [""]
+
+    def _whole_package(self, files: tuple[str, ...]) -> model.Outcome | None:
+        """What an import of a package by its name alone leads to."""
+        return None
+
+    def _within(self, group: str, around: str, module: str) -> tuple[model.Target, ...]:
+        """The longest part of the path that is a package, with the top-level name behind it."""
+        parts = module.split(self.separator)
+        for cut in range(len(parts) - 1, -1, -1):
+            package = self.separator.join(filter(None, (around, *parts[:cut])))
+            if targets := self._type(group, package, parts[cut]):
+                return targets
+        return ()
+
+    def _type(self, group: str, package: str, name: str) -> tuple[model.Target, ...]:
+        return tuple(model.Target(path, (name,)) for path in self._tree.definers.get((group, package, name), ()))
+
+    def _missing(self, source: model.FileFacts, written: Import) -> model.Outcome:
+        package, _, last = written.module.rpartition(self.separator)
+        if written.names and last[:1].islower():
+            return model.EXTERNAL  # taken from a package, which may well lie in another part of the project
+        known = self._tree.by_package.get((model.family(source.language), package), ()) if package else ()
+        # What a package has beyond the definitions of its files, its package object inherits.
+        if objects := _package_objects(known, last):
+            return model.Outcome(objects)
+        return model.UNRESOLVED if known else model.EXTERNAL
+
+    def visible(self, source: model.FileFacts) -> tuple[str, ...]:
+        group = model.family(source.language)
+        return tuple(path for package in self._open(source) for path in self._tree.by_package.get((group, package), ()))
+
+    def _open(self, source: model.FileFacts) -> tuple[str, ...]:
+        return packages_of(source)
+
+
+def _package_objects(files: tuple[str, ...], *names: str) -> tuple[model.Target, ...]:
+    return tuple(model.Target(path, names) for path in files if path.endswith("/package.scala"))
+
+
+class ScalaImports(JvmImports):
+    """A path is also read from inside the packages around it; a package has what its package object holds."""
+
+    def _readings(self, source: model.FileFacts) -> list[str]:
+        return ["", *reversed(packages_of(source))]
+
+    def _whole_package(self, files: tuple[str, ...]) -> model.Outcome | None:
+        return model.Outcome(_package_objects(files))
+
+
+def is_scala_package(definition: Definition) -> bool:
+    """What a package object holds belongs to the package."""
+    return model.is_package(definition) or (definition.kind == "object" and "package object " in definition.signature)
+
+
+# What the grammar cannot read: `get`, `set`, `where` as names, guards of a `when`, strings with several dollar signs.
+_KOTLIN_NAMES = re.compile(r"(?<=[})\w] )(?:get|set)(?= [\w(])|\bwhere(?= *(?:[?.,)!]|=[^=]))")
+_KOTLIN_GUARD = re.compile(r"(?m)(?<= )if .*(?= ->)")
+_KOTLIN_WHEN = re.compile(r"(?m)^\s*(?:!?is|!?in|[A-Z])\b.* if .* ->")
+_KOTLIN_DOLLARS = re.compile(r'\$\$+"[^"\n]*"')
+
+
+def hide_kotlin_news(text: str) -> str:
+    text = _KOTLIN_NAMES.sub(lambda match: "x" * len(match.group()), text)
+    text = _KOTLIN_WHEN.sub(lambda line: _KOTLIN_GUARD.sub(model.blank, line.group()), text)
+    return _KOTLIN_DOLLARS.sub(lambda match: '"' + "x" * (len(match.group()) - 2) + '"', text)
+
+
+_FAMILY = "jvm"
+_IMPORTS = model.ImportRules(
+    read=model.dotted_import, resolver=JvmImports, by_use=True, binds_last=True, deferred="types"
+)
+_JVM = (
+    model.Language(
+        name="java",
+        extensions=model.words(".java"),
+        family=_FAMILY,
+        syntax=model.Syntax(
+            grammar="java",
+            members=(".", "::"),
+            exported=model.not_private,
+            bases=model.bases_behind_words,
+        ),
+        imports=_IMPORTS,
+        names=model.NameRules(explicit=True, implicit_self=True, imports_show=True, outside="types"),
+    ),
+    model.Language(
+        name="kotlin",
+        extensions=model.words(".kt .kts"),
+        family=_FAMILY,
+        syntax=model.Syntax(
+            grammar="kotlin",
+            members=(".", "::"),
+            hide=hide_kotlin_news,
+            exported=model.not_private,
+            bases=model.bases_behind_colon,
+        ),
+        imports=_IMPORTS,
+        names=model.NameRules(
+            implicit_self=True, imports_show=True, outside="types", private_to_file=True, extensions=True
+        ),
+    ),
+    model.Language(
+        name="scala",
+        extensions=model.words(".scala .sc .sbt .mill"),
+        family=_FAMILY,
+        syntax=model.Syntax(
+            grammar="scala",
+            exported=model.not_private,
+            bases=model.bases_behind_words,
+        ),
+        imports=replace(
+            _IMPORTS,
+            resolver=ScalaImports,
+            types_only=True,
+            nested_packages=True,
+        ),
+        names=model.NameRules(implicit_self=True, outside="types", package=is_scala_package),
+    ),
+)
+
+
+# --- C#: imports open namespaces, to which any file may add ----------------------------------------------------------
+
+
+def is_csharp_exported(declared: model.Declared) -> bool:
+    outer, before = declared.outer, declared.before
+    open_by_default = outer is None or outer.kind in {"interface", "enum", "namespace"}
+    return bool(re.search(r"\b(?:public|protected|internal)\b", before)) or (
+        open_by_default and "private" not in before
+    )
+
+
+class CsharpImports(JvmImports):
+    """A namespace is open to itself and to all that it contains."""
+
+    names_packages = True
+
+    def _open(self, source: model.FileFacts) -> tuple[str, ...]:
+        around: dict[str, None] = {}
+        for package in source.packages:
+            parts = package.split(".")
+            around.update(dict.fromkeys(".".join(parts[:length]) for length in range(len(parts), 0, -1)))
+        return tuple(around)
+
+    def _missing(self, source: model.FileFacts, written: Import) -> model.Outcome:
+        """Most imports name a namespace, and others add to the same ones: only the missing type of an alias
+        (`using Cart = Shop.Cart`) is known to be gone."""
+        platform = written.module.partition(".")[0] in ("System", "Microsoft", "Windows")
+        return super()._missing(source, written) if written.alias and not platform else model.EXTERNAL
+
+
+CSHARP = model.Language(
+    name="csharp",
+    extensions=model.words(".cs .csx"),
+    syntax=model.Syntax(
+        grammar="csharp",
+        members=(".", "::"),
+        package="tree_sitter_c_sharp",
+        exported=is_csharp_exported,
+        bases=model.bases_behind_colon,
+    ),
+    imports=model.ImportRules(read=model.dotted_import, resolver=CsharpImports, by_use=True, deferred="types"),
+    names=model.NameRules(
+        implicit_self=True,
+        open_types=True,
+        imports_show=True,
+        imports_open=True,
+        inherited=frozenset({"base"}),
+        attribute_classes=True,
+    ),
+)
+
+
+# --- PHP: namespaces, PSR-4, and `require` by path -------------------------------------------------------------------
+
+
+def read_php_use(statement: str, line: int) -> Iterator[Import]:
+    text = re.sub(r"^use\s+(?:(?:function|const)\s+)?", "", model.plain(statement))
+    prefix, brace, listed = text.partition("{")
+    if brace:
+        yield from model.grouped(prefix.strip().strip("\\"), line, model.items(listed.rstrip("} ")))
+        return
+    for module, alias in model.items(text):
+        yield Import(module.strip("\\"), line, (), alias)
+
+
+class PhpImports(JvmImports):
+    """Classes by their declared namespace, else by PSR-4; `require` by path."""
+
+    separator = "\\"
+
+    def __init__(self, tree: Tree) -> None:
+        super().__init__(tree)
+        self._prefixes = sorted(_psr4(tree), key=lambda pair: -len(pair[0]))
+
+    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
+        if written.module.endswith((".php", ".inc")) or "/" in written.module:
+            return self._required(source, written.module)
+        found = self._look(source, written.module, written.names)
+        if found:
+            return found
+        names = written.names or ("",)
+        whole = [self.separator.join(filter(None, (written.module, name))) for name in names]
+        targets = tuple(model.Target(path) for name in whole if (path := self._by_prefix(name)))
+        if targets:
+            return model.Outcome(targets)
+        own = any(name.startswith(prefix) for name in whole for prefix, _ in self._prefixes)
+        return model.UNRESOLVED if own else model.EXTERNAL
+
+    def _by_prefix(self, name: str) -> str | None:
+        for prefix, folder in self._prefixes:
+            if name.startswith(prefix):
+                path = joined(folder, name[len(prefix) :].replace("\\", "/") + ".php")
+                if path in self._tree:
+                    return path
+        return None
+
+    def _required(self, source: model.FileFacts, written: str) -> model.Outcome:
+        for folder in ancestors(source.folder):
+            path = joined(folder, written)
+            if path in self._tree:
+                return model.Outcome((model.Target(str(path)),))
+        return model.EXTERNAL if "vendor" in written else model.UNRESOLVED
+
+
+def _psr4(tree: Tree) -> list[tuple[str, str]]:
+    pairs = []
+    for path in tree.by_name.get("composer.json", ()):
+        home, read = path.rpartition("/")[0], tree.config(path)
+        for section in ("autoload", "autoload-dev"):
+            listed = read.get(section, {})
+            table = listed.get("psr-4", {}) if isinstance(listed, dict) else {}
+            for prefix, folders in table.items() if isinstance(table, dict) else ():
+                for folder in folders if isinstance(folders, list) else [folders]:
+                    where = joined(home, str(folder))
+                    if where is not None:
+                        pairs.append((str(prefix), where))
+    return pairs
+
+
+PHP = model.Language(
+    name="php",
+    extensions=model.words(".php .phtml .php5 .php7 .phpt"),
+    shebangs=model.words("php"),
+    syntax=model.Syntax(
+        grammar="php",
+        entry="language_php",
+        members=("->", "::", "\\"),
+        word=r"(?<![\w$])[^\W\d]\w+",  # `$name` is a local variable: never a use of something defined elsewhere
+        exported=model.not_private,
+        bases=model.bases_behind_words,
+    ),
+    imports=model.ImportRules(
+        read=read_php_use,
+        calls=r"\b(?:require|include)(?:_once)?\b[^;'\"\n]*[\"'](?P<module>[^\"'\n]+)[\"']",
+        resolver=PhpImports,
+        by_use=True,
+        binds_last=True,
+        types_only=True,
+        deferred="lazy",
+        configs=("composer.json",),
+    ),
+    names=model.NameRules(
+        explicit=True,
+        imports_show=True,
+        outside="types",
+        open_traits=True,
+        inherited=frozenset({"parent"}),
+    ),
+)
+
+
+# --- Swift: files of a target see each other; an import names another target of the package --------------------------
+
+
+_TARGET = re.compile(r'\.(?:\w+T|t)arget\(\s*name:\s*"([^"]+)",[^()]*?\bpath:\s*"([^"]+)"')
+_MANIFEST = "Package.swift"
+
+
+class SwiftImports(Resolver):
+    def __init__(self, tree: Tree) -> None:
+        self._above = tree.above
+        self._declared = sorted(_swift_targets(tree), key=lambda pair: -len(pair[0]))
+        self._targets: dict[str, list[str]] = {}
+        for path, facts in tree.files.items():
+            if facts.language == "swift":
+                self._targets.setdefault(self._target(path), []).append(path)
+
+    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
+        files = self._targets.get(written.module.partition(".")[0])
+        return model.Outcome(tuple(map(model.Target, files)), package=True) if files else model.EXTERNAL
+
+    def visible(self, source: model.FileFacts) -> tuple[str, ...]:
+        return tuple(self._targets.get(self._target(source.path), ()))
+
+    def _target(self, path: str) -> str:
+        """As the package says; else the folder below `Sources` or `Tests`, which may lie above the root; else the
+        topmost one here."""
+        for folder, name in self._declared:
+            if path.startswith(f"{folder}/"):
+                return name
+        own = path.split("/")
+        for parts in (own, [*self._above, *own]):
+            for position, part in enumerate(parts[:-2]):
+                if part in ("Sources", "Tests"):
+                    return parts[position + 1]
+        return own[0] if len(own) > 1 else ""
+
+
+def _swift_targets(tree: Tree) -> list[tuple[str, str]]:
+    """(folder, name) of the targets that lie where their package says."""
+    pairs = []
+    for path, text in tree.configs.items():
+        home, _, file = path.rpartition("/")
+        for name, folder in _TARGET.findall(text) if file == _MANIFEST else ():
+            if where := joined(home, folder):
+                pairs.append((where, name))
+    return pairs
+
+
+SWIFT = model.Language(
+    name="swift",
+    extensions=model.words(".swift"),
+    shebangs=model.words("swift"),
+    syntax=model.Syntax(
+        grammar="swift",
+        exported=model.not_private,
+        bases=model.bases_behind_colon,
+    ),
+    imports=model.ImportRules(
+        read=model.dotted_import, resolver=SwiftImports, by_use=True, configs=(_MANIFEST,), deferred="types"
+    ),
+    names=model.NameRules(implicit_self=True, open_types=True, private_to_file=True),
+)
+
+LANGUAGES = (*_JVM, CSHARP, PHP, SWIFT)
