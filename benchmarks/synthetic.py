@@ -1,17 +1,27 @@
-"""For measurements: trees of any size whose words are spread as in real code, and a clock for whole commands."""
+"""For measurements: trees of any size whose words are spread as in real code, copies of indexes, and a clock for whole
+commands."""
 
 from __future__ import annotations
 
 import random
 import resource
+import shutil
+import sqlite3
 import subprocess
 import time
+from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
+from zlib import crc32
+
+import numpy as np
 
 from codeinfo.models.builtin import MODEL, read_safetensors
+from codeinfo.store.database import Block, _block_checksum, chunk_id
+from codeinfo.store.layout import IndexFolder
+from codeinfo.store.segments import map_vectors, rows_checksum, write_vectors
 
 VOCABULARY = 6000
 COMPOUND = 0.5  # of the identifiers, made of two words
@@ -58,6 +68,101 @@ def queries(count: int, seed: int = 2) -> list[str]:
     names = ["_".join(chance.choices(asked, ranks, k=2)) for _ in range(count)]
     questions = [f"where does the {' '.join(chance.choices(asked, ranks, k=4))} happen" for _ in range(count)]
     return [name if at % 2 else question for at, (name, question) in enumerate(zip(names, questions, strict=True))]
+
+
+# --- copies of indexes: a million chunks without indexing them ----------------------------------------------------
+
+OTHER_TERMS = 5  # one of so many is another one in each copy
+MOVED = 0.3  # how far the vector of a chunk is moved in each copy, at random
+
+
+def copy_index(cache: Path, source: Path, target: Path, copy: int, rounds: int = 1) -> int:
+    """The index of `source` as that of the folder `target`, in which some words and all vectors are other ones; with
+    several `rounds` it holds as many copies side by side. Returns its chunks. Only what a search reads is copied."""
+    build = IndexFolder(cache, source).current()
+    assert build is not None, f"{source} is not indexed in {cache}"
+    target.mkdir(parents=True, exist_ok=True)
+    place = IndexFolder(cache, target)
+    folder = place.path / build.name
+    folder.mkdir(parents=True)
+    shutil.copy(build / "index.db", folder / "index.db")
+    place.tree_path.mkdir(parents=True)
+    (place.tree_path / "root").write_bytes(str(target).encode())
+    for pointer in (place.tree_path / "current", place.path / "current"):
+        pointer.write_text(f"{build.name}\n")
+    with sqlite3.connect(folder / "index.db") as db:
+        db.create_function("other", 2, other_term, deterministic=True)
+        db.execute("UPDATE trees SET name = ?", (place.tree,))
+        db.execute("UPDATE meta SET value = ? WHERE key = 'root'", (str(target),))
+        segments = db.execute(
+            "SELECT id, row_count, file_ids, lengths, vector_file, dimension FROM segments"
+        ).fetchall()
+        step = db.execute("SELECT max(id) FROM files").fetchone()[0]
+        blocks = list(map(Block._make, db.execute("SELECT * FROM chunks")))
+        paths = dict(db.execute("SELECT id, path FROM files"))
+        for round_ in range(rounds):
+            if round_:
+                _add_rows(db, round_, step, blocks, paths)
+            for segment, count, owners, lengths, vector_file, dimension in segments:
+                vectors = write_vectors(
+                    folder, _moved(map_vectors(build / vector_file, count, dimension), copy + round_)
+                )
+                file_ids = (np.frombuffer(owners, np.int32) + np.int32(round_ * step)).tobytes()
+                checksum = rows_checksum(file_ids, lengths)
+                row = (count, file_ids, lengths, checksum, vectors.name, dimension, vectors.checksum)
+                added = db.execute("INSERT INTO segments VALUES(NULL, ?, ?, ?, ?, ?, ?, ?)", row).lastrowid
+                terms = "INSERT OR IGNORE INTO postings SELECT ?, other(term, ?), data FROM postings WHERE segment = ?"
+                db.execute(terms, (added, copy + round_, segment))
+        db.executemany("DELETE FROM postings WHERE segment = ?", ((segment[0],) for segment in segments))
+        db.executemany("DELETE FROM segments WHERE id = ?", ((segment[0],) for segment in segments))
+    return rounds * sum(int(segment[1]) for segment in segments)
+
+
+def _add_rows(db: sqlite3.Connection, copy: int, step: int, blocks: list[Block], paths: dict[int, str]) -> None:
+    """Files, chunks and definitions once more, in a folder of their own."""
+    prefix, first = f"copy{copy}/", copy * step
+    db.execute(
+        """INSERT INTO files SELECT id + ?, ? || path, sha256, language, kind, chunk_count, notes, skip, brought_back,
+           checksum FROM files WHERE id <= ?""",
+        (first, prefix, step),
+    )
+    db.execute(
+        """INSERT INTO definitions SELECT file_id + ?, ordinal, name_key, name, qualified, kind, signature, doc,
+           start_line, end_line, exported, bases FROM definitions WHERE file_id <= ?""",
+        (first, step),
+    )
+    db.execute(
+        """INSERT INTO entries SELECT tree, ? || path, file_id + ?, size, mtime_ns FROM entries
+           WHERE file_id <= ?""",
+        (prefix, first, step),
+    )
+    db.executemany("INSERT INTO chunks VALUES(?, ?, ?, ?)", _moved_blocks(blocks, first, prefix, paths))
+
+
+def _moved_blocks(blocks: list[Block], first: int, prefix: str, paths: dict[int, str]) -> Iterator[Block]:
+    file_step = chunk_id(first, 0)
+    per_file = chunk_id(1, 0)
+    for block in blocks:
+        moved = block._replace(id=block.id + file_step, data=block.data[4:])
+        checksum = _block_checksum(prefix + paths[block.id // per_file], moved)
+        yield moved._replace(data=checksum + moved.data)
+
+
+def other_term(term: str, copy: int) -> str:
+    seed = crc32(term.encode("utf-8", "surrogatepass"), copy)
+    if not copy or seed % OTHER_TERMS:
+        return term
+    return f"{term[:3]}{chr(97 + seed // 7 % 26)}{chr(97 + seed // 191 % 26)}{term[3:]}"
+
+
+def _moved(vectors: np.ndarray, copy: int) -> Iterator[np.ndarray]:
+    chance = np.random.default_rng(copy)
+    for start in range(0, len(vectors), 8192):
+        block = vectors[start : start + 8192].astype(np.float32)
+        if copy:
+            block += MOVED / block.shape[1] ** 0.5 * chance.standard_normal(block.shape, np.float32)
+            block /= np.linalg.norm(block, axis=1, keepdims=True)
+        yield block
 
 
 class Cost(NamedTuple):

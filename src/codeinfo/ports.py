@@ -210,11 +210,16 @@ class Snapshot(FileList, Protocol):
         """Of the terms that occur."""
         ...
 
-    def cosines(self, query: Vectors) -> NDArray[np.float32] | None:
-        """The cosine of every row with a unit-length query, or None for a keyword-only index."""
+    def cosines(self, query: Vectors, rows: NDArray[np.integer] | None = None) -> NDArray[np.float32] | None:
+        """The cosine of every row, or of some, with a unit-length query, or None for a keyword-only index."""
         ...
 
-    def vectors(self, rows: Sequence[int]) -> Vectors:
+    def differing_signs(self, query: Vectors) -> NDArray[np.uint16] | None:
+        """Of every row in how many numbers its vector has another sign than the query: the more, the farther it is,
+        about. 20 times as quick as `cosines`, after the first time. None for a keyword-only index."""
+        ...
+
+    def vectors(self, rows: Sequence[int] | NDArray[np.integer]) -> Vectors:
         """The stored vectors of some rows, in their order; only of an index that has `cosines`."""
         ...
 

@@ -124,14 +124,19 @@ _PLAIN_FOLDERS = frozenset({"src", "lib", "main", "source", "sources", "internal
 
 
 @lru_cache(maxsize=65_536)
+def _name_terms(name: str) -> dict[str, None]:
+    return dict.fromkeys(terms(name))
+
+
 def stem_terms(path: str) -> tuple[str, ...]:
     """Distinct terms of the file's name without its extension; `wheel/mod.rs` is named after its folder as well."""
-    *folders, name = path.split("/")
+    name = path.rpartition("/")[2]
     bare = name.lstrip(".").rsplit(".", 1)[0] or name
-    found = dict.fromkeys(terms(bare))
+    found = _name_terms(bare)
     if bare.lower() in _FOLDER_FILES:
+        folders = path.split("/")[:-1]
         telling = next((folder for folder in reversed(folders) if folder.lower() not in _PLAIN_FOLDERS), "")
-        found |= dict.fromkeys(terms(telling))
+        found = found | _name_terms(telling)
     return tuple(found)
 
 

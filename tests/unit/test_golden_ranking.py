@@ -14,10 +14,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.evals.metrics import ndcg
 from codeinfo.operations.search import SearchRequest
+from codeinfo.search import line
+from codeinfo.store.snapshot import SqliteSnapshot
 from codeinfo.team.identity import folder_identity
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -72,6 +78,37 @@ def test_the_ranking_is_the_committed_one(tmp_path: Path) -> None:
     found = rankings(str(make_corpus(tmp_path)), tmp_path / "cache")
     assert statistics(found) == (GOLDEN / "rank_stats.txt").read_text()
     assert listing(found) == (GOLDEN / "ranking.txt").read_text()
+
+
+def test_it_is_the_same_where_only_likely_files_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in an index of 60,000 chunks. The first results are the same, and nearly all lists as a whole."""
+    corpus = str(make_corpus(tmp_path))
+    exact = rankings(corpus, tmp_path / "cache")
+    scans, compared = _counted(monkeypatch)
+    monkeypatch.setattr(line, "LARGE", 1)
+    monkeypatch.setattr(line, "LIKELY", 120)
+    monkeypatch.setattr(line, "NEAREST", 20)
+    found = rankings(corpus, tmp_path / "cache")
+    assert listing(found) == (GOLDEN / "ranking.txt").read_text()
+    assert sum(one == other for one, other in zip(found, exact, strict=True)) >= 0.97 * len(exact)
+    assert not scans
+    assert max(compared) < 1_500
+
+
+def _counted(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], list[int]]:
+    """Queries for which all vectors were compared, and how many were for the others."""
+    scans: list[str] = []
+    compared: list[int] = []
+    cosines = SqliteSnapshot.cosines
+
+    def count(
+        view: SqliteSnapshot, query: NDArray[np.float32], rows: NDArray[np.integer] | None = None
+    ) -> NDArray[np.float32] | None:
+        scans.append("all") if rows is None else compared.append(len(rows))
+        return cosines(view, query, rows)
+
+    monkeypatch.setattr(SqliteSnapshot, "cosines", count)
+    return scans, compared
 
 
 def test_it_is_the_same_from_the_database_of_a_team(tmp_path: Path, postgres: str) -> None:

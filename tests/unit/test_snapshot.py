@@ -36,6 +36,32 @@ def test_two_threads_find_what_one_does(rows: int, tmp_path: Path, monkeypatch: 
     assert found.tolist() == pytest.approx((vectors @ query).tolist(), rel=1e-5)
 
 
+@pytest.mark.parametrize("numbers", [8, 64, 100, 256])
+def test_signs_and_some_rows_are_those_of_all(numbers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In two segments, of which the first has rows that are gone."""
+    chance = np.random.default_rng(numbers)
+    vectors, query = chance.normal(size=(50, numbers)).astype(np.float32), chance.normal(size=numbers)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    monkeypatch.setattr(snapshot, "_PACKED_AT_ONCE", 7)
+    monkeypatch.setattr(snapshot, "_ROWS_AT_ONCE", 7)
+    store = stored(tmp_path / "index", vectors[:20])
+    for name, own in (("b.txt", vectors[20:30]), ("c.txt", vectors[30:])):
+        chunks = tuple(Chunk(at + 1, at + 1, f"line {at}", "text") for at in range(len(own)))
+        parsed = ParsedFile(chunks, terms=tuple({"line": 1.0} for _ in chunks))
+        store.apply([IndexedFile(SourceFile(name, 1, 1), name, "text", FileKind.DOCS, parsed, own)], (), ())
+    store.apply((), ("b.txt",), ())
+    asked, wanted = query.astype(np.float32), np.array([35, 3, 21, 0])
+    with store.snapshot() as view:
+        kept = view.vectors(range(len(view.row_file)))
+        every, some, signs = view.cosines(asked), view.cosines(asked, wanted), view.differing_signs(asked)
+    assert len(kept) == 40
+    assert every is not None
+    assert some is not None
+    assert signs is not None
+    assert some.tolist() == pytest.approx(every[wanted].tolist(), rel=1e-5)
+    assert signs.tolist() == ((kept >= 0) != (asked >= 0)).sum(axis=1).tolist()
+
+
 def test_what_is_derived_is_made_once_a_generation(tmp_path: Path) -> None:
     store, made = stored(tmp_path / "index", np.eye(2, dtype=np.float32)), list[int]()
 

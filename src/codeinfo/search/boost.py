@@ -152,13 +152,20 @@ class _PathFacts(NamedTuple):
 
 
 @lru_cache(maxsize=65_536)
+def _folder_facts(folder: str) -> _PathFacts:
+    found = _SECONDARY.search(folder)
+    return _PathFacts(_secondary_terms(found), _VENDORED.search(folder) is not None, False)
+
+
 def _path_facts(path: str) -> _PathFacts:
-    found = _SECONDARY.search(path)
-    return _PathFacts(
-        secondary=tuple(terms(found[found.lastindex or 0])) or ("tool",) if found else (),
-        vendored=_VENDORED.search(path) is not None,
-        stub=_STUB.search(path) is not None,
-    )
+    folder, slash, name = path.rpartition("/")
+    facts = _folder_facts(folder + slash)  # which many files share
+    secondary = facts.secondary or _secondary_terms(_SECONDARY.search(slash + name))
+    return _PathFacts(secondary, facts.vendored, _STUB.search(name) is not None)
+
+
+def _secondary_terms(found: re.Match[str] | None) -> tuple[str, ...]:
+    return tuple(terms(found[found.lastindex or 0])) or ("tool",) if found else ()
 
 
 def _is_manifest(name: str) -> bool:

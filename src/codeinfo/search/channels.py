@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from codeinfo.ports import IN_FOLDER, IN_STEM, Posting
+from codeinfo.ports import IN_FOLDER, IN_STEM, Posting, Snapshot
 from codeinfo.search.query import STOP_WORDS, Query
 from codeinfo.search.weights import Weights
 from codeinfo.tokens import stem, terms, words
@@ -202,6 +202,7 @@ def file_scores(rows: Floats, runs: Runs, files: int, decay: tuple[float, ...]) 
 
 LEAST_REACH = 0.05  # where all files are about equally near, the nearest is no answer either
 MOST = 1.3  # a path may bring a file nearer than any content is
+SURVEYED, COMPARED = 8_000, 2_000  # files: the mean that they tell is off by .001
 PATH_SHARE = 0.4  # of a path's vector beside one of a chunk: from .3 to .5 it makes no difference
 
 
@@ -234,25 +235,100 @@ class Scale(NamedTuple):
         return worth
 
 
-def file_meaning(cosines: Floats, runs: Runs, files: int) -> tuple[Floats, Scale]:
-    """Each file's best cosine on the scale of them all, and that scale."""
+def file_meaning(cosines: Floats, runs: Runs, files: int, usual: float | None = None) -> tuple[Floats, Scale]:
+    """Each file's best cosine on the scale of them all, and that scale. `usual` is the mean of all files where
+    `cosines` are those of some."""
     result = np.zeros(files, np.float32)
     if not len(runs.starts):
         return result, Scale(0.0, 1.0)
     best = np.maximum.reduceat(cosines, runs.starts)
-    mean = float(np.add.reduce(best) / np.float32(len(best)))
+    mean = float(np.add.reduce(best) / np.float32(len(best))) if usual is None else usual
     scale = Scale(mean, max(float(best.max()) - mean, LEAST_REACH))
     result[runs.owners] = scale(best)
     return result, scale
 
 
+class _Sample(NamedTuple):
+    """Files from all over a large index: the rows of many, and the vectors of some of those."""
+
+    rows: Ints
+    starts: Ints  # of each file's rows
+    compared: slice  # which of the files have vectors here
+    vectors: Floats
+    vector_starts: Ints
+
+    @classmethod
+    def of(cls, view: Snapshot) -> _Sample:
+        having = (view.file_rows > 0).nonzero()[0]
+        files = having[np.unique(np.linspace(0, len(having) - 1, SURVEYED).astype(np.intp))]
+        compared = slice(None, None, max(1, len(files) // COMPARED))
+        rows, starts, _ = rows_of(view, files)
+        own, own_starts, _ = rows_of(view, files[compared])
+        return cls(rows, starts, compared, view.vectors(own), own_starts)
+
+
+class Survey(NamedTuple):
+    """How near the files of a large index are to a query by the signs of their vectors."""
+
+    row_file: Ints
+    signs: Ints  # of every row, how many differ from those of the query
+    fewest: Ints  # of the nearest row of each file of the sample
+    sample: _Sample
+
+    @classmethod
+    def of(cls, view: Snapshot, signs: Ints) -> Survey:
+        sample = view.derived("sample", lambda: _Sample.of(view))
+        return cls(view.row_file, signs, np.minimum.reduceat(signs[sample.rows], sample.starts), sample)
+
+    def rough_meaning(self) -> tuple[Ints, Floats]:
+        """The nearest tenth of the files, and how much of `file_meaning` they have, about, above the others."""
+        place = len(self.fewest) // 10
+        most = int(np.partition(self.fewest, place)[place])
+        rows = (self.signs <= most).nonzero()[0]
+        files = self.row_file[rows]
+        starts = first_of_runs(files)
+        fewest = np.minimum.reduceat(self.signs[rows], starts)
+        reach = max(float(self.fewest.mean()) - float(fewest.min()), 1.0)
+        return files[starts], ((most - fewest.astype(np.float32)) / np.float32(reach))
+
+    def usual_cosine(self, query: Floats) -> float:
+        """About the mean of all files' best cosines: what their signs stand for on average."""
+        best = np.maximum.reduceat(self.sample.vectors @ query, self.sample.vector_starts)
+        slope, at_none = np.polyfit(self.fewest[self.sample.compared], best, 1)
+        return float(slope * self.fewest.mean() + at_none)
+
+
+def rows_of(view: Snapshot, files: Sequence[int] | Ints) -> tuple[Ints, Ints, Ints]:
+    """The rows of these files end to end, where each file's start in that, and how many they are."""
+    wanted = np.asarray(files)
+    counts = view.file_rows[wanted]
+    ends = counts.cumsum()
+    starts = ends - counts
+    return (view.file_first[wanted] - starts).repeat(counts) + np.arange(ends[-1]), starts, counts
+
+
+class Embedded(NamedTuple):
+    """A query as vectors."""
+
+    asked: Floats  # as its embedder reads it: what distances are measured from
+    weighed: Floats  # its words worth what they are in this index: what chunks are ranked by
+
+
 class Meant(NamedTuple):
     """What the vector channel made of a query."""
 
-    asked: Floats  # the query as its embedder reads it: what distances are measured from
-    weighed: Floats  # the same, its words worth what they are in this index: what chunks are ranked by
-    cosines: Floats  # of every row with `weighed`
+    asked: Floats  # as in `Embedded`
+    weighed: Floats
+    cosines: Floats  # of every row with `weighed`; NaN in a large index where they were not needed yet
     scale: Scale
+
+
+def read_cosines(view: Snapshot, meant: Meant, rows: Ints) -> Floats:
+    """All cosines, with those of `rows` among them."""
+    missing = rows[np.isnan(meant.cosines[rows])]
+    if len(missing) and (found := view.cosines(meant.weighed, missing)) is not None:
+        meant.cosines[missing] = found
+    return meant.cosines
 
 
 def with_paths(cosines: Floats, chunks: Floats, paths: Floats, query: Floats) -> Floats:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from codeinfo.model import PLAIN_KIND, FileKind, symbol_kind
 from codeinfo.ports import Extent, Snapshot, StoredSymbol
-from codeinfo.search.channels import Floats, Ints, TermUses
+from codeinfo.search.channels import Floats, TermUses, rows_of
 from codeinfo.search.query import Query
 from codeinfo.tokens import terms
 
@@ -35,7 +35,7 @@ def best_rows(
     most: int | None,
 ) -> list[list[int]]:
     """Each file's best rows, best first: by words and meaning, and by where a name asked for is defined."""
-    rows, starts, counts = _rows_of(view, files)
+    rows, starts, counts = rows_of(view, files)
     words = keyword[rows]
     score = words / np.maximum(np.maximum.reduceat(words, starts), 1e-6).repeat(counts)
     if cosines is not None:
@@ -77,8 +77,8 @@ def quoting_rows(query: Query, known: Mapping[str, TermUses], scores: Floats, vi
     if not wanted or not known.keys() >= wanted:
         return []
     having, *others = sorted((known[term].rows for term in wanted), key=len)
-    for other in others:
-        having = having[np.isin(having, other, assume_unique=True)]
+    for other in others:  # both in order
+        having = having[other[np.minimum(other.searchsorted(having), len(other) - 1)] == having]
     if len(having) > READ_FOR_QUOTE:
         having = having[np.argsort(-scores[having], kind="stable")[:READ_FOR_QUOTE]]
     rows = having.tolist()
@@ -92,20 +92,11 @@ def quoting_rows(query: Query, known: Mapping[str, TermUses], scores: Floats, vi
 
 def closest_rows(view: Snapshot, cosines: Floats, files: Sequence[int]) -> NDArray[np.intp]:
     """Of each file, which has some, the first row that is nearest."""
-    rows, starts, counts = _rows_of(view, files)
+    rows, starts, counts = rows_of(view, files)
     near = cosines[rows]
     nearest = (near == np.maximum.reduceat(near, starts).repeat(counts)).nonzero()[0]
     found: NDArray[np.intp] = rows[nearest[nearest.searchsorted(starts)]]
     return found
-
-
-def _rows_of(view: Snapshot, files: Sequence[int]) -> tuple[Ints, Ints, Ints]:
-    """The rows of these files end to end, where each file's start in that, and how many they are."""
-    wanted = np.array(files)
-    counts = view.file_rows[wanted]
-    ends = counts.cumsum()
-    starts = ends - counts
-    return (view.file_first[wanted] - starts).repeat(counts) + np.arange(ends[-1]), starts, counts
 
 
 def answering_definition(
@@ -144,21 +135,28 @@ def answering_definition(
 
 def _owner(named: Sequence[Extent], line: int, led_to: int) -> Extent | None:
     """The innermost definition around a line, or around the line that it leads to where that lies in the former."""
-    inner, below = _innermost(named, line), _innermost(named, led_to)
+    inner = _innermost(named, line)
+    below = inner if led_to == line else _innermost(named, led_to)
     return below if inner is None or (below is not None and below.end_line <= inner.end_line) else inner
 
 
 def _innermost(named: Sequence[Extent], line: int) -> Extent | None:
-    around = (extent for extent in named if extent.start_line <= line <= extent.end_line)
-    return max(around, key=lambda extent: extent.start_line, default=None)
+    found = None
+    for extent in named:
+        if extent.start_line <= line <= extent.end_line and (found is None or extent.start_line > found.start_line):
+            found = extent
+    return found
 
 
 def _led_to(text: str, start: int) -> int:
     """Where the line starts that a comment or attribute, which starts here, stands above; other lines stand for
     themselves."""
     at = start
-    while at < len(text) and line_kind(text[at : _line_end(text, at)]) in _ABOVE_A_LINE:
-        at = _line_end(text, at) + 1
+    while at < len(text):
+        line = text[at : _line_end(text, at)]
+        if line.lstrip()[:1] not in _MAY_LEAD or line_kind(line) not in _ABOVE_A_LINE:
+            break
+        at += len(line) + 1
     return at if at < len(text) else start
 
 
@@ -177,6 +175,7 @@ class LineKind(Enum):
 
 _ATTRIBUTES = ("@", "#[", "#![", "template<", "template <")
 _COMMENTS = ("//", "/*", "* ", "*/", "#", "--", ";", "%", '"""', "'''", "<!--", "{-")
+_MAY_LEAD = frozenset({"", *(mark[0] for mark in (*_ATTRIBUTES, *_COMMENTS))})  # how such a line may begin
 _IMPORTS = frozenset("import use require require_relative require_once include package alias #include".split())
 _MAY_IMPORT = frozenset("from using const let var export".split())
 _DEFINERS = frozenset(
@@ -302,8 +301,14 @@ class Finder:
                 self.weights[beginning] = max(weight, self.weights.get(beginning, 0.0))
         self.total = sum(self.weights.values())
         self._terms = sorted(self.weights, key=len)
+        self._last = ("", Found([], [], [], []))
 
     def found_in(self, text: str) -> Found:
+        if text != self._last[0]:  # what is shown of a chunk and what it is called are asked one after the other
+            self._last = text, self._find_in(text)
+        return self._last[1]
+
+    def _find_in(self, text: str) -> Found:
         found = Found([], [], [], [])
         places, starts, firsts, weights = found
         line_end = seen_to = -1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from msgspec import Struct, field
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from codeinfo.cache import Cache
 from codeinfo.ports import ChunkRow, Extent, Made, Posting, Snapshot, StoredSymbol
+
+Number = TypeVar("Number", bound=np.generic)
 
 KEPT_JOINS = 2  # of the combinations that one index is searched in
 
@@ -124,19 +126,43 @@ class Joined:
                 found.setdefault(term, []).append(posting._replace(rows=posting.rows + np.int32(first)))
         return {term: Posting(*map(np.concatenate, zip(*parts, strict=True))) for term, parts in found.items()}
 
-    def cosines(self, query: NDArray[np.float32]) -> NDArray[np.float32] | None:
+    def cosines(
+        self, query: NDArray[np.float32], rows: NDArray[np.integer] | None = None
+    ) -> NDArray[np.float32] | None:
         """Scanned once for a query that is asked again, as the same array."""
+        if rows is not None:
+            return self._cosines_of(query, rows)
         if query is not self._scanned[0]:
-            pieces = [part.view.cosines(query) for part in self._parts if len(part.view.row_file)]
-            whole = [piece for piece in pieces if piece is not None]
-            self._scanned = (query, np.concatenate(whole) if whole and len(whole) == len(pieces) else None)
+            self._scanned = (query, self._end_to_end([view.cosines(query) for view in self._views_with_rows()]))
         return self._scanned[1]
 
-    def vectors(self, rows: Sequence[int]) -> NDArray[np.float32]:
-        pieces: list[tuple[list[int], NDArray[np.float32]]] = []
+    def _cosines_of(self, query: NDArray[np.float32], rows: NDArray[np.integer]) -> NDArray[np.float32] | None:
+        result = np.empty(len(rows), np.float32)
         for part, places in self._by_part(rows):
-            first = self._columns.first_row[part]
-            pieces.append((places, self._parts[part].view.vectors([rows[at] - first for at in places])))
+            found = self._parts[part].view.cosines(query, rows[places] - self._columns.first_row[part])
+            if found is None:
+                return None
+            result[places] = found
+        return result
+
+    def differing_signs(self, query: NDArray[np.float32]) -> NDArray[np.uint16] | None:
+        return self._end_to_end([view.differing_signs(query) for view in self._views_with_rows()])
+
+    def _views_with_rows(self) -> list[Snapshot]:
+        return [part.view for part in self._parts if len(part.view.row_file)]
+
+    @staticmethod
+    def _end_to_end(pieces: Sequence[NDArray[Number] | None]) -> NDArray[Number] | None:
+        """None where a part has none."""
+        whole = [piece for piece in pieces if piece is not None]
+        return np.concatenate(whole) if whole and len(whole) == len(pieces) else None
+
+    def vectors(self, rows: Sequence[int] | NDArray[np.integer]) -> NDArray[np.float32]:
+        wanted = np.asarray(rows, np.int64)
+        pieces = [
+            (places, self._parts[part].view.vectors(wanted[places] - self._columns.first_row[part]))
+            for part, places in self._by_part(wanted)
+        ]
         result = np.empty((len(rows), pieces[0][1].shape[1] if pieces else 0), np.float32)
         for places, found in pieces:
             result[places] = found
@@ -144,10 +170,10 @@ class Joined:
 
     def chunks(self, rows: Sequence[int]) -> list[ChunkRow]:
         found: dict[int, ChunkRow] = {}
-        for part, places in self._by_part(rows):
-            first = self._columns.first_row[part]
-            own = self._parts[part].view.chunks([rows[at] - first for at in places])
-            found.update(zip(places, own, strict=True))
+        wanted = np.asarray(rows, np.int64)
+        for part, places in self._by_part(wanted):
+            own = self._parts[part].view.chunks((wanted[places] - self._columns.first_row[part]).tolist())
+            found.update(zip(places.tolist(), own, strict=True))
         return [found[at] for at in range(len(rows))]
 
     def row_at(self, file: int, line: int) -> int | None:
@@ -169,12 +195,10 @@ class Joined:
     def definition_names(self) -> str:
         return "\n".join(filter(None, (part.view.definition_names() for part in self._parts)))
 
-    def _by_part(self, rows: Sequence[int]) -> list[tuple[int, list[int]]]:
+    def _by_part(self, rows: NDArray[np.integer]) -> list[tuple[int, NDArray[np.intp]]]:
         """The places in `rows` that belong to each part which has any."""
-        places: dict[int, list[int]] = {}
-        for at, row in enumerate(rows):
-            places.setdefault(self.part_of_row(row), []).append(at)
-        return list(places.items())
+        parts = np.searchsorted(self._columns.first_row, rows, side="right") - 1
+        return [(part, (parts == part).nonzero()[0]) for part in np.unique(parts).tolist()]
 
 
 def _shifted(columns: Sequence[NDArray[np.int32]], firsts: Sequence[int]) -> NDArray[np.int32]:

@@ -23,16 +23,20 @@ from codeinfo.search.channels import (
     FOLDER,
     STEM,
     CommitIndex,
+    Embedded,
     Floats,
+    Ints,
     KeywordScores,
     Norms,
     PastChanges,
-    Runs,
+    Survey,
     TermUses,
     file_scores,
     norms_of,
     past_changes,
+    read_cosines,
     read_terms,
+    rows_of,
     runs_of,
     score_history,
     score_keywords,
@@ -56,6 +60,11 @@ from codeinfo.tokens import stem
 CANDIDATES = 150  # files that get the per-path signals, at least: in a whole tree tests and documents come first
 TIE_DIGITS = 6  # beyond these scores tell only in which order they were added up, which an index decides
 PATHS_READ = 30  # of them, those whose paths are read for their meaning: farther down it changes nothing
+LARGE = 60_000  # chunks: from here on only those of likely files are looked at
+LIKELY, LIKELY_SHARE = 400, 150  # so many files, and one of so many: in kubernetes the first ten are among 254
+NEAREST = 100  # files that are likely by their meaning alone
+SIGNS_APART = 20  # one of so many signs: chunks of a file that have more of them wrong than its best are no nearer
+MOST_LISTED = 300  # results: for more of them all files are looked at
 RRF_K = 60
 # The share of meaning beside words by intent, for fusion by rank; what an intent that the caller names does to scores.
 RRF_SEMANTIC = {
@@ -76,7 +85,10 @@ LEAST_SHARE = 300
 SMALLEST_EXCERPT = 40  # characters: less tells nothing
 JUDGED = 3  # first files that the confidence is about
 MOSTLY_KNOWN = 0.5  # of a question, by rarity: where less occurs here, other spellings are suggested
-KEPT_USES = 2_000_000  # rows of terms that stay in memory, some 12 bytes each
+KEPT_USES, KEPT_SHARE = (
+    2_000_000,
+    6,
+)  # rows of terms that stay in memory, some 12 bytes each; for each row of a large index
 EXPLAINED_DROPS = 20  # candidates left out that an explanation names
 
 
@@ -106,6 +118,7 @@ class Evidence(Struct):
     keyword: KeywordScores
     definitions: Sequence[StoredSymbol]
     quoting: Sequence[int] = ()  # rows that have the query's text as it is
+    likely: Ints | None = None  # files whose chunks were looked at; None: all of them
     meant: channels.Meant | None = None
     files: dict[str, Floats] = field(default_factory=dict)  # signal → value of every file, 0..1 or so
 
@@ -156,15 +169,14 @@ def weights_for(query: Query, embedder: Embedder | None, intent: Intent | None =
 def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, options: SearchOptions) -> Evidence:
     """Candidates and signals from the keyword, vector, symbol and history channels."""
     files = len(view.paths)
-    runs = view.derived("runs", lambda: runs_of(view.row_file))
     norms = view.derived(("norms", w.k1, w.b), lambda: norms_of(view.row_file, view.row_length, files, w))
     known = _known_terms(query, view, norms, w)
     keyword = score_keywords(query.terms, known, len(view.row_file), files)
     found = view.definitions(query.names) if query.names else []
     exact, named = boost.definition_scores(query, [(symbol.file, symbol.name, symbol.kind) for symbol in found], files)
-    evidence = Evidence(keyword, found)
+    evidence, none = Evidence(keyword, found), np.zeros(files, np.float32)
     evidence.files = {
-        "chunks": relative(file_scores(keyword.rows, runs, files, w.chunk_decay)),
+        "chunks": none,
         "file_bm25": relative(keyword.files),
         "exact_definition": relative(exact),
         "named_definition": relative(named),
@@ -174,7 +186,7 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, 
         ),
         "folder_match": relative(boost.coverage(keyword, FOLDER, files)),
         "definition_coverage": relative(boost.coverage(keyword, DEFINED, files)),
-        "text_coverage": boost.coverage(keyword, ANYWHERE, files),
+        "text_coverage": boost.coverage(keyword, ANYWHERE, files) if w.text_coverage or options.explain else none,
         "title_coverage": boost.title_coverage(query, keyword, files),
         "named_in_text": boost.named_in_text(query, keyword, files),
         "scope_match": boost.scope_match(query, keyword, files),
@@ -186,9 +198,76 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, 
         evidence.files["exact_text"][view.row_file[rows]] = 1
     if options.commits:
         evidence.files["history"] = _past_changes(query, view, options)
-    if embedder is not None:
-        _add_meaning(evidence, query, view, embedder, runs)
+    _add_chunks(evidence, _embedded(query, keyword, embedder), view, w, options)
     return evidence
+
+
+def _add_chunks(evidence: Evidence, asked: Embedded | None, view: Snapshot, w: Weights, options: SearchOptions) -> None:
+    """What chunks say by their words and by their meaning: of every file, or in a large index of the likely ones."""
+    if _is_large(view, options):
+        return _add_likely_chunks(evidence, asked, view, w, options)
+    files = len(view.paths)
+    runs = view.derived("runs", lambda: runs_of(view.row_file))
+    evidence.files["chunks"] = relative(file_scores(evidence.keyword.rows, runs, files, w.chunk_decay))
+    cosines = None if asked is None else view.cosines(asked.weighed)
+    if asked is not None and cosines is not None:
+        evidence.files["meaning"], scale = channels.file_meaning(cosines, runs, files)
+        evidence.meant = channels.Meant(*asked, cosines, scale)
+    return None
+
+
+def _add_likely_chunks(
+    evidence: Evidence, asked: Embedded | None, view: Snapshot, w: Weights, options: SearchOptions
+) -> None:
+    """The signs of all vectors say which files may be near, and which of their chunks; only those are compared."""
+    files = len(view.paths)
+    signs = None if asked is None else view.differing_signs(asked.weighed)
+    survey = None if signs is None else Survey.of(view, signs)
+    evidence.likely = _likely_files(evidence, view, survey, w, options)
+    rows, starts, counts = rows_of(view, evidence.likely)
+    own = runs_of(view.row_file[rows])
+    evidence.files["chunks"] = relative(file_scores(evidence.keyword.rows[rows], own, files, w.chunk_decay))
+    if asked is None or signs is None or survey is None:
+        return
+    most = np.minimum.reduceat(signs[rows], starts) + len(asked.weighed) // SIGNS_APART
+    near = rows[signs[rows] <= most.repeat(counts)]
+    cosines = view.cosines(asked.weighed, near)
+    if cosines is not None:
+        usual = survey.usual_cosine(asked.weighed)
+        evidence.files["meaning"], scale = channels.file_meaning(cosines, runs_of(view.row_file[near]), files, usual)
+        every = np.full(len(signs), np.nan, np.float32)
+        every[near] = cosines
+        evidence.meant = channels.Meant(*asked, every, scale)
+
+
+def _is_large(view: Snapshot, options: SearchOptions) -> bool:
+    """Whether to look at likely files only. Ranks and kinds of symbols need all of them."""
+    every = options.symbol_kinds or options.fusion != "score" or options.limit > MOST_LISTED
+    return len(view.row_file) >= LARGE and not every
+
+
+def _likely_files(
+    evidence: Evidence, view: Snapshot, survey: Survey | None, w: Weights, options: SearchOptions
+) -> Ints:
+    """The files with the best rough scores: all but the chunks' words as they are, which the file as a whole stands in
+    for, and meaning by signs. The files that are nearest by it give it its scale, whatever their words are."""
+    scores = fuse(evidence, w) + np.float32(w.chunks) * evidence.files["file_bm25"]
+    likely = np.zeros(len(scores), bool)
+    if survey is not None:
+        near, worth = survey.rough_meaning()
+        scores[near] += np.float32(w.meaning) * worth
+        likely[near[_among_best(worth, NEAREST)]] = True
+    likely |= _among_best(filtered(scores, options), max(LIKELY, len(scores) // LIKELY_SHARE))
+    if options.explain:
+        likely |= _among_best(scores, EXPLAINED_DROPS)  # what a filter leaves out
+    return (likely & (view.file_rows > 0)).nonzero()[0]
+
+
+def _among_best(scores: Floats, most: int) -> NDArray[np.bool_]:
+    """About the `most` best ones: of many, every sixteenth is looked at."""
+    step = 16 if len(scores) > 64 * most else 1
+    some, place = scores[::step], most // step
+    return scores >= (np.partition(some, -place)[-place] if len(some) > place else -np.inf)
 
 
 def _stem_sizes(view: Snapshot) -> NDArray[np.int32]:
@@ -219,7 +298,8 @@ def _changes_in(root: str, commits: CommitIndex, view: Snapshot, options: Search
 def _known_terms(query: Query, view: Snapshot, norms: Norms, w: Weights) -> dict[str, TermUses]:
     """The query's terms that occur here. Questions about one project share many of them, so they are kept."""
     worths = ("terms", w.k1, w.b, w.stem_field, w.folder_field, w.type_field, w.name_field)
-    kept = view.derived(worths, lambda: Cache[str, TermUses](KEPT_USES, lambda uses: 1 + len(uses.rows)))
+    room = max(KEPT_USES, KEPT_SHARE * len(view.row_file))
+    kept = view.derived(worths, lambda: Cache[str, TermUses](room, lambda uses: 1 + len(uses.rows)))
     known = {term: uses for term in query.terms if (uses := kept.get(term)) is not None}
     if missing := [term for term in query.terms if term not in known]:
         for term, uses in read_terms(view.postings(missing), view.row_file, norms, w).items():
@@ -227,15 +307,13 @@ def _known_terms(query: Query, view: Snapshot, norms: Norms, w: Weights) -> dict
     return known
 
 
-def _add_meaning(evidence: Evidence, query: Query, view: Snapshot, embedder: Embedder, runs: Runs) -> None:
+def _embedded(query: Query, keyword: KeywordScores, embedder: Embedder | None) -> Embedded | None:
+    if embedder is None:
+        return None
     if reads_words(embedder):
-        asked, weighed = embedder.embed_words(channels.word_worths(query, evidence.keyword.idf))
-    else:
-        asked = weighed = embedder.embed_query(query.text)
-    cosines = view.cosines(weighed)
-    if cosines is not None:
-        evidence.files["meaning"], scale = channels.file_meaning(cosines, runs, len(view.paths))
-        evidence.meant = channels.Meant(asked, weighed, cosines, scale)
+        return Embedded(*embedder.embed_words(channels.word_worths(query, keyword.idf)))
+    asked = embedder.embed_query(query.text)
+    return Embedded(asked, asked)
 
 
 def relative(values: Floats) -> Floats:
@@ -245,10 +323,13 @@ def relative(values: Floats) -> Floats:
 
 
 def fuse(evidence: Evidence, w: Weights) -> Floats:
-    """The weighted sum of all signals, for every file."""
+    """The weighted sum of all signals, for every file; for the likely ones once they are known."""
     total = np.zeros(len(evidence.keyword.files), np.float32)
+    wanted = slice(None) if evidence.likely is None else evidence.likely
+    own = total[wanted]
     for name, values in evidence.files.items():
-        total += np.float32(getattr(w, name)) * values
+        own += np.float32(getattr(w, name)) * values[wanted]
+    total[wanted] = own
     return total
 
 
@@ -325,6 +406,7 @@ def read_paths(
     first, meant, before = ranked[:most], evidence.meant, evidence.files.get("meaning")
     if not first or meant is None:
         return ranked
+    read_cosines(view, meant, rows_of(view, [item.file for item in first])[0])
     rows = closest_rows(view, meant.cosines, [item.file for item in first])
     vectors, paths = view.vectors(rows.tolist()), embedder.embed_paths([view.paths[item.file] for item in first])
     values = meant.scale(channels.with_paths(meant.cosines[rows], vectors, paths, meant.weighed)).tolist()
@@ -379,7 +461,9 @@ def _candidates(
         items = ranked[start : start + page]
         files = [item.file for item in items]
         asked = defined_rows(query, evidence.definitions, view, files) | dict.fromkeys(evidence.quoting, QUOTED_HERE)
-        cosines = None if evidence.meant is None else evidence.meant.cosines
+        cosines = None
+        if evidence.meant is not None:
+            cosines = read_cosines(view, evidence.meant, rows_of(view, files)[0])
         rows = best_rows(view, files, evidence.keyword.rows, cosines, asked, most)
         flat = [row for own in rows for row in own]
         found = zip(view.chunks(flat), _cosines_of(evidence, view, flat), strict=True)

@@ -49,6 +49,7 @@ from codeinfo.store.segments import (
 _AT_ONCE = 500  # blocks of chunks read by one statement
 _MANY_ROWS = 50_000  # vectors that are worth a second thread
 _ROWS_AT_ONCE = 512
+_PACKED_AT_ONCE = 8192
 _LONGEST = 1.5  # of a stored vector: they have length 1, so anything longer, infinity and NaN are damage
 
 
@@ -60,6 +61,7 @@ class Segment(Struct, frozen=True):
     live_rows: int
     row_map: NDArray[np.int32] | None
     vectors: NDArray[np.float16] | None
+    vector_file: Path
 
 
 class Arrays(Struct, frozen=True):
@@ -113,7 +115,7 @@ def load_arrays(db: apsw.Connection, folder: Path, tree: int, version: Version, 
         file_ids.append(owner_ids[alive])
         lengths.append(np.frombuffer(sizes, np.float32, count)[alive])
         vectors = map_vectors(folder / vector_file, count, dimension) if vector_file else None
-        segments.append(Segment(segment_id, first_row, len(file_ids[-1]), row_map, vectors))
+        segments.append(Segment(segment_id, first_row, len(file_ids[-1]), row_map, vectors, folder / vector_file))
         first_row += len(file_ids[-1])
     owners_of_rows = np.concatenate(file_ids) if file_ids else np.zeros(0, np.int32)
     row_file = np.searchsorted(live, owners_of_rows).astype(np.int32)
@@ -193,10 +195,20 @@ class SqliteSnapshot:
                     found.setdefault(term, []).append(posting)
         return {term: join_postings(parts) for term, parts in found.items()}
 
-    def cosines(self, query: NDArray[np.float32]) -> NDArray[np.float32] | None:
+    def cosines(
+        self, query: NDArray[np.float32], rows: NDArray[np.integer] | None = None
+    ) -> NDArray[np.float32] | None:
         segments = self._arrays.segments
-        if not segments or any(segment.vectors is None for segment in segments if segment.live_rows):
+        if not self._has_vectors():
             return None
+        if rows is not None:
+            result = np.empty(len(rows), np.float32)
+            for places, vectors, stored in self._stored(rows):
+                for start in range(0, len(stored), _ROWS_AT_ONCE):
+                    some = slice(start, start + _ROWS_AT_ONCE)
+                    result[places[some]] = np.dot(vectors[stored[some]].astype(np.float32), query)
+            self._check_products(result, query, rows)
+            return result
         result = np.empty(len(self.row_file), np.float32)
         for segment in segments:
             if segment.vectors is None:
@@ -211,34 +223,51 @@ class SqliteSnapshot:
         self._check_products(result, query)
         return result
 
-    def _check_products(self, products: NDArray[np.float32], query: NDArray[np.float32]) -> None:
+    def _has_vectors(self) -> bool:
+        segments = self._arrays.segments
+        return bool(segments) and all(segment.vectors is not None for segment in segments if segment.live_rows)
+
+    def differing_signs(self, query: NDArray[np.float32]) -> NDArray[np.uint16] | None:
+        if not self._has_vectors():
+            return None
+        signs = self.derived("signs", lambda: _signs_of(self._arrays.segments))
+        result = np.zeros(len(self.row_file), np.uint16)
+        for stored, (asked,) in zip(signs, _pack_signs(query.astype(np.float16)[None]), strict=True):
+            result += np.bitwise_count(stored ^ asked)
+        return result
+
+    def _check_products(
+        self, products: NDArray[np.float32], query: NDArray[np.float32], rows: NDArray[np.integer] | None = None
+    ) -> None:
         """One NaN in a vector file would otherwise spread to every score and leave an empty result."""
         length = float(np.linalg.norm(query))
         if not np.isfinite(length):
             raise ValueError("the query's vector is not finite")
-        row = _first_beyond(products, _LONGEST * length)
-        if row is not None:
-            path = self.paths[int(self.row_file[row])]
+        at = _first_beyond(products, _LONGEST * length)
+        if at is not None:
+            path = self.paths[int(self.row_file[at if rows is None else rows[at]])]
             raise BuildDamaged(self._arrays.folder, f"a vector of {path} is not a unit vector")
 
-    def vectors(self, rows: Sequence[int]) -> NDArray[np.float32]:
-        wanted = np.asarray(rows, np.int64)
-        segments = self._arrays.segments
-        if len(segments) == 1 and segments[0].row_map is None and (whole := segments[0].vectors) is not None:
-            return whole[wanted].astype(np.float32)  # as most indexes are
-        pieces: list[tuple[NDArray[np.bool_], NDArray[np.float16]]] = []
-        for segment in segments:
-            inside = (wanted >= segment.first_row) & (wanted < segment.first_row + segment.live_rows)
-            if segment.vectors is None or not inside.any():
-                continue
-            own = wanted[inside] - segment.first_row
-            if segment.row_map is not None:
-                own = np.flatnonzero(segment.row_map >= 0)[own]
-            pieces.append((inside, segment.vectors[own]))
-        result = np.empty((len(wanted), pieces[0][1].shape[1] if pieces else 0), np.float32)
-        for inside, found in pieces:
-            result[inside] = found
+    def vectors(self, rows: Sequence[int] | NDArray[np.integer]) -> NDArray[np.float32]:
+        pieces = [(places, vectors[own]) for places, vectors, own in self._stored(np.asarray(rows, np.int64))]
+        result = np.empty((len(rows), pieces[0][1].shape[1] if pieces else 0), np.float32)
+        for places, found in pieces:
+            result[places] = found
         return result
+
+    def _stored(
+        self, rows: NDArray[np.integer]
+    ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float16], NDArray[np.integer]]]:
+        """Of each segment that has some of `rows`: their places in that, its vectors, and which of those they are."""
+        segments = self._arrays.segments
+        owners = np.searchsorted([segment.first_row for segment in segments], rows, side="right") - 1
+        for at in np.unique(owners).tolist():
+            places, segment = (owners == at).nonzero()[0], segments[at]
+            own = rows[places] - segment.first_row
+            if segment.row_map is not None:
+                own = (segment.row_map >= 0).nonzero()[0].take(own)
+            if segment.vectors is not None:
+                yield places, segment.vectors, own
 
     def chunks(self, rows: Sequence[int]) -> list[ChunkRow]:
         if not rows:
@@ -319,6 +348,29 @@ class SqliteSnapshot:
 @lru_cache(maxsize=_AT_ONCE)
 def _block_query(count: int) -> str:
     return f"SELECT * FROM chunks WHERE id IN ({','.join('?' * count)})"
+
+
+def _signs_of(segments: Sequence[Segment]) -> NDArray[np.uint64]:
+    """The signs of all vectors, 64 of a row's numbers in each line: quicker to count than row by row. Files are read,
+    since what is mapped would count as memory of the process from then on."""
+    packed = []
+    for segment in segments:
+        if segment.vectors is None or not segment.live_rows:
+            continue
+        with open(segment.vector_file, "rb") as source:
+            rows, width = segment.vectors.shape
+            own = np.empty((-(-width // 64), rows), np.uint64)
+            for start in range(0, rows, _PACKED_AT_ONCE):
+                block = np.fromfile(source, np.float16, _PACKED_AT_ONCE * width).reshape(-1, width)
+                own[:, start : start + len(block)] = _pack_signs(block)
+        packed.append(own if segment.row_map is None else own[:, segment.row_map >= 0])
+    return np.concatenate(packed, axis=1)
+
+
+def _pack_signs(vectors: NDArray[np.float16]) -> NDArray[np.uint64]:
+    bits = np.packbits(vectors.view(np.int16) >= 0, axis=1)  # 20 times as quick as comparing floats of this kind
+    padded = np.pad(bits, ((0, 0), (0, -bits.shape[1] % 8)))
+    return np.ascontiguousarray(np.ascontiguousarray(padded).view(np.uint64).T)
 
 
 def _multiply(vectors: NDArray[np.float16], query: NDArray[np.float32], result: NDArray[np.float32]) -> None:
