@@ -192,8 +192,7 @@ def serve(folder: Path) -> None:
     from codeinfo.config import Config, use_one_blas_thread
     from codeinfo.operations.answers import AgentsRequest
     from codeinfo.shells.mcp import http_service
-    from codeinfo.shells.mcp_catalog import chosen_tools
-    from codeinfo.shells.mcp_tools import Tool
+    from codeinfo.shells.mcp_tools import Tool, chosen_tools
 
     class Nothing(Struct, frozen=True):
         done: bool = True

@@ -117,7 +117,7 @@ def compact(value: object) -> str:
 
 
 def show_lists(folder: Path, tokenizers: Path) -> bool:
-    from codeinfo.shells.mcp_catalog import SETS
+    from codeinfo.shells.mcp_tools import SETS
 
     print(f"{'set':<10}{'tools':>6}{'characters':>12}{'o200k':>8}{'claude':>8}   the same over HTTP")
     with served(folder) as address:

@@ -40,7 +40,7 @@ from codeinfo.evals.datasets import Dataset, Query
 from codeinfo.evals.metrics import METRIC, Answer, check_gates, compare, score, summarise
 from codeinfo.evals.report import align, format_figure, scores_of
 from codeinfo.evals.run import read_results, run
-from codeinfo.operations.evaluation import Comparison, Score, Summary, Verdict
+from codeinfo.operations.search import Comparison, Score, Summary, Verdict
 
 MOST_LOST = 0.005  # a figure may fall by this much: less is within what a change of machine or order does
 FAILED = 3  # as `codeinfo eval` says that a gate was missed

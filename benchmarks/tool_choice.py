@@ -19,8 +19,7 @@ from codeinfo.models.chat import make_llm
 from codeinfo.models.endpoints import ChatEndpoint
 from codeinfo.ports import Message, ToolSpec
 from codeinfo.shells.mcp import INSTRUCTIONS
-from codeinfo.shells.mcp_catalog import chosen_tools
-from codeinfo.shells.mcp_tools import listed
+from codeinfo.shells.mcp_tools import chosen_tools, listed
 
 TASKS = Path(__file__).with_suffix(".jsonl")
 

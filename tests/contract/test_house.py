@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
 import tomllib
 from collections.abc import Iterator
@@ -273,6 +274,22 @@ def test_every_dependency_is_used() -> None:
     modules = {"pystemmer": "stemmer", "pyyaml": "yaml", "google_re2": "re2"}  # where the module has another name
     names = {modules.get(item, item) for item in names}
     assert not names - used
+
+
+SCRIPTS = [
+    path for folder in ("benchmarks", "tools", "training", "examples") for path in (REPOSITORY / folder).glob("*.py")
+]
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_scripts_import_what_there_is(path: Path) -> None:
+    """They run too seldom to notice that a name has moved."""
+    for node in nodes(path):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "codeinfo":
+            module = importlib.import_module(node.module)
+            for alias in node.names:
+                is_there = hasattr(module, alias.name) or importlib.util.find_spec(f"{node.module}.{alias.name}")
+                assert is_there, f"{path.name}:{node.lineno} {node.module} has no {alias.name}"
 
 
 def test_typed_marker_ships() -> None:
