@@ -84,7 +84,9 @@ class Config(Struct, frozen=True):
     ) -> Config:
         """Read every source that applies in `cwd`. `flags` maps "section.field" to a value or its text."""
         env = dict(os.environ if env is None else env)
-        layers = (Layer("flag", flags or {}), _env_layer(env), _user_layer(env))
+        named = {key: env[row.env] for key, row in table().items() if env.get(row.env)}
+        user = _toml_layer("user file", user_file(env))
+        layers = (Layer("flag", flags or {}), Layer("environment", named), user)
         return _resolve(layers, _project_layer(Path.cwd() if cwd is None else cwd), env)
 
     def __repr__(self) -> str:
@@ -122,14 +124,6 @@ def editor_command(env: Mapping[str, str] | None = None) -> str:
 
 
 # --- sources -------------------------------------------------------------------------------------------------------
-
-
-def _env_layer(env: Mapping[str, str]) -> Layer:
-    return Layer("environment", {key: env[row.env] for key, row in table().items() if env.get(row.env)})
-
-
-def _user_layer(env: Mapping[str, str]) -> Layer:
-    return _toml_layer("user file", user_file(env))
 
 
 def _project_layer(folder: Path) -> Layer:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard, TypeVar, overload, runtime_checkable
 
 from msgspec import Struct
 
-from codeinfo.model import Definition, Import, IndexedFile, ManifestRow, SourceFile
+from codeinfo.model import Definition, Import, IndexedFile, SourceFile
 
 if TYPE_CHECKING:
     import numpy as np
@@ -262,7 +260,9 @@ class StoredFile(Struct, frozen=True):
 
 
 class IndexTarget(Protocol):
-    """What the index line writes to."""
+    """What the index line writes to: one tree of an index. Everything a file has is replaced in one transaction, so
+    that readers never see half of it. A file, which is a path with a content, is stored once for all trees of a family.
+    """
 
     def hashes(self, paths: Sequence[str]) -> Mapping[str, str]:
         """The content hashes of those of `paths` that are in the index."""
@@ -290,38 +290,6 @@ class IndexTarget(Protocol):
     def vectors_by_hash(self, sha256: str) -> Vectors | None:
         """The vectors of a file with this content, so that a rename is not embedded again."""
         ...
-
-
-class Store(IndexTarget, Protocol):
-    """One tree of an index. Everything a file has is replaced in one transaction; readers never see half of it.
-
-    The trees of a family share what they have in common: a file, which is a path with a content, is stored once. What
-    is read and written here is this tree's alone.
-    """
-
-    def manifest(self) -> Mapping[str, ManifestRow]: ...
-
-    def sources(self, paths: Sequence[str] | None = None) -> AbstractSet[SourceFile]:
-        """Every file, or those of `paths`, as it was when indexed: enough to tell whether it may have changed."""
-        ...
-
-    def meta(self) -> dict[str, str]: ...
-
-    def finish(
-        self, meta: Mapping[str, str], keep: Retention = NOTHING_KEPT, trees: Collection[str] | None = None
-    ) -> None:
-        """Mark the tree complete: record `meta`, and tidy up, which drops all but these `trees`."""
-        ...
-
-    def snapshot(self) -> AbstractContextManager[Snapshot]: ...
-
-    def symbols(self, path: str) -> FileSymbols | None: ...
-
-    def digest(self) -> str:
-        """SHA-256 over the whole content, the same however the index came to be."""
-        ...
-
-    def close(self) -> None: ...
 
 
 class CodeFile(Struct, frozen=True):

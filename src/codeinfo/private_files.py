@@ -43,7 +43,10 @@ def private_folder(path: Path, base: Path | None = None) -> Path:
     for place in (path, *path.parents):
         if place == base and place.name != _OWN_NAME:
             break
-        _close_to_others(place, FOLDER_MODE)
+        with suppress(OSError):  # removed meanwhile, on a file system without modes, or on one that is read-only
+            status = os.stat(place)
+            if stat.S_IMODE(status.st_mode) & 0o077 and status.st_uid == os.geteuid():
+                os.chmod(place, FOLDER_MODE)
         if place == base:
             break
     return path
@@ -107,17 +110,6 @@ def sweep_temporary(name: str, folder: int) -> None:
         if re.fullmatch(rf"\.{re.escape(name)}-\d+-[0-9a-f]{{8}}", entry):
             with suppress(OSError):
                 os.unlink(entry, dir_fd=folder)
-
-
-def replace_private(path: Path, data: bytes) -> None:
-    replace_file(path, data)
-
-
-def _close_to_others(path: Path, mode: int) -> None:
-    with suppress(OSError):  # removed meanwhile, on a file system without modes, or on one that is read-only
-        status = os.stat(path)
-        if stat.S_IMODE(status.st_mode) & 0o077 and status.st_uid == os.geteuid():
-            os.chmod(path, mode)
 
 
 def try_lock(handle: int, path: str | Path, *, shared: bool = False) -> bool:

@@ -12,12 +12,12 @@ from postgres_tools import team_database, team_store
 
 from codeinfo.errors import Busy
 from codeinfo.model import Chunk, Definition, FileKind, Import, IndexedFile, ParsedFile, SourceFile
-from codeinfo.ports import IN_FOLDER, IN_STEM, Retention, Store
+from codeinfo.ports import IN_FOLDER, IN_STEM, Retention
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.tokens import path_terms, terms
 
-Factory = Callable[..., Store]
-Open = Callable[[Path, str], Store]
+Factory = Callable[..., SqliteStore]
+Open = Callable[[Path, str], SqliteStore]
 
 
 @contextmanager
@@ -37,11 +37,11 @@ STORES = {"sqlite": sqlite_stores, "team": team_stores}
 @pytest.fixture(params=sorted(STORES))
 def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Factory]:
     """Opens the same index again and again, as other processes would."""
-    opened: list[Store] = []
+    opened: list[SqliteStore] = []
 
     with STORES[request.param]() as open_store:
 
-        def factory(tree: str = "main") -> Store:
+        def factory(tree: str = "main") -> SqliteStore:
             opened.append(open_store(tmp_path / "index", tree))
             return opened[-1]
 
@@ -72,7 +72,7 @@ def indexed(path: str, *texts: str, sha256: str = "", vectors: list[list[float]]
     )
 
 
-def found(store: Store, term: str) -> dict[str, float]:
+def found(store: SqliteStore, term: str) -> dict[str, float]:
     """File → uses of a term in the last of its chunks that has it."""
     with store.snapshot() as view:
         posting = view.postings([term]).get(term)
@@ -82,7 +82,7 @@ def found(store: Store, term: str) -> dict[str, float]:
         return {view.paths[view.row_file[row]]: float(tenths) / 10 for row, tenths in uses if tenths}
 
 
-def in_path(store: Store, term: str) -> dict[str, int]:
+def in_path(store: SqliteStore, term: str) -> dict[str, int]:
     """File → the parts of its path that have a term."""
     with store.snapshot() as view:
         posting = view.postings([term])[term]
@@ -247,7 +247,7 @@ def test_files_left_out_are_remembered_but_never_searched(reopen: Factory) -> No
 KEEP = Retention(days=1, share=10)
 
 
-def as_reused(store: Store, file: IndexedFile) -> tuple[SourceFile, int]:
+def as_reused(store: SqliteStore, file: IndexedFile) -> tuple[SourceFile, int]:
     (known,) = store.stored([file.source.path])[file.source.path, file.sha256]
     return file.source, known.file_id
 

@@ -13,7 +13,7 @@ import pytest
 from document_tools import add, ask
 from msgspec import Struct
 
-from codeinfo.collections.fetch import AddressRefused, Reach, host_of, is_public
+from codeinfo.collections import AddressRefused, Reach, host_of, is_public
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.operations.documents import DocsListRequest, DocsPackRequest, DocsSyncRequest

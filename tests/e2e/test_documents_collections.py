@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from document_tools import add, ask, engine, harbour
 
-from codeinfo.collections.fetch import unpack
+from codeinfo.collections import unpack
 from codeinfo.engine import Engine
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.operations.documents import (

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from document_tools import FIXTURES, add, ask, engine
 
-from codeinfo.collections.fetch import pack, unpack
-from codeinfo.collections.model import read_manifest, safe_path
+from codeinfo.collections import pack, read_manifest, safe_path, unpack
 from codeinfo.errors import UsageError
 from codeinfo.index import pool
 from codeinfo.index.chunk import ChunkSettings

@@ -19,7 +19,7 @@ from codeinfo.index import pool as pool_module
 from codeinfo.index import pool as spares_module
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_packed
-from codeinfo.index.pool import Parsed, ParsePool, ParseTask, Spares
+from codeinfo.index.pool import Parsed, ParsePool, ParseTask, Spares, Worker
 from codeinfo.model import FileKind
 
 SETTINGS = ChunkSettings()
@@ -37,7 +37,7 @@ def run_one(text: str, language: str = "python", settings: ChunkSettings = SETTI
 
 
 def worker_pids(pool: ParsePool) -> list[int]:
-    return [feeder._process.pid for feeder in pool._feeders if feeder._process is not None]
+    return [feeder._worker.pid for feeder in pool._feeders if feeder._worker is not None]
 
 
 def is_alive(pid: int) -> bool:
@@ -188,16 +188,18 @@ def test_a_worker_that_cannot_start_is_an_error(monkeypatch: pytest.MonkeyPatch)
 def test_a_worker_that_is_not_needed_after_all_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped while its process starts, which here would never be ready."""
     starting, go_on = threading.Event(), threading.Event()
-    started: list[subprocess.Popen[bytes]] = []
+    started: list[Worker] = []
 
-    def slow() -> subprocess.Popen[bytes]:
-        starting.set()
-        go_on.wait(60)
-        command = [sys.executable, "-c", "import time; time.sleep(600)"]
-        started.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0))
-        return started[0]
+    class Slow(Worker):
+        def __init__(self) -> None:
+            starting.set()
+            go_on.wait(60)
+            super().__init__()
+            started.append(self)
 
-    monkeypatch.setattr(pool_module, "spawn_worker", slow)
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+    monkeypatch.setattr(pool_module, "worker_command", lambda module: command)
+    monkeypatch.setattr(pool_module, "Worker", Slow)
     pool = ParsePool(SETTINGS, spares=Spares())
     pool.warm_up()
     assert starting.wait(60)
@@ -207,7 +209,7 @@ def test_a_worker_that_is_not_needed_after_all_is_not_waited_for(monkeypatch: py
     asked = time.monotonic()
     pool.close()
     assert time.monotonic() - asked < pool_module._START_TIMEOUT_S / 2
-    assert started[0].returncode == -signal.SIGKILL
+    assert started[0].end() == -signal.SIGKILL
 
 
 def test_the_first_files_are_on_their_way_before_the_first_result_is_asked_for() -> None:
@@ -315,7 +317,7 @@ def tasks():
 with ParsePool(ChunkSettings(), workers=1) as pool:
     results = pool.run(tasks())
     next(results)
-    print(pool._feeders[0]._process.pid, flush=True)
+    print(pool._feeders[0]._worker.pid, flush=True)
     for _ in results:
         time.sleep(0.01)
 """

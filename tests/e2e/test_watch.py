@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -42,7 +42,7 @@ class Project:
     def __init__(self, root: Path, engine: Engine) -> None:
         self.root, self.engine, self.walks = root, engine, 0
         index = engine.indexes.of(root)
-        index.source = CountingSource(index.source, self)
+        index.source = cast(Any, CountingSource(index.source, self))
 
     def write(self, path: str, name: str) -> None:
         (self.root / path).write_text(CODE.format(name=name))

@@ -14,7 +14,7 @@ import pytest
 from git_server import GitServer, serving
 from repository_tools import Repository
 
-from codeinfo.collections.fetch import AddressRefused, Reach
+from codeinfo.collections import AddressRefused, Reach
 from codeinfo.errors import NotFound, ProviderError, UsageError
 from codeinfo.private_files import try_lock
 from codeinfo.sources.walk import RevisionFiles, WalkSettings
@@ -142,7 +142,7 @@ def test_the_lock_of_a_killed_worker_lasts_as_long_as_its_git(tmp_path: Path) ->
     """Otherwise two gits would write to one mirror."""
     program = (
         "import os, sys, subprocess; from pathlib import Path\n"
-        "from codeinfo.collections.fetch import Reach; from codeinfo.team.mirror import Mirrors\n"
+        "from codeinfo.collections import Reach; from codeinfo.team.mirror import Mirrors\n"
         "from codeinfo.sources import git\n"
         "def slow(folder, remote, lock): git._execute(['sleep', '3'], folder, {}, b'', (0,), 9, (lock,))\n"
         "git.fetch_mirror = slow\n"

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from web_tools import environment_of, first_search, make_project, served
 
-from codeinfo.collections.model import collection_of, read_manifest
+from codeinfo.collections import collection_of, read_manifest
 from codeinfo.errors import UsageError
 from codeinfo.globs import MAX_GLOB_CHARS, MAX_GLOBS, match_globs
 from codeinfo.sources import ignore

@@ -16,12 +16,30 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
-from msgspec import Struct
-
-from codeinfo.collections import model
-from codeinfo.collections.fetch import MAX_PACKED_BYTES, Reach, host_of, pack, unpack
-from codeinfo.engine.index_manager import IndexManager
+from codeinfo.collections import (
+    CONTEXT_FILE,
+    MANIFEST,
+    MAX_PACKED_BYTES,
+    Collection,
+    Kind,
+    Manifest,
+    Reach,
+    add_to_context,
+    download,
+    host_of,
+    is_archive,
+    pack,
+    read_context,
+    read_manifest,
+    read_user_list,
+    remove_from_context,
+    safe_path,
+    unpack,
+    write_user_list,
+)
+from codeinfo.engine.index_manager import IndexManager, Source
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.globs import match_globs
 from codeinfo.model import ManifestRow, NextStep, Skip, SourceFile, Walk, to_run
@@ -47,14 +65,14 @@ class CollectionList:
         self.folder = data_dir / "collections"
         self._list = data_dir / "collections.json"
 
-    def all(self, project: Path) -> tuple[list[model.Collection], list[str]]:
+    def all(self, project: Path) -> tuple[list[Collection], list[str]]:
         """The project's collections first, then the user's; the first to have a name keeps it."""
         path = self._context_of(project)
-        found, notes = model.read_context(_read(path), str(path.parent)) if path is not None else ([], [])
+        found, notes = read_context(_read(path), str(path.parent)) if path is not None else ([], [])
         taken = {item.id for item in found}
         return [*found, *(item for item in self._own() if item.id not in taken)], notes
 
-    def named(self, project: Path, names: tuple[str, ...]) -> tuple[list[model.Collection], list[str]]:
+    def named(self, project: Path, names: tuple[str, ...]) -> tuple[list[Collection], list[str]]:
         """Those with these names or ids; all of them where none is named."""
         known, notes = self.all(project)
         if not names:
@@ -68,11 +86,11 @@ class CollectionList:
             chosen.append(match)
         return chosen, notes
 
-    def lists(self, collection: model.Collection) -> bool:
+    def lists(self, collection: Collection) -> bool:
         """Whether the user's own list has it."""
         return any(item.id == collection.id for item in self._own())
 
-    def check_free(self, collection: model.Collection, project: Path) -> model.Collection | None:
+    def check_free(self, collection: Collection, project: Path) -> Collection | None:
         """The collection as it is known already; one that would take another's name or place is refused."""
         for known in self.all(project)[0]:
             if known.name == collection.name and known.id != collection.id:
@@ -89,50 +107,50 @@ class CollectionList:
                 )
         return next((known for known in self.all(project)[0] if known.id == collection.id), None)
 
-    def add(self, collection: model.Collection, project: Path) -> None:
+    def add(self, collection: Collection, project: Path) -> None:
         with self._changing() as write:
             self.check_free(collection, project)  # again: another process may have added one since
             write([*(item for item in self._own() if item.id != collection.id), collection])
 
-    def add_to_project(self, collection: model.Collection, project: Path, written: str) -> None:
+    def add_to_project(self, collection: Collection, project: Path, written: str) -> None:
         """`written` is the source as typed, so that the file means the same for everyone who clones the project."""
-        path = project / model.CONTEXT_FILE
-        text = model.add_to_context(_read(path), str(project), collection.name, written, collection.ref)
+        path = project / CONTEXT_FILE
+        text = add_to_context(_read(path), str(project), collection.name, written, collection.ref)
         replace_file(path, text.encode(), mode=_SHARED)
 
-    def remove(self, collection: model.Collection, project: Path) -> None:
+    def remove(self, collection: Collection, project: Path) -> None:
         if collection.origin == "project":
             path = self._context_of(project)
             if path is not None:
-                text = model.remove_from_context(_read(path), str(path.parent), collection.name)
+                text = remove_from_context(_read(path), str(path.parent), collection.name)
                 replace_file(path, text.encode(), mode=_SHARED)
             return
         with self._changing() as write:
             write([item for item in self._own() if item.id != collection.id])
 
-    def _own(self) -> list[model.Collection]:
+    def _own(self) -> list[Collection]:
         text = _read(self._list)
-        return model.read_user_list(text, str(self._list)) if text else []
+        return read_user_list(text, str(self._list)) if text else []
 
     def _context_of(self, project: Path) -> Path | None:
         """The nearest one from the folder upwards, not past the top of its repository."""
         folder = Path(os.path.abspath(project))
         for place in (folder, *folder.parents):
-            if os.path.isfile(place / model.CONTEXT_FILE):
-                return place / model.CONTEXT_FILE
+            if os.path.isfile(place / CONTEXT_FILE):
+                return place / CONTEXT_FILE
             if os.path.exists(place / ".git"):
                 break
         return None
 
     @contextmanager
-    def _changing(self) -> Iterator[Callable[[list[model.Collection]], None]]:
+    def _changing(self) -> Iterator[Callable[[list[Collection]], None]]:
         """Reading and writing the user's list as one step, also beside other processes."""
         private_folder(self._list.parent)
         lock = self._list.with_suffix(".lock")
         handle = open_private(lock, os.O_RDWR)
         try:
             wait_for_lock(handle, lock)
-            yield lambda collections: replace_file(self._list, model.write_user_list(collections).encode())
+            yield lambda collections: replace_file(self._list, write_user_list(collections).encode())
         finally:
             os.close(handle)
 
@@ -148,14 +166,13 @@ def _read(path: Path) -> str:
         raise UsageError(f"cannot read {path}: {error}", next_step="Fix the file or remove it") from error
 
 
-class CollectionSource(Struct, frozen=True):
+class CollectionSource(Source, frozen=True):
     """The documents of a collection, as an index is made of them."""
 
-    collection: model.Collection
+    collection: Collection
     home: Path  # where it lies if it was fetched
-    documents: bool = True
-    versions: tuple[int, ...] = (CONVERTERS_VERSION,)
-    fixed: bool = False
+    documents: ClassVar[bool] = True
+    versions: ClassVar[tuple[int, ...]] = (CONVERTERS_VERSION,)
 
     @property
     def root(self) -> Path:
@@ -163,27 +180,20 @@ class CollectionSource(Struct, frozen=True):
             return Path(self.collection.url).resolve()
         return fetched_tree(self.home) or Path(self.collection.url)
 
-    @property
-    def contents(self) -> FolderFiles:
-        return FolderFiles(self.root)
-
     def index_folder(self, cache: Path) -> IndexFolder:
         return IndexFolder(cache / "documents", Path(self.collection.slug))
 
     def walk(self, store: SqliteStore | None, *, by_content: bool) -> tuple[FolderFiles, Walk]:
         root = self._place()
-        if self.collection.kind is model.Kind.FILES:
+        if self.collection.kind is Kind.FILES:
             return FolderFiles(root), _listed_files(root, self.collection.files)
         walked = walk(root, WalkSettings(max_file_bytes=MAX_DOCUMENT_BYTES, documents=True))
-        if self.collection.kind is model.Kind.PACKAGE:
+        if self.collection.kind is Kind.PACKAGE:
             known = store.manifest() if store is not None and not by_content else {}
             walked = _of_package(root, walked, known)
         return FolderFiles(root), _chosen(
             walked, self.collection.globs, "glob", "the collection's patterns leave it out"
         )
-
-    def walk_changed(self, before: Walk, changed: Mapping[str, bool]) -> Walk | None:
-        return None  # its files may lie in several places
 
     def _place(self) -> Path:
         if not self.collection.fetched:
@@ -224,11 +234,11 @@ def _listed_files(root: Path, files: tuple[str, ...]) -> Walk:
     return Walk(tuple(found), tuple(skipped))
 
 
-def read_package(root: Path) -> model.Manifest:
+def read_package(root: Path) -> Manifest:
     try:
-        return model.read_manifest((root / model.MANIFEST).read_text("utf-8-sig"))
+        return read_manifest((root / MANIFEST).read_text("utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
-        raise CodeInfoError(f"{root / model.MANIFEST} cannot be read: {error}") from error
+        raise CodeInfoError(f"{root / MANIFEST} cannot be read: {error}") from error
 
 
 def _of_package(root: Path, walked: Walk, known: Mapping[str, ManifestRow]) -> Walk:
@@ -293,39 +303,37 @@ def written_tree(home: Path) -> Path:
     return tree
 
 
-def fetch(collection: model.Collection, home: Path, private_hosts: Iterable[str], *, own: bool) -> Path:
+def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, own: bool) -> Path:
     """Bring the newest documents here. What was here before stays until the new ones are complete.
 
     The user's `own` collections may be on any host, and on this machine. Whatever else names an address (a project, a
     manifest, a redirect) reaches the public internet and the user's `private_hosts`.
     """
-    from codeinfo.collections.fetch import download
-
-    if collection.kind is model.Kind.WRITTEN:
+    if collection.kind is Kind.WRITTEN:
         return written_tree(home)  # nobody else has its documents
     hosts = {host.lower() for host in private_hosts}
     if own and collection.remote:
         hosts.add(host_of(collection.url).name.lower())
     reach = Reach(frozenset(hosts))
-    if collection.kind is model.Kind.GIT:
+    if collection.kind is Kind.GIT:
         with _fetched_repository(collection, reach, own=own) as (revision, files):
             return _store(home, revision, files)
     get = partial(download, reach=reach)
-    if collection.remote and not model.is_archive(collection.url):
+    if collection.remote and not is_archive(collection.url):
         text = get(collection.url, MAX_DOCUMENT_BYTES)
-        contents = _listed(model.read_manifest(text.decode("utf-8", "replace")), collection.url, get)
+        contents = _listed(read_manifest(text.decode("utf-8", "replace")), collection.url, get)
     else:
         data = get(collection.url, MAX_PACKED_BYTES) if collection.remote else _read_archive(Path(collection.url))
         contents = unpack(data)
-        text = contents[model.MANIFEST]
-        _add_remote_files(model.read_manifest(text.decode("utf-8", "replace")), contents, get)
-    contents[model.MANIFEST] = text
+        text = contents[MANIFEST]
+        _add_remote_files(read_manifest(text.decode("utf-8", "replace")), contents, get)
+    contents[MANIFEST] = text
     parts = b"".join(hashlib.sha256(path.encode() + contents[path]).digest() for path in sorted(contents))
     return _store(home, hashlib.sha256(parts).hexdigest(), contents.items())
 
 
 def _fetched_repository(
-    collection: model.Collection, reach: Reach, *, own: bool
+    collection: Collection, reach: Reach, *, own: bool
 ) -> AbstractContextManager[tuple[str, Iterable[tuple[str, bytes]]]]:
     from codeinfo.sources.git import fetch_files
 
@@ -340,7 +348,7 @@ def _read_archive(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _listed(manifest: model.Manifest, url: str, get: Download) -> dict[str, bytes]:
+def _listed(manifest: Manifest, url: str, get: Download) -> dict[str, bytes]:
     """The files that a manifest on the web lists, each from its own address or beside the manifest."""
     from urllib.parse import quote, urljoin
 
@@ -350,7 +358,7 @@ def _listed(manifest: model.Manifest, url: str, get: Download) -> dict[str, byte
     return {file.path: get(file.url or urljoin(base, quote(file.path)), MAX_DOCUMENT_BYTES) for file in manifest.files}
 
 
-def _add_remote_files(manifest: model.Manifest, contents: dict[str, bytes], get: Download) -> None:
+def _add_remote_files(manifest: Manifest, contents: dict[str, bytes], get: Download) -> None:
     for file in manifest.files:
         if file.url:
             contents[file.path] = get(file.url, MAX_DOCUMENT_BYTES)
@@ -368,7 +376,7 @@ def _store(home: Path, revision: str, files: Iterable[tuple[str, bytes]]) -> Pat
             total += len(content)
             if total > MAX_FETCHED_BYTES:
                 raise UsageError(f"the collection has more than {MAX_FETCHED_BYTES:,} bytes")
-            target = partial / model.safe_path(path)
+            target = partial / safe_path(path)
             write_private(private_folder(target.parent, partial) / target.name, content)
         partial.rename(tree)
     replace_file(home / "current", tree.name.encode("ascii"))

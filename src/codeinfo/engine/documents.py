@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from codeinfo.collections.model import Collection, Kind, collection_of, edges, safe_path, written_collection
+from codeinfo.collections import Collection, Kind, collection_of, edges, safe_path, written_collection
 from codeinfo.engine.collections import (
     MAX_DOCUMENT_BYTES,
     CollectionIndex,
@@ -34,7 +34,7 @@ from codeinfo.index.line import edited
 from codeinfo.model import CRUMB, Definition, Hit, Import, NextStep, Quality, Skip, to_run
 from codeinfo.operations import documents as operations
 from codeinfo.ports import ChunkRow, Embedder
-from codeinfo.private_files import private_folder, replace_private
+from codeinfo.private_files import private_folder, replace_file
 from codeinfo.search.joined import Joined, Part
 from codeinfo.search.line import SearchOptions, search
 from codeinfo.search.query import STOP_WORDS
@@ -538,7 +538,7 @@ class DocumentOperations:
             raise UsageError(f"{path} is a folder here, or lies in a document", next_step="Choose another name")
         before = target.read_bytes() if target.is_file() else None
         if before != data:
-            replace_private(private_folder(target.parent, index.source.home) / target.name, data)
+            replace_file(private_folder(target.parent, index.source.home) / target.name, data)
         fresh = index.refresh()
         row = fresh.store.manifest().get(path)
         if row is None or not row.language:
@@ -547,7 +547,7 @@ class DocumentOperations:
             elif before is None:
                 target.unlink()
             else:
-                replace_private(target, before)
+                replace_file(target, before)
             why = next((skip.detail or skip.rule for skip in fresh.report.skipped if skip.path == path), "no document")
             raise UsageError(f"{path} is not taken: {why}", next_step="Name it like a text, as in guides/start.md")
         if not known:

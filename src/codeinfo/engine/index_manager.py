@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -42,56 +42,39 @@ if TYPE_CHECKING:
     from codeinfo.team.store import Reached, TeamTree
 
 
-class Source(Protocol):
-    """What an index is made of: a folder of code or a collection of documents."""
+class Source(Struct, frozen=True):
+    """What an index is made of: a folder of code, a revision of a repository, or a collection of documents."""
 
-    @property
-    def documents(self) -> bool:
-        """Whether its files are documents to convert."""
-        ...
-
-    @property
-    def versions(self) -> tuple[int, ...]:
-        """Of whatever turns its files into text, beside what all indexes share."""
-        ...
+    documents: ClassVar[bool] = False  # whether its files are documents to convert
+    versions: ClassVar[tuple[int, ...]] = ()  # of whatever turns its files into text, beside what all indexes share
+    fixed: ClassVar[bool] = False  # whether it never changes
 
     @property
     def root(self) -> Path:
         """The folder that its paths are relative to."""
-        ...
-
-    @property
-    def fixed(self) -> bool:
-        """Whether it never changes."""
-        ...
+        raise NotImplementedError
 
     @property
     def contents(self) -> Files:
         """Where its files are read from, outside of an update."""
-        ...
+        return FolderFiles(self.root)
 
-    def index_folder(self, cache: Path) -> IndexFolder: ...
+    def index_folder(self, cache: Path) -> IndexFolder:
+        raise NotImplementedError
 
     def walk(self, store: SqliteStore | None, *, by_content: bool) -> tuple[Files, Walk]:
         """Its files, and where their contents come from. `store` is the index so far; `by_content` forbids trusting
         sizes and times."""
-        ...
+        raise NotImplementedError
 
     def walk_changed(self, before: Walk, changed: Mapping[str, bool]) -> Walk | None:
         """The same from an earlier walk and what has changed since; None where only a walk can tell."""
-        ...
+        return None
 
 
-class CodeSource(Struct, frozen=True):
+class CodeSource(Source, frozen=True):
     root: Path
     settings: WalkSettings
-    documents: bool = False
-    versions: tuple[int, ...] = ()
-    fixed: bool = False
-
-    @property
-    def contents(self) -> FolderFiles:
-        return FolderFiles(self.root)
 
     def index_folder(self, cache: Path) -> IndexFolder:
         return IndexFolder(cache, self.root, family_of(self.root))
@@ -103,14 +86,12 @@ class CodeSource(Struct, frozen=True):
         return walked_again(self.root, before, changed, self.settings)
 
 
-class RevisionSource(Struct, frozen=True):
+class RevisionSource(Source, frozen=True):
     """A commit of a repository, whatever is checked out."""
 
     contents: RevisionFiles
     settings: WalkSettings
-    documents: bool = False
-    versions: tuple[int, ...] = ()
-    fixed: bool = True
+    fixed: ClassVar[bool] = True
 
     @property
     def root(self) -> Path:
@@ -127,7 +108,7 @@ class RevisionSource(Struct, frozen=True):
         return before
 
 
-class TeamSource(Struct, frozen=True):
+class TeamSource(Source, frozen=True):
     """A tree that the team has indexed, which is not checked out here: its files are those of the index."""
 
     identity: str
@@ -135,9 +116,7 @@ class TeamSource(Struct, frozen=True):
     name: str
     recipe: str
     contents: StoredFiles
-    documents: bool = False
-    versions: tuple[int, ...] = ()
-    fixed: bool = True
+    fixed: ClassVar[bool] = True
 
     @property
     def root(self) -> Path:
@@ -150,9 +129,6 @@ class TeamSource(Struct, frozen=True):
 
     def walk(self, store: SqliteStore | None, *, by_content: bool) -> tuple[Files, Walk]:
         return self.contents, self.contents.walk()
-
-    def walk_changed(self, before: Walk, changed: Mapping[str, bool]) -> Walk | None:
-        return None
 
 
 class StoredFiles:

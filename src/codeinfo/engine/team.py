@@ -306,7 +306,7 @@ class TeamOperations:
 
     def tools(self) -> Tools:
         """What a worker of this configuration indexes with."""
-        from codeinfo.collections.fetch import Reach
+        from codeinfo.collections import Reach
         from codeinfo.team.indexing import Tools
         from codeinfo.team.mirror import Mirrors
 

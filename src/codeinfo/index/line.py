@@ -16,7 +16,7 @@ from codeinfo.index.pool import Parsed, ParsePool, ParseTask
 from codeinfo.languages import kind_of, language_of_text
 from codeinfo.model import PASSAGE, Chunk, FileKind, IndexedFile, ParsedFile, Skip, SourceFile, passage_text
 from codeinfo.operations.base import Progress
-from codeinfo.ports import Embedder, IndexTarget, Store, StoredFile
+from codeinfo.ports import Embedder, IndexTarget, StoredFile
 from codeinfo.sources.read import CONTENT_RULES, Files, Loaded, decode, unwanted_content
 from codeinfo.tokens import path_terms
 
@@ -64,14 +64,14 @@ def compare(known: AbstractSet[SourceFile], files: Sequence[SourceFile], *, alik
     return Changes(added, suspects, tuple(sorted(removed)), len(files) - len(doubtful) + alike)
 
 
-def edited(source: Files, store: Store, files: Sequence[SourceFile]) -> list[SourceFile]:
+def edited(source: Files, store: IndexTarget, files: Sequence[SourceFile]) -> list[SourceFile]:
     """Those whose content is not what the index has, which may be although their size and time are."""
     known = store.hashes([file.path for file in files])
     read = source.load(files)
     return [file for file, found in read if isinstance(found, Skip) or found.sha256 != known[file.path]]
 
 
-def add_edited(source: Files, store: Store, changes: Changes, files: Iterable[SourceFile]) -> Changes:
+def add_edited(source: Files, store: IndexTarget, changes: Changes, files: Iterable[SourceFile]) -> Changes:
     """`changes` and those of `files` that differ by content alone."""
     differ = {*changes.added, *changes.suspects}
     found = edited(source, store, [file for file in files if file not in differ])

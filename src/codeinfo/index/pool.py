@@ -52,16 +52,109 @@ def worker_command(module: str, function: str = "main") -> list[str]:
     return [sys.executable, "-P", "-c", code]
 
 
-def spawn_worker() -> subprocess.Popen[bytes]:
-    """A worker on two pipes; it gets no signals from the terminal."""
-    return subprocess.Popen(
-        worker_command("codeinfo.index.worker"),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        bufsize=0,
-        start_new_session=True,
-    )
+class Worker:
+    """A worker process and the messages to and from it; nothing here waits longer than it is allowed to."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            worker_command("codeinfo.index.worker"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            start_new_session=True,  # it gets no signals from the terminal
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._stdin, self._stdout = self._process.stdin.fileno(), self._process.stdout.fileno()
+        os.set_blocking(self._stdin, False)
+        self._outgoing = bytearray()
+        self._incoming = bytearray()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is on its way in either direction."""
+        return not self._outgoing and not self._incoming
+
+    def begin(self, settings: ChunkSettings) -> bool:
+        """Whether it has started and is ready for files."""
+        self.send(astuple(settings))
+        self.flush()
+        poll = select.poll()
+        poll.register(self._stdout, select.POLLIN)
+        return bool(poll.poll(_START_TIMEOUT_S * 1000)) and os.read(self._stdout, 1) == READY
+
+    def send(self, values: tuple[Any, ...]) -> None:
+        """On its way with the next `flush` or `receive`."""
+        message = marshal.dumps(values)
+        self._outgoing += len(message).to_bytes(HEADER, "little")
+        self._outgoing += message
+
+    def flush(self) -> bool:
+        """Write what the pipe takes; False where nobody reads any more."""
+        try:
+            sent = os.write(self._stdin, memoryview(self._outgoing)[: 1 << 20])
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        del self._outgoing[:sent]
+        return True
+
+    def receive(self, deadline: float) -> tuple[bool, Any] | None:
+        """The next reply, None where it does not come in time; EOFError where it never will."""
+        poll = select.poll()
+        poll.register(self._stdout, select.POLLIN)
+        while (reply := self._whole_reply()) is None:
+            if self._outgoing:
+                poll.register(self._stdin, select.POLLOUT)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return None
+            for descriptor, event in poll.poll(left * 1000):
+                if descriptor == self._stdin:
+                    if event & ~select.POLLOUT or not self.flush():
+                        raise EOFError
+                    if not self._outgoing:
+                        poll.unregister(self._stdin)
+                else:
+                    data = os.read(self._stdout, 1 << 20)
+                    if not data:
+                        raise EOFError
+                    self._incoming += data
+        return reply
+
+    def _whole_reply(self) -> tuple[bool, Any] | None:
+        if len(self._incoming) < HEADER:
+            return None
+        size = HEADER + int.from_bytes(self._incoming[:HEADER], "little")
+        if len(self._incoming) < size:
+            return None
+        done, value = marshal.loads(memoryview(self._incoming)[HEADER:size])
+        del self._incoming[:size]
+        return done, value
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def end(self, patience_s: float = 0.0) -> int:
+        """Kill and collect it; its status. One that is about to end by itself may, since its status says why."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(patience_s)
+        self._process.kill()
+        status = self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        return status
 
 
 KEPT_S = 120.0  # an editing session asks again within that
@@ -72,11 +165,11 @@ _RESTING_BYTES = 100 << 20  # one in which files and grammars left more behind i
 
 class _Spare(NamedTuple):
     settings: ChunkSettings
-    process: subprocess.Popen[bytes]
+    worker: Worker
     until: float
 
     def serves(self, settings: ChunkSettings) -> bool:
-        return self.settings == settings and time.monotonic() < self.until and self.process.poll() is None
+        return self.settings == settings and time.monotonic() < self.until and self.worker.is_alive
 
 
 class Spares:
@@ -86,32 +179,32 @@ class Spares:
         self._waiting: list[_Spare] = []
         self._closed = False
 
-    def take(self, settings: ChunkSettings) -> subprocess.Popen[bytes] | None:
+    def take(self, settings: ChunkSettings) -> Worker | None:
         """The one that was kept last and was started with these settings."""
         with self._lock:
             chosen = next((spare for spare in reversed(self._waiting) if spare.serves(settings)), None)
             if chosen is not None:
                 self._waiting.remove(chosen)
-        return chosen.process if chosen is not None else None
+        return chosen.worker if chosen is not None else None
 
-    def keep(self, settings: ChunkSettings, process: subprocess.Popen[bytes]) -> None:
+    def keep(self, settings: ChunkSettings, worker: Worker) -> None:
         # Asked here and not of the worker: one that ends by itself might be taken before it does.
-        if resident_bytes(process.pid) > _RESTING_BYTES:
-            end(process)
+        if resident_bytes(worker.pid) > _RESTING_BYTES:
+            worker.end()
             return
         with self._lock:
-            self._waiting.append(_Spare(settings, process, time.monotonic() + _SAFE_SHARE * self.seconds))
+            self._waiting.append(_Spare(settings, worker, time.monotonic() + _SAFE_SHARE * self.seconds))
             surplus = self._waiting[:-_MOST] if not self._closed else self._waiting[:]
             del self._waiting[: len(surplus)]
         for spare in surplus:
-            end(spare.process)
+            spare.worker.end()
 
     def close(self) -> None:
         with self._lock:
             self._closed = True
             waiting, self._waiting = self._waiting, []
         for spare in waiting:
-            end(spare.process)
+            spare.worker.end()
 
 
 def resident_bytes(pid: int) -> int:
@@ -121,16 +214,6 @@ def resident_bytes(pid: int) -> int:
             return int(status.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return 0
-
-
-def end(process: subprocess.Popen[bytes]) -> int:
-    """Kill and collect a worker; its status."""
-    process.kill()
-    status = process.wait()
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            pipe.close()
-    return status
 
 
 _AHEAD = 3  # files a worker has at hand: one in work, the others in its pipe
@@ -269,9 +352,7 @@ class _Feeder:
         self._at_hand: deque[_Job] = deque()
         self._stopping = False
         self._is_ready = False
-        self._process: subprocess.Popen[bytes] | None = None
-        self._outgoing = bytearray()
-        self._incoming = bytearray()
+        self._worker: Worker | None = None
         self._thread = threading.Thread(target=self._work, name="parse-feeder", daemon=True)
 
     def start(self) -> None:
@@ -281,9 +362,9 @@ class _Feeder:
         self._stopping = True
         can_be_kept = self._spares is not None and self._is_ready and not self._at_hand
         self._jobs.put(None)
-        process = self._process
-        if process is not None and not can_be_kept:
-            process.kill()
+        worker = self._worker
+        if worker is not None and not can_be_kept:
+            worker.kill()
 
     def join(self) -> None:
         if self._thread.ident is not None:
@@ -291,7 +372,7 @@ class _Feeder:
 
     def _work(self) -> None:
         try:
-            self._start_process()
+            self._start_worker()
             while not self._stopping:
                 self._take_jobs()
                 if not self._at_hand or self._stopping:
@@ -303,20 +384,18 @@ class _Feeder:
             self._results.put(error)
         finally:
             if not self._is_kept():
-                self._end_process()
+                self._end_worker()
 
     def _is_kept(self) -> bool:
         """Whether the worker, which has nothing to do, was put by for the next run."""
-        process = self._process
-        is_free = self._is_ready and not (self._at_hand or self._outgoing or self._incoming)
-        if self._spares is None or process is None or not is_free:
+        worker = self._worker
+        if self._spares is None or worker is None or not self._is_ready or self._at_hand or not worker.is_idle:
             return False
-        assert process.stdin is not None
-        self._queue_message((REST, self._spares.seconds))
-        if not self._write(process.stdin.fileno()) or self._outgoing:
+        worker.send((REST, self._spares.seconds))
+        if not worker.flush() or not worker.is_idle:
             return False
-        self._process = None
-        self._spares.keep(self._settings, process)
+        self._worker = None
+        self._spares.keep(self._settings, worker)
         return True
 
     def _take_jobs(self) -> None:
@@ -328,41 +407,20 @@ class _Feeder:
                 return
             if job is None:
                 return
-            if not self._at_hand and self._process is not None and self._process.poll() is not None:
-                self._end_process()  # it died while idle: no file is to blame
+            if not self._at_hand and self._worker is not None and not self._worker.is_alive:
+                self._end_worker()  # it died while idle: no file is to blame
             self._at_hand.append(job)
-            if self._process is not None:
-                self._send(job)
+            self._send(job)
 
     def _converse(self) -> str:
-        """Write and read until the first job at hand is answered; otherwise why it never will be."""
-        if self._process is None:
-            self._start_process()
-        process = self._process
-        assert process is not None
-        assert process.stdin is not None
-        assert process.stdout is not None
+        """Wait until the first job at hand is answered; otherwise why it never will be."""
+        worker = self._worker or self._start_worker()
         timeout = time_limit_s(self._at_hand[0].task.text, self._settings)
-        deadline = time.monotonic() + timeout
-        poll = select.poll()
-        poll.register(process.stdout, select.POLLIN)
-        while True:
-            reply = self._whole_reply()
-            if reply is not None:
-                return self._accept(reply)
-            if self._outgoing:
-                poll.register(process.stdin, select.POLLOUT)
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return f"gave up after {timeout:g} s"
-            for descriptor, event in poll.poll(left * 1000):
-                if descriptor == process.stdin.fileno():
-                    if event & ~select.POLLOUT or not self._write(process.stdin.fileno()):
-                        return self._end_process()
-                    if not self._outgoing:
-                        poll.unregister(process.stdin)
-                elif not self._read(process.stdout.fileno()):
-                    return self._end_process()
+        try:
+            reply = worker.receive(time.monotonic() + timeout)
+        except EOFError:
+            return self._end_worker()
+        return self._accept(reply) if reply is not None else f"gave up after {timeout:g} s"
 
     def _accept(self, reply: tuple[bool, Any]) -> str:
         done, value = reply
@@ -375,7 +433,7 @@ class _Feeder:
 
     def _degrade(self, reason: str) -> None:
         """The worker is lost: the file it was at goes on as text, those behind it as they are."""
-        self._end_process()
+        self._end_worker()
         self._retry(self._at_hand.popleft(), reason)
 
     def _retry(self, job: _Job, reason: str) -> None:
@@ -384,90 +442,40 @@ class _Feeder:
         elif job.syntax:
             again = _Job(job.task, syntax=False, note=f"parser {reason}: indexed as text")
             self._at_hand.append(again)
-            if self._process is not None:
-                self._send(again)
+            self._send(again)
         else:
             self._results.put((job, _last_resort(job, self._settings)))
 
     def _send(self, job: _Job) -> None:
         task = job.task
-        self._queue_message((task.path, task.text, task.language, task.kind.value, job.syntax))
+        if self._worker is not None:  # else all jobs at hand are sent to the next one
+            self._worker.send((task.path, task.text, task.language, task.kind.value, job.syntax))
 
-    def _queue_message(self, values: tuple[Any, ...]) -> None:
-        message = marshal.dumps(values)
-        self._outgoing += len(message).to_bytes(HEADER, "little")
-        self._outgoing += message
-
-    def _write(self, descriptor: int) -> bool:
-        try:
-            sent = os.write(descriptor, memoryview(self._outgoing)[: 1 << 20])
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-        del self._outgoing[:sent]
-        return True
-
-    def _read(self, descriptor: int) -> bool:
-        data = os.read(descriptor, 1 << 20)
-        self._incoming += data
-        return bool(data)
-
-    def _whole_reply(self) -> tuple[bool, Any] | None:
-        if len(self._incoming) < HEADER:
-            return None
-        size = HEADER + int.from_bytes(self._incoming[:HEADER], "little")
-        if len(self._incoming) < size:
-            return None
-        done, value = marshal.loads(memoryview(self._incoming)[HEADER:size])
-        del self._incoming[:size]
-        return done, value
-
-    def _start_process(self) -> None:
+    def _start_worker(self) -> Worker:
         """A worker with the settings and all jobs at hand: a spare one, or else a fresh one.
 
         Called in the feeder's thread only: a signal interrupts the main one, which could lose what it just started.
         """
-        self._outgoing.clear()
-        self._incoming.clear()
         spare = self._spares.take(self._settings) if self._spares is not None else None
-        if spare is not None:
-            self._process, self._is_ready = spare, True
-        else:
-            self._is_ready = self._start_new()
-        for job in self._at_hand:
-            self._send(job)
-
-    def _start_new(self) -> bool:
-        """Whether it is ready; it is not where it was stopped meanwhile."""
-        process = spawn_worker()
-        self._process = process
+        worker = self._worker = spare or Worker()
         if self._stopping:  # asked for before there was a process to kill
-            process.kill()
-        assert process.stdin is not None
-        assert process.stdout is not None
-        os.set_blocking(process.stdin.fileno(), False)
-        self._queue_message(astuple(self._settings))
-        self._write(process.stdin.fileno())
-        poll = select.poll()
-        poll.register(process.stdout, select.POLLIN)
-        is_ready = bool(poll.poll(_START_TIMEOUT_S * 1000)) and os.read(process.stdout.fileno(), 1) == READY
-        if not is_ready and not self._stopping:
+            worker.kill()
+        self._is_ready = spare is not None or worker.begin(self._settings)
+        if not self._is_ready and not self._stopping:
             raise CodeInfoError(
                 "the parser process does not start",
                 next_step=NextStep("Install codeinfo again, or see ", to_run("doctor")),
             )
-        return is_ready
+        for job in self._at_hand:
+            self._send(job)
+        return worker
 
-    def _end_process(self) -> str:
-        """Kill and collect the worker; says how it ended."""
-        process, self._process, self._is_ready = self._process, None, False
-        if process is None:
+    def _end_worker(self) -> str:
+        """Says how it ended."""
+        worker, self._worker, self._is_ready = self._worker, None, False
+        if worker is None:
             return ""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            # One that broke its pipe is about to end by itself, and its status says why.
-            process.wait(0 if self._stopping else 0.2)
-        status = end(process)
+        status = worker.end(0 if self._stopping else 0.2)
         return f"crashed (signal {-status})" if status < 0 else f"ended (status {status})"
 
 

@@ -6,20 +6,14 @@ expression, alone or in a query's predicate, may never end.
 
 from __future__ import annotations
 
-import marshal
-import os
 import re
-import select
-import subprocess
 import time
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import astuple
-
 from codeinfo.index.chunk import ChunkSettings
-from codeinfo.index.pool import EXPRESSIONS, HEADER, READY, end, spawn_worker
+from codeinfo.index.pool import EXPRESSIONS, Worker
 from codeinfo.index.syntax import language, parser
 from codeinfo.languages import GRAMMARS
 
@@ -34,7 +28,6 @@ EXPRESSION_LINE_CHARACTERS = 200  # of a line that an expression sees
 MOST_MATCHES = 2000  # that are in progress at once: more ways to match mean a query that is not specific
 FILE_SECONDS = 2.0
 ALL_SECONDS = 20.0  # for one report: parsing 5,000 files takes about as long
-_START_SECONDS = 60.0
 _PREDICATE = re.compile(r"#([\w-]+[?!]?)|\"(?:\\.|[^\"\\])*\"|;[^\n]*")
 _KNOWN_PREDICATES = frozenset(
     f"{start}{test}?" for test in ("eq", "match", "any-of") for start in ("", "not-", "any-", "any-not-")
@@ -91,7 +84,7 @@ class OwnPatterns:
     it is needed."""
 
     def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
+        self._worker: Worker | None = None
         self._left = ALL_SECONDS
         self.gave_up = False
 
@@ -146,50 +139,24 @@ class OwnPatterns:
         return [[] for _ in request[-1]]
 
     def close(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            end(process)
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.end()
 
     def _ask(self, request: tuple[Any, ...], seconds: float) -> tuple[bool, Any] | None:
         """The answer, or None when it did not come in time: the process is then lost."""
         try:
-            if self._process is None:
-                self._process = spawn_worker()
-                self._send(astuple(ChunkSettings()))
-                if self._receive(1, time.monotonic() + _START_SECONDS) != READY:
-                    raise TimeoutError
-            deadline = time.monotonic() + seconds
-            self._send(request)
-            size = int.from_bytes(self._receive(HEADER, deadline), "little")
-            done, value = marshal.loads(self._receive(size, deadline))
-        except (OSError, EOFError):  # a timeout is an OSError, too
+            if self._worker is None:
+                self._worker = Worker()
+                if not self._worker.begin(ChunkSettings()):
+                    raise EOFError
+            self._worker.send(request)
+            reply = self._worker.receive(time.monotonic() + seconds)
+        except (OSError, EOFError):
+            reply = None
+        if reply is None:
             self.close()
-            return None
-        return done, value
-
-    def _send(self, values: tuple[Any, ...]) -> None:
-        """The worker reads all of it before it begins, so this does not wait for its work."""
-        assert self._process is not None
-        assert self._process.stdin is not None
-        message = marshal.dumps(values)
-        data = memoryview(len(message).to_bytes(HEADER, "little") + message)
-        while data:
-            data = data[os.write(self._process.stdin.fileno(), data) :]
-
-    def _receive(self, size: int, deadline: float) -> bytes:
-        assert self._process is not None
-        assert self._process.stdout is not None
-        poll = select.poll()
-        poll.register(self._process.stdout, select.POLLIN)
-        data = bytearray()
-        while len(data) < size:
-            if not poll.poll(max(0.0, 1000 * (deadline - time.monotonic()))):
-                raise TimeoutError
-            part = os.read(self._process.stdout.fileno(), size - len(data))
-            if not part:
-                raise EOFError
-            data += part
-        return bytes(data)
+        return reply
 
 
 def _where(query: str, offset: int) -> str:

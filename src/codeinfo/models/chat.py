@@ -54,7 +54,7 @@ class OpenAIChat:
         the next way, and in the end none: the reply is the caller's to check.
         """
         payload = _payload(self._endpoint, self._target, messages, tools, max_tokens)
-        if schema is not None and self._endpoint.json_schema:
+        if schema is not None:
             ways = (way for way in _formats(schema) if way["type"] not in self._refused)
             if way := next(ways, None):
                 payload["response_format"] = way
@@ -456,14 +456,13 @@ def structured(
     validate: Validate | None = None,
     *,
     max_tokens: int | None = None,
-    on_usage: Callable[[Usage], None] | None = None,
 ) -> dict[str, Any]:
     """The object the model replied with. `validate` names further problems; two bad replies are a ProviderError."""
     wish = "Reply with one JSON object and nothing else. It must fit this JSON schema:\n" + json.dumps(schema)
     asked = [*messages, Message("user", wish)]
     faults: list[str] = []
     for _ in range(2):
-        text = _reply(llm, asked, schema, max_tokens, on_usage)
+        text = _reply(llm, asked, schema, max_tokens)
         value, faults = _best_object(text, schema, validate)
         if value is not None and not faults:
             return value
@@ -476,36 +475,16 @@ def structured(
     )
 
 
-def _reply(
-    llm: Llm,
-    messages: Sequence[Message],
-    schema: Mapping[str, Any],
-    max_tokens: int | None,
-    on_usage: Callable[[Usage], None] | None,
-) -> str:
+def _reply(llm: Llm, messages: Sequence[Message], schema: Mapping[str, Any], max_tokens: int | None) -> str:
     """With the schema in each way the client knows, then without: the wish in the message still asks for it."""
-    for _ in range(2):
+    for sent in (schema, schema, None):
         try:
-            return _text(llm, messages, schema, max_tokens, on_usage)
+            deltas = llm.stream(messages, schema=sent, max_tokens=max_tokens)
+            return strip_think("".join(delta.text for delta in deltas))
         except ProviderError as error:
-            if error.code != "LLM_REJECTED":
+            if error.code != "LLM_REJECTED" or sent is None:
                 raise
-    return _text(llm, messages, None, max_tokens, on_usage)
-
-
-def _text(
-    llm: Llm,
-    messages: Sequence[Message],
-    schema: Mapping[str, Any] | None,
-    max_tokens: int | None,
-    on_usage: Callable[[Usage], None] | None,
-) -> str:
-    parts: list[str] = []
-    for delta in llm.stream(messages, schema=schema, max_tokens=max_tokens):
-        parts.append(delta.text)
-        if delta.usage is not None and on_usage is not None:
-            on_usage(delta.usage)
-    return strip_think("".join(parts))
+    raise AssertionError("unreachable: the last try returns or raises")
 
 
 def _best_object(

@@ -56,9 +56,7 @@ class OpenAIEmbedder:
         self._close = weakref.finalize(self, self._connection.close)
         self._lock = threading.Lock()
         self._dimension = endpoint.dimension
-        query, document = known_prefixes(endpoint.model)
-        self._query_prefix = query if endpoint.query_prefix is None else endpoint.query_prefix
-        self._document_prefix = document if endpoint.document_prefix is None else endpoint.document_prefix
+        self._query_prefix, self._document_prefix = known_prefixes(endpoint.model)
 
     @property
     def model_id(self) -> str:

@@ -44,8 +44,6 @@ class EmbeddingEndpoint(Struct, frozen=True):
     batch_count: int = 64
     batch_chars: int = 100_000  # keeps a request small enough for local servers and their timeouts
     text_chars: int = TEXT_CHARS
-    query_prefix: str | None = None  # None: what the model is known to want
-    document_prefix: str | None = None
     limits: Limits = field(default_factory=Limits)
 
 
@@ -56,7 +54,6 @@ class ChatEndpoint(Struct, frozen=True):
     model: str = ""  # "": the first chat model the endpoint offers
     key: Key | None = None
     temperature: float | None = None
-    json_schema: bool = True  # False: never send `response_format`
     max_chars: int = 200_000  # an answer that goes on for ever ends here, as "length"
     limits: Limits = field(default_factory=Limits)
 

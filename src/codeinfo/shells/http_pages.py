@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from codeinfo.collections.model import Collection
+from codeinfo.collections import Collection
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.model import CRUMB, INDEXING, NO_TRENDS, FileKind, Intent, RelatedMemory, SearchResult
 from codeinfo.operations import answers as ops

@@ -28,7 +28,7 @@ from codeinfo.config import Config, parse_toml, user_folders
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.operations.clients import FileChange, InstallReport, InstallRequest, UninstallRequest
 from codeinfo.operations.search import Check, DoctorReport
-from codeinfo.private_files import private_folder, replace_private
+from codeinfo.private_files import private_folder, replace_file
 
 SERVER = "codeinfo"
 STARTUP_S = 30  # Codex waits 10 s, which a busy machine may need; a server that is ready earlier is used earlier
@@ -167,7 +167,7 @@ class Record:
 
     def _write(self, content: dict[str, str]) -> None:
         private_folder(self._path.parent)
-        replace_private(self._path, json.dumps(content, indent=1).encode())
+        replace_file(self._path, json.dumps(content, indent=1).encode())
 
 
 _MARKS = ("<!-- codeinfo -->", "<!-- /codeinfo -->")

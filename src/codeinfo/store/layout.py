@@ -30,7 +30,7 @@ from msgspec import Struct
 
 from codeinfo.errors import Busy, IndexTooNew
 from codeinfo.model import NextStep, to_run
-from codeinfo.private_files import open_private, private_folder, replace_private, try_lock
+from codeinfo.private_files import open_private, private_folder, replace_file, try_lock
 from codeinfo.store.database import REVISION, SCHEMA_VERSION, translate_errors
 
 _BUILD_NAME = re.compile(r"v(\d+)-[0-9a-f]{16}(?:-[0-9a-f]{8})?\Z")
@@ -117,8 +117,8 @@ class IndexFolder:
         """Make a build the live one; searches that hold the old one finish on it. Other trees follow when they are next
         brought up to date."""
         with translate_errors(self.path):
-            replace_private(self.tree_path / "current", build.name.encode())
-            replace_private(self.path / "current", build.name.encode())
+            replace_file(self.tree_path / "current", build.name.encode())
+            replace_file(self.path / "current", build.name.encode())
 
     def trees(self) -> list[Tree]:
         """All trees of the family, this one included where it is indexed."""
@@ -193,7 +193,7 @@ class IndexFolder:
             for current in self.path.glob("trees/*/current"):
                 if _text(current) == build.name:
                     if current.parent != self.tree_path:
-                        replace_private(current.with_name("damaged"), aside.name.encode())
+                        replace_file(current.with_name("damaged"), aside.name.encode())
                     current.unlink(missing_ok=True)
         return aside
 
@@ -226,7 +226,7 @@ class IndexFolder:
                 private_folder(self.tree_path, self._cache)
                 name, content = self._marker
                 if not (self.tree_path / name).exists():
-                    replace_private(self.tree_path / name, content)
+                    replace_file(self.tree_path / name, content)
             yield died
         finally:
             with suppress(OSError):

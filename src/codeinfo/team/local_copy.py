@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from codeinfo.errors import Busy, IndexDamaged
 from codeinfo.model import IndexedFile, NextStep, SourceFile, to_run
 from codeinfo.ports import NOTHING_KEPT, Retention, StoredFile
-from codeinfo.private_files import private_folder, replace_private
+from codeinfo.private_files import private_folder, replace_file
 from codeinfo.store.database import translate_errors
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.team.database import Connection
@@ -277,7 +277,7 @@ class TeamStore(SqliteStore):
             if hashlib.sha256(data).digest() == checksum:
                 with translate_errors(self.folder):
                     private_folder(self._beside)
-                    replace_private(self._beside / name, data)
+                    replace_file(self._beside / name, data)
 
     def _attachment(self, name: str) -> bytes:
         try:

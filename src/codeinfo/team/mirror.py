@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
-from codeinfo.collections.fetch import Reach
+from codeinfo.collections import Reach
 from codeinfo.errors import NotFound, ProviderError
 from codeinfo.private_files import open_private, private_folder, read_secret, try_lock, wait_for_lock
 from codeinfo.sources import git

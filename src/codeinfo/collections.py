@@ -1,5 +1,5 @@
 """A collection of documents: a folder, some files, a package, or a git repository at a revision; the files that name
-collections, what a package says about itself, and the links between documents.
+collections, what a package says about itself, the links between documents, and how they are fetched and packed.
 
 A project's `context.json` comes with a repository and is not trusted: it may name what lies inside the project and
 public addresses that a sync then asks for, never other folders or repositories of this machine. So does a package's
@@ -10,20 +10,28 @@ manifest, `{name, version, description?, baseUrl?, sources}`: `sources` is `{glo
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import http.client
+import io
 import json
 import os
 import posixpath
 import re
+import socket
+import tarfile
+import urllib.error
+import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from msgspec import Struct, ValidationError, convert, to_builtins
 from msgspec.structs import replace
 
-from codeinfo.errors import UsageError
+from codeinfo.errors import ProviderError, UsageError
 from codeinfo.globs import check_globs
 from codeinfo.model import Import, NextStep, to_run
 
@@ -304,43 +312,253 @@ def _bad(reason: str) -> UsageError:
 _IMPLIED = ("", ".md", ".mdx", ".html", "/index.md", "/README.md", "/index.html")
 
 
-class LinkMap:
-    """Finds the document that a link means; `paths` are all documents of the collection."""
+def edges(links: Mapping[str, Iterable[Import]]) -> set[tuple[str, str]]:
+    """(from, to) for every link between two documents of the collection. A link is relative to its document, then to
+    the collection; a wiki link names a page wherever it lies."""
+    by_name: dict[str, list[str]] = {}
+    for path in sorted(links):
+        by_name.setdefault(_name_key(path), []).append(path)
 
-    def __init__(self, paths: Iterable[str]) -> None:
-        self._paths = frozenset(paths)
-        self._by_name: dict[str, list[str]] = {}
-        for path in sorted(self._paths):
-            self._by_name.setdefault(_name_key(path), []).append(path)
-
-    def target(self, source: str, link: Import) -> str | None:
-        """Relative to the document, then to the collection; a wiki link by its name wherever the page lies."""
+    def target_of(source: str, link: Import) -> str | None:
         if link.alias == "wiki":
-            found = self._by_name.get(_name_key(link.module + ".md"), [])
+            found = by_name.get(_name_key(link.module + ".md"), [])
             near = [path for path in found if posixpath.dirname(path) == posixpath.dirname(source)]
             return next(iter(near or found), None)
         written = link.module.strip()
         folder = "" if written.startswith("/") else posixpath.dirname(source)
-        for base in dict.fromkeys((folder, "")):
-            plain = posixpath.normpath(posixpath.join(base, written.lstrip("/")))
-            for ending in _IMPLIED:
-                if plain + ending in self._paths:
-                    return plain + ending
-        return None
+        bases = (posixpath.normpath(posixpath.join(base, written.lstrip("/"))) for base in (folder, ""))
+        return next((path for base in bases for ending in _IMPLIED if (path := base + ending) in links), None)
 
-
-def edges(links: Mapping[str, Iterable[Import]]) -> set[tuple[str, str]]:
-    """(from, to) for every link between two documents of the collection."""
-    known = LinkMap(links)
-    return {
-        (path, target)
-        for path, written in links.items()
-        for link in written
-        if (target := known.target(path, link)) is not None and target != path
-    }
+    found = ((path, target_of(path, link)) for path, written in links.items() for link in written)
+    return {(path, target) for path, target in found if target is not None and target != path}
 
 
 def _name_key(path: str) -> str:
     name = path.rpartition("/")[2]
     stem = name[: name.rfind(".")] if "." in name[1:] else name
     return stem.lower().replace(" ", "-").replace("_", "-")
+
+
+# --- fetching and packing ---------------------------------------------------------------------------------------------
+#
+# An address that comes with a project, a package or a redirect was chosen by somebody else. It must not lead to this
+# machine, its network or a cloud's metadata, which answer any request from here. Each hop of a redirect is a request of
+# its own: its host is resolved and checked, and the connection goes to the address that was checked. Downloads are
+# bounded in size and time, packages are packed and unpacked without trusting either side.
+
+SETTING = "trust.private_hosts"
+_PORTS = {"http": 80, "https": 443, "ssh": 22}
+_NAT64 = 0x64FF9B << 96  # 64:ff9b::/96 carries an IPv4 address in its last 32 bits
+
+
+class AddressRefused(UsageError):
+    code = "ADDRESS_REFUSED"
+
+
+class Host(Struct, frozen=True):
+    """Where an address leads: a name or number, and a port."""
+
+    name: str
+    port: int
+
+
+class Reach(Struct, frozen=True):
+    """`hosts` may be asked wherever they are; all others must be public."""
+
+    hosts: frozenset[str] = frozenset()
+
+    def resolve(self, host: Host) -> tuple[str, ...]:
+        """The addresses of a host, all of which may be asked. Connect to one of these, not to the name: a second look
+        at the name may give another address."""
+        try:
+            found = socket.getaddrinfo(host.name, host.port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            raise AddressRefused(
+                f"{host.name} cannot be looked up: {error}", next_step="Check the address and the network"
+            ) from error
+        addresses = tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
+        if host.name.lower() not in self.hosts:
+            for address in addresses:
+                if not is_public(address):
+                    raise AddressRefused(
+                        f"{host.name} is {address}, which is not public: only you can have it asked",
+                        next_step=NextStep(
+                            f"Add its host to {SETTING} in your own settings, or add the documents yourself with ",
+                            to_run("docs add"),
+                        ),
+                    )
+        return addresses
+
+    def pin(self, url: str) -> str:
+        """`host:port:address,…` of an address of git, for a program that would look the host up once more."""
+        host = host_of(url)
+        addresses = (f"[{address}]" if ":" in address else address for address in self.resolve(host))
+        return f"{host.name}:{host.port}:{','.join(addresses)}"
+
+
+def is_public(address: str) -> bool:
+    """Whether an address belongs to the public internet, also where it carries another one inside."""
+    found = ip_address(address.partition("%")[0])
+    return found.is_global and not found.is_multicast and all(inner.is_global for inner in _carried(found))
+
+
+def _carried(address: IPv4Address | IPv6Address) -> list[IPv4Address]:
+    if isinstance(address, IPv4Address):
+        return []
+    inside = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+    if int(address) >> 32 == _NAT64 >> 32:
+        inside.append(IPv4Address(int(address) & 0xFFFFFFFF))
+    return [one for one in inside if one is not None]
+
+
+def host_of(url: str) -> Host:
+    """The host that a web address or a git address (`ssh://…`, `git@host:path`) leads to."""
+    if "://" not in url:
+        name = url.partition(":")[0].rpartition("@")[2]
+        return Host(name, _PORTS["ssh"])
+    try:
+        parts = urlsplit(url)
+        name, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
+    except ValueError as error:
+        raise AddressRefused(f"{url} is not an address: {error}", next_step="Check it") from error
+    if not name or not port:
+        raise AddressRefused(f"{url} names no host", next_step="Check the address")
+    return Host(name, port)
+
+
+TIMEOUT_S = 30.0
+
+
+class DownloadFailed(ProviderError):
+    """The host did not send what was asked for."""
+
+
+def download(url: str, limit: int, reach: Reach) -> bytes:
+    if urlsplit(url).scheme not in ("https", "http"):
+        raise UsageError(f"{url} is not a web address")
+    # A redirect to file: or ftp: finds no handler here.
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler(),
+        _CheckedHandler(reach),
+        urllib.request.HTTPRedirectHandler(),
+        urllib.request.HTTPErrorProcessor(),
+        urllib.request.HTTPDefaultErrorHandler(),
+        urllib.request.UnknownHandler(),
+    ):
+        opener.add_handler(handler)
+    request = urllib.request.Request(url, headers={"User-Agent": "codeinfo"})
+    try:
+        with opener.open(request, timeout=TIMEOUT_S) as reply:
+            data: bytes = reply.read(limit + 1)
+    except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
+        raise DownloadFailed(
+            f"{url} could not be fetched: {error}", next_step="What was synced before stays"
+        ) from error
+    if len(data) > limit:
+        raise DownloadFailed(f"{url} has more than {limit:,} bytes")
+    return data
+
+
+class _CheckedHandler(urllib.request.HTTPSHandler):
+    """Opens http and https. A proxy that the user has set is asked as it is; the host behind it is checked all the
+    same."""
+
+    def __init__(self, reach: Reach) -> None:
+        super().__init__()
+        self._reach = reach
+
+    def http_request(self, request: urllib.request.Request) -> urllib.request.Request:
+        self._reach.resolve(host_of(request.full_url))
+        return self.do_request_(request)
+
+    https_request = http_request
+
+    def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(http.client.HTTPConnection if request.has_proxy() else self._plain, request)
+
+    def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+        tunnel = request.has_proxy() or getattr(request, "_tunnel_host", None)
+        return self.do_open(http.client.HTTPSConnection if tunnel else self._encrypted, request)
+
+    def _plain(self, host: str, **more: Any) -> http.client.HTTPConnection:
+        return _checked(_CheckedConnection(host, **more), self._reach)
+
+    def _encrypted(self, host: str, **more: Any) -> http.client.HTTPConnection:
+        return _checked(_CheckedEncryptedConnection(host, **more), self._reach)
+
+
+class _CheckedConnection(http.client.HTTPConnection):
+    reach = Reach()
+
+    def connect(self) -> None:
+        problem: OSError | None = None
+        for address in self.reach.resolve(Host(self.host, self.port)):
+            try:
+                self.sock = socket.create_connection((address, self.port), self.timeout)
+            except OSError as error:
+                problem = error
+            else:
+                self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                return
+        raise problem or OSError(f"{self.host} has no address")
+
+
+class _CheckedEncryptedConnection(http.client.HTTPSConnection, _CheckedConnection):
+    """`HTTPSConnection.connect` begins with the connection of the class behind it, which is the checked one."""
+
+
+def _checked(connection: _CheckedConnection, reach: Reach) -> http.client.HTTPConnection:
+    connection.reach = reach
+    return connection
+
+
+MAX_PACKED_BYTES = 500_000_000
+MAX_UNPACKED_BYTES = 1_000_000_000
+MAX_MEMBERS = 50_000
+
+
+def pack(name: str, version: str, description: str, files: Mapping[str, bytes]) -> tuple[bytes, Manifest]:
+    """An archive of `files` (path → content) with a manifest that lists them and their hashes."""
+    listed = tuple(PackageFile(path, "", hashlib.sha256(files[path]).hexdigest()) for path in sorted(files))
+    manifest = Manifest(name, version, description, files=listed)
+    plain = io.BytesIO()
+    with tarfile.open(fileobj=plain, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for path, data in ((MANIFEST, write_manifest(manifest).encode()), *((f.path, files[f.path]) for f in listed)):
+            member = tarfile.TarInfo(path)
+            member.size, member.mode = len(data), 0o644
+            archive.addfile(member, io.BytesIO(data))
+    return gzip.compress(plain.getvalue(), mtime=0), manifest
+
+
+def unpack(data: bytes) -> dict[str, bytes]:
+    """Path → content of the regular files of an archive. Links, devices and names that lead outside are refused."""
+    files: dict[str, bytes] = {}
+    total = 0
+    try:
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r|gz") as archive:
+            for count, member in enumerate(archive):
+                if count >= MAX_MEMBERS:
+                    raise UsageError(f"the package has more than {MAX_MEMBERS:,} entries")
+                if member.isdir():
+                    continue
+                if not member.isreg():
+                    raise UsageError(f"the package holds a link or a special file: {member.name!r}")
+                total += member.size
+                if total > MAX_UNPACKED_BYTES:
+                    raise UsageError(f"the package unpacks to more than {MAX_UNPACKED_BYTES:,} bytes")
+                content = archive.extractfile(member)
+                files[safe_path(member.name)] = content.read() if content else b""
+    except (tarfile.TarError, EOFError, OSError, ValueError) as error:
+        raise UsageError(f"the package is broken: {error}", next_step="Get it again") from error
+    return _without_wrapper(files)
+
+
+def _without_wrapper(files: dict[str, bytes]) -> dict[str, bytes]:
+    """Many archives hold one folder that holds everything."""
+    if MANIFEST in files:
+        return files
+    tops = {path.partition("/")[0] for path in files}
+    if len(tops) == 1 and f"{(top := tops.pop())}/{MANIFEST}" in files:
+        return {path.removeprefix(f"{top}/"): content for path, content in files.items()}
+    raise UsageError(f"the package has no {MANIFEST}", next_step=NextStep("Make one with ", to_run("docs pack")))
