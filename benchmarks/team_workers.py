@@ -238,7 +238,7 @@ def main() -> None:
     parser.add_argument("--moments", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="codeinfo-workers-") as folder:
+    with tempfile.TemporaryDirectory(prefix="codeinfo-workers-", ignore_cleanup_errors=True) as folder:
         place = Path(folder)
         if given.what == "first":
             first(place, given.repositories[0].resolve(), given.most, given.runs)

@@ -212,7 +212,8 @@ class Prober:
         accept = {"Accept": "application/json, text/event-stream"}
         reply = self.web.post("/mcp/all", json=call, headers=user.headers | accept)
         self.check(user, f"MCP {tool.name}", values, reply.status_code, reply.text)
-        if tool.operation not in TEAM_OPERATIONS and "unknown tool" not in reply.text:
+        refused = "does not offer" in reply.text or "unknown tool" in reply.text
+        if tool.operation not in TEAM_OPERATIONS and not refused:
             self.leak(user, f"{tool.name} was not refused", values, reply.text)
 
     def page(self, user: ProbeUser) -> None:

@@ -79,7 +79,7 @@ class _Server:
             connection.close()
 
     def wait_until_ready(self) -> None:
-        until = time.monotonic() + 60
+        until = time.monotonic() + 180
         while True:
             try:
                 if self.send("GET", "/ready")[0] == 200:

@@ -17,9 +17,12 @@ from starlette.routing import Mount, Route
 from starlette.testclient import TestClient
 from team_server_tools import ADDRESS, PORT, add_projects, bearer, person, team_client
 
+from codeinfo.operations import OPERATIONS
 from codeinfo.serve.auth import COOKIE, HOOKS, Access, Scope, hosts_for
-from codeinfo.serve.team import OPEN, TEAM_OPERATIONS, Gate, TeamGuard, is_open
+from codeinfo.serve.team import NOT_OFFERED, OPEN, TEAM_OPERATIONS, Gate, TeamGuard, is_open
+from codeinfo.shells.http_api import path_of
 from codeinfo.shells.http_team import local_address, team_scopes
+from codeinfo.shells.mcp import NOT_OVER_NETWORK
 from codeinfo.shells.mcp_tools import chosen_tools
 from codeinfo.team import access
 from codeinfo.team.database import TeamDatabase
@@ -102,6 +105,19 @@ def test_what_is_not_on_the_list_is_refused_to_everyone(web: TestClient, databas
     assert not offered - routes, "what the list offers exists"
 
 
+def test_every_operation_is_offered_or_refused_with_a_reason(web: TestClient, database: TeamDatabase) -> None:
+    ann = person(database, "ann", ("read", "write"))
+    assert TEAM_OPERATIONS.keys() | NOT_OFFERED.keys() == OPERATIONS.keys()
+    assert not TEAM_OPERATIONS.keys() & NOT_OFFERED.keys()
+    served = {path for method, path in routes_of(web.app._app) if method == "POST"}  # type: ignore[attr-defined]
+    refused = [name for name in NOT_OFFERED if path_of(OPERATIONS[name]) in served]
+    assert {"review", "index", "docs search", "agents run"} <= {*refused}
+    for name in refused:
+        reply = web.post(path_of(OPERATIONS[name]), headers=ann, json={})
+        assert reply.status_code == 403
+        assert NOT_OFFERED[name] in reply.json()["error"]["message"]
+
+
 def test_a_route_needs_its_scope(web: TestClient, database: TeamDatabase) -> None:
     others = {
         scope: person(database, f"no-{scope}", [one for one in access.SCOPES if one != scope], admin=True)
@@ -173,9 +189,11 @@ def test_every_tool_refuses_who_has_no_token_and_offers_only_the_list(web: TestC
         assert call_mcp(web, {}, "tools/call", "/mcp/all", name=tool.name, arguments={}).status_code == 401
         if tool.operation not in TEAM_OPERATIONS:
             told = call_mcp(web, ann, "tools/call", "/mcp/all", name=tool.name, arguments={})
-            assert "unknown tool" in told["error"]["message"], tool.name
+            reason = "unknown tool" if tool.operation in NOT_OVER_NETWORK else NOT_OFFERED[tool.operation]
+            assert reason in told["error"]["message"], tool.name
     listed = {one["name"] for one in call_mcp(web, ann, "tools/list", "/mcp/all")["result"]["tools"]}
-    assert listed == {tool.name for tool in tools if tool.operation in TEAM_OPERATIONS}
+    offered = TEAM_OPERATIONS.keys() - NOT_OVER_NETWORK
+    assert listed == {tool.name for tool in tools if tool.operation in offered}
     assert call_mcp(web, ann, "resources/list")["result"]["resources"] == []
     assert "error" in call_mcp(web, ann, "resources/read", uri="codebase://context")
 

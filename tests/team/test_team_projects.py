@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from conftest import RunCli
 from postgres_tools import server
 from repository_tools import Repository
+from team_server_tools import person, team_client
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
@@ -28,6 +29,7 @@ from codeinfo.operations.search import (
     SearchRequest,
     SimilarRequest,
     StatusRequest,
+    WhyRequest,
 )
 from codeinfo.shells.cli import cli
 from codeinfo.team import access
@@ -144,6 +146,31 @@ def test_every_name_of_a_project_leads_to_it(repository: Repository, engine: Mak
     for name, at in (("git.example/team/other", ""), (IDENTITY, "nothing")):
         with pytest.raises(NotFound):
             server.search(SearchRequest("deposit", (name,), at=at))
+
+
+def test_why_answers_from_the_index_of_a_project(
+    repository: Repository, engine: MakeEngine, postgres: str, tmp_path: Path
+) -> None:
+    engine().index(IndexRequest((str(repository.folder),)))
+    server = engine("server")
+    found = {path: server.why(WhyRequest(f"//{IDENTITY}/{path}")) for path in ("bank/checks.py", "made.py", "none.py")}
+    assert [(one.included, one.rule) for one in found.values()] == [
+        (True, "included"),
+        (False, "generated"),
+        (False, "not-indexed"),
+    ]
+    assert (found["bank/checks.py"].path, found["bank/checks.py"].chunks) == ("bank/checks.py", 1)
+    database = TeamDatabase(postgres)
+    with database.transaction() as db:  # as if a worker had indexed it
+        db.execute("UPDATE trees SET name = 'refs/heads/main'")
+    ann, bob = person(database, "ann"), person(database, "bob")
+    access.grant(database, IDENTITY, "ann")
+    with team_client(postgres, tmp_path, paths__cache_dir=str(tmp_path / "web")) as web:
+        asked = {"path": f"{IDENTITY}/made.py"}
+        assert web.post("/api/v1/why", headers=ann, json=asked).json()["rule"] == "generated"
+        assert web.post("/api/v1/why", headers=bob, json=asked).status_code in (400, 404)
+        assert web.post("/api/v1/why", headers=ann, json={"path": "/etc/passwd"}).status_code == 403
+    database.close()
 
 
 def test_a_second_machine_parses_nothing_that_the_team_has(

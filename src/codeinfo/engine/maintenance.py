@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from codeinfo.config import Config
 from codeinfo.engine.index_manager import IndexManager, TeamSource, is_complete, walk_settings
-from codeinfo.engine.indexes import Indexes
+from codeinfo.engine.indexes import Indexes, Place
 from codeinfo.engine.models import Models
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound
 from codeinfo.globs import lies_below
@@ -31,7 +31,7 @@ from codeinfo.operations.clients import DaySavings, SavingsReport, SavingsReques
 from codeinfo.operations.search import Check, Cleared, DoctorReport, IndexStatus, WhyReport
 from codeinfo.private_files import private_folder
 from codeinfo.sources import git
-from codeinfo.sources.git import GitFailed
+from codeinfo.sources.git import GitFailed, names_repository
 from codeinfo.sources.read import FolderFiles
 from codeinfo.sources.walk import why
 from codeinfo.store.layout import bytes_under
@@ -180,7 +180,10 @@ def why_path(path: Path, indexes: Indexes) -> WhyReport:
     """Asked from the current project's point of view when the path lies below it, else from its own project's. A link
     is asked about itself, not what it leads to."""
     target = Path.cwd() / path
-    if not os.path.lexists(target):
+    is_here = not str(path).startswith("//") and os.path.lexists(target)
+    if not is_here and indexes.config.store.url and names_repository(str(path)):
+        return _why_in_team(indexes.find(str(path)), indexes)
+    if not is_here:
         raise NotFound(f"{path} does not exist", next_step="Name a file or folder that does")
     folder, here = os.path.realpath(target.parent), indexes.locate("")
     index = indexes.of(here) if lies_below(folder, here) else indexes.find(folder).index
@@ -193,6 +196,26 @@ def why_path(path: Path, indexes: Indexes) -> WhyReport:
         included=decision.included,
         rule=decision.rule,
         detail=f"{decision.detail} ({decision.source})" if decision.source else decision.detail,
+        language=known.language if known else "",
+        kind=known.kind.value if known else "",
+        chunks=known.chunk_count if known else 0,
+    )
+
+
+def _why_in_team(place: Place, indexes: Indexes) -> WhyReport:
+    """From the index of a tree that is not checked out: which rule left a path out before it was read is not known."""
+    store, _ = indexes.open(place.index)
+    known = store.manifest().get(place.below)
+    left_out = next((skip for skip in store.counts().skipped if skip.path == place.below), None)
+    rule, detail = ("included", "") if known else ("not-indexed", "it is not in the revision, or ignored")
+    if left_out is not None:
+        rule, detail = left_out.rule, left_out.detail
+    return WhyReport(
+        path=place.below,
+        root=str(place.index.root),
+        included=known is not None and left_out is None,
+        rule=rule,
+        detail=detail,
         language=known.language if known else "",
         kind=known.kind.value if known else "",
         chunks=known.chunk_count if known else 0,

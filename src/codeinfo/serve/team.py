@@ -45,6 +45,7 @@ from codeinfo.team.access import ADMIN as ADMIN
 from codeinfo.team.access import READ as READ
 from codeinfo.team.access import WRITE as WRITE
 from codeinfo.team.access import Caller, Use, current_use
+from codeinfo.team.access import Refused as Refused
 from codeinfo.team.access import current_user as current_user
 from codeinfo.team.access import describe_use as describe_use
 from codeinfo.team.access import end_sessions as end_sessions
@@ -56,22 +57,41 @@ if TYPE_CHECKING:
     from codeinfo.team.database import TeamDatabase
     from codeinfo.team.oidc import SignInService
 
-# What callers of a team's server may use, and the scope that it takes. None of them reads a file or a setting of the
-# server itself, and conversations are the caller's own; an operation that is not named here is refused.
+# What callers of a team's server may use, and the scope that it takes: none of it reads a file or a setting of the
+# server itself, and conversations, savings and answers are the caller's own. Why the rest is refused is said below.
 _READING = (
-    "search", "grep", "similar", "status", "projects", "symbols", "defs", "refs", "calls", "explore", "imports", "map",
-    "cycles", "impact", "hotspots", "unused", "patterns", "metadata", "style", "conversations list",
+    "search", "grep", "similar", "status", "why", "projects", "symbols", "defs", "refs", "calls", "explore", "imports",
+    "map", "cycles", "impact", "hotspots", "unused", "patterns", "metadata", "style", "conversations list",
     "conversations show", "conversations search", "conversations export", "memory list", "memory show", "memory export",
+    "savings",
 )  # fmt: skip
 _WRITING = (
-    "remember",
-    "memory remove",
-    "ask",
-    "conversations archive",
-    "conversations restore",
-    "conversations delete",
-)
+    "remember", "memory remove", "ask", "conversations archive", "conversations restore", "conversations delete",
+)  # fmt: skip
 TEAM_OPERATIONS: Mapping[str, str] = dict.fromkeys(_READING, READ) | dict.fromkeys(_WRITING, WRITE)
+_COLLECTIONS = "collections of documents belong to the machine that they were added on"
+_ADMINISTRATORS = "it is for administrators, at /ui/admin or on a command line that has the store"
+_OWN_MACHINE = "it is a command for your own machine"
+NOT_OFFERED: Mapping[str, str] = {
+    "index": "workers index the projects of a team; push adds what you have in a folder",
+    "clear": "an administrator removes a project from a team",
+    "review": "it compares a checkout with its git history, which the server does not have: run it in your clone",
+    "vector-search": "it reads the indexes of one machine: use search",
+    "memory import": "it reads a file of the server: send memories one by one with remember",
+    "agents list": "agents work in folders of the machine that runs them",
+    "agents run": "agents work in folders of the machine that runs them",
+    "providers": "how the server is set up is for its operator",
+    "doctor": "how the server is set up is for its operator",
+    **dict.fromkeys((f"docs {name}" for name in "add list sync remove update delete search ask outline section related"
+                     .split()), _COLLECTIONS),
+    **dict.fromkeys(("docs pack", "eval", "eval answers", "chat", "install", "uninstall", "push"), _OWN_MACHINE),
+    **dict.fromkeys((
+        "team user list", "team user add", "team user disable", "team user enable", "team group list", "team group add",
+        "team group remove", "team grant list", "team grant add", "team grant remove", "team token list",
+        "team token add", "team token revoke", "team project add", "team project index", "team project hook",
+        "team project rotate", "team project remove", "team jobs", "team audit",
+    ), _ADMINISTRATORS),
+}  # fmt: skip
 RESOURCE_METADATA = "/.well-known/oauth-protected-resource"  # RFC 9728: where clients of MCP learn whom to ask
 OPEN = frozenset(
     {
@@ -92,15 +112,20 @@ log = logging.getLogger(__name__)
 
 
 def check_offered(operation: str) -> None:
-    """For an operation that the current caller may not use."""
+    """Raises Refused for an operation that the current caller may not use."""
     if team.request_user() is None:
         return
     scope = TEAM_OPERATIONS.get(operation)
     if scope is None:
-        raise team.Refused(
-            f"{operation} is not offered by a team's server", next_step="Use it on your own machine, without store.url"
-        )
+        raise refused_operation(operation)
     team.require_scope(scope)
+
+
+def refused_operation(operation: str) -> team.Refused:
+    return team.Refused(
+        f"a team's server does not offer {operation}: {NOT_OFFERED[operation]}",
+        next_step="docs/team.md says what it offers",
+    )
 
 
 # --- projects ------------------------------------------------------------------------------------------------------
@@ -217,11 +242,11 @@ def team_gate(engine: Engine, origin: str) -> Gate | None:
 
 
 class TeamGuard(Guard):
-    """`scope_of` says which scope a route takes, None where a team's server does not offer it; `origin` is where
-    browsers find it."""
+    """`scope_of` says which scope a route takes, or raises Refused where a team's server does not offer it; `origin` is
+    where browsers find it."""
 
     def __init__(
-        self, app: App, access: Access, gate: Gate, scope_of: Callable[[Scope], str | None], origin: str = ""
+        self, app: App, access: Access, gate: Gate, scope_of: Callable[[Scope], str], origin: str = ""
     ) -> None:
         super().__init__(app, access)
         self._gate = gate
@@ -280,9 +305,10 @@ class TeamGuard(Guard):
         await send_refusal(send, 401, "TOKEN_REQUIRED", what, next_step, readable=readable, more=more)
 
     def _denied(self, scope: Scope, headers: dict[str, str], caller: Caller, session: str) -> Refusal | None:
-        needed = self._scope_of(scope)
-        if needed is None:
-            return 403, "NOT_ALLOWED", "a team's server does not offer this", "Use it on your own machine"
+        try:
+            needed = self._scope_of(scope)
+        except team.Refused as error:
+            return error.status, error.code, error.what, error.next_step
         if needed not in caller.scopes or (needed == ADMIN and not caller.admin):
             return 403, "NOT_ALLOWED", f"this needs the scope {needed}", "Use a token that has it"
         if session and scope["method"] not in ("GET", "HEAD"):  # no other site's page knows this session's token

@@ -18,14 +18,17 @@ from codeinfo.operations import OPERATIONS
 from codeinfo.operations.team import HOOK_KINDS, PUSH_STEPS
 from codeinfo.serve.auth import COOKIE, HOOKS, UPLOADS, Access, App, Guard, Scope, plain_page, set_cookie
 from codeinfo.serve.team import (
+    NOT_OFFERED,
     READ,
     RESOURCE_METADATA,
     TEAM_OPERATIONS,
     WRITE,
     Gate,
+    Refused,
     TeamGuard,
     current_user,
     end_sessions,
+    refused_operation,
 )
 from codeinfo.shells.http_api import json_response, path_of, state_of
 from codeinfo.shells.http_views import TEAM_PAGES, form_fields
@@ -52,17 +55,22 @@ def team_scopes() -> dict[tuple[str, str], str]:
     return operations | contract | uploads | TEAM_PAGES
 
 
-def scope_finder(routes: Sequence[BaseRoute]) -> Callable[[Scope], str | None]:
-    """Which scope a request needs, None for what is not offered; found by the route that will answer it."""
-    scopes = team_scopes()
+def scope_finder(routes: Sequence[BaseRoute]) -> Callable[[Scope], str]:
+    """Which scope a request needs, found by the route that will answer it; raises Refused for what is not offered."""
+    scopes = team_scopes() | {("GET", MCP_PATH): READ, ("POST", MCP_PATH): READ}  # its tools have scopes of their own
+    operations = {path_of(OPERATIONS[name]): name for name in NOT_OFFERED}
 
-    def scope_of(scope: Scope) -> str | None:
+    def scope_of(scope: Scope) -> str:
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
-        for route in routes:
-            if route.matches(scope)[0] is Match.FULL:
-                path = getattr(route, "path", "")
-                return READ if path == MCP_PATH else scopes.get((method, path))  # its tools have scopes of their own
-        return None
+        path = next((route.path for route in routes if route.matches(scope)[0] is Match.FULL), "")  # type: ignore[attr-defined]
+        if path in operations:
+            raise refused_operation(operations[path])
+        if (method, path) not in scopes:
+            raise Refused(
+                "a team's server does not offer this: it concerns one machine and its folders",
+                next_step="Use it on your own machine",
+            )
+        return scopes[method, path]
 
     return scope_of
 

@@ -52,7 +52,7 @@ from codeinfo.serve.dispatch import (
     shown_state,
     unobserved,
 )
-from codeinfo.serve.team import TEAM_OPERATIONS, check_offered, describe_use, request_user
+from codeinfo.serve.team import TEAM_OPERATIONS, check_offered, describe_use, refused_operation, request_user
 from codeinfo.shells.mcp_replies import Reply, as_json, counted, fitted, most_chars
 from codeinfo.shells.mcp_tools import Tool, call_of, chosen_tools, listed
 from codeinfo.shells.terminal import report_error
@@ -262,6 +262,9 @@ class Service:
         offered = self._offered(context)
         tool = offered.get(params.name)
         if tool is None:
+            if hidden := self._chosen_by(context).get(params.name):
+                error = refused_operation(hidden.operation)
+                raise MCPError(types.INVALID_PARAMS, str(error), {"code": error.code})
             known = ", ".join(offered)
             raise MCPError(types.INVALID_PARAMS, f"unknown tool {params.name}; this server offers: {known}")
         started = time.perf_counter()
