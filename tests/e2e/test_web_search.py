@@ -172,10 +172,10 @@ def test_path_and_lines_are_copied_and_the_editor_is_opened(page: Page, world: W
     opened(page, "/?q=InsufficientFunds")
     hit = page.locator(".hit", has_text="bank.py").first
     hit.get_by_role("button", name="Copy path").click()
-    expect(page.locator("#said")).to_contain_text("Copied bank.py:")
+    expect(page.locator("#toast")).to_contain_text("Copied bank.py:")
     assert re.fullmatch(r"bank\.py:\d+", clipboard(page))
     hit.get_by_role("button", name="Copy lines").click()
-    expect(page.locator("#said")).to_contain_text("lines")
+    expect(page.locator("#toast")).to_contain_text("lines")
     copied = clipboard(page)
     assert "class InsufficientFunds" in copied
     assert all(line in (world.project / "bank.py").read_text() for line in copied.split("\n"))
@@ -278,9 +278,9 @@ def test_every_key_does_what_the_list_says(page: Page) -> None:
     page.keyboard.press("x")
     expect(hits.first.locator("[data-expand]")).to_have_attribute("aria-expanded", "true")
     page.keyboard.press("c")
-    expect(page.locator("#said")).to_contain_text("Copied desks/front/")
+    expect(page.locator("#toast")).to_contain_text("Copied desks/front/")
     page.keyboard.press("y")
-    expect(page.locator("#said")).to_contain_text("lines")
+    expect(page.locator("#toast")).to_contain_text("lines")
     page.evaluate(
         "document.addEventListener('click', (event) => { const link = event.target.closest('[data-editor]');"
         "if (link) { document.title = link.href; event.preventDefault(); } })"

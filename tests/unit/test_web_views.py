@@ -24,7 +24,7 @@ from codeinfo.shells.http_views import (
     ChartView,
     _environment,
     area_name,
-    citation_link,
+    calls_of,
     decay_chart,
     editor_address,
     editor_template,
@@ -35,7 +35,6 @@ from codeinfo.shells.http_views import (
     sentence_html,
     shown_citations,
     trend_chart,
-    turn_view,
 )
 
 
@@ -59,9 +58,7 @@ def test_a_turn_without_anything_is_shown() -> None:
     html = (
         _environment()
         .get_template("turns.html")
-        .render(
-            turns=[turn_view(Turn(1, "c", "assistant", "", "failed", "now", error="it <broke>"))], link=citation_link
-        )
+        .render(turns=[Turn(1, "c", "assistant", "", "failed", "now", error="it <broke>")], root="")
     )
     assert "It &lt;broke&gt;" in html
 
@@ -77,14 +74,14 @@ def test_tool_rows_tell_each_search_each_file_and_each_match() -> None:
         rounds=(Round("how?", items, (), None, "answer"),),
         tool_calls=(ToolUse("search", "{}", "1 passage", items=items[:1]), ToolUse("outline", "{}", "no", failed=True)),
     )  # fmt: skip
-    view = turn_view(turn, "/elsewhere")
-    assert [(call.name, call.failed, len(call.files)) for call in view.calls] == [
+    calls = calls_of(turn, "/elsewhere")
+    assert [(call.name, call.failed, len(call.files)) for call in calls] == [
         ("search", False, 2),
         ("search", False, 1),
         ("outline", True, 0),
     ]
-    assert [(file.path, file.lowest) for file in view.calls[0].files] == [("a.py", 0.3), ("b.py", None)]
-    html = _environment().get_template("turns.html").render(turns=[view], link=citation_link)
+    assert [(file.path, file.lowest) for file in calls[0].files] == [("a.py", 0.3), ("b.py", None)]
+    html = _environment().get_template("turns.html").render(turns=[turn], root="/elsewhere")
     assert "b = &lt;script&gt;" in html
 
 

@@ -43,7 +43,7 @@ class ChatRequest(Struct, frozen=True):
 
 
 class Citation(Struct, frozen=True):
-    """A passage that the answer cites as `[number]`. `problem` says why the claim it stands for is not verified.
+    """A passage that the answer cites as `[number]`. `problem` says why the claim it supports is not verified.
 
     Of a document, `section` is its page, sheet, slide or heading; of one in a collection, `opens` is where to read it.
     """

@@ -21,7 +21,7 @@ MAX_TEXT_CHARS = 10_000  # of a query or any other text that a server is sent: a
 
 
 class Arg(Struct, frozen=True):
-    """What shells know of a request's field beside its type: its help and the values it may have."""
+    """What shells know of a request's field besides its type: its help and the values it may have."""
 
     help: str
     short: str = ""  # an extra one-letter option
@@ -37,8 +37,7 @@ class Opt(Arg, frozen=True):
 
 # Fields that many requests have.
 Limit = Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=1000)]
-# A folder or file stands for the part of its project that lies there; none for the whole project around the current
-# folder.
+# A folder or file means that part of its project; none means the whole project around the current folder.
 Folders = Annotated[tuple[str, ...], Arg("Folders and files to look in; the whole project you are in by default.")]
 Indexed = Annotated[tuple[str, ...], Arg("The projects, by any folder of theirs; the one you are in by default.")]
 Revision = Annotated[str, Opt("Look in this git revision, without checking it out.", metavar="REV")]
@@ -64,7 +63,7 @@ _ANSWER_FROM_INDEX = ("ask", "agents run")
 
 class Operation(Struct, frozen=True):
     """`method` is the engine's method that performs it, as in `code.references`, or a function of the engine, the
-    request and a sink for progress. `read_only` promises that nothing is written for good (an index is derived data:
+    request and a sink for progress. `read_only` promises that nothing lasting is written (an index is derived data:
     refreshing it does not count)."""
 
     name: str  # a space makes a sub-command

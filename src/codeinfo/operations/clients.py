@@ -139,7 +139,7 @@ class InstallRequest(Struct, frozen=True):
     tools: Annotated[str, Opt("The sets of tools to offer; see `codeinfo mcp --help`.", metavar="SETS")] = ""
     instructions: Annotated[
         bool,
-        Opt("Also tell agents when to use it, in this project's AGENTS.md (and CLAUDE.md, GEMINI.md if they exist)."),
+        Opt("Also write when to use it into this project's AGENTS.md (and CLAUDE.md, GEMINI.md if they exist)."),
     ] = False
     skill: Annotated[bool, Opt("Also give the clients that know skills one (SKILL.md) that says when to use it.")] = (
         False

@@ -154,7 +154,7 @@ class Exploration(Struct, frozen=True):
     target: str
     kind: str  # "symbol" or "file"
     place: str  # of the first definition, `path:start-end`, or the file
-    definitions: tuple[SymbolInfo, ...]  # all that the name stands for, or what the file defines
+    definitions: tuple[SymbolInfo, ...]  # all definitions of the name, or what the file defines
     code: str = ""  # text of the first definition
     callers: tuple[str, ...] = ()  # code that uses it; for a file, those that import it
     callees: tuple[str, ...] = ()  # ids of what it calls; for a file, what it imports

@@ -41,7 +41,7 @@ class RememberRequest(Struct, frozen=True):
         str,
         Opt("file:PATH or symbol:NAME, several with commas between; the whole project by default.", metavar="SCOPE"),
     ] = ""
-    author: Annotated[str, Opt("Who said it.", metavar="NAME")] = ""
+    author: Annotated[str, Opt("Its author.", metavar="NAME")] = ""
     path: Project = "."
 
 
@@ -134,15 +134,15 @@ class PatternUse(Struct, frozen=True):
     adoption: int
     files: int
     uses: int
-    trend: str  # "Rising", "Stable" or "Declining" (another way takes its place); "" where the history does not tell
-    newest: str  # date of the newest line that uses it, "" where the history does not tell
+    trend: str  # "Rising", "Stable" or "Declining" (another way takes its place); "" where the history is unknown
+    newest: str  # date of the newest line that uses it, "" where the history is unknown
     guidance: str  # "use", "prefer", "avoid" or ""
     examples: tuple[str, ...] = ()  # "path:line"
     area: str = "."  # the package it was counted in, by its folder
     of_files: int = 0  # that answer the question
     authors: int = 0  # who changed its files in the last 400 days
-    instead: str = ""  # what takes its place, where it is to be avoided
-    history: PatternHistory | None = None  # where it was asked for and git can tell
+    instead: str = ""  # what to use instead, where it should be avoided
+    history: PatternHistory | None = None  # where it was asked for and git has it
 
 
 class PatternConflict(Struct, frozen=True):

@@ -263,7 +263,7 @@ class Score(Struct, frozen=True):
     chars: int
     shown: float | None  # share of the targets with lines whose first result shows one of them; None: no such result
     first_tokens: float  # read until the first right line is
-    recall500: float  # of the targets, within so many tokens
+    recall500: float  # of the targets, within 500 tokens, and so on
     recall1000: float
     recall2000: float
     functions: int = 0  # targets that name the changed lines

@@ -277,7 +277,7 @@ def _perform(operation: Operation, /, settings: tuple[str, ...], as_json: bool, 
 
 def exact_search(values: dict[str, Any]) -> dict[str, Any] | None:
     """The values of a search that are for `grep` where its query is `"quoted"`, `/an expression/`, or comes with an
-    option that only `grep` has; None, without these options, where it is to be ranked."""
+    option that only `grep` has; None, without these options, for a ranked search."""
     query, options = values["query"], {name: values.pop(name) for name in EXACTLY}
     mark = query[0] if len(query) > 2 and query[0] == query[-1] and query[0] in QUOTES else ""
     if not mark and not any(options.values()):
@@ -776,7 +776,9 @@ def run(argv: Sequence[str]) -> int:
         hint = f"See `{error.ctx.command_path} --help`." if error.ctx else ""
         return _fail(UsageError(error.format_message(), next_step=hint), options)
     except (click.Abort, KeyboardInterrupt):
-        return _fail(Interrupted("interrupted", next_step="What was finished is kept; run it again to go on."), options)
+        return _fail(
+            Interrupted("interrupted", next_step="What was finished is kept; run it again to continue."), options
+        )
     except Exception as error:
         return _fail(error, options)
     finally:

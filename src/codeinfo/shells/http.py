@@ -14,7 +14,7 @@ import resource
 import secrets
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -36,6 +36,10 @@ from codeinfo.serve.auth import (
     LOOPBACK,
     Access,
     App,
+    Message,
+    Receive,
+    Scope,
+    Send,
     Sessions,
     given_token,
     hosts_for,
@@ -65,25 +69,28 @@ from codeinfo.shells.http_views import editor_template, unknown_page
 from codeinfo.shells.mcp import MCP_PATH, http_service
 from codeinfo.shells.mcp_tools import chosen_tools
 
+STATIC = Path(__file__).parent / "web" / "static"
+KEEP_ALIVE_S = 15
+WORK_SECONDS = 120.0
+EVERY_ADDRESS = ("", "0.0.0.0", "::")
 MOST_CONNECTIONS = 2000
 OWN_DESCRIPTORS = 256  # of the process itself: databases, vector files, pipes to workers, listening sockets
-# The loop accepts so many before it looks at the first of them; two rounds must fit beside what we have open ourselves.
+# Connections that the loop accepts before it reads from the first; two rounds must fit beside our own open files.
 ACCEPTED_AT_ONCE = 64
 WAITING_TO_BE_ACCEPTED = 1024
 WANTED_DESCRIPTORS = MOST_CONNECTIONS + OWN_DESCRIPTORS
 HEADER_SECONDS = 10.0  # within which the head of a request must have arrived, from the first moment of a connection
 DRAIN_S = 1  # at a shutdown, for requests that are nearly done; uvicorn takes whole seconds
 _LOOK_S = 0.25
-SLOW_SECONDS = 1.0  # the loop was late by so much: said in the log
-STUCK_SECONDS = 10.0  # the loop does nothing at all: what all threads do is written to stderr
+SLOW_SECONDS = 1.0  # a delay of the loop that is logged
+STUCK_SECONDS = 10.0  # a loop that is blocked for this long has the stacks of all threads dumped to stderr
 _TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _FULL = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
-Message = MutableMapping[str, Any]
-Send = Callable[[Message], Awaitable[None]]
-
-
 log = logging.getLogger(__name__)
+
+
+# --- connections ---------------------------------------------------------------------------------------------------
 
 
 def allowed_connections() -> int:
@@ -102,8 +109,8 @@ def allowed_connections() -> int:
 
 
 def bounded_protocol(most: int) -> type[asyncio.Protocol]:
-    """HTTP over a connection that has to ask in time. Where `most` are open, the one that has waited longest without
-    asking gives way to a new one."""
+    """HTTP over a connection that has to ask in time. Where `most` are open, the one that has been idle longest
+    is closed for a new one."""
 
     class Bounded(_BoundedProtocol):
         most_connections = most
@@ -160,8 +167,8 @@ class _BoundedProtocol(H11Protocol):
         oldest._give_up(_FULL)
 
 
-class BoundedServer(uvicorn.Server):
-    """Accepts few connections at a time, while as many as ever may wait for that."""
+class Server(Draining):
+    """Ends politely, and accepts few connections at a time, while as many as ever may wait for that."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -181,7 +188,7 @@ def report_quietly(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> 
 def answer_cancelled(app: App, is_ending: Callable[[], bool]) -> App:
     """Requests that a shutdown cancels get 503 instead of a traceback in the log."""
 
-    async def answering(scope: MutableMapping[str, Any], receive: Any, send: Send) -> None:
+    async def answering(scope: Scope, receive: Receive, send: Send) -> None:
         started = False
 
         async def sending(message: Message) -> None:
@@ -234,12 +241,7 @@ def _has_descriptor(stream: Any) -> bool:
         return False
 
 
-STATIC = Path(__file__).parent / "web" / "static"
-KEEP_ALIVE_S = 15
-WORK_SECONDS = 120.0
-EVERY_ADDRESS = ("", "0.0.0.0", "::")
-
-log = logging.getLogger(__name__)
+# --- the application -----------------------------------------------------------------------------------------------
 
 
 def make_app(
@@ -338,14 +340,11 @@ def serve(
     be served. With several `workers` each of them is this program again, with the number of an `inherited` socket."""
     public, public_hosts = public_origin(config.web.public_url)
     of_team = bool(config.store.url)  # every request then needs a token of its user
-    if workers > 1 and not of_team:
-        raise UsageError(
-            "several processes need a store that they share",
-            next_step="Set store.url to a PostgreSQL, or leave --workers out",
-        )
-    _refuse_unsafe(host, token_file, of_team=of_team, public=public)
+    _refuse_unsafe(host, token_file, workers, of_team=of_team, public=public)
     check_threads()
-    own = secrets.token_urlsafe if of_team else partial(kept_token, config.paths.data_dir)  # a team's is nobody's
+    own = (
+        secrets.token_urlsafe if of_team else partial(kept_token, config.paths.data_dir)
+    )  # users of a team have tokens of their own
     token = given_token(Path(token_file)) if token_file else own()
     listener = socket.socket(fileno=inherited) if inherited >= 0 else _listener(host, port)
     real_port = listener.getsockname()[1]
@@ -361,22 +360,7 @@ def serve(
         log_as_json()
     if workers > 1:
         return serve_with_workers(config, workers, listener)
-    states: list[State] = []
-    metrics = _metrics(config, states) if config.serve.metrics_address or inherited >= 0 else None
-    folders = tuple(Path(folder).expanduser() for folder in allowed)
-    observe = with_spans(metrics.observe if metrics is not None else unobserved)
-    app = make_app(config, access, folders, observe=observe, started=states.append)
-    team = states[0].engine.indexes.team
-    if team is not None and metrics is not None:
-        team.on_pull = metrics.count_pull
-    traffic = Traffic(
-        app,
-        team.problem if team is not None else lambda: "",
-        health=team is not None,
-        log_requests=config.serve.log == "json",
-    )
-    if metrics is not None and inherited < 0:
-        OperatorServer(config.serve.metrics_address, metrics, traffic.problem_now)
+    server = _server(config, access, tuple(Path(folder).expanduser() for folder in allowed), is_child=inherited >= 0)
     if of_team:
         print(f"  pages, with a token of the team: {public or address.rstrip('/')}/auth/sign-in", flush=True)
     else:
@@ -385,14 +369,27 @@ def serve(
         import webbrowser
 
         webbrowser.open(write_link_file(config.paths.data_dir, f"{link}{sessions.code}").as_uri())
+    server.run(sockets=[listener])
+    return 0
 
-    class Server(Draining, BoundedServer):
-        """Ends politely, and accepts few connections at a time."""
 
+def _server(config: Config, access: Access, allowed: tuple[Path, ...], *, is_child: bool) -> Server:
+    """The application with its probes and metrics; the process that started a child serves the metrics of all."""
+    states: list[State] = []
+    metrics = _metrics(states) if config.serve.metrics_address or is_child else None
+    observe = with_spans(metrics.observe if metrics is not None else unobserved)
+    app = make_app(config, access, allowed, observe=observe, started=states.append)
+    team, logs_json = states[0].engine.indexes.team, config.serve.log == "json"
+    if team is not None and metrics is not None:
+        team.on_pull = metrics.count_pull
+    problem = team.problem if team is not None else lambda: ""
+    traffic = Traffic(app, problem, health=team is not None, log_requests=logs_json)
+    if metrics is not None and not is_child:
+        OperatorServer(config.serve.metrics_address, metrics, traffic.problem_now)
     settings = uvicorn.Config(
         answer_cancelled(traffic, lambda: server.should_exit),
         log_level="warning",
-        log_config=None if config.serve.log == "json" else uvicorn.config.LOGGING_CONFIG,
+        log_config=None if logs_json else uvicorn.config.LOGGING_CONFIG,
         access_log=False,
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_S,
@@ -402,12 +399,16 @@ def serve(
         ws="none",
     )
     server = Server(settings, traffic, states[0], config.serve.drain_s)
-    server.run(sockets=[listener])
-    return 0
+    return server
 
 
-def _refuse_unsafe(host: str, token_file: str, *, of_team: bool, public: str) -> None:
-    """Raises UsageError for an address that would be open to more than was meant."""
+def _refuse_unsafe(host: str, token_file: str, workers: int, *, of_team: bool, public: str) -> None:
+    """Raises UsageError for an address open to more than was meant, and for processes that share nothing."""
+    if workers > 1 and not of_team:
+        raise UsageError(
+            "several processes need a store that they share",
+            next_step="Set store.url to a PostgreSQL, or leave --workers out",
+        )
     if host not in LOOPBACK and not token_file and not of_team:
         raise UsageError(
             f"{host} can be reached from other machines",
@@ -415,14 +416,14 @@ def _refuse_unsafe(host: str, token_file: str, *, of_team: bool, public: str) ->
         )
     if host in EVERY_ADDRESS and not (of_team and public):
         raise UsageError(
-            f"{host} stands for every address of this machine",
+            f"{host} means every address of this machine",
             next_step="Name the one that others use, as in --host 192.168.1.5: only requests to it are answered",
         )
     if of_team and token_file:
         raise UsageError("a team's server has no token of its own", next_step="Leave --token-file out, or store.url")
 
 
-def _metrics(config: Config, states: list[State]) -> Metrics:
+def _metrics(states: list[State]) -> Metrics:
     def readings() -> list[Reading]:
         team = states[0].engine.indexes.team
         return [*(team.figures() if team is not None else ()), memory_reading((os.getpid(),))]

@@ -11,7 +11,7 @@ import json
 import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
@@ -320,6 +320,7 @@ def _described(row: Api, result: Schema) -> dict[str, Any]:
 # --- routes ----------------------------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=1)
 def api_routes() -> tuple[Api, ...]:
     return (*(_operation_route(one) for one in filter(is_served, OPERATIONS.values())), *CONTRACT, *INGEST, *CHAT)
 
@@ -435,7 +436,7 @@ async def _queue_events(state: State, values: Values, request: Request) -> Respo
 
 
 async def _queue_changes(state: State) -> AsyncIterator[dict[str, str]]:
-    """The queue at once, then whenever it changed; a slow listener misses steps in between, never the end."""
+    """The queue now, then after each change; a slow listener misses intermediate states, never the last."""
     with state.queue_bell.listening() as news:
         while not state.draining:
             news.clear()
@@ -470,7 +471,7 @@ INGEST = (
     _ingest(
         "POST",
         "/ingest/cancel",
-        "Cancel a run that waits or goes on.",
+        "Cancel a run that is queued or running.",
         (Input("runId", "The run.", required=True),),
         lambda state, values, call: state.ingest.cancel(values["runId"]),
         result=IngestRun,
@@ -486,7 +487,7 @@ INGEST = (
     _ingest(
         "GET",
         "/ingest/status",
-        "What runs, waits and was done.",
+        "The runs: running, queued and finished.",
         handler=lambda state, values, call: state.ingest.status(),
         result=IngestStatus,
     ),
@@ -520,7 +521,7 @@ INGEST = (
 
 _PROVIDER = Input("provider", "Ask this server, by a name that /chat/models shows.")
 _MODEL = Input("model", "Ask this model.")
-_CONVERSATION = Input("conversationId", "Go on with this conversation.")
+_CONVERSATION = Input("conversationId", "Continue this conversation.")
 _STREAM = Input("stream", "Events as they come; otherwise the whole answer at its end.", "bool", True)
 CHAT_INPUTS = (
     Input("message", "The question, in plain words.", required=True),
@@ -664,7 +665,7 @@ CHAT = (
         (
             Input("state", "Which ones.", default="active", choices=("active", "archived", "all")),
             Input("limit", "At most this many.", "int", 20, minimum=1, maximum=100),
-            Input("cursor", "Go on where the last page ended."),
+            Input("cursor", "Continue where the last page ended."),
             Input("agentName", "Only those of this agent."),
         ),
         _conversations,
@@ -680,7 +681,7 @@ CHAT = (
     _chat_route(
         "POST",
         "/conversations/archive",
-        "Put conversations away.",
+        "Archive conversations.",
         _IDS,
         partial(_change, "archive_conversations"),
     ),
@@ -694,7 +695,7 @@ CHAT = (
     _chat_route(
         "POST",
         "/conversations/delete",
-        "Delete conversations for good.",
+        "Delete conversations permanently.",
         _IDS,
         partial(_change, "delete_conversations"),
     ),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from functools import lru_cache, partial
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,28 +40,23 @@ from codeinfo.shells.http_api import (
     AGENT_INPUTS,
     CHAT_INPUTS,
     LEVELS,
+    Api,
     agent_request,
     api_routes,
     ask_request,
     json_body,
     json_response,
-    openapi_document,
     state_of,
 )
 from codeinfo.shells.http_views import (
-    RouteView,
-    TurnView,
     Visit,
-    citation_link,
     code_lines,
-    described_routes,
     facets_of,
     match_facets,
     matched_files,
     page,
     picture_of,
     result_view,
-    turn_view,
 )
 
 FOUND = 100  # results that one search brings, counted by the facets
@@ -146,7 +141,7 @@ def _search_results(visit: Visit) -> str:
 
 
 def _matches(visit: Visit, request: GrepRequest, start: int, end: int) -> dict[str, Any]:
-    """Every line that matches, by file; so many files at a time."""
+    """Every line that matches, by file, one page of files."""
     found = visit.state.engine.grep(request, visit.call.progress)
     files = matched_files(found.matches)
     return {
@@ -190,7 +185,7 @@ def _number(asked: Any, name: str, default: int) -> int:
 
 
 def _notes(found: SearchResult, *, is_indexing: bool) -> tuple[str, ...]:
-    """One notice for one fact: how far indexing is, its own card says."""
+    """Without the note on indexing where the progress card shows it already."""
     return tuple(note for note in found.notes if not (is_indexing and getattr(note, "code", "") == INDEXING))
 
 
@@ -293,7 +288,7 @@ def _line(text: str) -> int:
 
 
 def _lines(state: State, root: str, path: str, start: int, end: int) -> str:
-    """Lines of an indexed file; "" where they cannot be had."""
+    """Lines of an indexed file; "" where they cannot be read."""
     try:
         return state.engine.answers.read_lines(root, path, start, end)
     except (CodeInfoError, OSError, ValueError):
@@ -505,7 +500,7 @@ def _remove(visit: Visit) -> str:
 def _cancel(visit: Visit) -> str:
     state = visit.state
     state.ingest.cancel(visit.given.get("run", ""))
-    time.sleep(0.2)  # it stops at the next file: the list then says so already
+    time.sleep(0.2)  # it stops at the next file, so the list shows it as cancelled
     return visit.render("queue.html", queue=state.ingest.status())
 
 
@@ -588,12 +583,10 @@ def _checks(visit: Visit) -> str:
 
 
 def _docs(visit: Visit) -> str:
-    return visit.render("docs.html", groups=_described_api())
-
-
-@lru_cache(maxsize=1)
-def _described_api() -> dict[str, list[RouteView]]:
-    return described_routes(openapi_document(api_routes()))
+    groups: dict[str, list[Api]] = {}
+    for row in api_routes():
+        groups.setdefault(row.tag, []).append(row)
+    return visit.render("docs.html", groups=groups)
 
 
 # --- chat and agents -----------------------------------------------------------------------------------------------
@@ -615,22 +608,24 @@ def _conversation_values(visit: Visit, agent: str) -> dict[str, Any]:
     """Everything a page with a conversation shows."""
     state = visit.state
     identity = visit.given.get("c", "")
-    turns: list[TurnView] = []
+    turns: Sequence[ops.Turn] = ()
     conversation, run = None, None
     if identity:
         detail = state.engine.answers.conversation(ops.ConversationRequest(identity))
         conversation, run = detail.conversation, state.runs.of_conversation(detail.conversation.id)
-        turns = _turn_views(detail, writing=detail.conversation.running)
+        turns = detail.turns
+        if conversation.running:
+            turns = turns[:-1]  # the last one is being written: the live answer stands for it
     return {
         "agent": agent,
         "draft": visit.given.get("draft", ""),
         "conversation": conversation,
         "turns": turns,
+        "root": _first_path(conversation),
         "run": run,
         "projects": state.projects.known(),
         "collections": () if agent else _collections_of(state),
         "project": visit.given.get("project", "") or _first_path(conversation) or state.projects.root_shown(""),
-        "link": citation_link,
         **_listed(state, "active", agent),
     }
 
@@ -638,18 +633,12 @@ def _conversation_values(visit: Visit, agent: str) -> dict[str, Any]:
 def _models(visit: Visit) -> str:
     """The models that can be asked. Servers are asked for them, so this comes after the page."""
     found = visit.state.engine.answers.providers(ops.ProvidersRequest())
-    begun = visit.given.get("begun") == "1"  # who goes on with a conversation knows whether there is a model
+    begun = visit.given.get("begun") == "1"  # whether there is a model is known from the first answer
     return visit.render("models.html", providers=found.providers, notes=found.notes, begun=begun)
 
 
 def _first_path(conversation: ops.Conversation | None) -> str:
     return conversation.paths[0] if conversation is not None and conversation.paths else ""
-
-
-def _turn_views(detail: ops.ConversationDetail, *, writing: bool) -> list[TurnView]:
-    """The last turn of a conversation that is running is being written: the live answer stands for it."""
-    turns = detail.turns[:-1] if writing and detail.turns else detail.turns
-    return [turn_view(turn, _first_path(detail.conversation)) for turn in turns]
 
 
 def _listed(state: State, which: str, agent: str) -> dict[str, Any]:
@@ -701,11 +690,9 @@ def _turn(visit: Visit) -> str:
     run = state.runs.get(visit.request.path_params["run_id"])
     if run.error is not None and not run.text:
         raise run.error
-    asked = ops.ConversationRequest(run.conversation)
-    detail = state.engine.answers.conversation(asked)
+    detail = state.engine.answers.conversation(ops.ConversationRequest(run.conversation))
     count = max(1, 2 * len(run.answers) - 1)
-    views = _turn_views(detail, writing=False)[-count:]
-    return visit.render("turns.html", turns=views, link=citation_link)
+    return visit.render("turns.html", turns=detail.turns[-count:], root=_first_path(detail.conversation))
 
 
 # --- routes --------------------------------------------------------------------------------------------------------

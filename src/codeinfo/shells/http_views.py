@@ -23,6 +23,7 @@ from markdown_it.rules_inline import StateInline, emphasis
 from markdown_it.token import Token
 from markupsafe import Markup
 from msgspec import Struct
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
@@ -35,9 +36,9 @@ from codeinfo.operations.answers import Citation, GradedItem, Turn
 from codeinfo.operations.code import CodeMap, MapArea
 from codeinfo.operations.knowledge import PatternHistory
 from codeinfo.operations.search import Match
-from codeinfo.search.policy import PolicyItem, PolicySettings, apply_policy, numeric
+from codeinfo.search.policy import PolicyItem, PolicySettings, apply_policy
 from codeinfo.search.query import read_query
-from codeinfo.serve.dispatch import Call
+from codeinfo.serve.dispatch import Call, property_schema
 from codeinfo.serve.runs import State
 from codeinfo.serve.team import ADMIN, READ, WRITE, current_user
 from codeinfo.shells.http_api import no_route, state_of, status_of
@@ -63,7 +64,7 @@ _ATTRIBUTES = {"a": {"href", "title", "class", "hx-get", "hx-target"}} | dict.fr
 
 
 def code_lines(text: str, path: str) -> list[Markup]:
-    """Each line as HTML, coloured where a lexer knows the file, or the language that stands for it."""
+    """Each line as HTML, coloured where a lexer knows the file, or the language that is given instead."""
     if len(text) > COLOURED_CHARS or any(len(line) > COLOURED_LINE for line in text.split("\n")):
         return [Markup(escape(line)) for line in text.split("\n")]
     from pygments import highlight
@@ -117,8 +118,8 @@ def marked(line: Markup, spans: Sequence[tuple[int, int]]) -> Markup:
 def sentence_html(text: str) -> Markup:
     """A message as people read it: a capital first, unless it begins with a name, and code for what is in backticks."""
     word = _PLAIN_WORD.match(text)
-    told = text[0].upper() + text[1:] if word else text
-    return Markup(_TICKED.sub(r"<code>\1</code>", escape(told)))
+    shown = text[0].upper() + text[1:] if word else text
+    return Markup(_TICKED.sub(r"<code>\1</code>", escape(shown)))
 
 
 _ANCHOR = re.compile(r"\s*\{\s*#[\w.-]+\s*\}[ \t]*$", re.MULTILINE)
@@ -197,20 +198,10 @@ def _with_citations(token: Token, link: Callable[[int], str]) -> Sequence[Token]
 _NO_CUT = 10**9
 
 
-class MatchView(Struct, frozen=True):
-    path: str
-    start: int
-    end: int
-    distance: float | None
-    grade: float | None
-    preview: str
-    root: str
-
-
 class FileView(Struct, frozen=True):
     path: str
     lowest: float | None
-    matches: tuple[MatchView, ...]
+    matches: tuple[GradedItem, ...]
 
 
 class CallView(Struct, frozen=True):
@@ -248,25 +239,20 @@ def calls_of(turn: Turn, root: str) -> tuple[CallView, ...]:
 
 
 def _verdict(word: str) -> str:
-    """What the loop decided after a search, for those who do not know its words."""
+    """What the loop decided after a search, in plain words."""
     return {"answer": "enough to answer", "refine": "searched once more", "rewrite": "searched in other words"}.get(
         word, word
     )
 
 
 def _files(items: Sequence[GradedItem], root: str) -> tuple[FileView, ...]:
-    matches: dict[str, list[MatchView]] = {}
+    matches: dict[str, list[GradedItem]] = {}
     for item in items:
-        distance = numeric(item.distance.value) if item.distance else None
-        view = MatchView(
-            item.path, item.start_line, item.end_line, distance, item.score, item.preview, item.root or root
-        )
-        matches.setdefault(item.path, []).append(view)
-    return tuple(FileView(path, lowest(own), tuple(own)) for path, own in matches.items())
-
-
-def lowest(matches: Iterable[MatchView]) -> float | None:
-    return min((one.distance for one in matches if one.distance is not None), default=None)
+        matches.setdefault(item.path, []).append(replace(item, root=item.root or root))
+    return tuple(
+        FileView(path, min((one.distance.value for one in own if one.distance), default=None), tuple(own))
+        for path, own in matches.items()
+    )
 
 
 # --- citations -----------------------------------------------------------------------------------------------------
@@ -287,48 +273,6 @@ def shown_citations(citations: Sequence[Citation]) -> tuple[Citation, ...]:
     ]
     every = PolicySettings(cutoff_disabled=True, chunk_max_chars=_NO_CUT, max_chars=_NO_CUT)
     return tuple(item.payload for item in apply_policy(items, every).kept)
-
-
-# --- conversations -------------------------------------------------------------------------------------------------
-
-
-class TurnView(Struct, frozen=True):
-    """A turn as the page shows it: `citations` are all, `sources` those worth listing."""
-
-    role: str
-    text: str
-    status: str
-    citations: tuple[Citation, ...] = ()
-    sources: tuple[Citation, ...] = ()
-    calls: tuple[CallView, ...] = ()
-    model: str = ""
-    provider: str = ""
-    tokens: int | None = None
-    took_ms: float | None = None
-    error: str = ""
-    notes: tuple[str, ...] = ()
-
-    @property
-    def is_of_documents(self) -> bool:
-        return any(one.collection for one in self.citations)
-
-
-def turn_view(turn: Turn, root: str = "") -> TurnView:
-    tokens = turn.usage.prompt_tokens + turn.usage.completion_tokens if turn.usage else None
-    return TurnView(
-        turn.role,
-        turn.content,
-        turn.status,
-        turn.citations,
-        shown_citations(turn.citations),
-        calls_of(turn, root),
-        turn.model,
-        turn.provider,
-        tokens,
-        turn.took_ms,
-        turn.error,
-        turn.notes,
-    )
 
 
 # --- search --------------------------------------------------------------------------------------------------------
@@ -358,10 +302,10 @@ class Facet(Struct, frozen=True):
 
 
 def search_address(asked: Mapping[str, str], **changes: object) -> str:
-    """The address of a search, saying only what was chosen."""
-    told = {name: value for name, value in (dict(asked) | changes).items() if value}
-    told.pop("panel", None)
-    return f"/?{urlencode(told)}"
+    """The address of a search, with only the parameters that were chosen."""
+    query = {name: value for name, value in (dict(asked) | changes).items() if value}
+    query.pop("panel", None)
+    return f"/?{urlencode(query)}"
 
 
 def facets_of(hits: Sequence[Hit], asked: Mapping[str, str]) -> tuple[Facet, ...]:
@@ -469,9 +413,9 @@ def clipped(lines: Sequence[str], words: Collection[str]) -> range:
     """The few lines shown of a longer text: those with most of the words that were searched for."""
     if len(lines) <= CLIPPED_LINES + 1:
         return range(len(lines))
-    told = [sum(word in line.lower() for word in words) for line in lines]
+    counts = [sum(word in line.lower() for word in words) for line in lines]
     starts = range(len(lines) - CLIPPED_LINES + 1)
-    first = max(starts, key=lambda at: (sum(told[at : at + CLIPPED_LINES]), -at))
+    first = max(starts, key=lambda at: (sum(counts[at : at + CLIPPED_LINES]), -at))
     return range(first, first + CLIPPED_LINES)
 
 
@@ -606,47 +550,6 @@ def _edges(boxes: Mapping[str, BoxView], area: MapArea) -> Iterable[EdgeView]:
         yield EdgeView(path, backward, weight, f"{area.name} → {name}: {count}", area.name, name)
 
 
-# --- the description of the API ------------------------------------------------------------------------------------
-
-
-class FieldView(Struct, frozen=True):
-    name: str
-    type: str
-    description: str
-    required: bool
-    choices: tuple[str, ...] = ()
-
-
-class RouteView(Struct, frozen=True):
-    method: str
-    path: str
-    summary: str
-    description: str
-    fields: tuple[FieldView, ...]
-
-
-def described_routes(document: Mapping[str, Any]) -> dict[str, list[RouteView]]:
-    """The routes of an OpenAPI document by their group, in its order."""
-    groups: dict[str, list[RouteView]] = {}
-    for path, methods in document["paths"].items():
-        for method, told in methods.items():
-            body = told.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
-            fields = [
-                _field(one["name"], one["schema"], one.get("required", False)) for one in told.get("parameters", ())
-            ]
-            required = body.get("required", ())
-            fields += [_field(name, schema, name in required) for name, schema in body.get("properties", {}).items()]
-            route = RouteView(method.upper(), path, told["summary"], told.get("description", ""), tuple(fields))
-            groups.setdefault(told.get("tags", ["other"])[0], []).append(route)
-    return groups
-
-
-def _field(name: str, schema: Mapping[str, Any], required: bool) -> FieldView:
-    return FieldView(
-        name, schema.get("type", ""), schema.get("description", ""), required, tuple(schema.get("enum", ()))
-    )
-
-
 # --- charts ----------------------------------------------------------------------------------------------------------
 
 WIDTH, HEIGHT, MARGIN = 132, 34, 3  # pixels
@@ -656,7 +559,7 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 
 class ChartView(Struct, frozen=True):
-    """`title` tells what the picture shows to those who do not see it; `caption` stands beside it."""
+    """`title` describes the picture for screen readers; `caption` is shown beside it."""
 
     line: str
     area: str
@@ -671,10 +574,10 @@ def trend_chart(history: PatternHistory) -> ChartView:
     counts = history.lines
     most, months = max(counts), _months(history)
     points = [(at / (len(counts) - 1), count / most if most else 0.0) for at, count in enumerate(counts)]
-    told = ", ".join(f"{month} {count}" for month, count in zip(months, counts, strict=True) if count)
+    by_month = ", ".join(f"{month} {count}" for month, count in zip(months, counts, strict=True) if count)
     rest = [f"{history.older} older"] if history.older else []
     rest += [f"{history.undated} not dated yet"] if history.undated else []
-    title = f"Lines in use by the month they were written, {months[0]} to {months[-1]}: {told or 'none'}"
+    title = f"Lines in use by the month they were written, {months[0]} to {months[-1]}: {by_month or 'none'}"
     caption = ", ".join((f"{quantity(sum(counts), 'line')} since {months[0]}", *rest))
     return ChartView(*_drawn(points), _place(points[-1]), "; ".join((title, *rest)), caption)
 
@@ -801,7 +704,8 @@ def _environment() -> jinja2.Environment:
     environment.globals |= {
         "code_lines": code_lines, "lines_address": lines_address, "markdown": markdown_html,
         "search_address": search_address, "citation_address": citation_address, "decay_chart": decay_chart,
-        "trend_chart": trend_chart, "version": __version__,
+        "trend_chart": trend_chart, "citation_link": citation_link, "shown_citations": shown_citations,
+        "calls_of": calls_of, "property_schema": property_schema, "version": __version__,
     }  # fmt: skip
     return environment
 
@@ -823,8 +727,8 @@ class Visit(Struct):
     @property
     def address(self) -> str:
         """Of this page, without what is open beside it."""
-        told = [(name, value) for name, value in self.request.query_params.multi_items() if name != "panel"]
-        return f"{self.request.url.path}?{urlencode(told)}" if told else self.request.url.path
+        query = [(name, value) for name, value in self.request.query_params.multi_items() if name != "panel"]
+        return f"{self.request.url.path}?{urlencode(query)}" if query else self.request.url.path
 
     def render(self, template: str, **values: Any) -> str:
         caller = current_user.get()
@@ -875,7 +779,7 @@ def _error_page(request: Request, error: CodeInfoError) -> Response:
 
 
 async def unknown_page(request: Request, error: Exception) -> Response:
-    """Who follows a wrong address in a browser gets a page; programs get JSON as everywhere."""
+    """A browser gets a page; programs get JSON as everywhere."""
     if "text/html" not in request.headers.get("accept", ""):
         return await no_route(request, error)
     return _error_page(
@@ -890,7 +794,7 @@ async def form_fields(request: Request) -> dict[str, str]:
 
 
 def _ago(stamp: str) -> str:
-    """A moment as people say it."""
+    """A time relative to now, as in `3 days ago`."""
     try:
         seconds = (datetime.now(UTC) - datetime.fromisoformat(stamp)).total_seconds()
     except (ValueError, TypeError):

@@ -345,7 +345,7 @@ def _advise(clients: Sequence[Client], record: Record) -> list[Plan]:
 
 
 def _own_file(client: str, path: Path, text: str, record: Record) -> Plan:
-    """A file that is ours as a whole; one that somebody changed or wrote is kept."""
+    """A file that is ours as a whole; one that was changed, or written by others, is kept."""
     before = _text(path)
     if before == text:
         return Plan(client, path, "unchanged")
@@ -414,7 +414,7 @@ def _remove_folders(folder: Path, record: Record) -> None:
         try:
             one.rmdir()
         except OSError:
-            return  # somebody else's files are in it by now
+            return  # other files are in it by now
         record.forget(one)
 
 
@@ -676,14 +676,14 @@ def with_server_checked(examine: Callable[[], DoctorReport]) -> DoctorReport:
 
 def server_check(patience_s: float = PATIENCE_S) -> Check:
     """Handshake and list of tools, in an empty folder."""
-    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as words:
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as errors:
         started = time.monotonic()
         server = subprocess.Popen(
             [sys.executable, "-m", "codeinfo", "mcp"],
             cwd=folder,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=words,
+            stderr=errors,
         )
         patience = threading.Timer(patience_s, server.kill)  # a server that hangs is ended, which ends the reading
         patience.start()
@@ -697,9 +697,11 @@ def server_check(patience_s: float = PATIENCE_S) -> Check:
             if time.monotonic() - started >= patience_s:
                 again = "Try again when the machine is less busy, or run `codeinfo mcp` by hand"
                 return Check("mcp", "warn", f"the server was not ready within {patience_s:g} s", again)
-            words.seek(0)
-            said = words.read().decode("utf-8", "replace").strip().splitlines()
-            return Check("mcp", "fail", said[-1] if said else "the server did not answer", "Run `codeinfo mcp` by hand")
+            errors.seek(0)
+            output = errors.read().decode("utf-8", "replace").strip().splitlines()
+            return Check(
+                "mcp", "fail", output[-1] if output else "the server did not answer", "Run `codeinfo mcp` by hand"
+            )
         finally:
             patience.cancel()
             server.kill()

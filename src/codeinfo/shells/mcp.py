@@ -1,7 +1,7 @@
 """The MCP server: tools of the chosen sets, the context resource and prompts, over stdio or as an ASGI app.
 
-The SDK's own transport drops what it cannot read without a word. This one answers it, so that a client learns of its
-mistake, and keeps reading. Threads read and write, so that neither a silent nor a slow client blocks the rest.
+The SDK's own transport silently drops what it cannot read. This one answers it with an error and keeps reading. Threads
+read and write, so that neither a silent nor a slow client blocks the rest.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ LONGEST_LINE = 16_000_000  # bytes; more is no message but a mistake, and must n
 _PARSE_ERROR, _INVALID_REQUEST = -32700, -32600
 _CLOSE_S = 1.0
 IDLE_LOOK_S = 5.0
-LINGER_S = 3.0  # so long it waits for another client
+LINGER_S = 3.0  # that a shared server waits for another client
 MCP_PATH = "/mcp"
 MOST_CHOICES = 20  # of sets that a server keeps ready
-# They read or write files that the caller names, or tell whether such files exist.
+# They read or write files that the caller names, or reveal whether such files exist.
 NOT_OVER_NETWORK = frozenset({"docs add", "docs pack", "memory import", "why"})
 INSTRUCTIONS = (
     "CodeInfo knows this codebase: call search_codebase before grep or reading files, and explore once you know a name "
@@ -91,7 +91,7 @@ log = logging.getLogger(__name__)
 
 
 def standard_wire() -> Wire:
-    """Standard input and output, taken over: whatever else this process or its children print goes to stderr."""
+    """Standard input and output, taken over: anything else that this process or its children print goes to stderr."""
     source, sink = os.fdopen(os.dup(0), "rb"), os.dup(1)
     os.dup2(2, 1)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -168,7 +168,7 @@ class Wire:
     def _write(self) -> None:
         while (line := self._lines.get()) is not None:
             view = memoryview(line)
-            with suppress(OSError):  # nobody reads any more: the reader's end of file ends the server
+            with suppress(OSError):  # the client has gone: the reader's end of file ends the server
                 while view:
                     view = view[os.write(self._sink, view) :]
 
@@ -442,7 +442,7 @@ def serve_stdio(config: Config, tools: Iterable[str]) -> None:
         code = report_error(first_cause(error))
     finally:
         service.lease.close()
-        os._exit(code)  # a worker thread may still be busy with a file or a socket: nobody is left to hear its answer
+        os._exit(code)  # a worker thread may still be busy, and its answer has no reader
 
 
 def first_cause(error: Exception) -> Exception:
@@ -457,8 +457,8 @@ def end_on_signal(number: int, frame: object) -> NoReturn:
 
 
 class HttpService(Struct, frozen=True):
-    """`app` answers wherever it is put, by a route or a mount; whoever does so enters `running()` while it serves, and
-    decides which hosts and origins may ask."""
+    """`app` can be a route or a mount. The server that it is put into enters `running()` while it serves, and decides
+    which hosts and origins are accepted."""
 
     app: ASGIApp
     running: Callable[[], AbstractAsyncContextManager[None]]
@@ -540,7 +540,7 @@ class SharedServer:
             self._last_seen = time.monotonic()
 
     def _welcomed(self, client: socket.socket, source: BinaryIO) -> Service | None:
-        """A service for the client, once it has said what it wants; None where that cannot be had."""
+        """A service with the tools that the client asks for; None where it was refused or has gone."""
         hello = source.readline(LONGEST_LINE)
         if not hello:
             return None

@@ -18,7 +18,7 @@ TYPE_CHECKING = False  # as `typing` has it, which is larger than all of this
 if TYPE_CHECKING:
     import typing
 
-LOST = -32001  # the server died while it worked on a request
+LOST = -32001  # the server died during a request
 PIECE = 1 << 16
 MOST_WAITING = 1 << 20  # bytes: a side that sends more is not read until the other has taken some
 FLUSH_MS = 2_000  # for what the server still has to say when the client has gone
@@ -57,7 +57,7 @@ class Carrier:
             if 0 in ready:
                 self.take(os.read(0, PIECE))
             if 1 in ready:
-                del self.to_client[: os.write(1, self.to_client[: select.PIPE_BUF])]  # so much a ready pipe takes
+                del self.to_client[: os.write(1, self.to_client[: select.PIPE_BUF])]  # which a ready pipe takes
             if self.server in ready:
                 self.exchange(ready[self.server])
         self.flush()
@@ -146,7 +146,7 @@ class Carrier:
             while self.to_client:
                 del self.to_client[: os.write(1, self.to_client)]
         except OSError:
-            pass  # nobody reads any more
+            pass  # the client has gone
 
 
 def parsed(line: bytes | str) -> dict[str, typing.Any]:

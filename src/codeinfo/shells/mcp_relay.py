@@ -94,7 +94,7 @@ def _run_folder() -> Path:
     except OSError as error:
         raise Unavailable(f"{folder} cannot be used: {error.strerror}") from error
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
-        raise Unavailable(f"{folder} belongs to somebody else, or others may enter it")
+        raise Unavailable(f"{folder} belongs to another user, or is open to others")
     return folder
 
 

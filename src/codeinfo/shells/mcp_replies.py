@@ -1,7 +1,7 @@
 """Replies of tools: in the shape that clients of other servers know, and cut to their token budget.
 
-Of a reply that is too long the largest lists and texts are cut, and a cursor says where each goes on. The cursor holds
-no state of the server: it is the places at which fields were cut, so that the same call with it takes up there.
+Of a reply that is too long the largest lists and texts are cut, and a cursor says where each continues. The cursor
+holds no state of the server: it is the places at which fields were cut, so that the same call with it resumes there.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def search_codebase(result: SearchResult | GrepResult, values: dict[str, Any]) -
 
 
 def _within_budget(found: CodebaseSearch) -> CodebaseSearch:
-    """The later of the texts give way: ten results cost a known number of tokens."""
+    """Drops the last snippets first: ten results cost a known number of tokens."""
     results = list(found.results)
     excess = _tokens(CodebaseSearch(found.status, found.search_quality, found.results)) - RESULTS_TOKENS
     for place in reversed(range(min(len(results), SHOWN_WHOLE))):
@@ -375,7 +375,7 @@ class DocumentSource(Shape, frozen=True):
     document: str
     opens: str
     section: str = ""
-    problem: str = ""  # why the claim it stands for is not verified
+    problem: str = ""  # why the claim it supports is not verified
 
 
 class DocumentAnswer(Shape, frozen=True):
@@ -472,7 +472,7 @@ def _from(name: str, value: Any, starts: Mapping[str, int]) -> Any:
 
 
 def _cut(reply: Reply, limit: int) -> tuple[Reply, dict[str, int]]:
-    """The largest field gives way first, until all fits; and where each was cut."""
+    """The largest field is cut first, until all fits; and where each was cut."""
     reply, places = dict(reply), dict[str, int]()
     while (excess := size(reply) - limit) > 0:
         sizes = {name: size(value) for name, value in reply.items() if isinstance(value, list | str) and len(value) > 1}
@@ -498,7 +498,7 @@ def _fitting(value: Any, room: int) -> int:
 
 
 def _shrunk(value: Any, limit: int) -> Any:
-    """One element that is too large by itself: its own lists and texts are cut, for good."""
+    """One element that is too large by itself: its own lists and texts are cut, without a cursor."""
     if size(value) <= limit:
         return value
     if isinstance(value, list):

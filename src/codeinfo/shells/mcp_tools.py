@@ -5,7 +5,6 @@ it, with the request's fields as arguments and the result's fields as reply."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 
 PROJECT = Input("project", "Folder or name of an indexed project, if not the working folder.")
-CURSOR = Input("cursor", "Of a truncated reply, to go on.")
+CURSOR = Input("cursor", "Of a truncated reply, to continue it.")
 
 
 def _plain(result: Any, values: Values) -> Any:
@@ -426,7 +425,7 @@ EDIT_TOOLS: tuple[Tool, ...] = (
         "get_review_packet",
         "review",
         ("edit",),
-        "What a reviewer of the current change wants at hand: findings (memories contradicted, API and expectations "
+        "What a reviewer of the current change needs: findings (memories contradicted, API and expectations "
         "changed, new dependencies, untested functions), changed symbols and their callers, reviewers.",
         only=("base", "limit"),
     ),
@@ -444,32 +443,6 @@ _ANSWER_CODES = {
     "CODE_INFO_LLM_UNAVAILABLE": -32001,
     "": -32002,  # any other failure
 }
-_QUESTION = Input("question", "The question, in plain words.", required=True, aliases=("query",))
-_CONVERSATION = Input("conversationId", "Go on with this conversation.")
-_WHOM = (Input("provider", "Ask this server of those set up."), Input("model", "Ask this model."))
-
-
-def _asked(values: Values) -> dict[str, Any]:
-    """What every question may say beside itself."""
-    named = {"conversation": "conversationId", "provider": "provider", "model": "model"}
-    return {field: values.get(name, "") for field, name in named.items()}
-
-
-def _ask_request(values: Values, project: str) -> answers.AskRequest:
-    return answers.AskRequest(
-        values["question"],
-        **_asked(values),
-        **placed(answers.AskRequest, "paths", project),
-    )
-
-
-def _documents_request(values: Values, project: str) -> documents.DocsAskRequest:
-    return documents.DocsAskRequest(
-        values["question"],
-        collections=values.get("collections", ()),
-        **_asked(values),
-        **placed(documents.DocsAskRequest, "path", project),
-    )
 
 
 def _agent_request(values: Values, project: str) -> answers.AgentRunRequest:
@@ -490,38 +463,36 @@ def _watched_by(call: Call) -> dict[str, Any]:
     return {"progress": call.progress, "emit": check, "steps": check, "source": "MCP", "wrap": call.stoppable}
 
 
-_Answering = partial(Tool, codes=_ANSWER_CODES, open_world=True)
+_answering: dict[str, Any] = {"codes": _ANSWER_CODES, "open_world": True}
+_asking: dict[str, Any] = {
+    "only": ("question", "collections", "conversation", "provider", "model"),
+    "renamed": {"conversationId": "conversation"},
+    "aliases": {"question": ("query",)},
+    "perform": _ask,
+    **_answering,
+}
 
 ANSWER_TOOLS: tuple[Tool, ...] = (
-    _Answering(
-        name="codebase_question",
-        operation="ask",
-        sets=("answers",),
-        description="A question about the codebase answered in prose, with citations that were checked. Slower than "
+    direct(
+        "codebase_question",
+        "ask",
+        ("answers",),
+        "A question about the codebase answered in prose, with citations that were checked. Slower than "
         "search_codebase: a chat model is asked where one is set up, otherwise the best passages are quoted.",
-        inputs=(_QUESTION, _CONVERSATION, *_WHOM),
-        request=_ask_request,
         result=shapes.AnswerOnly,
         shape=shapes.answer_only,
-        perform=_ask,
+        **_asking,
     ),
-    _Answering(
-        name="ask_documents",
-        operation="docs ask",
-        sets=("docs", "answers"),
-        description="A question answered in prose from collections of documents, with the page, sheet, slide or "
-        "heading of every source, each checked. Slower than documents_search: a chat model is asked where one is set "
-        "up, otherwise the best passages are quoted.",
-        inputs=(
-            _QUESTION,
-            Input("collections", "Only these collections, by name or id; all unless named.", "tuple[str, ...]"),
-            _CONVERSATION,
-            *_WHOM,
-        ),
-        request=_documents_request,
+    direct(
+        "ask_documents",
+        "docs ask",
+        ("docs", "answers"),
+        "A question answered in prose from collections of documents, with the page, sheet, slide or heading of every "
+        "source, each checked. Slower than documents_search: a chat model is asked where one is set up, otherwise the "
+        "best passages are quoted.",
         result=shapes.DocumentAnswer,
         shape=shapes.document_answer,
-        perform=_ask,
+        **_asking,
     ),
     Tool(
         name="list_agents",
@@ -534,7 +505,7 @@ ANSWER_TOOLS: tuple[Tool, ...] = (
         result=shapes.ListedAgents,
         shape=shapes.listed_agents,
     ),
-    _Answering(
+    Tool(
         name="run_agent_instruction",
         operation="agents run",
         sets=("agents",),
@@ -542,14 +513,15 @@ ANSWER_TOOLS: tuple[Tool, ...] = (
         "nothing.",
         inputs=(
             Input("agentName", "The agent's name.", required=True),
-            Input("instruction", "What it is to do.", required=True),
-            _CONVERSATION,
+            Input("instruction", "What it should do.", required=True),
+            Input("conversationId", "Continue this conversation."),
         ),
         project=Input("working_folder", "The folder it works on."),
         request=_agent_request,
         result=shapes.AgentAnswer,
         shape=shapes.agent_answer,
         perform=lambda engine, request, call: engine.answers.run_agent(request, **_watched_by(call)),
+        **_answering,
     ),
 )
 

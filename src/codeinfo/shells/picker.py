@@ -32,7 +32,7 @@ from codeinfo.shells.terminal import Output, near_path, show_progress
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
 
-IDLE_S = 0.08  # without a key before a search: nobody reads what is found for half a word
+IDLE_S = 0.08  # without a key before a search: results for half a word are not worth it
 LISTED = 10  # results above the text of the chosen one
 ESCAPE_S = 0.05  # the rest of a key's sequence comes at once; Esc alone is followed by nothing
 HELP = "↑↓ choose · Enter open · Ctrl-U clear · Esc end"

@@ -201,7 +201,7 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+|\d+")  # those
 
 
 def marked(line: Sequence[Span], wanted: set[str]) -> list[Span]:
-    """The line with the query's words marked, in whatever form they stand there: `parses` is `parse`."""
+    """The line with the query's words marked, in any form: `parses` matches `parse`."""
     from codeinfo.tokens import stem
 
     stems = set(map(stem, wanted))

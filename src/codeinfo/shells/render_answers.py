@@ -482,10 +482,10 @@ def _jobs(found: team.TeamJobs, out: Output) -> None:
         state, files = (run.state, colours[run.state]), quantity(run.files, "file")
         rows.append(((run.project, "bold cyan"), run.ref, run.revision[:12], state, files, (at, "dim"), part))
     out.table(rows, indent=0)
-    for said, colour, failed in (("given up", "bold red", found.failed), ("tried again", "yellow", found.retried)):
+    for label, colour, failed in (("given up", "bold red", found.failed), ("tried again", "yellow", found.retried)):
         for job in failed:
             tried = quantity(job.attempts, "attempt")
-            out.line((f"{said}  ", colour), f"{job.job} {job.arguments}, {tried}, {job.at}")
+            out.line((f"{label}  ", colour), f"{job.job} {job.arguments}, {tried}, {job.at}")
             out.wrap((f"  {job.problem}", "dim"), hang=2)
 
 

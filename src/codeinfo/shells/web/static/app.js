@@ -114,13 +114,13 @@ function fill() {
 
 // --- what can be done with a result -------------------------------------------------------------------------------
 
-const said = document.getElementById("said");
-let saying = 0;
+const toast = document.getElementById("toast");
+let shownUntil = 0;
 
-function say(text) {
-  said.textContent = text;
-  clearTimeout(saying);
-  saying = setTimeout(() => (said.textContent = ""), 2000);
+function notify(text) {
+  toast.textContent = text;
+  clearTimeout(shownUntil);
+  shownUntil = setTimeout(() => (toast.textContent = ""), 2000);
 }
 
 async function copy(text, what) {
@@ -134,9 +134,9 @@ async function copy(text, what) {
     field.select();
     const done = document.execCommand("copy");
     field.remove();
-    if (!done) return say("The browser refused to copy");
+    if (!done) return notify("The browser refused to copy");
   }
-  say(`Copied ${what}`);
+  notify(`Copied ${what}`);
 }
 
 function copyLines(button) {
@@ -167,9 +167,9 @@ function recentSearches() {
 }
 
 function rememberSearch() {
-  const told = new URL(location).searchParams;
+  const query = new URL(location).searchParams;
   const picked = document.querySelector("select[name=project]")?.selectedOptions[0];
-  const entry = { q: told.get("q"), project: told.get("project") || "", name: picked?.textContent.trim() || "" };
+  const entry = { q: query.get("q"), project: query.get("project") || "", name: picked?.textContent.trim() || "" };
   const others = recentSearches().filter((one) => one.q !== entry.q || one.project !== entry.project);
   localStorage.setItem("searches", JSON.stringify([entry, ...others].slice(0, RECENT)));
 }
@@ -180,9 +180,9 @@ function showRecent() {
   recent.querySelector("ul").replaceChildren(
     ...searches.map((one) => {
       const link = element("a", "", one.q);
-      const told = new URLSearchParams({ q: one.q });
-      if (one.project) told.set("project", one.project);
-      link.href = `/?${told}`;
+      const query = new URLSearchParams({ q: one.q });
+      if (one.project) query.set("project", one.project);
+      link.href = `/?${query}`;
       const item = element("li", "");
       item.append(link, " ", element("span", "soft", one.name));
       return item;
@@ -245,7 +245,7 @@ document.addEventListener("click", (event) => {
   if (folder) document.getElementById("folder").value = folder.dataset.folder;
 });
 
-// What a refused form says stays beside it: the list it would have changed goes on as it was.
+// The error of a refused form is shown beside it; the list it would have changed stays as it was.
 document.addEventListener("htmx:beforeSwap", (event) => {
   const trouble = document.getElementById("trouble");
   if (!trouble || event.detail.requestConfig.verb === "get") return;
@@ -349,9 +349,9 @@ if (queue) {
   let finished = null;
   const source = new EventSource(queue.dataset.events);
   source.addEventListener("queue", (event) => {
-    const told = JSON.parse(event.data);
+    const runs = JSON.parse(event.data);
     htmx.ajax("GET", "/ui/projects/queue", { target: "#queue", swap: "innerHTML" });
-    const ended = told.finished.length ? told.finished[0].id : "";
+    const ended = runs.finished.length ? runs.finished[0].id : "";
     if (finished !== null && ended !== finished) htmx.trigger("#projects", "projects-changed");
     finished = ended;
   });
@@ -409,8 +409,8 @@ function follow(turn, run) {
   stop.onclick = () => post(`/chat/runs/${run}/stop`, {});
   source.addEventListener("run", () => stream.replaceChildren());
   source.addEventListener("step", (event) => {
-    const told = JSON.parse(event.data);
-    steps.textContent = `${STAGES[told.stage] || told.stage + ":"} ${told.detail}`;
+    const step = JSON.parse(event.data);
+    steps.textContent = `${STAGES[step.stage] || step.stage + ":"} ${step.detail}`;
   });
   source.addEventListener("token", (event) => {
     const following = turn.getBoundingClientRect().bottom < innerHeight;
@@ -480,5 +480,5 @@ if (composer) {
   });
   const live = thread.querySelector(".live[data-run]");
   if (live) follow(live, live.dataset.run);
-  if (thread.querySelectorAll(".turn.user").length > 1) showAnswer(); // a talk goes on where it ended
+  if (thread.querySelectorAll(".turn.user").length > 1) showAnswer(); // a conversation continues where it ended
 }
