@@ -51,6 +51,9 @@ Refresh = Annotated[bool, Opt("Look for changed files before searching.")]
 Everywhere = Annotated[bool, Opt("Search every project of the team that you may see.")]
 
 
+PURPOSES = ("edit", "refactor", "migrate")
+
+
 class SearchRequest(Struct, frozen=True):
     query: Annotated[str, Arg("What to look for: a name, a path, or a question in plain words.")]
     paths: Folders = ()
@@ -63,7 +66,7 @@ class SearchRequest(Struct, frozen=True):
         str,
         Opt(
             "Search before this kind of change: a card says whether the evidence is enough to start.",
-            choices=("edit", "refactor", "migrate"),
+            choices=PURPOSES,
         ),
     ] = ""
     languages: Languages = ()
@@ -102,6 +105,15 @@ class GrepRequest(Struct, frozen=True):
     refresh: Refresh = True
     at: Revision = ""
     all_projects: Everywhere = False
+
+
+QUOTES = {'"': False, "/": True}  # around a query for `grep`, and whether it is an expression
+
+
+def unquoted(query: str) -> tuple[str, bool] | None:
+    """A query that is `"quoted"` or `/an expression/` without its marks, and which of the two; None for others."""
+    is_quoted = len(query) > 2 and query[0] == query[-1] and query[0] in QUOTES
+    return (query[1:-1], QUOTES[query[0]]) if is_quoted else None
 
 
 class Match(Struct, frozen=True):

@@ -29,7 +29,7 @@ from codeinfo.jsonable import dumps
 from codeinfo.operations import OPERATIONS, Operation, Parameter, parameters
 from codeinfo.operations.answers import AgentRunRequest, AskRequest, ChatRequest
 from codeinfo.operations.documents import DocsAskRequest
-from codeinfo.operations.search import GrepRequest, IndexRequest, SearchRequest
+from codeinfo.operations.search import QUOTES, GrepRequest, IndexRequest, SearchRequest, unquoted
 from codeinfo.shells.terminal import Output, ProgressLine, clean, is_unicode, report_error, show_progress
 
 if TYPE_CHECKING:
@@ -58,7 +58,6 @@ ALIASES = {"memory add": "remember"}  # where people look for it beside the othe
 MISSPELT = 0.78  # of the letters: "what" begins a question and is not "chat", "serach" is "search"
 SERVING, TEAM, OTHERS = "For agents and browsers", "A team's server", "More"  # headings of the list of commands
 EXACTLY = ("regex", "word", "ignore_case")  # options of `grep` that make a search exact
-QUOTES = {'"': False, "/": True}  # around a query that is to be found as it is, and whether it is an expression
 PROMPT = "? "
 PLACES = ("paths", "path")  # the fields that name folders of projects
 ROOT_HELP = "Work on exactly this folder, not on the repository around it; paths count from there."
@@ -279,11 +278,11 @@ def exact_search(values: dict[str, Any]) -> dict[str, Any] | None:
     """The values of a search that are for `grep` where its query is `"quoted"`, `/an expression/`, or comes with an
     option that only `grep` has; None, without these options, for a ranked search."""
     query, options = values["query"], {name: values.pop(name) for name in EXACTLY}
-    mark = query[0] if len(query) > 2 and query[0] == query[-1] and query[0] in QUOTES else ""
-    if not mark and not any(options.values()):
+    quoted = unquoted(query)
+    if not quoted and not any(options.values()):
         return None
-    if mark and not options["regex"]:
-        query, options["regex"] = query[1:-1], QUOTES[mark]
+    if quoted and not options["regex"]:
+        query, options["regex"] = quoted
     context = click.get_current_context()
     given = {name for name in values if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
     known = {item.name for item in parameters(GrepRequest)}

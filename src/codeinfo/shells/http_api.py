@@ -47,8 +47,7 @@ from codeinfo.serve.runs import AnswerRun, State
 Handler = Callable[[State, Values, Call], Any]
 Streaming = Callable[[State, Values, Request], Awaitable[Response]]
 PREFIX = "/api/v1"
-# They read or write files that the caller names, or fetch from addresses that it names.
-NOT_SERVED = frozenset({"docs add", "docs pack", "memory import"})
+NOT_SERVED = frozenset({"docs add"})  # it reads files, and fetches from addresses, that the caller names
 LOG_PLACE = "the Health page's log"
 PING_SECONDS = 15
 REST_SECONDS = 0.2  # between two events of the queue

@@ -32,7 +32,7 @@ from codeinfo.operations.documents import (
     SyncReport,
 )
 from codeinfo.operations.knowledge import MemoryListRequest, PatternsRequest, PatternUse
-from codeinfo.operations.search import DoctorRequest, GrepRequest, SearchRequest, StatusRequest
+from codeinfo.operations.search import PURPOSES, DoctorRequest, GrepRequest, SearchRequest, StatusRequest, unquoted
 from codeinfo.serve.dispatch import Values, check, check_length, file_within
 from codeinfo.serve.runs import AnswerRun, State
 from codeinfo.serve.team import check_offered, request_user
@@ -68,8 +68,6 @@ OUTLINED = 200  # definitions in the outline of a file
 RECENT_PROJECTS = 6
 MATCHED_LINES = 2000  # that are shown of those that match; all are counted
 MODES = ("exact", "regex")
-QUOTES = {'""': "exact", "//": "regex"}  # around a query that is to be found as it is
-PURPOSES = ("edit", "refactor", "migrate")
 DOCUMENTS = "docs:"  # before the name of a collection where a project could stand; alone: all of them
 FOUND_PASSAGES = 20
 RELATED = 6
@@ -88,7 +86,7 @@ def _search_frame(visit: Visit) -> str:
     """The page around the results, which come after it."""
     state, asked = visit.state, visit.given
     query = check_length(asked.get("q", "").strip(), "the query")
-    root = state.root_of(asked.get("project", "")) if query else asked.get("project", "")
+    root = visit.root if query else asked.get("project", "")
     if query:
         _search_request(asked, query, root)  # a filter or mode that does not exist is refused here
         _exact_request(asked, query, root)
@@ -111,7 +109,7 @@ def _search_results(visit: Visit) -> str:
     query = check_length(asked.get("q", "").strip(), "the query")
     if not query:
         return _search_frame(visit)
-    root = state.root_of(asked.get("project", ""))
+    root = visit.root
     request = _search_request(asked, query, root)
     start, end = _number(asked, "from", 0), _number(asked, "n", SHOWN)
     run = _indexing(state, root)
@@ -159,9 +157,8 @@ def _exact_request(asked: Any, query: str, root: str) -> GrepRequest | None:
     mode = asked.get("mode", "")
     if mode not in ("", *MODES):
         raise UsageError(f"there is no mode {mode}", next_step=f"One of: {', '.join(MODES)}")
-    marks = query[0] + query[-1] if len(query) > 2 else ""
-    if not mode and marks in QUOTES:
-        mode, query = QUOTES[marks], query[1:-1]
+    if not mode and (quoted := unquoted(query)):
+        query, mode = quoted[0], "regex" if quoted[1] else "exact"
     if not mode:
         return None
     ranked = _search_request(asked, query, root)
@@ -229,7 +226,7 @@ def _indexing(state: State, root: str) -> IngestRun | None:
 
 def _progress(visit: Visit) -> str:
     """How far the first indexing of a project is; the page loads what it shows once that is done."""
-    root = visit.state.root_of(visit.given.get("project", ""))
+    root = visit.root
     return visit.render("progress.html", run=_indexing(visit.state, root), root=root)
 
 
@@ -243,8 +240,7 @@ def _index_again(visit: Visit) -> str:
 
 def _panel(visit: Visit) -> str:
     """The lines of a result or citation, who calls and tests it, and what the team knows about it."""
-    state, asked = visit.state, visit.given
-    root = state.root_of(asked.get("project", ""))
+    state, asked, root = visit.state, visit.given, visit.root
     path = file_within(root, asked.get("path", ""))
     start, end = _line(asked.get("start", "1")), _line(asked.get("end", "1"))
     symbol = asked.get("symbol", "")[:200]
@@ -268,8 +264,7 @@ def _panel(visit: Visit) -> str:
 
 def _name(visit: Visit) -> str:
     """Where a name that was clicked is defined and used. In the file itself an inner definition comes first."""
-    state, asked = visit.state, visit.given
-    root = state.root_of(asked.get("project", ""))
+    state, asked, root = visit.state, visit.given, visit.root
     wanted = check_length(asked.get("name", ""), "the name")
     try:
         uses = _uses(state, root, wanted, USES_LISTED)
@@ -320,8 +315,7 @@ def _memories_about(state: State, root: str, topic: str) -> tuple[RelatedMemory,
 
 def _file_frame(visit: Visit) -> str:
     """The page around a file's lines, with its outline; the lines come after it."""
-    state, asked = visit.state, visit.given
-    root = state.root_of(asked.get("project", ""))
+    state, asked, root = visit.state, visit.given, visit.root
     path = file_within(root, asked.get("path", ""))
     wanted = code_requests.SymbolsRequest(path, (), OUTLINED, root, refresh=False)
     symbols = _or_none(lambda: state.engine.code.symbols(wanted))
@@ -329,8 +323,7 @@ def _file_frame(visit: Visit) -> str:
 
 
 def _file_lines(visit: Visit) -> str:
-    state, asked = visit.state, visit.given
-    root = state.root_of(asked.get("project", ""))
+    state, asked, root = visit.state, visit.given, visit.root
     path = file_within(root, asked.get("path", ""))
     text = state.engine.answers.read_whole(root, path)
     return visit.render("file_lines.html", root=root, path=path, lines=code_lines(text, path))
@@ -477,31 +470,27 @@ def _dirs(visit: Visit) -> str:
 
 
 def _add(visit: Visit) -> str:
-    state = visit.state
     given = visit.given.get("path", "").strip()
     if not given:
         raise UsageError("no folder is named", next_step="Type or choose a folder")
-    state.add_project(given, full=False)
-    return visit.render("queue.html", queue=state.ingest.status())
+    visit.state.add_project(given, full=False)
+    return _queue(visit)
 
 
 def _again(visit: Visit) -> str:
-    state = visit.state
-    state.refresh_project(visit.given.get("root", ""), full=visit.given.get("full") == "1")
-    return visit.render("queue.html", queue=state.ingest.status())
+    visit.state.refresh_project(visit.given.get("root", ""), full=visit.given.get("full") == "1")
+    return _queue(visit)
 
 
 def _remove(visit: Visit) -> str:
-    state = visit.state
-    state.remove_project(visit.given.get("root", ""))
+    visit.state.remove_project(visit.given.get("root", ""))
     return _projects(visit)
 
 
 def _cancel(visit: Visit) -> str:
-    state = visit.state
-    state.ingest.cancel(visit.given.get("run", ""))
+    visit.state.ingest.cancel(visit.given.get("run", ""))
     time.sleep(0.2)  # it stops at the next file, so the list shows it as cancelled
-    return visit.render("queue.html", queue=state.ingest.status())
+    return _queue(visit)
 
 
 # --- map, patterns, memories ---------------------------------------------------------------------------------------
@@ -515,7 +504,7 @@ def _about_frame(template: str, visit: Visit) -> str:
 
 
 def _about(template: str, look: Callable[[Visit, str], dict[str, Any]], visit: Visit) -> str:
-    root = visit.state.root_of(visit.given.get("project", ""))
+    root = visit.root
     run = _indexing(visit.state, root)
     if run is not None:
         return visit.render("progress.html", run=run, root=root)
@@ -532,7 +521,7 @@ def _map(visit: Visit, root: str) -> dict[str, Any]:
 
 def _area(visit: Visit) -> str:
     """The files of one area of the map, beside it."""
-    root, area = visit.state.root_of(visit.given.get("project", "")), visit.given.get("area", "")
+    root, area = visit.root, visit.given.get("area", "")
     found = visit.state.engine.code.map(code_requests.MapRequest(root, limit=MAP_AREAS, area=area, refresh=False))
     (shown,) = (one for one in found.areas if one.name == area)
     users = {one.name: one.needs[area] for one in found.areas if area in one.needs and one.name != area}

@@ -719,6 +719,11 @@ class Visit(Struct):
     call: Call
 
     @property
+    def root(self) -> str:
+        """The project that the page is about."""
+        return self.state.root_of(self.given.get("project", ""))
+
+    @property
     def is_fragment(self) -> bool:
         """Whether htmx asks for a part of the page."""
         headers = self.request.headers

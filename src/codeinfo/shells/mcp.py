@@ -72,8 +72,7 @@ IDLE_LOOK_S = 5.0
 LINGER_S = 3.0  # that a shared server waits for another client
 MCP_PATH = "/mcp"
 MOST_CHOICES = 20  # of sets that a server keeps ready
-# They read or write files that the caller names, or reveal whether such files exist.
-NOT_OVER_NETWORK = frozenset({"docs add", "docs pack", "memory import", "why"})
+NOT_OVER_NETWORK = frozenset({"docs add", "why"})  # they read files that the caller names, or reveal whether they exist
 INSTRUCTIONS = (
     "CodeInfo knows this codebase: call search_codebase before grep or reading files, and explore once you know a name "
     "or a file. Changed files are noticed at each call; `reflects` says which state a reply shows. Texts of results "
@@ -296,7 +295,7 @@ class Service:
             project = project or self._dispatcher.projects.folder
             root = str(engine.indexes.find(project).index.root) if tool.shows_project else project
             files = tuple(tool.files(result, root))
-            reflects = self._reflects(engine, tool, root, files)
+            reflects = shown_state(engine.reflects(root, files)) if tool.shows_project else None
             if reflects and not tool.codes:  # replies with a contract have its fields only
                 reply["reflects"] = reflects
             if cursor or len(dumps_plain(reply)) > most_chars(self._reply_tokens):
@@ -304,11 +303,6 @@ class Service:
             text = counted(reply)
             engine.savings.record(tool.name, len(text), files)
         return Performed(reply, text, reflects)
-
-    def _reflects(self, engine: Engine, tool: Tool, root: str, files: Iterable[str]) -> Reply | None:
-        if not tool.shows_project:
-            return None
-        return shown_state(engine.reflects(root, files))
 
     async def _run(self, context: Any, work: Callable[[Call], Any], *, computes: bool = False) -> Any:
         wants_progress = context.meta and context.meta.get("progress_token") is not None

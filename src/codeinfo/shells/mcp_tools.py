@@ -235,7 +235,6 @@ _FILTERS = Input(
     ),
 )
 _MODES = ("ranked", "literal", "regex")
-_PURPOSES = ("explore", "edit", "refactor", "migrate")
 
 
 def _search_request(values: Values, project: str) -> search.SearchRequest | search.GrepRequest:
@@ -278,7 +277,7 @@ SEARCH_TOOLS: tuple[Tool, ...] = (
         inputs=(
             Input("query", "A question in plain words, a name or a path.", required=True),
             Input("mode", "", choices=_MODES),
-            Input("intent", "", choices=_PURPOSES),
+            Input("intent", "", choices=("explore", *search.PURPOSES)),
             Input("limit", "10, or 100 lines.", "int", minimum=1, maximum=100),
             _FILTERS,
             Input("includeSnippets", "Text of all results, or of none; by default of the best.", "bool"),
