@@ -186,7 +186,7 @@ def test_an_area_of_the_map_lists_its_files(project: Path) -> None:
         desks = [area for area in areas if area.startswith("desks/(")]
         listed = [web.get("/ui/area", params={"area": area}, headers={"hx-request": "true"}).text for area in desks]
         assert len(desks) > 1  # no area has more than a quarter of the files
-        assert all("the most needed first" in html and "teller.py" not in html for html in listed)
+        assert all("most imported first" in html and "teller.py" not in html for html in listed)
         assert len(set(re.findall(r"desks/desk\d+\.py", "".join(listed)))) == 30
         refused = web.get("/ui/area", params={"area": "nowhere"})
         assert (refused.status_code, "has no area nowhere" in refused.text) == (404, True)

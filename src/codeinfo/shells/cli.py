@@ -99,7 +99,7 @@ def chat(engine: Engine, request: ChatRequest, out: Output) -> int:
                 answer = engine.answers.ask(asked, emit=prose.write, steps=_steps(), agent=agent)
         except KeyboardInterrupt:
             out.line(("stopped", "yellow"))
-            if not sys.stdin.isatty():  # no one is typing who could have meant only this answer
+            if not sys.stdin.isatty():  # a script: Ctrl-C ends all of it
                 raise
             continue
         except CodeInfoError as error:
@@ -144,7 +144,7 @@ def _steps() -> Callable[[Progress], None]:
     return lambda step: print(f"  {step.stage}: {clean(step.detail)}", file=sys.stderr)
 
 
-# What is performed here for people instead of by its operation; with `--json` the operation runs.
+# Shown to people while it is written; with `--json` the operation runs.
 LIVE: dict[type, Callable[[Any, Any, Output], int]] = {
     AskRequest: ask,
     DocsAskRequest: ask,
@@ -304,7 +304,7 @@ def _confirmation(operation: Operation, request: Any, engine: Engine) -> str:
 def _with_words_joined(operation: Operation, given: dict[str, Any], root: str) -> dict[str, Any]:
     """`search parse the header src` is one query and a folder: words are joined, and what exists at the end is a path.
 
-    Says so where it may have been meant as a word; a path that does not exist is no word.
+    Prints a note where the path may have been meant as a word.
     """
     field = next((name for name in ("query", "question", "pattern") if name in given and "paths" in given), "")
     if not field:
@@ -324,13 +324,13 @@ def _with_words_joined(operation: Operation, given: dict[str, Any], root: str) -
 def _is_place(path: str) -> bool:
     if os.path.exists(path):
         return True
-    from codeinfo.sources.git import names_repository  # late: few commands name what is not here
+    from codeinfo.sources.git import names_repository  # late: few commands need it
 
     return names_repository(path)
 
 
 def _placed_below(root: str, operation: Operation, given: dict[str, Any]) -> dict[str, Any]:
-    """The values with their folders counted from `root`."""
+    """The values with their folders relative to `root`."""
     for item in parameters(operation.request):
         if item.name == "paths":
             return given | {"paths": tuple(os.path.join(root, path) for path in given.get("paths") or ("",))}
@@ -349,15 +349,15 @@ def parse_settings(settings: Sequence[str]) -> Mapping[str, str]:
 
 
 def _project_folder(request: Any) -> Path:
-    """The folder whose project file counts: that of the first path named."""
+    """The folder whose project settings apply: that of the first path."""
     paths = getattr(request, "paths", None) or (getattr(request, "path", "."),)
     first = Path(paths[0])
     return first if os.path.isdir(first) else first.parent
 
 
 def _project_of(engine: Engine, request: Any) -> str:
-    """The root that paths in the result of a request about one project are counted from; "" for a team's project, of
-    which no file is here."""
+    """The root that paths in a result are relative to; "" for a team's project, which has no files on this
+    machine."""
     from codeinfo.sources.git import names_repository
 
     place = os.path.join(getattr(request, "root", ""), request.path)
@@ -385,7 +385,7 @@ def write_text(
 
 def _output(request: object, find_root: Callable[[], str] = str, *, verbose: bool = False) -> Output:
     explain = getattr(request, "explain", False)
-    # What was asked for in full is not cut to a few lines again.
+    # Text that was requested in full is not shortened.
     whole = bool(getattr(request, "full_text", False) or getattr(request, "max_tokens", 0))
     colour = not colour_refused()
     return Output(sys.stdout, find_root=find_root, colour=colour, explain=explain, whole=whole, verbose=verbose)
@@ -398,7 +398,7 @@ def _print_notes(notes: Iterable[str]) -> None:
 
 @contextlib.contextmanager
 def _quiet_pipe() -> Iterator[None]:
-    """A reader that went away (`| head`) is no failure: stop writing and say nothing."""
+    """A reader that closed the pipe (`| head`) is not a failure: stop writing silently."""
     try:
         yield
     except BrokenPipeError:
@@ -426,7 +426,7 @@ class Commands(click.Group):
         return super().parse_args(ctx, args)
 
     def _is_query(self, ctx: click.Context, args: list[str]) -> bool:
-        """Several words, none of them an option before, of which the first is not a command nor a misspelt one."""
+        """Several words, the first of which is not an option, a command or a misspelt command."""
         first = args[0] if args else ""
         if not first or first.startswith("-") or first in self.list_commands(ctx):
             return False
@@ -479,7 +479,7 @@ class Commands(click.Group):
 
 
 def _near(typed: str, names: Sequence[str], alike: float = 0.6) -> str:
-    """The name that was probably meant; `alike` is the part of the letters that have to match."""
+    """The name that was probably meant; `alike` is the share of the letters that must match."""
     from difflib import get_close_matches
 
     return next(iter(get_close_matches(typed, names, n=1, cutoff=alike)), "")
@@ -605,7 +605,7 @@ def mcp(project: str, tools: str, log_level: str, settings: tuple[str, ...]) -> 
     logging.basicConfig(stream=sys.stderr, level=log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
     flags = parse_settings(settings)
     config = Config.load(flags)
-    if config.mcp.shared and log_level == "warning":  # a log is of one client only
+    if config.mcp.shared and log_level == "warning":  # a more detailed log is of this client only
         from codeinfo.shells.mcp_relay import Unavailable, relay
 
         try:
@@ -730,7 +730,7 @@ def main() -> NoReturn:
         sys.exit(code)  # Python reports it itself
     if threading.active_count() > 1:
         sys.exit(code)
-    os._exit(code)  # everything is closed and written: shutting the interpreter down in order only takes time
+    os._exit(code)  # everything is closed and written: an orderly interpreter shutdown only takes time
 
 
 def prepare_streams() -> bool:
@@ -761,7 +761,7 @@ def _stdout_closed() -> UsageError:
 def run(argv: Sequence[str]) -> int:
     """The whole program: returns the exit code, never raises."""
     use_one_blas_thread()
-    gc.set_threshold(200_000, 20, 20)  # loading makes objects that stay: collecting them over and over finds nothing
+    gc.set_threshold(200_000, 20, 20)  # objects made while loading stay: collecting them finds nothing
     options = set(argv[: argv.index("--")] if "--" in argv else argv)
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:

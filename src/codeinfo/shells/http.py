@@ -98,7 +98,7 @@ def allowed_connections() -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < WANTED_DESCRIPTORS:
         raised = WANTED_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(WANTED_DESCRIPTORS, hard)
-        with contextlib.suppress(OSError, ValueError):  # the system may have a limit of its own: what is set counts
+        with contextlib.suppress(OSError, ValueError):  # the system may have a limit of its own
             resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= WANTED_DESCRIPTORS:
@@ -109,7 +109,7 @@ def allowed_connections() -> int:
 
 
 def bounded_protocol(most: int) -> type[asyncio.Protocol]:
-    """HTTP over a connection that has to ask in time. Where `most` are open, the one that has been idle longest
+    """HTTP whose connections must send a request in time. Where `most` are open, the one that has been idle longest
     is closed for a new one."""
 
     class Bounded(_BoundedProtocol):
@@ -168,7 +168,7 @@ class _BoundedProtocol(H11Protocol):
 
 
 class Server(Draining):
-    """Ends politely, and accepts few connections at a time, while as many as ever may wait for that."""
+    """Drains at the end; accepts few connections at a time, the others wait in the backlog."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -177,7 +177,7 @@ class Server(Draining):
 
 
 def report_quietly(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Running out of files is one line in the log: asyncio would write a trace for every connection that waits."""
+    """Running out of file descriptors is one log line: asyncio would write a traceback for each waiting connection."""
     error = context.get("exception")
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
         log.warning("no connection can be accepted: %s", error.strerror)
@@ -210,15 +210,15 @@ def answer_cancelled(app: App, is_ending: Callable[[], bool]) -> App:
 
 
 class LoopWatch:
-    """Looks whether the event loop turns. Work is done in threads, so it is late only if one of them keeps the
-    interpreter to itself."""
+    """Measures how late the event loop is. Work is done in threads, so it is late only if one of them holds the
+    interpreter."""
 
     def __init__(self) -> None:
-        self.late_s = 0.0  # at the latest look
+        self.late_s = 0.0  # at the last measurement
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
-        # In a test there may be no real stderr, which is where a thread beside the interpreter writes to.
+        # In a test stderr may have no descriptor, which faulthandler needs.
         can_dump = sys.stderr is not None and _has_descriptor(sys.stderr)
         try:
             while True:
@@ -253,7 +253,7 @@ def make_app(
     started: Callable[[State], None] = lambda state: None,
 ) -> App:
     """The whole application behind its guard. `allowed` are the folders below which projects may be added; `observe` is
-    entered for each operation; `started` gets what all routes share."""
+    entered for each operation; `started` receives the state that all routes share."""
     editor_template(config.web.editor)  # a wrong one is refused at the start, not by every page
     watch = LoopWatch()
     state = _state(config, allowed, watch, observe)
@@ -337,7 +337,7 @@ def serve(
     inherited: int = -1,
 ) -> int:
     """Serve until interrupted; the exit code. With a token file every request needs its token, and other addresses can
-    be served. With several `workers` each of them is this program again, with the number of an `inherited` socket."""
+    be served. With several `workers` each is this program again, with an `inherited` socket."""
     public, public_hosts = public_origin(config.web.public_url)
     of_team = bool(config.store.url)  # every request then needs a token of its user
     _refuse_unsafe(host, token_file, workers, of_team=of_team, public=public)

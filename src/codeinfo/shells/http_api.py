@@ -58,7 +58,7 @@ log = logging.getLogger(__name__)
 
 class Api(Struct, frozen=True):
     """A route of the API. `handler` runs in a thread and returns what becomes JSON; `stream` runs on the event loop and
-    makes the response itself. `reserved` ones describe the server and wait for no other work."""
+    makes the response itself. `reserved` ones describe the server and never queue behind other work."""
 
     method: str
     path: str
@@ -70,7 +70,7 @@ class Api(Struct, frozen=True):
     description: str = ""
     tag: str = "operations"
     reserved: bool = False
-    shows_project: bool = False  # its reply also says which state of the project that is
+    shows_project: bool = False  # its reply also has the state of the project that it shows
 
     def route(self) -> Route:
         async def answer(request: Request) -> Response:
@@ -118,7 +118,7 @@ def json_response(value: object, status: int = 200) -> Response:
 
 
 async def json_body(request: Request) -> Mapping[str, Any]:
-    """The body as a JSON object; its media type must say so, which no other site's form can."""
+    """The body as a JSON object; its media type must be JSON, which a form of another site cannot send."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise UsageError("the body must be application/json", next_step="Set Content-Type", code="MEDIA_TYPE")
@@ -137,7 +137,7 @@ def _refuse_constant(constant: str) -> None:
 
 
 def check_text(value: object) -> None:
-    """Half a surrogate pair or a NUL is no text that a file system or a database takes."""
+    """Refuses lone surrogates and NULs, which file systems and databases do not take."""
     texts: list[object] = [value]
     while texts:
         deeper: list[object] = []
@@ -153,7 +153,7 @@ def check_text(value: object) -> None:
 
 # --- errors --------------------------------------------------------------------------------------------------------
 
-STATUS_OF_CODE = {  # where the code decides, and not the kind of error
+STATUS_OF_CODE = {  # where the code decides, not the error class
     "BODY_TOO_LARGE": 413,
     "TIMEOUT": 408,
     "MEDIA_TYPE": 415,
@@ -209,7 +209,7 @@ async def no_route(request: Request, error: Exception) -> Response:
 
 
 async def client_gone(request: Request, error: Exception) -> Response:
-    return Response(status_code=499)  # nobody is left to read it
+    return Response(status_code=499)  # the client has gone
 
 
 async def unknown_error(request: Request, error: Exception) -> Response:

@@ -68,7 +68,7 @@ OUTLINED = 200  # definitions in the outline of a file
 RECENT_PROJECTS = 6
 MATCHED_LINES = 2000  # that are shown of those that match; all are counted
 MODES = ("exact", "regex")
-DOCUMENTS = "docs:"  # before the name of a collection where a project could stand; alone: all of them
+DOCUMENTS = "docs:"  # prefix of a collection in a field for projects; alone: all collections
 FOUND_PASSAGES = 20
 RELATED = 6
 SHOWN_CHARS = 40_000  # of a document beside the page
@@ -153,7 +153,7 @@ def _matches(visit: Visit, request: GrepRequest, start: int, end: int) -> dict[s
 
 
 def _exact_request(asked: Any, query: str, root: str) -> GrepRequest | None:
-    """What to look for as it is: as the toggle says, or with the query in quotes or between slashes. None: ranked."""
+    """An exact search, by the toggle or by quotes or slashes around the query; None for a ranked one."""
     mode = asked.get("mode", "")
     if mode not in ("", *MODES):
         raise UsageError(f"there is no mode {mode}", next_step=f"One of: {', '.join(MODES)}")
@@ -209,8 +209,8 @@ def _search_request(asked: Any, query: str, root: str) -> SearchRequest:
 
 
 def _indexing(state: State, root: str) -> IngestRun | None:
-    """The run that indexes a project for the first time, begun by the first page that needs it; None once it is
-    indexed. A run that failed or was cancelled is shown as it ended, and begun again only by a click."""
+    """The run that indexes a project for the first time, started by the first page that needs it; None once it is
+    indexed. A run that failed or was cancelled is shown, and restarted only by a click."""
     known = {one.root: one.state for one in state.projects.known()}
     if known.get(root) in ("ready", "damaged"):  # what is damaged is rebuilt by the next search
         return None
@@ -362,7 +362,7 @@ def _results(visit: Visit, query: str, chosen: str) -> str:
 
 
 def _collections_of(state: State) -> tuple[Collection, ...]:
-    """What is listed, without a look at its documents; a team's server has none for its callers."""
+    """The collections without their documents; a team's server offers none."""
     if request_user() is not None:
         return ()
     return tuple(state.engine.documents.collections.all(Path(_here(state)))[0])
@@ -431,7 +431,7 @@ def _documents_request(state: State, scope: str, values: Values) -> DocsAskReque
 
 
 def _here(state: State) -> str:
-    """The project whose context.json counts."""
+    """The project whose context.json is read."""
     return str(state.projects.here)
 
 
@@ -604,7 +604,7 @@ def _conversation_values(visit: Visit, agent: str) -> dict[str, Any]:
         conversation, run = detail.conversation, state.runs.of_conversation(detail.conversation.id)
         turns = detail.turns
         if conversation.running:
-            turns = turns[:-1]  # the last one is being written: the live answer stands for it
+            turns = turns[:-1]  # the last one is being written: the live answer shows it
     return {
         "agent": agent,
         "draft": visit.given.get("draft", ""),
@@ -653,7 +653,7 @@ def _change(method: str, which: str, visit: Visit) -> str:
 
 
 async def _start(request: Request) -> Response:
-    """Begin an answer and say where: its events come by /chat/runs/ID/events, also to a page opened later."""
+    """Start an answer; its events are at /chat/runs/ID/events, also for a page opened later."""
     state = state_of(request)
     given = dict(await json_body(request))
     agent = str(given.pop("agent", ""))

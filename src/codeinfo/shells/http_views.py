@@ -219,8 +219,8 @@ class CallView(Struct, frozen=True):
 
 
 def calls_of(turn: Turn, root: str) -> tuple[CallView, ...]:
-    """The searches of a turn and the tools that the model called, each with what it brought. `root` is where passages
-    lie that do not say it themselves."""
+    """The searches of a turn and the tools that the model called, each with its results. `root` is the project of
+    passages that have none."""
     rounds = [
         CallView(
             "search",
@@ -524,7 +524,7 @@ def _label(area: MapArea) -> str:
 
 
 def _shortened(name: str) -> str:
-    """The end of a path says most of it."""
+    """The end of a path, which is its most specific part."""
     parts = name.split("/")
     while len(parts) > 1 and len("/".join(parts)) > _LABEL_CHARS:
         parts = parts[1:]
@@ -583,7 +583,7 @@ def trend_chart(history: PatternHistory) -> ChartView:
 
 
 def decay_chart(kind: str, confidence: float) -> ChartView:
-    """How much a memory counts from the day it was written on, with a dot where it stands today."""
+    """How much a memory counts from the day it was written on, with a dot for today."""
     half_life = HALF_LIFE_DAYS.get(kind)
     percent = f"{100 * confidence:.0f} %"
     if half_life is None:

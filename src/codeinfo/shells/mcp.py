@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from codeinfo.serve.dispatch import Call
 
 
-LONGEST_LINE = 16_000_000  # bytes; more is no message but a mistake, and must not fill the memory
+LONGEST_LINE = 16_000_000  # bytes; a longer one is a mistake, and must not fill the memory
 _PARSE_ERROR, _INVALID_REQUEST = -32700, -32600
 _CLOSE_S = 1.0
 IDLE_LOOK_S = 5.0
@@ -431,7 +431,7 @@ def serve_stdio(config: Config, tools: Iterable[str]) -> None:
     try:
         anyio.run(main)
     except KeyboardInterrupt:
-        pass  # a client's way to say goodbye
+        pass  # how some clients end a session
     except Exception as error:
         code = report_error(first_cause(error))
     finally:
@@ -527,7 +527,7 @@ class SharedServer:
                     server = make_server(service)
                     async with streams_of(Wire(source, client.fileno())) as (incoming, outgoing):
                         await server.run(incoming, outgoing, server.create_initialization_options())
-        except Exception as error:  # of one client: the others go on
+        except Exception as error:  # of one client: the others are not affected
             log.warning("a client's session ended: %s", first_cause(error))
         finally:
             self._clients -= 1
@@ -559,7 +559,7 @@ def serve_shared(place: Path, flags: Mapping[str, str]) -> None:
     if not try_lock(lock, place):
         os._exit(0)
     os.ftruncate(lock, 0)
-    os.pwrite(lock, str(os.getpid()).encode(), 0)  # for people who look
+    os.pwrite(lock, str(os.getpid()).encode(), 0)  # for debugging
     place.unlink(missing_ok=True)  # of a server that was killed
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(place))

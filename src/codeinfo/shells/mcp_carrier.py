@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LOST = -32001  # the server died during a request
 PIECE = 1 << 16
 MOST_WAITING = 1 << 20  # bytes: a side that sends more is not read until the other has taken some
-FLUSH_MS = 2_000  # for what the server still has to say when the client has gone
+FLUSH_MS = 2_000  # for replies that are still to come when the client has gone
 
 
 class Carrier:
@@ -30,21 +30,21 @@ class Carrier:
         `initialized`, for another server) and what is `unsent` are read and written here."""
         self.state = state
         self.server = server
-        self.asked: dict[str, typing.Any] = {}  # ids of requests that were not answered yet
+        self.pending: dict[str, typing.Any] = {}  # ids of requests that were not answered yet
         self.has_client = True
-        self.heard = b""  # the beginning of the client's next line
-        self.read = b""  # and of the server's
+        self.client_part = b""  # the beginning of the client's next line
+        self.server_part = b""  # and of the server's
         self.to_server = bytearray()
         self.to_client = bytearray()
         if state["unsent"]:
-            self.take(state["unsent"].encode("utf-8", "surrogateescape"))
+            self.receive(state["unsent"].encode("utf-8", "surrogateescape"))
 
     def run(self) -> None:
-        """Until the client has closed its end and has all that the server had to say."""
+        """Until the client has closed its end and received the remaining replies."""
         ready: dict[int, int] | None = None
         while self.has_client or (self.server >= 0 and ready != {}):
             if not self.has_client and not self.to_server:
-                self.hang_up()
+                self.close_input()
             wanted = select.poll()
             if self.has_client and len(self.to_server) < MOST_WAITING:
                 wanted.register(0, select.POLLIN)
@@ -55,7 +55,7 @@ class Carrier:
                 wanted.register(self.server, reads | (select.POLLOUT if self.to_server else 0))
             ready = dict(wanted.poll(None if self.has_client else FLUSH_MS))
             if 0 in ready:
-                self.take(os.read(0, PIECE))
+                self.receive(os.read(0, PIECE))
             if 1 in ready:
                 del self.to_client[: os.write(1, self.to_client[: select.PIPE_BUF])]  # which a ready pipe takes
             if self.server in ready:
@@ -64,22 +64,22 @@ class Carrier:
 
     # --- the client ---
 
-    def take(self, piece: bytes) -> None:
+    def receive(self, piece: bytes) -> None:
         if not piece:
             self.has_client = False
-            self.to_server += self.heard
+            self.to_server += self.client_part
             return
-        *lines, self.heard = (self.heard + piece).split(b"\n")
+        *lines, self.client_part = (self.client_part + piece).split(b"\n")
         for line in lines:
-            self.note(line)
+            self.track(line)
             self.to_server += line + b"\n"
-        if len(self.heard) > MOST_WAITING:  # longer than any message may be: the server says so
-            self.to_server += self.heard
-            self.heard = b""
+        if len(self.client_part) > MOST_WAITING:  # longer than any message may be: the server reports it
+            self.to_server += self.client_part
+            self.client_part = b""
         if lines and self.server < 0:
             self.become_relay()
 
-    def note(self, line: bytes) -> None:
+    def track(self, line: bytes) -> None:
         message = parsed(line)
         method = message.get("method")
         if method == "initialize":
@@ -87,12 +87,12 @@ class Carrier:
         elif method == "notifications/initialized":
             self.state["introduction"][1:] = [as_text(line)]
         if method and "id" in message:
-            self.asked[repr(message["id"])] = message["id"]
+            self.pending[repr(message["id"])] = message["id"]
 
     # --- the server ---
 
-    def hang_up(self) -> None:
-        """Tell the server that nothing follows; what it works on it still answers."""
+    def close_input(self) -> None:
+        """Close our half of the connection: the server still answers what it works on."""
         import socket  # late: the end of a session
 
         with socket.socket(fileno=os.dup(self.server)) as server:
@@ -106,35 +106,35 @@ class Carrier:
                 piece = os.read(self.server, PIECE)
                 if not piece:
                     raise OSError
-                self.pass_on(piece)
+                self.forward(piece)
         except BlockingIOError:
             pass
         except OSError:
-            self.lose()
+            self.drop_server()
 
-    def pass_on(self, piece: bytes) -> None:
-        *lines, self.read = (self.read + piece).split(b"\n")
+    def forward(self, piece: bytes) -> None:
+        *lines, self.server_part = (self.server_part + piece).split(b"\n")
         for line in lines:
             message = parsed(line)
             if "method" not in message and "id" in message:
-                self.asked.pop(repr(message["id"]), None)
+                self.pending.pop(repr(message["id"]), None)
             self.to_client += line + b"\n"
 
-    def lose(self) -> None:
-        """What it was asked and did not answer is answered for it."""
+    def drop_server(self) -> None:
+        """Answers the pending requests with an error."""
         os.close(self.server)
         self.server = -1
         self.to_server.clear()
-        self.read = b""
-        for identity in self.asked.values():
+        self.server_part = b""
+        for identity in self.pending.values():
             self.to_client += refusal(identity, "the server ended while it worked on this; call again")
-        self.asked.clear()
+        self.pending.clear()
 
     def become_relay(self) -> None:
         import tempfile  # late: a server rarely ends before its clients
 
         self.flush()
-        self.state["unsent"] = as_text(bytes(self.to_server) + self.heard)
+        self.state["unsent"] = as_text(bytes(self.to_server) + self.client_part)
         with tempfile.TemporaryFile() as file:
             file.write(json.dumps(self.state).encode())
             file.seek(0)
@@ -150,7 +150,7 @@ class Carrier:
 
 
 def parsed(line: bytes | str) -> dict[str, typing.Any]:
-    """A message, or nothing where it is none; who gets it says what is wrong with it."""
+    """A message; empty where it is not one, which its receiver reports."""
     try:
         message = json.loads(line)
     except (ValueError, RecursionError):
@@ -175,7 +175,7 @@ def main() -> None:
         os.set_blocking(server, False)
     try:
         Carrier(known, server).run()
-    except (KeyboardInterrupt, BrokenPipeError):  # a client's ways to say goodbye
+    except (KeyboardInterrupt, BrokenPipeError):  # how clients end a session
         os._exit(0)
     os._exit(0)
 

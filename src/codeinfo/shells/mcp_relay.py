@@ -48,7 +48,7 @@ def relay(flags: Mapping[str, str], tools: str) -> NoReturn:
 
 
 def resume() -> NoReturn:
-    """Go on for a carrier whose server has ended; it left what it knows in an open file."""
+    """Continue for a carrier whose server has ended; its state is in an open file."""
     with open(int(sys.argv[1]), "rb") as file:
         state = json.load(file)
     server = None
@@ -113,7 +113,7 @@ class _Server:
         self._hello = hello
 
     def greeted(self) -> socket.socket:
-        """A connection to a server that has accepted us; it is started if need be."""
+        """A connection to a server that has accepted us; it is started if necessary."""
         until = time.monotonic() + START_S
         starting: subprocess.Popen[bytes] | None = None
         while time.monotonic() < until:
@@ -148,7 +148,7 @@ class _Server:
                 stdout=log,
                 stderr=log,
                 cwd="/",
-                start_new_session=True,  # signals of a client's terminal are not for all
+                start_new_session=True,  # signals of one client's terminal must not end it
             )
         except OSError as error:
             raise Unavailable(f"a server could not be started: {error.strerror}") from error

@@ -34,7 +34,7 @@ Reply = dict[str, Any]
 
 
 class Shape(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A part of a reply: its keys are in camel case, and a field with nothing to say is left out."""
+    """A part of a reply: its keys are in camel case, and a field with its default value is left out."""
 
 
 Shaped = TypeVar("Shaped", bound=Shape)
@@ -129,12 +129,12 @@ SHOWN_WHOLE = 3  # results that have hints and, unless asked otherwise, their te
 SNIPPET_CHARS = 240  # of each of these; whole lines
 SUMMARY_CHARS = 100
 CALLERS = 2
-RESULTS_TOKENS = 800  # for ten results, with what stands around them
+RESULTS_TOKENS = 800  # for ten results and the fields around them
 
 
 def search_codebase(result: SearchResult | GrepResult, values: dict[str, Any]) -> CodebaseSearch:
-    """With `includeSnippets` all results are shown with all that is known; without it the first ones, and of the others
-    where they are and what."""
+    """With `includeSnippets` all results are shown in full; without it the first ones, and only place and
+    summary of the others."""
     if isinstance(result, GrepResult):
         lines = tuple(filled(MatchedLine, one) for one in result.matches)
         sure = SearchQuality("ok", 1.0, 0)
@@ -362,7 +362,7 @@ def answer_only(answer: Answer, values: dict[str, Any]) -> AnswerOnly:
 
 
 def _segment(answer: Answer) -> Segment:
-    """The answer, and why it is not whole: these clients show nothing else."""
+    """The answer, and why it is partial: these clients show nothing else."""
     why = f"\n\nNote: {'; '.join(answer.notes)}." if answer.status == "partial" and answer.notes else ""
     return Segment("answer", answer.text + why)
 

@@ -50,7 +50,7 @@ def camel_schema(schema: Any) -> Any:
 
 class Tool(Struct, frozen=True):
     """`request` makes the operation's request of the arguments and the project's folder ("" unless given); `shape`
-    makes the reply of the result; `perform` stands in for the operation where a tool needs more of the engine."""
+    makes the reply of the result; `perform` replaces the operation where a tool needs more of the engine."""
 
     name: str
     operation: str
@@ -65,7 +65,7 @@ class Tool(Struct, frozen=True):
     files: Callable[[Any, str], Iterable[str]] = lambda result, root: ()  # what a reader would have opened instead
     renamed: Mapping[str, str] = field(default_factory=dict)  # argument → field of the request
     project: Input | None = PROJECT  # the argument that names the project
-    computes: bool = False  # short work of the processor that waits for nothing
+    computes: bool = False  # short CPU work that waits for nothing
     open_world: bool = False  # it may talk to a model endpoint or the network
     # Most clients show a model either the text of a reply or its structured content, some both. A tool that is called
     # all the time sends its JSON once, as text, which every client shows; its list entry then needs no result schema.
@@ -182,7 +182,7 @@ def listed(tool: Tool) -> dict[str, Any]:
     """A tool as `tools/list` shows it."""
     one = OPERATIONS[tool.operation]
     hints = {
-        "readOnlyHint": one.read_only and one.name != "index",  # an index is derived data, and written all the same
+        "readOnlyHint": one.read_only and one.name != "index",  # an index is derived data, but it is written
         "destructiveHint": one.removes or bool(one.confirm),
         "idempotentHint": one.read_only or one.removes or bool(one.confirm) or one.name in ("remember", "docs sync"),
         "openWorldHint": tool.open_world,
@@ -199,7 +199,7 @@ class Reingest(Struct, frozen=True):
 
 
 def reingest(engine: Engine, request: Reingest, call: Call) -> search.IndexResponse:
-    """Of a repository that is indexed, and not being indexed."""
+    """Only a repository that is indexed, and not being indexed right now."""
     wanted = request.source
     known = engine.projects(clients.ProjectsRequest()).projects
     root = next((one.root for one in known if wanted in (one.name, one.root)), "")
@@ -229,7 +229,7 @@ _FILTERS = Input(
     "",
     "object",
     fields=tuple(
-        replace(item, help="", aliases=("language",) if item.name == "languages" else ())  # their names say it
+        replace(item, help="", aliases=("language",) if item.name == "languages" else ())  # their names are enough
         for item in inputs_of(search.SearchRequest)
         if item.name in ("languages", "globs", "kinds", "symbol_kinds", "changed_since")
     ),

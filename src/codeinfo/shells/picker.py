@@ -48,7 +48,7 @@ def pick(engine: Engine, request: SearchRequest) -> int:
     """Search as a person types, until one result is opened or the screen is left."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError("an interactive search needs a terminal", next_step="Leave -I out to print the results")
-    with show_progress(sys.stderr) as progress:  # what a first search indexes, before the screen is taken
+    with show_progress(sys.stderr) as progress:  # a first search indexes, before the screen is switched
         engine.search(replace(request, query=request.query or "index", limit=1), progress)
     picker = Picker(engine, replace(request, refresh=False, limit=max(request.limit, LISTED)))
     with _keys() as keys:
@@ -174,7 +174,7 @@ class _Screen(io.StringIO):
 
 @contextmanager
 def _keys() -> Iterator[Iterator[str]]:
-    """Keys as they are pressed, "" after a moment without one; the terminal is as it was afterwards."""
+    """Keys as they are pressed, "" after a moment without one; restores the terminal afterwards."""
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
     tty.setcbreak(descriptor)

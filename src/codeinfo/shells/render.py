@@ -82,7 +82,7 @@ def _grep(result: search.GrepResult, out: Output) -> None:
 
 
 def _line_of(match: search.Match) -> list[Span]:
-    """The line with its match marked; where it was cut before its match, the place of that is not known."""
+    """The line with its match marked; where it was cut before its match, the column is unknown."""
     start, end = match.column - 1, match.column - 1 + match.length
     if match.text.startswith("…"):
         return [match.text]
@@ -176,8 +176,8 @@ def _snippet(hit: Hit, wanted: set[str], out: Output, most: int | None) -> None:
 
 
 def window(lines: list[str], wanted: set[str], most: int = SNIPPET_LINES) -> list[int]:
-    """The lines to show: all of a short chunk, else its first line and the stretch with most of the query's words; the
-    first lines where no other has more of them than the first of all, which is what the chunk is called by."""
+    """The lines to show: all of a short chunk, else its first line and the part with most of the query's words; the
+    first lines where no line has more of them than the first, which names the chunk."""
     if len(lines) <= most:
         return list(range(len(lines)))
     weights = [sum(word in line.lower() for word in wanted) for line in lines]
@@ -710,7 +710,7 @@ def _hotspots(result: code.HotspotReport, out: Output) -> None:
 
 
 def _bar(share: float) -> str:
-    """A bar in steps of an eighth of a character, so that two values look alike only where they are."""
+    """A bar in steps of an eighth of a character, so that only equal values look the same."""
     eighths = max(1, round(8 * BAR * share))
     return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8]).strip().ljust(BAR)
 

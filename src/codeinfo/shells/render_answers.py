@@ -31,8 +31,7 @@ _FENCE = re.compile(r"\s*(`{3,}|~{3,})\s*([\w+#.-]*)")
 
 
 class Prose:
-    """An answer as it arrives: text at once, code in fences when a line of it is whole, numbered where its place is
-    known."""
+    """An answer as it arrives: text at once, fenced code by the line, numbered where its place is known."""
 
     def __init__(self, out: Output) -> None:
         self._out = out

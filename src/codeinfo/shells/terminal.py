@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 Span = str | tuple[str, str]  # text, or text with a style's name
-PLAIN_WIDTH = 160  # no terminal, no limit to obey: long enough for code, short enough for logs
+PLAIN_WIDTH = 160  # without a terminal: long enough for code, short enough for logs
 LEAST_COLUMN = 24  # characters: a text in a narrower column is harder to read than one that the terminal breaks
 
 # C0 and C1 controls, and the bidirectional overrides that can make code read differently from what it is.
@@ -41,7 +41,7 @@ def clean(text: str) -> str:
     return text.encode("utf-8", "replace").decode().translate(_CONTROLS)
 
 
-TEAM = "//"  # how the paths of a team's projects begin, which are no folders here
+TEAM = "//"  # prefix of a team's projects, which are not folders of this machine
 
 
 def shown_root(root: str) -> str:
@@ -70,7 +70,7 @@ def quantity(number: int, noun: str, plural: str = "") -> str:
 
 class Output:
     """Where results are written for people. `explain`: with every reason; `whole`: texts are not shortened; `verbose`:
-    nor are lists; `find_root`: says where the paths of results that do not say so are counted from."""
+    nor are lists; `find_root`: finds the root that paths without one are relative to."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Output:
             self._console = Console(file=stream, highlight=False, soft_wrap=True)
 
     def near(self, place: str) -> str:
-        """A path of the project, or what begins with one, counted from the current folder."""
+        """A path of the project, or text that begins with one, relative to the current folder."""
         return near_path(os.path.join(self._root, place)) if self._root else place
 
     @cached_property
@@ -145,17 +145,17 @@ class Output:
             self.wrap(("note: ", "bold yellow"), note, hang=6)
 
     def fit(self, text: str, used: int) -> str:
-        """A text cut to the room that is left in a line of a terminal; a file or a pipe gets all of it."""
+        """A text cut to the rest of a terminal's line; a file or a pipe gets all of it."""
         return self.cut(text, used) if self.terminal else text
 
     def cut(self, text: str, used: int) -> str:
-        """A text cut to the room that is left in a line, here or in a file."""
+        """A text cut to the rest of a line, in a terminal or a file."""
         text = text.replace("\t", _CONTROLS[ord("\t")])
         end = self.cut_at(text, used)
         return text if end == len(text) else text[:end] + "…"
 
     def cut_at(self, text: str, used: int) -> int:
-        """How much of a text has room in a line, without a part of a word at its end."""
+        """How much of a text fits into the rest of a line, ending between words."""
         room = max(20, self.width - used)
         if len(text) <= room:
             return len(text)
@@ -165,7 +165,7 @@ class Output:
         return end if end > room // 2 else room - 1
 
     def fitted(self, spans: Sequence[Span], used: int) -> list[Span]:
-        """Spans cut to the room that is left in a line."""
+        """Spans cut to the rest of a line."""
         pairs = [(span, "") if isinstance(span, str) else span for span in spans]
         pairs = [(text.replace("\t", _CONTROLS[ord("\t")]), style) for text, style in pairs]
         whole = "".join(text for text, _ in pairs)
@@ -235,7 +235,7 @@ def between(spans: Sequence[Span], start: int, end: int) -> list[Span]:
 
 # --- progress ------------------------------------------------------------------------------------------------------
 
-PATIENCE_S = 0.4  # quicker work shows nothing: no flicker, and a search does not pay for importing rich
+PATIENCE_S = 0.4  # quicker work shows nothing: no flicker, and no import of rich for a search
 REDRAW_S = 0.1
 BAR = 24  # characters
 
@@ -330,9 +330,7 @@ def _as_known(error: Exception) -> CodeInfoError:
     """The error as one of ours."""
     if known := environment_error(error):
         return known
-    if (
-        isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason
-    ):  # how Python carries bytes that are no text
+    if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:  # undecodable bytes of an argument
         return UsageError("an argument is not UTF-8 text", next_step="Write it in UTF-8.")
     what = f"{type(error).__name__}: {error}"
     return CodeInfoError(what, next_step="This is a fault of CodeInfo; --debug shows where.")
