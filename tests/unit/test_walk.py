@@ -412,6 +412,9 @@ def test_changed_since(repository: Path) -> None:
     expected = {"committed.py", "staged.py", "edited.py", "new.py", "sub/new.py"}
     assert git.changed_since(repository, "HEAD~1") == expected
     assert git.changed_since(repository / "sub", "HEAD") == {"new.py"}
+    run_git(repository, "update-index", "--skip-worktree", "same.py")  # as in a sparse work tree
+    (repository / "same.py").unlink()
+    assert git.changed_since(repository, "HEAD~1") == expected
     with pytest.raises(NotFound):
         git.changed_since(repository, "--output=/tmp/x")
 

@@ -118,16 +118,19 @@ def excludes_setting() -> str:
     return f"core.excludesFile={os.fsdecode(output).rstrip(chr(10)) or default}"
 
 
-# What the index remembers of each file when git last looked: path, seconds and nanoseconds of mtime, size.
+# What the index remembers of each file when git last looked: path, seconds and nanoseconds of mtime, size, flags.
+_INDEX_ENTRY = rb"([^\0]+)\0[^\0]*?mtime: (\d+):(\d+)\n[^\0]*?size: (\d+)\tflags: (\w+)\n"
+_SKIPPED = 0x40000000  # a flag: a sparse work tree leaves the file out
 _MOST_NAMED = 100  # paths on a command line, which has an end
-_INDEX_ENTRY = rb"([^\0]+)\0[^\0]*?mtime: (\d+):(\d+)\n[^\0]*?size: (\d+)\t[^\n]*\n"
 
 
 def tracked(root: str | os.PathLike[str]) -> dict[str, tuple[int, int]]:
-    """Size and mtime of every tracked file below `root`, as of git's last look at it."""
+    """Size and mtime of every tracked file below `root` that is checked out, as of git's last look at it."""
+    listed = re.findall(_INDEX_ENTRY, run(root, ("ls-files", "-z", "--debug")))
     return {
         os.fsdecode(path): (int(size), int(seconds) * 1_000_000_000 + int(nanoseconds))
-        for path, seconds, nanoseconds, size in re.findall(_INDEX_ENTRY, run(root, ("ls-files", "-z", "--debug")))
+        for path, seconds, nanoseconds, size, flags in listed
+        if not int(flags, 16) & _SKIPPED
     }
 
 
