@@ -196,6 +196,16 @@ def test_what_is_no_longer_expected(project: Path) -> None:
     assert review(project) == [
         ("expectation", "tests/test_adapter.py:5", "no longer expected: assert Adapter().send(1) == 2")
     ]
+    test.write_text(test.read_text().replace("== 3", "== 2") + "    assert Adapter().send(2) == 3\n    # assert it\n")
+    commit(project, "more", {})
+    test.write_text("from pkg.adapter import Adapter as assert_adapter\n\n\ndef test_send():\n    pass\n")
+    assert review(project) == [
+        (
+            "expectation",
+            "tests/test_adapter.py:5",
+            "no longer expected: assert Adapter().send(1) == 2; and 1 more in this file",
+        )
+    ]
     commit(project, "table", {"tests/test_table.py": 'CASES = [\n    ("a", "one"),\n    ("b", "two"),\n]\n'})
     (project / "tests" / "test_table.py").write_text('CASES = [\n    ("a", "uno"),\n    ("b", "two"),\n]\n')
     assert review(project) == [
@@ -228,8 +238,8 @@ def test_an_expectation_that_calls_something_by_its_new_name_stays(project: Path
     ],
 )
 def test_comments_and_documentation_are_no_change_of_code(project: Path, path: str, before: str, after: str) -> None:
-    commit(project, "Add more", {path: "\n\n" + before})
-    for number in range(2):
+    commit(project, "Add more", {path: "\n\n\n" + before})
+    for number in range(3):
         commit(project, "Fix a crash", {path: "\n" * number + before})
     (project / path).write_text(after)
     assert review(project) == []
@@ -253,11 +263,12 @@ def test_a_hook_that_nobody_calls_any_more(project: Path) -> None:
 
 
 def test_files_that_needed_fixes_of_late(project: Path) -> None:
-    for number, subject in enumerate(("Fix case 0", "Fix case 1", "docs: fix a typo")):
+    harmless = "docs: fix a typo", "fix(deps): update all dependencies"
+    for number, subject in enumerate(("Fix case 0", "Fix case 1", "Fix case 2", *harmless)):
         commit(project, subject, {"pkg/web.py": f"{START['pkg/web.py']}\n\nCASE = {number}\n"})
     (project / "pkg" / "web.py").write_text(START["pkg/web.py"])
     (finding,) = [one for one in review(project) if one[0] == "risk"]
-    assert finding[1:] == ("pkg/web.py", "4 commits in 180 days, 2 of them fixes; the last: Fix case 1")
+    assert finding[1:] == ("pkg/web.py", "6 commits in 180 days, 3 of them fixes; the last: Fix case 2")
 
 
 def test_what_moved_is_not_gone_and_exports_are_kept_track_of() -> None:

@@ -171,8 +171,8 @@ class Revision(Struct, frozen=True, dict=True):
     def added_lines(self) -> list[tuple[int, str]]:
         return [pair for pair in enumerate(self.after.lines, 1) if pair[0] in self.change.added]
 
-    def removed_lines(self) -> list[tuple[int, str]]:
-        return [pair for pair in enumerate(self.before.lines, 1) if pair[0] in self.change.removed]
+    def removed_code(self) -> list[tuple[int, str]]:
+        return [pair for pair in enumerate(self.before.lines, 1) if pair[0] in self.code.removed]
 
 
 def api_changes(revisions: Sequence[Revision]) -> list[tuple[Finding, str]]:
@@ -260,15 +260,17 @@ def changed_expectations(revisions: Sequence[Revision]) -> list[Finding]:
         before = {one.qualified: one for one in revision.before.definitions if one.is_function}
         gone = [one for name, one in before.items() if name not in names and name.rpartition(".")[0] not in before]
         found += [Finding("expectation", revision.at(d.start_line), f"the test {d.qualified} is gone") for d in gone]
-        data = []
-        for number, line in revision.removed_lines():
-            if unnamed(line) in kept or any(one.start_line <= number <= one.end_line for one in gone):
-                continue
-            if _EXPECTATION.search(line):
-                found.append(Finding("expectation", revision.at(number), f"no longer expected: {line.strip()[:160]}"))
-            else:
-                data.append((number, line))
-        found += _changed_data(revision, data)
+        elsewhere = {one.line for one in revision.before.imports}
+        elsewhere.update(line for one in gone for line in range(one.start_line, one.end_line + 1))
+        removed = [
+            pair for pair in revision.removed_code() if pair[0] not in elsewhere and unnamed(pair[1]) not in kept
+        ]
+        expected = [(number, line.strip()) for number, line in removed if _EXPECTATION.search(line)]
+        if expected:
+            message = f"no longer expected: {expected[0][1][:160]}"
+            message += f"; and {len(expected) - 1} more in this file" if len(expected) > 1 else ""
+            found.append(Finding("expectation", revision.at(expected[0][0]), message))
+        found += _changed_data(revision, [pair for pair in removed if not _EXPECTATION.search(pair[1])])
     return found
 
 
@@ -433,13 +435,14 @@ def dropped_calls(revisions: Sequence[Revision]) -> dict[str, str]:
 
 _FIXING = re.compile(r"\b(?:fix(?:e[sd])?|bug|regress\w*|revert\w*|hotfix|crash\w*|broken?)\b", re.IGNORECASE)
 _HARMLESS = re.compile(
-    r"\b(?:typos?|docs?|documentation|comments?|lint\w*|format\w*|spelling|ci|tests?)\b", re.IGNORECASE
+    r"\b(?:typos?|docs?|documentation|comments?|lint\w*|format\w*|spelling|ci|tests?|deps|dependenc\w+|bump\w*)\b",
+    re.IGNORECASE,
 )
-RISKY_FIXES = 2
+RISKY_FIXES = 3
 
 
 def risks(subjects: Mapping[str, Sequence[str]], days: int) -> list[Finding]:
-    """Files that needed fixes of late, by the subjects of the commits that changed them, newest first."""
+    """Files that needed several fixes recently, by the subjects of the commits that changed them, newest first."""
     found = []
     for path, said in subjects.items():
         fixes = [subject for subject in said if _FIXING.search(subject) and not _HARMLESS.search(subject)]
