@@ -58,7 +58,7 @@ class WordEmbedder(Protocol):
     """An embedder that reads word by word: it can weigh them, and what paths mean costs nothing worth mentioning."""
 
     def embed_words(self, words: Sequence[tuple[str, float]]) -> tuple[Vectors, Vectors]:
-        """The row of a query as `embed_query` has it, and with each of its words counting as much as is said."""
+        """The row of a query as `embed_query` has it, and with each of its words weighted as given."""
         ...
 
     def embed_paths(self, paths: Sequence[str]) -> Vectors:

@@ -65,7 +65,7 @@ def test_an_unknown_agent(name: str, tmp_path: Path) -> None:
     [
         ("config.toml", "tools = [", "not valid TOML"),
         ("config.toml", 'tools = ["shell"]', "unknown tools"),
-        ("config.toml", 'api_key = "x"', "has api_key"),
+        ("config.toml", 'api_key = "x"', "unknown field `api_key`"),
         ("commands/bad.json", "{", "is not a command"),
         ("commands/bad.json", '{"steps": []}', "is not a command"),
         ("commands/bad.json", '["steps"]', "is not a command"),

@@ -17,11 +17,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct, field
 
 from codeinfo.answers.evidence import Evidence, Gate, Item, format_passages
 from codeinfo.config import parse_toml
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
+from codeinfo.jsonable import decoded
 from codeinfo.model import SearchResult
 from codeinfo.operations.answers import Agent, AgentCommand, ToolUse
 from codeinfo.ports import ToolCall, ToolSpec
@@ -144,7 +146,17 @@ BUNDLED = Path(__file__).parent / "agents"
 ALL_TOOLS = ("search", "read_file", "outline", "references")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
 _LARGEST_FILE = 100_000  # characters of a prompt or a command
-_KEYS = ("provider", "model", "tools")
+
+
+class _Config(Struct, forbid_unknown_fields=True):
+    provider: str = ""
+    model: str = ""
+    tools: tuple[str, ...] = ALL_TOOLS
+
+
+class _Command(Struct):
+    steps: tuple[str, ...]
+    description: str = ""
 
 
 class Command(Struct, frozen=True):
@@ -206,38 +218,32 @@ def _listed(place: Path) -> Agent:
 
 
 def _load(place: Path) -> Profile:
-    config = parse_toml(_read(place / "config.toml", required=False), place / "config.toml")
-    if unknown := sorted(set(config) - set(_KEYS)):
-        raise UsageError(f"{place / 'config.toml'} has {', '.join(unknown)}", next_step=f"It takes {', '.join(_KEYS)}")
-    tools = tuple(config.get("tools", ALL_TOOLS))
-    if wrong := [tool for tool in tools if tool not in SPECS]:
-        raise UsageError(
-            f"{place / 'config.toml'} names unknown tools: {wrong}", next_step=f"There are {', '.join(SPECS)}"
-        )
+    path = place / "config.toml"
+    try:
+        config = msgspec.convert(parse_toml(_read(path, required=False), path), _Config)
+    except msgspec.ValidationError as error:
+        step = f"It takes {', '.join(_Config.__struct_fields__)}"
+        raise UsageError(f"{path}: {error}", next_step=step) from error
+    if wrong := [tool for tool in config.tools if tool not in SPECS]:
+        raise UsageError(f"{path} names unknown tools: {wrong}", next_step=f"There are {', '.join(SPECS)}")
     description = _read(place / "description.md", required=False).strip().split("\n\n")[0]
     return Profile(
         name=place.name,
         description=" ".join(line for line in description.split("\n") if not line.startswith("#")).strip(),
         system_prompt=_read(place / "system_prompt.txt").strip(),
         location=place,
-        provider=str(config.get("provider", "")),
-        model=str(config.get("model", "")),
-        tools=tools,
+        provider=config.provider,
+        model=config.model,
+        tools=config.tools,
         commands=tuple(_command(path) for path in sorted((place / "commands").glob("*.json"))),
     )
 
 
 def _command(path: Path) -> Command:
-    try:
-        value = json.loads(_read(path))
-        steps = tuple(value["steps"])
-        well_formed = steps and all(isinstance(step, str) and step.strip() for step in steps)
-        description = str(value.get("description", ""))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        well_formed = False
-    if not well_formed:
+    written = decoded(_read(path).encode(), _Command)
+    if written is None or not written.steps or not all(map(str.strip, written.steps)):
         raise UsageError(f"{path} is not a command", next_step='Write it as {"description": "…", "steps": ["…"]}')
-    return Command(path.stem, description, steps)
+    return Command(path.stem, written.description, written.steps)
 
 
 def _read(path: Path, *, required: bool = True) -> str:

@@ -228,7 +228,7 @@ EXTRACTIVE = "No language model was asked. These passages fit the question best:
 
 
 class Support(Struct, frozen=True):
-    """How well the best results bear the question out; `absent` are words that none of them has, rare ones first."""
+    """How well the best results support an answer; `absent` are words that none of them has, rare ones first."""
 
     value: float
     absent: tuple[str, ...]

@@ -156,7 +156,7 @@ class Model(Struct, frozen=True):
     def json(
         self, prompt: str, schema: Mapping[str, Any], validate: Validate | None = None, *, max_tokens: int
     ) -> dict[str, Any] | None:
-        """The object the model replied with, or None where it cannot hold to a schema or take in so much."""
+        """The object the model replied with, or None where it cannot follow a schema or take so much."""
         try:
             return self.ask_json(self.llm, [Message("user", prompt)], schema, validate, max_tokens=max_tokens)
         except ProviderError as error:

@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from codeinfo.ports import Llm, Message
     from codeinfo.team.answers import SharedAnswers
 
+# --- what answers are looked up in ------------------------------------------------------------------------------------
+
 USES = 30  # of a name that are listed
 READ_LINES = 200  # at once: a model that wants more reads on
 
@@ -326,8 +328,7 @@ def _hit(found: DocumentHit, root: str) -> Hit:
     )
 
 
-# --- what answers are looked up in ------------------------------------------------------------------------------------
-
+# --- questions, agents, conversations ---------------------------------------------------------------------------------
 
 Emit = Callable[[str], None]
 Steps = Callable[[Progress], None]

@@ -242,7 +242,7 @@ def read_package(root: Path) -> Manifest:
 
 
 def _of_package(root: Path, walked: Walk, known: Mapping[str, ManifestRow]) -> Walk:
-    """What the manifest selects. A listed file whose content is not what its hash says is left out, and that is said;
+    """What the manifest selects. A listed file whose content does not match its hash is left out and reported;
     `known` spares reading those that look as they did when they were indexed."""
     manifest = read_package(root)
     if manifest.globs:

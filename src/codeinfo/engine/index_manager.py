@@ -1,4 +1,5 @@
-"""Indexes: opening them, finding what changed, updating under a lock, swapping builds, repairing damage."""
+"""Indexes: what they are made of, opening them, finding what changed, updating under a lock, swapping builds, repairing
+damage."""
 
 from __future__ import annotations
 
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
     from codeinfo.search.channels import CommitIndex
     from codeinfo.team.local_copy import TeamStore
     from codeinfo.team.store import Reached, TeamTree
+
+
+# --- sources ----------------------------------------------------------------------------------------------------------
 
 
 class Source(Struct, frozen=True):
@@ -261,8 +265,7 @@ def chunk_settings(index: IndexSettings) -> ChunkSettings:
     )
 
 
-# --- sources ----------------------------------------------------------------------------------------------------------
-
+# --- one index --------------------------------------------------------------------------------------------------------
 
 TOKENS_VERSION = 6  # raise when tokens.py, a grammar, the field weights or packed references change what is stored
 MASKING_VERSION = 2  # raise when sources/secrets masks more: what older rules let through must not stay in an index

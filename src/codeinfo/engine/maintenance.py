@@ -10,7 +10,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -36,7 +36,7 @@ from codeinfo.sources.read import FolderFiles
 from codeinfo.sources.walk import why
 from codeinfo.store.layout import bytes_under
 from codeinfo.store.sqlite import SqliteStore
-from codeinfo.store.user_data import SavingsStore, Tally, UserData
+from codeinfo.store.user_data import SavingsStore, Tally, UserData, utc_now
 from codeinfo.tokens import CHARS_PER_TOKEN
 
 SHORT_COMMIT = 12  # characters
@@ -356,12 +356,8 @@ log = logging.getLogger(__name__)
 Now = Callable[[], datetime]
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 class Savings:
-    def __init__(self, place: Path | UserData, now: Now = _utc_now) -> None:
+    def __init__(self, place: Path | UserData, now: Now = utc_now) -> None:
         self._store = SavingsStore(place)
         self._now = now
         self._lock = threading.Lock()

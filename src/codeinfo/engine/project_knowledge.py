@@ -229,7 +229,7 @@ class ProjectPatterns:
             return self._refresh(store, now).report
 
     def report_with_history(self, store: SqliteStore, now: float) -> PatternReport:
-        """The same with the months in which lines were written: that dates every file changed of late, not only those
+        """The same with the months in which lines were written: that dates every recently changed file, not only those
         that decide a trend, so it is made only for those who ask."""
         with self._lock:
             latest = self._refresh(store, now)

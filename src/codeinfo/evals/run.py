@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import tempfile
@@ -10,8 +9,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -104,41 +104,30 @@ def _found(prefix: str, hit: Hit) -> Found:
 # --- results in a file ---------------------------------------------------------------------------------------------
 
 
+class _Line(Struct):
+    id: str | int
+    results: tuple[Found, ...]
+    took_ms: float | None = None
+    status: str = ""
+
+
 def write_results(path: Path, answers: Iterable[Answer]) -> None:
     """One object a line: id, results [{path, start, end, chars, shown}], took_ms, status."""
-    with path.open("w", encoding="utf-8") as sink:
-        for answer in answers:
-            results = [
-                {"path": f.path, "start": f.start, "end": f.end, "chars": f.chars, "shown": f.shown}
-                for f in answer.found
-            ]
-            row = {"id": answer.id, "results": results, "took_ms": answer.took_ms, "status": answer.status}
-            print(json.dumps(row), file=sink)
+    lines = (_Line(one.id, one.found, one.took_ms, one.status) for one in answers)
+    path.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
 
 
 def read_results(path: Path) -> dict[str, Answer]:
     """What `write_results`, or another system in the same format, wrote: by query id."""
     if not os.path.isfile(path):
         raise NotFound(f"there is no results file {path}", next_step="Write one with `codeinfo eval … --out FILE`.")
-    answers = {}
     try:
-        for line in path.read_text(encoding="utf-8").splitlines():
-            if line.strip():
-                row = json.loads(line)
-                found = tuple(map(_read_found, row["results"]))
-                status = str(row.get("status", ""))
-                answers[str(row["id"])] = Answer(str(row["id"]), found, row.get("took_ms"), status)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        lines = msgspec.json.Decoder(_Line).decode_lines(path.read_bytes())
+    except msgspec.DecodeError as error:
         raise UsageError(
             f"{path} is not a results file: {error}", next_step="It has one JSON object a line."
         ) from error
-    return answers
-
-
-def _read_found(row: dict[str, Any]) -> Found:
-    shown = row.get("shown")
-    lines = (int(shown[0]), int(shown[1])) if shown else None
-    return Found(row["path"], row.get("start"), row.get("end"), row.get("chars", 0), lines)
+    return {str(line.id): Answer(str(line.id), line.results, line.took_ms, line.status) for line in lines}
 
 
 # --- a repository's own history ---------------------------------------------------------------------------------------

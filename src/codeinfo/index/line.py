@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -50,13 +49,12 @@ class Outcome(Struct):
     notes: list[str] = field(default_factory=list)
 
 
-def compare(known: AbstractSet[SourceFile], files: Sequence[SourceFile], *, alike: int = 0) -> Changes:
+def compare(known: frozenset[SourceFile] | set[SourceFile], files: Sequence[SourceFile], *, alike: int = 0) -> Changes:
     """By size and time. `known` are the files as they were when they were indexed; `alike` counts further files that
     are known to be unchanged."""
-    found = set(files)
-    if found == known:  # as nearly always
+    if len(files) == len(known) and known.issuperset(files):  # as nearly always
         return Changes((), (), (), len(files) + alike)
-    before = {file.path for file in known - found}
+    before = {file.path for file in known.difference(files)}
     doubtful = [file for file in files if file not in known]
     added = tuple(file for file in doubtful if file.path not in before)
     suspects = tuple(file for file in doubtful if file.path in before)

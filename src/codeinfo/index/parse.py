@@ -22,6 +22,8 @@ from codeinfo.model import Chunk, Definition, FileKind, Import, ParsedFile, symb
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+# --- symbols ----------------------------------------------------------------------------------------------------------
+
 # What is only worth a definition outside of functions: inside, it is a local variable.
 _LOCAL_KINDS = frozenset({"variable", "constant", "member", "property", "field", "prototype", "type"})
 _MEMBER_KINDS = {"function": "method", "prototype": "method", "variable": "field"}
@@ -137,7 +139,8 @@ class _Reader:
         )
         symbols = self.symbols
         if self.syntax.clauses and symbols and _continues(symbols[-1].definition, definition):
-            symbols[-1].definition = _joined(symbols[-1].definition, definition)
+            first = symbols[-1].definition
+            symbols[-1].definition = replace(first, doc=first.doc or definition.doc, end_line=definition.end_line)
             symbols[-1].name_spans.append(span)
         else:
             symbols.append(Symbol(definition, first_line, [span], parent, is_scope))
@@ -239,20 +242,6 @@ def _continues(previous: Definition, definition: Definition) -> bool:
         previous.qualified == definition.qualified
         and previous.kind == definition.kind
         and symbol_kind(previous.kind).is_callable
-    )
-
-
-def _joined(first: Definition, last: Definition) -> Definition:
-    return Definition(
-        name=first.name,
-        qualified=first.qualified,
-        kind=first.kind,
-        signature=first.signature,
-        doc=first.doc or last.doc,
-        start_line=first.start_line,
-        end_line=last.end_line,
-        exported=first.exported,
-        bases=first.bases,
     )
 
 
@@ -440,8 +429,7 @@ def _called(search: str, code: str) -> Iterator[Import]:
             yield Import(module, line, (), groups.get("alias") or "", False, timing)
 
 
-# --- symbols ----------------------------------------------------------------------------------------------------------
-
+# --- references, packed -----------------------------------------------------------------------------------------------
 
 _FASTEST = 1
 _NAMES_PER_LINE = 2000  # a minified line does not need more
@@ -619,8 +607,7 @@ def key_uses(found: Scan, source: Source) -> dict[int, list[str]]:
     return uses
 
 
-# --- references, packed -----------------------------------------------------------------------------------------------
-
+# --- a whole file -----------------------------------------------------------------------------------------------------
 
 _MAX_BREADCRUMB = 200
 # Definitions whose names weigh more than their mere occurrence.

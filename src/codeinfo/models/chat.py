@@ -1,7 +1,7 @@
 """Llm over any OpenAI-compatible `/chat/completions` endpoint: LM Studio, Ollama, llama.cpp, vLLM, OpenAI.
 
 Before the first token a failure is an error, retried where that may help. After it there is a partial answer, which
-must not be lost: a stream that breaks, stalls or talks nonsense then ends with `finish="cut"`.
+must not be lost: a stream that breaks, stalls or sends garbage then ends with `finish="cut"`.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def _payload(
 
 def _formats(schema: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
     """How endpoints take a schema: OpenAI's way, which most know, and that of llama-cpp-python."""
-    # "strict" is left out: it refuses schemas with optional fields, and local servers hold to any schema anyway.
+    # "strict" is left out: it refuses schemas with optional fields, and local servers enforce any schema anyway.
     return (
         {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}},
         {"type": "json_object", "schema": schema},

@@ -10,7 +10,7 @@ import math
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -30,11 +30,6 @@ def sigmoid(logit: float) -> float:
         return 1 / (1 + math.exp(-logit))
     power = math.exp(logit)
     return power / (1 + power)
-
-
-def are_logits(scores: Iterable[float]) -> bool:
-    """Whether one of them lies outside 0..1, as no relevance does."""
-    return any(not 0 <= score <= 1 for score in scores)
 
 
 _LARGEST_REPLY = 8_000_000  # bytes; some endpoints send the documents back
@@ -67,7 +62,7 @@ class EndpointReranker:
             scores = self._ask(payload, len(texts))
         except Fault as fault:
             raise provider_error(fault, role="RERANK", where=self._target.shown, model=self._endpoint.model) from fault
-        self._sends_logits = self._sends_logits or are_logits(scores)
+        self._sends_logits = self._sends_logits or any(not 0 <= score <= 1 for score in scores)
         return [sigmoid(score) for score in scores] if self._sends_logits else scores
 
     def close(self) -> None:

@@ -179,7 +179,7 @@ class Overrides:
 
 
 def overrides_above(root: str, path: str) -> Overrides:
-    """The `.codeinfoignore` files that have a say about `path`: in the root and in each folder down to it."""
+    """The `.codeinfoignore` files that apply to `path`: in the root and in each folder down to it."""
     parts = path.split("/")[:-1]
     folders = ["".join(f"{part}/" for part in parts[:depth]) for depth in range(len(parts) + 1)]
     return Overrides(file for folder in folders if (file := load(root, folder, OVERRIDES_NAME)))

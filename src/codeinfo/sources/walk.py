@@ -233,7 +233,7 @@ _BUILT_IN = "built-in rules"
 
 
 def why(root: Path, path: str, settings: WalkSettings = DEFAULTS) -> Decision:
-    """Decided by the same steps as `walk`, then by the content where that has a say."""
+    """Decided by the same steps as `walk`, then by the content where it matters."""
     base = str(check_root(root))
     relative = os.path.relpath(os.path.join(base, path), base).replace(os.sep, "/")
     if relative == ".." or relative.startswith("../"):
@@ -369,7 +369,7 @@ class Listing(Struct):
 
 
 def candidates(root: str, *, submodules: bool) -> Listing:
-    """Git's view where there is one. A root that git cannot or will not list is walked plainly, and that is said."""
+    """Git's view where there is one. A root that git cannot or will not list is walked plainly, and reported."""
     work_tree = git.work_tree_of(root)
     if work_tree is None:
         return list_plainly(root)

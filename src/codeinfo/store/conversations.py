@@ -13,7 +13,7 @@ import json
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,7 +33,7 @@ from codeinfo.operations.answers import (
     ToolUse,
     Turn,
 )
-from codeinfo.store.user_data import Transaction, UserData, UserFile, timestamp
+from codeinfo.store.user_data import Transaction, UserData, UserFile, timestamp, utc_now
 
 UNFINISHED = "the run did not finish"
 LEAST_PREFIX = 6  # characters of an id that may stand for all 16: fewer are as likely a slip as a choice
@@ -89,10 +89,6 @@ COLUMNS = "id, title, provider, model, source, created_at, last_message_at, agen
 
 Now = Callable[[], datetime]
 Value = TypeVar("Value")
-
-
-def utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 class ConversationStore:

@@ -9,7 +9,7 @@ one repository, which share what they have in common; a folder outside of git is
         trees/<tree>/
             root                the work tree's path, so that indexes can be listed; a revision has `commit` instead
             current             the name of the build that the tree is searched in
-        damaged-<build>/        a build that could not be read, kept for a look
+        damaged-<build>/        a build that could not be read, kept for inspection
 
 A build's recipe is everything that makes an index another one: chunk settings, model, tokens. A changed recipe gives
 another folder, filled beside the live one and made current when it is whole; an interrupted one is found again by name.

@@ -430,7 +430,7 @@ class Hold:
         self._handle = -1
         try:
             self._handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            locked = try_lock(self._handle, folder, shared=True)  # whoever removes a build locks it first
+            locked = try_lock(self._handle, folder, shared=True)  # removing a build locks it first
             if not locked or not os.path.samestat(os.fstat(self._handle), os.stat(folder)):
                 raise Replaced(folder)
         except FileNotFoundError:

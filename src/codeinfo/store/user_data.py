@@ -185,9 +185,13 @@ def _migrations_made(db: apsw.Connection) -> set[str]:
     return {str(row[0]) for row in db.execute("SELECT name FROM migrations")}
 
 
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
 def timestamp(moment: datetime | None = None) -> str:
     """Now, or the given moment, in UTC; these texts sort in the order of time."""
-    return (moment or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return (moment or utc_now()).astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 # --- tokens that answers saved ----------------------------------------------------------------------------------------

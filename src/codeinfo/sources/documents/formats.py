@@ -14,7 +14,7 @@ from msgspec import Struct
 from codeinfo.languages import language_of
 from codeinfo.model import FileKind
 
-MAX_TEXT_CHARS = 10_000_000  # a shelf of books; of a longer text only the beginning is kept, and that is said
+MAX_TEXT_CHARS = 10_000_000  # of a longer text only the beginning is kept, with a note
 MAX_UNPACKED_BYTES = 300_000_000  # of an Office file; real ones with many pictures stay below
 MAX_ENTRIES = 20_000
 MAX_CELLS = 1_000_000  # of one workbook or table
