@@ -18,7 +18,6 @@ from codeinfo.answers.conversation import history_messages, search_text, title_o
 from codeinfo.answers.evidence import Gate, Item, content_words, extract, spellings
 from codeinfo.answers.loop import Means, Progress, Research, answer
 from codeinfo.answers.model import Budget, Metered, Model
-from codeinfo.config import Config
 from codeinfo.engine.collections import CollectionIndex
 from codeinfo.engine.documents import DocumentOperations, document_lines, headings, no_collection, opening, place_of
 from codeinfo.engine.index_manager import IndexManager, ProgressSink
@@ -339,8 +338,8 @@ def _silent(_: object) -> None:
 
 
 class AnswerOperations:
-    def __init__(self, config: Config, operations: LookupOperations) -> None:
-        self._config = config
+    def __init__(self, operations: LookupOperations) -> None:
+        self._config = operations.indexes.config
         self._operations = operations
         self._lock = threading.Lock()
         self._store: ConversationStore | None = None

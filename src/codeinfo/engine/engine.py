@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from codeinfo.engine.team import TeamOperations
     from codeinfo.operations.clients import ProjectsRequest, ProjectsResult, VectorSearchRequest, VectorSearchResult
     from codeinfo.ports import Embedder
-    from codeinfo.store.sqlite import SqliteStore
 
 Area = TypeVar("Area")
 
@@ -99,7 +98,7 @@ class Engine:
             lookup = LookupOperations(
                 self.indexes, self.search, lambda request: self.code.references(request), lambda: self.documents
             )
-            return AnswerOperations(self.config, lookup)
+            return AnswerOperations(lookup)
 
         return self._area(AnswerOperations, make)
 
@@ -115,10 +114,7 @@ class Engine:
         """Memories, patterns, style, reviews and the context of results."""
         from codeinfo.engine.knowledge import KnowledgeOperations
 
-        def refresh(index: IndexManager, progress: ProgressSink | None) -> SqliteStore:
-            return self.indexes.open(index, progress=progress)[0]
-
-        return self._area(KnowledgeOperations, lambda: KnowledgeOperations(self.indexes.find, refresh, self.code))
+        return self._area(KnowledgeOperations, lambda: KnowledgeOperations(self.indexes, self.code))
 
     @property
     def documents(self) -> DocumentOperations:

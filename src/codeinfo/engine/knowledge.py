@@ -6,7 +6,7 @@ import re
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from codeinfo.engine.code import CodeOperations
 from codeinfo.engine.index_manager import IndexManager
-from codeinfo.engine.indexes import Place
+from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.project_knowledge import ProjectKnowledge
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.graph.code_index import CodeIndex
@@ -181,27 +181,25 @@ MAX_IMPORT_BYTES = 10_000_000
 
 
 class KnowledgeOperations:
-    """`Engine.knowledge`: one method an operation. `find` finds the project of a folder, `refresh` brings it up to
-    date where possible; `clock` gives seconds since the epoch."""
+    """`Engine.knowledge`: one method an operation. `clock` gives seconds since the epoch."""
 
-    def __init__(
-        self,
-        find: Callable[[str | Path], Place],
-        refresh: Callable[[IndexManager, ProgressSink | None], SqliteStore],
-        code: CodeOperations,
-    ) -> None:
-        self._find, self._refresh, self._code = find, refresh, code
+    def __init__(self, indexes: Indexes, code: CodeOperations) -> None:
+        self._indexes, self._code = indexes, code
         self.clock = time.time
         self._lock = threading.Lock()
         self._projects: dict[Path, ProjectKnowledge] = {}
 
     def _project(self, path: str | Path) -> ProjectKnowledge:
-        index = self._find(path).index
+        index = self._indexes.find(path).index
         with self._lock:
             known = self._projects.get(index.root)
             if known is None or known.index is not index:
                 known = self._projects[index.root] = ProjectKnowledge(index)
             return known
+
+    def _refresh(self, index: IndexManager, progress: ProgressSink | None) -> SqliteStore:
+        """Its store, brought up to date where possible."""
+        return self._indexes.open(index, progress=progress)[0]
 
     # --- memory ---
 
@@ -329,7 +327,7 @@ class KnowledgeOperations:
         """The result with the context of its hits, related memories and, on behalf of a change, the card."""
         now = self.clock()
         roots = list(dict.fromkeys(hit.root for hit in result.hits)) or [
-            str(self._find(next(iter(request.paths), "")).index.root)
+            str(self._indexes.find(next(iter(request.paths), "")).index.root)
         ]
         hits: dict[tuple[str, str, int], Hit] = {}
         memories: list[RelatedMemory] = []
