@@ -74,9 +74,7 @@ class Layout:
             if folder not in self._names:
                 self._add_folder(folder)
             self._names[folder].add(name)
-        self._packages = {folder for folder, names in self._names.items() if any(map(_is_manifest, names))}
-        self._packages.update(f"{root}\0" for root in set(roots))
-        self._depth_of: dict[str, int] = {"": 0}
+        self._depth_of: dict[str, int] = {"": 0} | {f"{root}\0": 0 for root in set(roots)}
         self._older_folders: dict[str, bool] = {"": False}
         self._translated_folders: dict[str, bool] = {"": False}
 
@@ -112,7 +110,8 @@ class Layout:
     def _depth(self, folder: str) -> int:
         if folder not in self._depth_of:
             parent = folder.rpartition("/")[0]
-            self._depth_of[folder] = 0 if folder in self._packages else self._depth(parent) + 1
+            is_package = any(map(_is_manifest, self._names[folder]))
+            self._depth_of[folder] = 0 if is_package else self._depth(parent) + 1
         return self._depth_of[folder]
 
     def _is_older(self, folder: str) -> bool:

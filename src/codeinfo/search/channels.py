@@ -260,7 +260,7 @@ class _Sample(NamedTuple):
     @classmethod
     def of(cls, view: Snapshot) -> _Sample:
         having = (view.file_rows > 0).nonzero()[0]
-        files = having[np.unique(np.linspace(0, len(having) - 1, SURVEYED).astype(np.intp))]
+        files = having[sorted(set(np.linspace(0, len(having) - 1, SURVEYED).astype(np.intp).tolist()))]
         compared = slice(None, None, max(1, len(files) // COMPARED))
         rows, starts, _ = rows_of(view, files)
         own, own_starts, _ = rows_of(view, files[compared])

@@ -198,7 +198,7 @@ class Joined:
     def _by_part(self, rows: NDArray[np.integer]) -> list[tuple[int, NDArray[np.intp]]]:
         """The places in `rows` that belong to each part which has any."""
         parts = np.searchsorted(self._columns.first_row, rows, side="right") - 1
-        return [(part, (parts == part).nonzero()[0]) for part in np.unique(parts).tolist()]
+        return [(part, (parts == part).nonzero()[0]) for part in sorted(set(parts.tolist()))]
 
 
 def _shifted(columns: Sequence[NDArray[np.int32]], firsts: Sequence[int]) -> NDArray[np.int32]:
