@@ -376,10 +376,12 @@ def write_json(value: object) -> None:
 def write_text(
     result: object, request: object = None, find_root: Callable[[], str] = str, *, verbose: bool = False
 ) -> None:
-    from codeinfo.shells import render, render_answers  # noqa: F401  (it registers)
+    from codeinfo.shells.render import render
 
+    if render.dispatch(type(result)) is render.dispatch(object):
+        import codeinfo.shells.render_answers  # noqa: F401  (it registers the others)
     with _quiet_pipe():
-        render.render(result, _output(request, find_root, verbose=verbose))
+        render(result, _output(request, find_root, verbose=verbose))
         sys.stdout.flush()
 
 
