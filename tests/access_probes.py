@@ -29,7 +29,7 @@ from team_server_tools import bearer, team_client
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.errors import CodeInfoError
-from codeinfo.operations import OPERATIONS, parameters
+from codeinfo.operations import OPERATIONS, inputs_of
 from codeinfo.operations.search import IndexRequest
 from codeinfo.serve.team import TEAM_OPERATIONS
 from codeinfo.shells.http_api import path_of
@@ -194,7 +194,7 @@ class Prober:
         one = self.rng.choice(self._served)
         if self.rng.random() < 0.7:
             one = OPERATIONS[self.rng.choice(sorted(TEAM_OPERATIONS))]
-        values = self.values({item.name for item in parameters(one.request)}, user)
+        values = self.values({item.name for item in inputs_of(one.request)}, user)
         reply = self.web.post(path_of(one), json=values, headers=user.headers)
         self.check(user, f"POST {path_of(one)}", values, reply.status_code, reply.text)
         if one.name not in TEAM_OPERATIONS and reply.status_code not in (403, 404):

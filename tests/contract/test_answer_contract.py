@@ -9,7 +9,7 @@ from msgspec.structs import fields
 
 from codeinfo.answers import loop
 from codeinfo.errors import Busy, ProviderError, UsageError
-from codeinfo.operations import parameters
+from codeinfo.operations import inputs_of
 from codeinfo.operations.answers import Answer, Conversation, ConversationsRequest, Turn
 from codeinfo.settings import AnswerSettings
 from codeinfo.store.conversations import ConversationStore
@@ -51,7 +51,7 @@ def test_the_numbers_of_the_loop() -> None:
 
 
 def test_pages_have_twenty_and_at_most_a_hundred() -> None:
-    limit = next(item for item in parameters(ConversationsRequest) if item.name == "limit")
+    limit = next(item for item in inputs_of(ConversationsRequest) if item.name == "limit")
     assert (limit.default, limit.maximum) == (20, 100)
     assert ConversationsRequest().state == "active"
 

@@ -17,7 +17,7 @@ import pytest
 import codeinfo
 from codeinfo.config import table
 from codeinfo.languages import GRAMMARS
-from codeinfo.operations import AREAS, OPERATIONS, Operation, operation_names, parameters
+from codeinfo.operations import AREAS, OPERATIONS, Operation, inputs_of, operation_names
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGE = REPOSITORY / "src" / "codeinfo"
@@ -312,7 +312,7 @@ def test_advice_names_operations_as_values() -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             match node:
                 case ast.Call(func=ast.Name(id="to_run"), args=[ast.Constant(value=str(name)), *rest]):
-                    fields = list(parameters(OPERATIONS[name].request))
+                    fields = list(inputs_of(OPERATIONS[name].request))
                     assert len(rest) <= sum(item.argument for item in fields), name
                     assert {word.arg for word in node.keywords} <= {item.name for item in fields}, name
                 case ast.Constant(value=str(text)) if node.lineno > 1 and not {"shells", "operations"} & {*path.parts}:
@@ -344,6 +344,6 @@ def test_every_field_of_a_request_is_read_somewhere() -> None:
     shown = re.findall(r'getattr\(request, "(\w+)"', sources["shells/cli.py"])
     for row in OPERATIONS.values():
         users = [text for text in sources.values() if row.request.__name__ in text]
-        for item in parameters(row.request):
+        for item in inputs_of(row.request):
             read = any(re.search(rf"\.{item.name}\b", text) for text in users)
             assert read or item.name in shown, f"{row.request.__name__}.{item.name} is never read"

@@ -7,12 +7,12 @@ gives the same JSON everywhere. To add one, write its request, result and row in
 from __future__ import annotations
 
 from codeinfo.operations import answers, clients, code, documents, knowledge, search, team
-from codeinfo.operations.base import Operation, Parameter, parameters
+from codeinfo.operations.base import Input, Operation, inputs_of
 
 AREAS = (search, code, knowledge, documents, answers, clients, team)
 OPERATIONS: dict[str, Operation] = {row.name: row for area in AREAS for row in area.OPERATIONS}
 
-__all__ = ["OPERATIONS", "Operation", "Parameter", "operation", "operation_names", "parameters"]
+__all__ = ["OPERATIONS", "Input", "Operation", "inputs_of", "operation", "operation_names"]
 
 
 def operation_names() -> tuple[str, ...]:

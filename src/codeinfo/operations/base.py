@@ -6,14 +6,15 @@ shells derive arguments, schemas and routes from them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import import_module
 from inspect import signature
 from operator import attrgetter
 from typing import Annotated, Any, get_args, get_type_hints
 
 from msgspec import Struct
-from msgspec.structs import asdict, fields
+from msgspec.structs import asdict, fields, replace
 
 from codeinfo.model import Step
 
@@ -96,27 +97,38 @@ class Operation(Struct, frozen=True):
 
     def fields_of(self, step: Step) -> dict[str, Any]:
         """What a step fills in of the request, as JSON has it."""
-        known = {item.name: item.kind for item in parameters(self.request)}
+        known = {item.name: item.kind for item in inputs_of(self.request)}
         given = dict(zip(known, step.arguments, strict=False)) | step.options
         return {name: [value] if known[name].startswith("tuple") else value for name, value in given.items()}
 
 
-class Parameter(Arg, frozen=True, kw_only=True):
-    """One field of a request, as shells see it."""
+class Input(Struct, frozen=True):
+    """One argument of a command, tool or route."""
 
     name: str
-    kind: str  # "str", "int", "float", "bool" or "tuple[str, ...]"
-    default: Any
-    required: bool
-    argument: bool  # taken by position where a shell has positions
+    help: str
+    kind: str = "str"  # or "int", "float", "bool", "tuple[str, ...]", "object"
+    default: Any = None
+    required: bool = False
+    choices: tuple[str, ...] = ()
+    minimum: int | None = None
+    maximum: int | None = None
+    fields: tuple[Input, ...] = ()  # of an object
+    aliases: tuple[str, ...] = ()  # what clients of other servers call it: accepted, not shown
+    hidden: bool = False  # accepted, not shown
+    argument: bool = False  # taken by position where a shell has positions
+    short: str = ""
+    metavar: str = ""
 
 
-def parameters(request: type) -> Iterator[Parameter]:
+@cache
+def inputs_of(request: type) -> tuple[Input, ...]:
     """The fields of a request, in order."""
     hints = get_type_hints(request, include_extras=True)
+    inputs = []
     for item in fields(request):
         value_type, arg = get_args(hints[item.name])
-        yield Parameter(
+        one = Input(
             **asdict(arg),
             name=item.name,
             kind=value_type.__name__ if isinstance(value_type, type) else str(value_type),
@@ -124,6 +136,14 @@ def parameters(request: type) -> Iterator[Parameter]:
             required=item.required,
             argument=not isinstance(arg, Opt),
         )
+        inputs.append(one)
+    return tuple(inputs)
+
+
+def renamed(item: Input, names: Mapping[str, tuple[str, ...]]) -> Input:
+    """A field under other names: the first is shown, the others are accepted."""
+    shown, *aliases = names.get(item.name, (item.name,))
+    return replace(item, name=shown, aliases=tuple(aliases))
 
 
 def load(name: str) -> Any:

@@ -12,6 +12,8 @@ from msgspec import Struct, field
 from codeinfo.model import Skip
 from codeinfo.operations.base import Arg, Operation, Opt, Progress, load
 
+CONTRACT_NAMES = {"name": ("symbol", "name", "symbolId"), "path": ("file", "path")}  # of fields, for these clients
+
 
 class VectorSearchRequest(Struct, frozen=True):
     query: Annotated[str, Arg("What to look for, in plain words.")]

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError, environment_error
 from codeinfo.jsonable import jsonable
 from codeinfo.model import Reflects
-from codeinfo.operations.base import MAX_TEXT_CHARS, Operation, Progress, parameters
+from codeinfo.operations.base import MAX_TEXT_CHARS, Input, Operation, Progress, inputs_of
 from codeinfo.operations.clients import Project, ProjectsRequest
 from codeinfo.serve.team import check_offered, team_file, team_project
 from codeinfo.team.access import describe_use, request_user, visible_projects
@@ -42,29 +42,6 @@ _TYPES: dict[str, tuple[Any, str, str]] = {  # accepted in Python, called in JSO
     "float": (int | float, "number", "a number"),
     "bool": (bool, "boolean", "true or false"),
 }
-
-
-class Input(Struct, frozen=True):
-    """One argument of a tool or route."""
-
-    name: str
-    help: str
-    kind: str = "str"  # as a request's field: "str", "int", "float", "bool" or "tuple[str, ...]"; or "object"
-    default: Any = None
-    required: bool = False
-    choices: tuple[str, ...] = ()
-    minimum: float | None = None
-    maximum: float | None = None
-    fields: tuple[Input, ...] = ()  # of an object
-    aliases: tuple[str, ...] = ()  # what clients of other servers call it: taken, not shown
-    hidden: bool = False  # taken, not shown
-
-
-def inputs_of(request: type) -> tuple[Input, ...]:
-    return tuple(
-        Input(p.name, p.help, p.kind, p.default, p.required, p.choices, p.minimum, p.maximum)
-        for p in parameters(request)
-    )
 
 
 # --- schemas -------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from codeinfo import __version__
 from codeinfo.config import Config, colour_refused, table, use_one_blas_thread
 from codeinfo.errors import CodeInfoError, Interrupted, UsageError
 from codeinfo.jsonable import dumps
-from codeinfo.operations import OPERATIONS, Operation, Parameter, parameters
+from codeinfo.operations import OPERATIONS, Input, Operation, inputs_of
 from codeinfo.operations.answers import AgentRunRequest, AskRequest, ChatRequest
 from codeinfo.operations.documents import DocsAskRequest
 from codeinfo.operations.search import QUOTES, GrepRequest, IndexRequest, SearchRequest, unquoted
@@ -157,12 +157,12 @@ LIVE: dict[type, Callable[[Any, Any, Output], int]] = {
 
 
 def command(operation: Operation) -> click.Command:
-    fields = {item.name: item for item in parameters(operation.request)}
+    fields = {item.name: item for item in inputs_of(operation.request)}
     params = [_parameter(item) for item in fields.values()]
     if "root" not in fields and any(name in fields and not fields[name].required for name in PLACES):
         params.append(click.Option(["--root", "exact"], metavar="DIR", help=ROOT_HELP))
     if operation.request is SearchRequest:
-        params += [_parameter(item) for item in parameters(GrepRequest) if item.name in EXACTLY]
+        params += [_parameter(item) for item in inputs_of(GrepRequest) if item.name in EXACTLY]
         params.append(click.Option(["--interactive", "-I"], is_flag=True, help="Search while you type, open a result."))
         params[0].required = False  # an interactive search may begin with nothing
     if operation.request is IndexRequest:
@@ -187,17 +187,17 @@ def common_options() -> list[click.Parameter]:
 
 
 def _help(operation: Operation) -> str:
-    arguments = [f"{_argument_name(item)}: {item.help}" for item in parameters(operation.request) if item.argument]
+    arguments = [f"{_argument_name(item)}: {item.help}" for item in inputs_of(operation.request) if item.argument]
     return "\n\n".join(part for part in (operation.summary, operation.help, *arguments) if part)
 
 
-def _argument_name(item: Parameter) -> str:
+def _argument_name(item: Input) -> str:
     many = item.kind.startswith("tuple")
     name = (item.metavar or (item.name.removesuffix("s") if many else item.name).upper()) + "…" * many
     return name if item.required else f"[{name}]"
 
 
-def _parameter(item: Parameter) -> click.Parameter:
+def _parameter(item: Input) -> click.Parameter:
     many = item.kind.startswith("tuple")
     if item.argument:
         nargs = -1 if many else 1
@@ -216,7 +216,7 @@ def _parameter(item: Parameter) -> click.Parameter:
     )
 
 
-def _type(item: Parameter) -> Any:
+def _type(item: Input) -> Any:
     if item.choices:
         return click.Choice(item.choices, case_sensitive=False)
     bounded = item.minimum is not None or item.maximum is not None
@@ -285,7 +285,7 @@ def exact_search(values: dict[str, Any]) -> dict[str, Any] | None:
         query, options["regex"] = quoted
     context = click.get_current_context()
     given = {name for name in values if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
-    known = {item.name for item in parameters(GrepRequest)}
+    known = {item.name for item in inputs_of(GrepRequest)}
     if wrong := sorted(given - known - {"query"}):
         flag = wrong[0].replace("_", "-")
         raise UsageError(f"--{flag} is for ranked search", next_step="Leave it out, or the quotes around the query")
@@ -331,7 +331,7 @@ def _is_place(path: str) -> bool:
 
 def _placed_below(root: str, operation: Operation, given: dict[str, Any]) -> dict[str, Any]:
     """The values with their folders relative to `root`."""
-    for item in parameters(operation.request):
+    for item in inputs_of(operation.request):
         if item.name == "paths":
             return given | {"paths": tuple(os.path.join(root, path) for path in given.get("paths") or ("",))}
         if item.name == "path":

@@ -16,7 +16,6 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 from sse_starlette import EventSourceResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -27,19 +26,18 @@ from codeinfo import __version__
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.jsonable import camel_keys, dumps, jsonable
 from codeinfo.model import Step, phrase
-from codeinfo.operations import OPERATIONS, Operation, answers
-from codeinfo.operations.clients import IngestRun, IngestStatus, ProjectsRequest, ProjectsResult
+from codeinfo.operations import OPERATIONS, Input, Operation, answers, inputs_of
+from codeinfo.operations.base import renamed
+from codeinfo.operations.clients import CONTRACT_NAMES, IngestRun, IngestStatus, ProjectsRequest, ProjectsResult
 from codeinfo.operations.search import ClearReport, DoctorRequest
 from codeinfo.serve.dispatch import (
     REFLECTS,
     Call,
-    Input,
     Schema,
     Values,
     check,
     fault,
     input_schema,
-    inputs_of,
     property_schema,
 )
 from codeinfo.serve.runs import AnswerRun, State
@@ -347,21 +345,18 @@ def _operation_route(one: Operation) -> Api:
 _REPOSITORY = Input("repository", "An indexed repository: its name or folder.")
 
 
-def _renamed_route(path: str, name: str, renamed: dict[str, str]) -> Api:
-    """An operation under the contract's path; `renamed` maps an argument to the request's field."""
+def _renamed_route(path: str, name: str) -> Api:
+    """An operation under the path and with the arguments of the contract."""
     one = OPERATIONS[name]
-    names = {field: argument for argument, field in renamed.items()}
-    every = inputs_of(one.request)
-    folder = "root" if "root" in (item.name for item in every) else "path"
-    own = (item for item in every if item.name not in (folder, "refresh"))
-    aliases = {"symbol": ("name", "symbolId"), "file": ("path",)}
-    called = ((names.get(item.name, item.name), item) for item in own)
-    inputs = (*(replace(item, name=name, aliases=aliases.get(name, ())) for name, item in called), _REPOSITORY)
+    folder = "root" if any(item.name == "root" for item in inputs_of(one.request)) else "path"
+    own = [item for item in inputs_of(one.request) if item.name not in (folder, "refresh")]
+    inputs = (*(renamed(item, CONTRACT_NAMES) for item in own), _REPOSITORY)
+    fields = {argument.name: item.name for argument, item in zip(inputs, own, strict=False)}
 
     def perform(state: State, values: Values, call: Call) -> Any:
-        fields = {renamed.get(key, key): value for key, value in values.items()}
-        fields[folder] = fields.pop("repository", "")
-        return camel_keys(jsonable(state.dispatcher.perform(one, fields, call)[0]))
+        asked = {fields[key]: value for key, value in values.items() if key in fields}
+        asked[folder] = values.get("repository", "")
+        return camel_keys(jsonable(state.dispatcher.perform(one, asked, call)[0]))
 
     return Api("POST", path, one.summary, inputs, perform, None, None, one.help, tag="contract")
 
@@ -389,11 +384,11 @@ CONTRACT = (
         result=OPERATIONS["vector-search"].result,
         description="`score` is the raw distance: squared L2, 0 is identical, lower is closer.",
     ),
-    _renamed_route("/tools/ast-list-symbols", "symbols", {"file": "path"}),
-    _renamed_route("/tools/ast-find-definition", "defs", {"symbol": "name"}),
-    _renamed_route("/tools/ast-find-references", "refs", {"symbol": "name"}),
-    _renamed_route("/tools/ast-call-graph", "calls", {"symbol": "name"}),
-    _renamed_route("/tools/ast-module-imports", "imports", {"file": "path"}),
+    _renamed_route("/tools/ast-list-symbols", "symbols"),
+    _renamed_route("/tools/ast-find-definition", "defs"),
+    _renamed_route("/tools/ast-find-references", "refs"),
+    _renamed_route("/tools/ast-call-graph", "calls"),
+    _renamed_route("/tools/ast-module-imports", "imports"),
     _contract(
         "GET",
         "/tools/ingested-repos",

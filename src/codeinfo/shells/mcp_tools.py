@@ -5,6 +5,7 @@ it, with the request's fields as arguments and the result's fields as reply."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
@@ -12,8 +13,9 @@ from msgspec.structs import replace
 
 from codeinfo.errors import Busy, NotFound, UsageError
 from codeinfo.jsonable import camel, camel_keys, dumps, jsonable
-from codeinfo.operations import OPERATIONS, Operation, answers, clients, code, documents, search
-from codeinfo.serve.dispatch import Input, Schema, Values, input_schema, inputs_of, output_schema
+from codeinfo.operations import OPERATIONS, Input, Operation, answers, clients, code, documents, inputs_of, search
+from codeinfo.operations.base import renamed
+from codeinfo.serve.dispatch import Schema, Values, input_schema, output_schema
 from codeinfo.shells import mcp_replies as shapes
 
 if TYPE_CHECKING:
@@ -101,27 +103,24 @@ def direct(
     description: str,
     *,
     only: tuple[str, ...],
-    renamed: Mapping[str, str] | None = None,
-    aliases: Mapping[str, tuple[str, ...]] | None = None,
+    names: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
     **more: Any,
 ) -> Tool:
-    """A tool whose arguments are fields of the request. `only` are those that become arguments; `renamed` maps an
-    argument's name to its field; `aliases` are further names of an argument."""
-    one, field_of = OPERATIONS[operation], dict(renamed or {})
+    """A tool whose arguments are fields of the request. `only` are those that become arguments; `names` are what a
+    field is called, the first one shown."""
+    one = OPERATIONS[operation]
     folder = _folder_field(one.request)
-    names = {field: argument for argument, field in field_of.items()}
+    own = [item for item in inputs_of(one.request) if item.name in only]
+    inputs = tuple(renamed(item, names) for item in own)
+    field_of = {argument.name: item.name for argument, item in zip(inputs, own, strict=True)}
     return Tool(
         name=name,
         operation=operation,
         sets=sets,
         description=description,
-        inputs=tuple(
-            replace(item, name=name, aliases=(aliases or {}).get(name, ()))
-            for item in inputs_of(one.request)
-            if item.name in only and (name := names.get(item.name, item.name))
-        ),
+        inputs=inputs,
         request=lambda values, project: one.request(
-            **{field_of.get(key, key): value for key, value in values.items()}, **placed(one.request, folder, project)
+            **{field_of[key]: value for key, value in values.items()}, **placed(one.request, folder, project)
         ),
         renamed=field_of,
         **{"result": one.result, **more},
@@ -320,7 +319,7 @@ CODE_TOOLS: tuple[Tool, ...] = (
         "Every place where a function, class, method or variable is used, with line and preview; from the syntax, not "
         "from comments or strings. Use it to see callers before a change.",
         only=("name", "limit"),
-        renamed={"symbol": "name"},
+        names={"name": ("symbol",)},
         result=shapes.SymbolReferences,
         shape=shapes.symbol_references,
         files=shapes.usage_files,
@@ -418,7 +417,7 @@ EDIT_TOOLS: tuple[Tool, ...] = (
         ("edit",),
         "Which files a change of one file may affect, and which tests cover it.",
         only=("path", "hops", "limit"),
-        renamed={"file": "path"},
+        names={"path": ("file",)},
     ),
     direct(
         "get_review_packet",
@@ -465,8 +464,7 @@ def _watched_by(call: Call) -> dict[str, Any]:
 _answering: dict[str, Any] = {"codes": _ANSWER_CODES, "open_world": True}
 _asking: dict[str, Any] = {
     "only": ("question", "collections", "conversation", "provider", "model"),
-    "renamed": {"conversationId": "conversation"},
-    "aliases": {"question": ("query",)},
+    "names": {"conversation": ("conversationId",), "question": ("question", "query")},
     "perform": _ask,
     **_answering,
 }
@@ -577,19 +575,8 @@ def _documents(name: str, operation: str, description: str, only: tuple[str, ...
 
 def _ast(name: str, operation: str, description: str, *only: str) -> Tool:
     """The five Ast tools: a repository by name, symbols as `symbol`, files as `file`."""
-    renamed = {"symbol": "name"} if "name" in only else {"file": "path"}
-    return direct(
-        name,
-        operation,
-        ("compat",),
-        description,
-        only=only,
-        renamed=renamed,
-        aliases={"symbol": ("name", "symbolId"), "file": ("path",)},
-        shape=camel_reply,
-        project=_REPOSITORY,
-        codes=_VECTOR_CODES,
-    )
+    compat: dict[str, Any] = {"shape": camel_reply, "project": _REPOSITORY, "codes": _VECTOR_CODES}
+    return direct(name, operation, ("compat",), description, only=only, names=clients.CONTRACT_NAMES, **compat)
 
 
 DOCUMENT_AND_COMPAT_TOOLS: tuple[Tool, ...] = (
