@@ -413,3 +413,16 @@ def test_patterns_come_with_memories_when_there_are_some(tmp_path: Path) -> None
         engine.knowledge.remember(RememberRequest("Money is counted in cents", path=str(tmp_path)))
         report = engine.knowledge.patterns(PatternsRequest(str(tmp_path)))
     assert [memory.memory for memory in report.memories] == ["Money is counted in cents"]
+
+
+def test_a_commit_that_shares_no_word_must_mean_the_same() -> None:
+    own = make_memory("gotcha", "conventions", "never release a lock twice", "", "2026-01-01")
+    commit = Memory("abc", "gotcha", "conventions", "never release a lock twice", "", "2026-01-01", source="git")
+    task = "retry a transaction on deadlock"
+    now = float(NOW)
+    near, nearer = ({own.id: value, commit.id: value} for value in (0.38, 0.55))
+    assert [one.id for one in find_related(task, [own, commit], meaning=near, now=now)] == [own.id]
+    assert {one.id for one in find_related(task, [own, commit], meaning=nearer, now=now)} == {own.id, commit.id}
+    shared = find_related(f"{task} of a lock", [commit], meaning=near, now=now)
+    assert [one.id for one in shared] == [commit.id]
+    assert search(task, [commit], near) == [commit]  # who asks for memories gets the nearest

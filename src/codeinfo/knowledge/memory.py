@@ -154,6 +154,9 @@ MOST_RELATED = 3
 # The built-in model gives short texts about the same thing .2 to .5, and others less than .2.
 WORDS_AT_LEAST = 0.34
 MEANING_AT_LEAST = 0.35
+COMMIT_MEANING = (
+    0.5  # the same of a commit that shares no word with the question: there are many, about all sorts of things
+)
 ASKED_AT_LEAST = 0.18  # of meaning, where somebody asks for memories: the best come first anyway…
 ASKED_SHARE = 0.6  # …and they must be this near in comparison with the nearest
 _STEM_LETTERS = 4  # of a word that others may be made from
@@ -178,7 +181,13 @@ def find_related(
 ) -> tuple[RelatedMemory, ...]:
     """The memories about what was asked or found, best first. `meaning` maps ids to a cosine with the query."""
     scored = score_relevance(
-        query, memories, paths=paths, symbols=symbols, meaning=meaning or {}, at_least=MEANING_AT_LEAST
+        query,
+        memories,
+        paths=paths,
+        symbols=symbols,
+        meaning=meaning or {},
+        at_least=MEANING_AT_LEAST,
+        of_commits=COMMIT_MEANING,
     )
     seen = [(score, describe(memory, now)) for memory, score in scored if score > 0]
     # Age breaks ties and demotes, but an old memory about the very thing still beats a fresh one about another.
@@ -201,8 +210,10 @@ def score_relevance(
     symbols: Collection[str] = (),
     meaning: Mapping[str, float],
     at_least: float,
+    of_commits: float = 0.0,
 ) -> list[tuple[Memory, float]]:
-    """Each memory with its score: shared words, meaning (of `at_least`) and scope; 0 for one that is not related."""
+    """Each memory with its score: shared words, meaning (of `at_least`, `of_commits` where one of those shares no word)
+    and scope; 0 for one that is not related."""
     bags = {memory.id: frozenset(terms(f"{memory.memory} {memory.reason} {memory.scope}")) for memory in memories}
     frequency = Counter(term for bag in bags.values() for term in bag)
     wanted = frozenset(terms(query)) - _EMPTY
@@ -212,7 +223,8 @@ def score_relevance(
     for memory in memories:
         shared = sum(weight[term] for term in wanted if _has(bags[memory.id], term)) / total
         close = meaning.get(memory.id, 0.0)
-        score = (shared if shared >= WORDS_AT_LEAST else 0.0) + (close if close >= at_least else 0.0)
+        enough = at_least if shared or memory.source != "git" else max(at_least, of_commits)
+        score = (shared if shared >= WORDS_AT_LEAST else 0.0) + (close if close >= enough else 0.0)
         # A busy file has dozens of commits: those that are about something else do not matter.
         concerns = memory.source != "git" or shared > 0 or close >= ASKED_AT_LEAST
         scoped = concerns and is_in_scope(memory.scope, paths, symbols)
