@@ -120,7 +120,7 @@ def peak_of(pid: int) -> Iterator[list[float]]:
         thread.join()
 
 
-def pss_mb(pid: int) -> float:
+def pss_mb(pid: int | str) -> float:
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):

@@ -191,6 +191,14 @@ class FileList(Protocol):
         ...
 
 
+class PostingList(NamedTuple):
+    """A posting list as a store has it, and where its rows are: renumbered by a map, if there is one, then shifted."""
+
+    data: bytes
+    row_map: NDArray[np.int32] | None
+    first_row: int
+
+
 class Snapshot(FileList, Protocol):
     """A consistent, read-only view of one generation of an index, made of arrays that ranking can scan.
 
@@ -206,6 +214,14 @@ class Snapshot(FileList, Protocol):
 
     def postings(self, terms: Sequence[str]) -> Mapping[str, Posting]:
         """Of the terms that occur."""
+        ...
+
+    def posting_lists(self, terms: Sequence[str], first_row: int = 0) -> Iterator[tuple[str, PostingList]]:
+        """The same as it is stored, rows counted from `first_row`: a list for each term and segment."""
+        ...
+
+    def read_lists(self, lists: Iterable[tuple[str, PostingList]]) -> Mapping[str, Posting]:
+        """The postings that are stored so, those of a term in their order, of this snapshot and of others like it."""
         ...
 
     def cosines(self, query: Vectors, rows: NDArray[np.integer] | None = None) -> NDArray[np.float32] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from codeinfo.operations.search import (
 from codeinfo.shells.cli import cli
 from codeinfo.team import access
 from codeinfo.team.database import TeamDatabase
+from codeinfo.team.local_copy import TeamStore
 
 IDENTITY = "git.example/team/bank"
 FILES = {
@@ -345,8 +347,20 @@ def test_all_projects_are_searched_as_one(two_projects: str, engine: MakeEngine,
     assert {match.root for match in lines.matches} == {f"//{IDENTITY}", f"//{two_projects}"}
     with pytest.raises(UsageError, match="Leave out paths"):
         server.search(SearchRequest("check", (IDENTITY,), all_projects=True))
-    with pytest.raises(UsageError, match=r"store\.url"):
-        engine("alone", "").search(SearchRequest("check", all_projects=True))
+
+
+def test_copies_are_pulled_side_by_side(two_projects: str, engine: MakeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each waits until the other has begun, so one after the other would never end."""
+    begun = threading.Barrier(2, timeout=20)
+    pull = TeamStore.pull
+
+    def together(store: TeamStore) -> bool:
+        begun.wait()
+        return pull(store)
+
+    monkeypatch.setattr(TeamStore, "pull", together)
+    found = engine("server").search(SearchRequest("check amount", all_projects=True))
+    assert {hit.root for hit in found.hits[:2]} == {f"//{IDENTITY}", f"//{two_projects}"}
 
 
 def test_a_caller_searches_what_they_may_see(two_projects: str, engine: MakeEngine, postgres: str) -> None:

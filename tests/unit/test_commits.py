@@ -11,7 +11,7 @@ import pytest
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.operations.search import IndexRequest, SearchRequest
-from codeinfo.search.channels import Commit, index_commits, past_changes, score_history
+from codeinfo.search.channels import Commit, index_commits, past_changes, score_changes
 from codeinfo.store.commits import FILE, load_commits, save_commits
 
 
@@ -97,7 +97,7 @@ def test_scores_by_hand() -> None:
     assert len(index.lengths) == 3, "a sweep says nothing about each of its files"
     files = np.array([["a.py", "b.py", "c.py", "d.py", "e.py"].index(path) for path in index.paths])
     past = past_changes(index, files)
-    scores = score_history(index, {"pool": 1.0}, past, 5)
+    scores = np.bincount(past.files, score_changes(index, {"pool": 1.0}, past), 5)
     assert scores[0] == pytest.approx(3 * scores[1]), "1 from its own commit and 1/√4 from the other"
     assert scores[4] == 0
-    assert not score_history(index, {"unknown": 1.0}, past, 5).any()
+    assert not score_changes(index, {"unknown": 1.0}, past).any()

@@ -11,8 +11,9 @@ import pytest
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
+from codeinfo.errors import UsageError
 from codeinfo.model import SearchResult
-from codeinfo.operations.search import IndexRequest, SearchRequest
+from codeinfo.operations.search import GrepRequest, IndexRequest, SearchRequest
 from codeinfo.search.joined import Part, joined
 from codeinfo.search.line import SearchOptions, search
 from codeinfo.tokens import CHARS_PER_TOKEN
@@ -65,6 +66,33 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def ask(engine: Engine, query: str, *roots: Path, **options: Any) -> SearchResult:
     return engine.search(SearchRequest(query, tuple(map(str, roots)), **options))
+
+
+def test_all_that_is_indexed_here_is_one_search(tmp_path: Path, roots: dict[str, Path]) -> None:
+    config = Config.load({"paths.cache_dir": str(tmp_path / "cache")}, tmp_path)
+    with Engine(config) as engine:
+        with pytest.raises(UsageError, match="no project is indexed"):
+            engine.search(SearchRequest("request", all_projects=True))
+        some = tuple(str(roots[name]) for name in ("billing", "tests"))
+        engine.index(IndexRequest(some))
+        found = engine.search(SearchRequest("failed request", all_projects=True))
+        named = engine.search(SearchRequest("failed request", some, refresh=False))
+        assert {hit.root for hit in found.hits} == set(some)
+        assert [(hit.root, hit.path, hit.score) for hit in found.hits] == [
+            (hit.root, hit.path, hit.score) for hit in named.hits
+        ]
+        assert found.notes[0] == "2 projects were searched, every file of them"
+        lines = engine.grep(GrepRequest("request", all_projects=True))
+        assert {match.root for match in lines.matches} == set(some)
+        with pytest.raises(UsageError, match="Leave out paths"):
+            engine.search(SearchRequest("request", some, all_projects=True))
+    words_only = Config.load({"paths.cache_dir": str(tmp_path / "cache"), "embedding.provider": "none"}, tmp_path)
+    with Engine(words_only) as engine:
+        engine.index(IndexRequest((str(roots["letters"]),)))
+    with Engine(config) as engine:
+        found = engine.search(SearchRequest("how to post a letter", all_projects=True))
+    assert {hit.root for hit in found.hits} <= set(some)
+    assert "1 more are not indexed yet, or with another model, and were left out" in found.notes
 
 
 def test_a_root_without_an_answer_does_not_take_the_first_place(engine: Engine, roots: dict[str, Path]) -> None:

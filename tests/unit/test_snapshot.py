@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from codeinfo.model import Chunk, FileKind, IndexedFile, ParsedFile, SourceFile
-from codeinfo.ports import Posting, Snapshot
+from codeinfo.ports import Posting, PostingList, Snapshot
 from codeinfo.store import database, snapshot
 from codeinfo.store.database import Damage
-from codeinfo.store.segments import CROWD, decode_posting, encode_posting
+from codeinfo.store.segments import CROWD, decode_lists, decode_posting, encode_posting, move_posting
 from codeinfo.store.sqlite import SqliteStore
 
 
@@ -100,6 +100,35 @@ def test_a_posting_list_reads_as_it_was_written(count: int, step: int, uses: int
     flipped = bytes((*data[:-3], data[-3] ^ 4, *data[-2:]))
     with pytest.raises(Damage):
         decode_posting(flipped)
+
+
+def test_lists_of_many_segments_read_as_one_by_one() -> None:
+    """Short and long ones, with and without fields, with rows that are gone, one of them all."""
+    chance = np.random.default_rng(3)
+    lists, expected = [], []
+    for at in range(60):
+        count = int(chance.choice([1, 9, 16, 40, 300]))
+        rows = np.sort(chance.choice(int(chance.choice([400, 90_000])), count, replace=False)).astype(np.int32)
+        most = int(chance.choice([0, 7, 200]))
+        types, names, path = (
+            chance.integers(0, limit + 1, count).astype(np.uint8) for limit in (most, most, most and 3)
+        )
+        uses = chance.integers(1, int(chance.choice([9, 900, 60_000])), count).astype(np.uint16)
+        written = Posting(rows, uses, types, names, path)
+        row_map = None
+        if at % 7 == 0:
+            alive = np.zeros(90_000, bool) if at % 2 else chance.random(90_000) < 0.5
+            row_map = np.where(alive, np.cumsum(alive) - 1, -1).astype(np.int32)
+        lists.append(PostingList(encode_posting(written), row_map, 100_000 * at))
+        expected.append(move_posting(written, row_map, 100_000 * at))
+    read = decode_lists(lists)
+    for field in Posting._fields:
+        wanted = np.concatenate([getattr(one, field) for one in expected])
+        assert getattr(read, field).dtype == wanted.dtype
+        assert getattr(read, field).tolist() == wanted.tolist()
+    damaged = lists[5]._replace(data=lists[5].data[:-2] + bytes((lists[5].data[-2] ^ 1, lists[5].data[-1])))
+    with pytest.raises(Damage):
+        decode_lists([*lists[:5], damaged])
 
 
 def test_a_file_of_many_chunks_is_found_by_line_and_read_in_pieces(tmp_path: Path) -> None:

@@ -193,8 +193,8 @@ class GrepOperations:
         progress: ProgressSink | None,
     ) -> tuple[Found, list[str]]:
         found, notes = Found(request), list[str]()
-        for index, folders in scope.folders.items():
-            store, said = self._indexes.open(index, refresh=again or request.refresh, progress=progress)
+        opened = self._indexes.open_all(scope.indexes, refresh=again or request.refresh, progress=progress)
+        for (index, folders), (store, said) in zip(scope.folders.items(), opened, strict=True):
             corpus = self._corpus(index, store, any(getattr(note, "code", "") == INDEXING for note in said), progress)
             notes += (*index.config.notes, *corpus.notes)
             allowed = allowed_files(request, corpus, index, folders)

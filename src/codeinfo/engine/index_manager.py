@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from functools import cached_property
+from functools import cached_property, lru_cache
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeVar
@@ -416,7 +416,7 @@ class IndexManager:
     def embedder(self) -> Embedder | None:
         """What a query is embedded with: nothing while the open index holds another model's vectors."""
         store = self._store
-        same = store is None or json.loads(store.recipe)[-1] == _model(self._embedder)
+        same = store is None or _model_in(store.recipe) == _model(self._embedder)
         return self._embedder if same else None
 
     def standing_notes(self) -> tuple[str, ...]:
@@ -721,6 +721,11 @@ def recipe_of(config: Config, embedder: Embedder | None, versions: Iterable[int]
     """Everything that makes an index another one; a changed recipe means a rebuild."""
     numbers = [*versions, TOKENS_VERSION, MASKING_VERSION]
     return json.dumps([*numbers, chunk_settings(config.index).fingerprint(), _model(embedder)])
+
+
+@lru_cache(maxsize=64)
+def _model_in(recipe: str) -> str:
+    return str(json.loads(recipe)[-1])
 
 
 def _model(embedder: Embedder | None) -> str:

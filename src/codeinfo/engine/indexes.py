@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable
-from functools import cached_property
+from collections.abc import Iterable, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from codeinfo.team.store import TeamTree, TreeRow
 
 OPEN_REVISIONS = 4  # whose stores stay open
-OPEN_TREES = 200  # of a team
+OPEN_TREES = 200  # of a team, or folders that are searched as one
+PULLS = 4  # copies of a team's projects at once
 MAX_ALIASES = 1000  # paths by which callers name folders, cached
 
 
@@ -163,12 +164,16 @@ class Indexes:
             remembered = self._rows.get((name, at)) if user is None else None
             if remembered is None:
                 raise
-            return Place(self._tree(remembered), name[len(remembered.identity) + 1 :])
+            found = self._tree(remembered)
+            self._make_room([found])
+            return Place(found, name[len(remembered.identity) + 1 :])
         if row is None:
             raise self._unknown(name, at, user)
         if user is None:
             self._rows[name, at] = row
-        return Place(self._confirmed(row), name[len(row.identity) + 1 :])
+        found = self._confirmed(row)
+        self._make_room([found])
+        return Place(found, name[len(row.identity) + 1 :])
 
     def _confirmed(self, row: TreeRow) -> IndexManager:
         """The index of a tree that the database has just shown."""
@@ -183,8 +188,6 @@ class Indexes:
             while len(self._trees) > OPEN_TREES:
                 self._trees.pop(next(iter(self._trees))).close()
         found.folder.mark_used()
-        if found.live_store() is None:  # it is about to be pulled
-            self._make_room(found)
         return found
 
     def _recipe(self) -> str:
@@ -192,38 +195,53 @@ class Indexes:
         return recipe_of(self.config, self.models.embedder())
 
     def places(self, paths: Iterable[str], at: str = "", *, everywhere: bool = False) -> tuple[list[Place], list[str]]:
-        """What paths name, or every project of the team that the caller may see, and what to say about those."""
+        """What paths name, or every project that the caller may see, and what to say about those."""
         if not everywhere:
             return [self.find(path, at=at) for path in paths or ("",)], []
-        if self.team is None:
-            raise UsageError("there is no team here", next_step="Set store.url, or name folders")
         if at or any(paths):
             raise UsageError("all projects are searched as they are", next_step="Leave out paths and revisions")
+        found, old, others = self._local_projects() if self.team is None else self._projects_of_team()
+        if not found:
+            raise UsageError("no project is indexed that you may see", next_step="`projects` lists what there is")
+        notes = [f"{len(found):,} {'project was' if len(found) == 1 else 'projects were'} searched, every file of them"]
+        if old:
+            notes.append(f"{old:,} projects that were indexed less recently were left out: name them")
+        if others:
+            notes.append(f"{others:,} more are not indexed yet, or with another model, and were left out")
+        return [Place(index, "") for index in found], notes
+
+    def _local_projects(self) -> tuple[list[IndexManager], int, int]:
+        """The indexes of folders here that can be searched as one, and how many are left out: too old, or not ready."""
+        every = [self.of(root) for root in self.roots() if root.is_dir()]
+        compared = self.models.embedder() is not None  # and not by the words alone, since one of them has no vectors
+        ready = {index: store for index in every if (store := index.live_store()) and (index.embedder or not compared)}
+        newest = list(ready)
+        if len(ready) > OPEN_TREES:
+            newest.sort(key=lambda index: ready[index].meta().get("indexed_at", ""), reverse=True)
+        return newest[:OPEN_TREES], max(0, len(ready) - OPEN_TREES), len(every) - len(ready)
+
+    def _projects_of_team(self) -> tuple[list[IndexManager], int, int]:
+        """As of local ones, what the caller may see of the team."""
         from codeinfo.team.access import request_user
         from codeinfo.team.store import list_projects, newest_trees
 
+        assert self.team is not None
         user = request_user()
         rows = newest_trees(self.team, user, self._recipe())
-        if not rows:
-            raise UsageError("no project is visible to you", next_step="`projects` lists what you may see")
-        count = min(len(rows), OPEN_TREES)
-        notes = [f"{count:,} {'project was' if count == 1 else 'projects were'} searched, every file of them"]
-        if len(rows) > OPEN_TREES:
-            notes.append(
-                f"{len(rows) - OPEN_TREES:,} projects that were indexed less recently were left out: name them"
-            )
-        if others := len(list_projects(self.team, user)) - len(rows):
-            notes.append(f"{others:,} more are not indexed yet, or with another model, and were left out")
-        return [Place(self._confirmed(row), "") for row in rows[:OPEN_TREES]], notes
+        newest = [self._confirmed(row) for row in rows[:OPEN_TREES]]
+        self._make_room(newest)
+        return newest, max(0, len(rows) - OPEN_TREES), len(list_projects(self.team, user)) - len(rows)
 
-    def _make_room(self, wanted: IndexManager) -> None:
+    def _make_room(self, wanted: Sequence[IndexManager]) -> None:
+        """For copies that are about to be pulled."""
         most_bytes = self.config.store.cache_mb * 1_000_000
-        if bytes_under(self.cache) > most_bytes:
+        absent = next((manager for manager in wanted if manager.live_store() is None), None)
+        if absent is not None and bytes_under(self.cache) > most_bytes:
             with self._lock:
                 for manager in self._trees.values():  # what is open stays; it is opened again when it is asked for
-                    if manager is not wanted:
+                    if manager is not absent:
                         manager.close()
-            make_room(self.cache, most_bytes, wanted.folder.path)
+            make_room(self.cache, most_bytes, absent.folder.path)
 
     def open_trees(self) -> dict[int, IndexManager]:
         """The trees of a team that were asked for here, by their rows."""
@@ -358,6 +376,24 @@ class Indexes:
     def is_current(self, index: IndexManager) -> bool:
         """Whether the last look at the files came to its end."""
         return True
+
+    def open_all(
+        self, indexes: Sequence[IndexManager], *, refresh: bool = True, progress: ProgressSink | None = None
+    ) -> list[tuple[SqliteStore, tuple[str, ...]]]:
+        """As `open` does each; copies of a team's projects that are not here yet are pulled side by side."""
+        absent = [index for index in indexes if index.team is not None and index.live_store() is None]
+        pulled: dict[IndexManager, tuple[SqliteStore, tuple[str, ...]]] = {}
+        if len(absent) > 1:
+            from concurrent.futures import ThreadPoolExecutor  # late: a plain search does without
+            from contextvars import copy_context
+
+            with ThreadPoolExecutor(PULLS, thread_name_prefix="pull") as pool:  # each thread knows who is asking
+                opened = [
+                    pool.submit(copy_context().run, partial(self.open, index, refresh=refresh, progress=progress))
+                    for index in absent
+                ]
+                pulled = {index: one.result() for index, one in zip(absent, opened, strict=True)}
+        return [pulled.get(index) or self.open(index, refresh=refresh, progress=progress) for index in indexes]
 
     def open(
         self, index: IndexManager, *, refresh: bool = True, progress: ProgressSink | None = None

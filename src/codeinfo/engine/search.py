@@ -91,7 +91,9 @@ class SearchOperations:
         scope = Scope.of(places)
 
         def ask(again: bool) -> SearchResult:
-            return self._found(request, scope, self._open(scope, again or request.refresh, progress))
+            # Looking for changes in every folder of a machine would take longer than the search.
+            refresh = request.refresh and not (request.all_projects and self._indexes.team is None)
+            return self._found(request, scope, self._open(scope, again or refresh, progress))
 
         found = healed(ask)
         return replace(found, notes=(*found.notes, *notes, *_by_project(found))) if notes else found
@@ -110,7 +112,8 @@ class SearchOperations:
             return search_roots(request, opened, scope)
 
     def _open(self, scope: Scope, refresh: bool, progress: ProgressSink | None) -> list[Opened]:
-        return [(index, *self._indexes.open(index, refresh=refresh, progress=progress)) for index in scope.indexes]
+        opened = self._indexes.open_all(scope.indexes, refresh=refresh, progress=progress)
+        return [(index, *one) for index, one in zip(scope.indexes, opened, strict=True)]
 
     def similar(self, request: SimilarRequest, progress: ProgressSink | None = None) -> SearchResult:
         file = request.place.rpartition(":")[0]

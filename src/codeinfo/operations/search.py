@@ -48,7 +48,7 @@ Globs = Annotated[tuple[str, ...], Opt("Only paths that match; a leading ! exclu
 Kinds = Annotated[tuple[str, ...], Opt("Only files of this kind.", short="k", choices=tuple(k.value for k in FileKind))]
 ChangedSince = Annotated[str, Opt("Only files that differ from this git revision.", metavar="REV")]
 Refresh = Annotated[bool, Opt("Look for changed files before searching.")]
-Everywhere = Annotated[bool, Opt("Search every project of the team that you may see.")]
+Everywhere = Annotated[bool, Opt("Search every project that is indexed here, or that you may see of a team.")]
 
 
 PURPOSES = ("edit", "refactor", "migrate")

@@ -450,8 +450,8 @@ def past_changes(index: CommitIndex, file_of_path: NDArray[np.intp]) -> PastChan
     return PastChanges(norms, index.changed[present], here[present], index.shares[present])
 
 
-def score_history(index: CommitIndex, query: Mapping[str, float], past: PastChanges, files: int) -> Floats:
-    """What past changes say for each file."""
+def score_changes(index: CommitIndex, query: Mapping[str, float], past: PastChanges) -> Floats:
+    """What each past change says for its file."""
     count = len(index.lengths)
     scores = np.zeros(count, np.float32)
     for term, weight in query.items():
@@ -462,4 +462,5 @@ def score_history(index: CommitIndex, query: Mapping[str, float], past: PastChan
         commits, uses = index.commits[span], index.uses[span].astype(np.float32)
         rarity = math.log1p((count - len(commits) + 0.5) / (len(commits) + 0.5))
         scores[commits] += np.float32(weight * rarity) * uses / (uses + past.norms[commits])
-    return np.bincount(past.files, scores[past.commits] * past.shares, files).astype(np.float32)
+    worths: Floats = scores[past.commits] * past.shares
+    return worths

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from codeinfo.cache import Cache
-from codeinfo.ports import ChunkRow, Extent, Made, Posting, Snapshot, StoredSymbol
+from codeinfo.ports import ChunkRow, Extent, Made, Posting, PostingList, Snapshot, StoredSymbol
 
 Number = TypeVar("Number", bound=np.generic)
 
@@ -120,11 +120,14 @@ class Joined:
         return cast(Made, known[key])
 
     def postings(self, terms: Sequence[str]) -> Mapping[str, Posting]:
-        found: dict[str, list[Posting]] = {}
+        return self.read_lists(self.posting_lists(terms)) if self._parts else {}
+
+    def posting_lists(self, terms: Sequence[str], first_row: int = 0) -> Iterator[tuple[str, PostingList]]:
         for part, first in zip(self._parts, self._columns.first_row, strict=False):
-            for term, posting in part.view.postings(terms).items():
-                found.setdefault(term, []).append(posting._replace(rows=posting.rows + np.int32(first)))
-        return {term: Posting(*map(np.concatenate, zip(*parts, strict=True))) for term, parts in found.items()}
+            yield from part.view.posting_lists(terms, first_row + first)
+
+    def read_lists(self, lists: Iterable[tuple[str, PostingList]]) -> Mapping[str, Posting]:
+        return self._parts[0].view.read_lists(lists)
 
     def cosines(
         self, query: NDArray[np.float32], rows: NDArray[np.integer] | None = None

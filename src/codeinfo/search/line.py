@@ -38,7 +38,7 @@ from codeinfo.search.channels import (
     read_terms,
     rows_of,
     runs_of,
-    score_history,
+    score_changes,
     score_keywords,
 )
 from codeinfo.search.focus import (
@@ -280,11 +280,10 @@ def _files_by_name(view: Snapshot) -> dict[str, list[int]]:
 
 def _past_changes(query: Query, view: Snapshot, options: SearchOptions) -> Floats:
     """What earlier commits say for each file; the root softens the lead of files that change all the time."""
-    scores = [
-        score_history(commits, query.terms, _changes_in(root, commits, view, options), len(view.paths))
-        for root, commits in options.commits
-    ]
-    return np.sqrt(relative(np.add.reduce(scores)))
+    changes = [(commits, _changes_in(root, commits, view, options)) for root, commits in options.commits]
+    files = np.concatenate([past.files for _, past in changes])
+    worths = np.concatenate([score_changes(commits, query.terms, past) for commits, past in changes])
+    return np.sqrt(relative(np.bincount(files, worths, len(view.paths)).astype(np.float32)))
 
 
 def _changes_in(root: str, commits: CommitIndex, view: Snapshot, options: SearchOptions) -> PastChanges:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -21,7 +23,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from codeinfo.model import IndexedFile, SourceFile
-from codeinfo.ports import IN_FOLDER, IN_STEM, Posting, Retention
+from codeinfo.ports import IN_FOLDER, IN_STEM, Posting, PostingList, Retention
 from codeinfo.private_files import open_private
 from codeinfo.store.database import (
     VECTOR_BYTES,
@@ -42,6 +44,7 @@ _NARROW_FROM = 16  # rows: most terms have fewer, and looking at their values wo
 _PLAIN = 0x80
 _NO_FIELDS, _ONE_BYTE, _THREE_BYTES = range(3)  # types, names and path of a row: none has any, packed, a byte each
 _WIDTHS = (np.uint8, np.uint16, np.uint32)
+_BYTES = (1, 2, 4)  # of these
 _MARK_LENGTH = len(STEM_MARK)
 _TEXT, _TYPE, _NAME, _STEM, _FOLDER = range(5)
 _FIELDS = {TYPE_MARK: _TYPE, NAME_MARK: _NAME, STEM_MARK: _STEM, FOLDER_MARK: _FOLDER}
@@ -107,9 +110,18 @@ def _decode_narrow(data: bytes) -> Posting:
     return Posting(rows, tenths.astype(np.uint16), *rest)
 
 
-def decode_posting(data: bytes) -> Posting:
+def _check_posting(data: bytes) -> None:
     if crc32(memoryview(data)[4:]) != int.from_bytes(data[:4], "little"):
         raise Damage("a posting list fails its checksum")
+
+
+@lru_cache(maxsize=64)
+def _row_bytes(form: int) -> int:
+    return _BYTES[form & 3] + _BYTES[form >> 2 & 3] + (0, 1, 3)[form >> 4]
+
+
+def decode_posting(data: bytes) -> Posting:
+    _check_posting(data)
     if data[-1] != _PLAIN:
         return _decode_narrow(data)
     count = (len(data) - 5) // _PLAIN_BYTES
@@ -132,6 +144,48 @@ def move_posting(posting: Posting, row_map: NDArray[np.int32] | None, first_row:
 
 def join_postings(parts: Sequence[Posting]) -> Posting:
     return parts[0] if len(parts) == 1 else Posting(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def decode_lists(lists: Sequence[PostingList]) -> Posting:
+    """The lists of one term end to end. Those that are narrow, most of them in an index of many segments and in many
+    indexes, are put together as they are written and decoded all at once."""
+    decoded: dict[int, Posting] = {}
+    counts = []
+    for at, (data, row_map, first_row) in enumerate(lists):
+        if row_map is None and data[-1] != _PLAIN and len(lists) > 1:
+            _check_posting(data)
+            counts.append((len(data) - 9) // _row_bytes(data[-1]))
+        else:
+            decoded[at] = move_posting(decode_posting(data), row_map, first_row)
+            counts.append(len(decoded[at].rows))
+    if len(decoded) == len(lists):
+        return join_postings(list(decoded.values()))
+    ends = list(accumulate(counts))
+    rows, tenths, fields = np.empty(ends[-1], np.int32), np.empty(ends[-1], np.uint16), np.zeros(ends[-1], np.uint8)
+    firsts = np.zeros(len(lists), np.int32)
+    for at, ((data, _, first_row), count, end) in enumerate(zip(lists, counts, ends, strict=True)):
+        if at in decoded:
+            rows[end - count : end] = 0
+            continue
+        form, start = data[-1], end - count
+        steps, uses = _WIDTHS[form & 3], _WIDTHS[form >> 2 & 3]
+        rows[start:end] = np.frombuffer(data, steps, count, 8)
+        uses_at = 8 + count * _BYTES[form & 3]
+        tenths[start:end] = np.frombuffer(data, uses, count, uses_at)
+        firsts[at] = int.from_bytes(data[4:8], "little") + first_row
+        if form >> 4 == _ONE_BYTE:
+            fields[start:end] = np.frombuffer(data, np.uint8, count, uses_at + count * _BYTES[form >> 2 & 3])
+        elif form >> 4 == _THREE_BYTES:
+            decoded[at] = move_posting(_decode_narrow(data), None, first_row)
+            rows[start:end] = 0
+    rows.cumsum(out=rows)  # wrong by what comes before each list, which is where it starts: the first step is 0
+    before = rows.take(np.array([end - count for end, count in zip(ends, counts, strict=True)]), mode="clip")
+    rows += (firsts - before).repeat(counts)
+    columns: list[NDArray[Any]] = [rows, tenths, fields >> 5, fields >> 2 & 7, fields & 3]
+    for at, posting in decoded.items():
+        for column, values in zip(columns, posting, strict=True):
+            column[ends[at] - counts[at] : ends[at]] = values
+    return Posting(*columns)
 
 
 class SegmentBuilder:

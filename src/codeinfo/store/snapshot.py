@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
@@ -18,7 +18,7 @@ from msgspec.structs import astuple
 from numpy.typing import NDArray
 
 from codeinfo.model import Chunk, FileKind
-from codeinfo.ports import ChunkRow, Extent, Made, Posting, StoredSymbol
+from codeinfo.ports import ChunkRow, Extent, Made, Posting, PostingList, StoredSymbol
 from codeinfo.store.database import (
     CHUNKS_PER_BLOCK,
     ODD,
@@ -38,11 +38,10 @@ from codeinfo.store.database import (
 )
 from codeinfo.store.segments import (
     check_vectors,
+    decode_lists,
     decode_posting,
-    join_postings,
     live_row_map,
     map_vectors,
-    move_posting,
     rows_checksum,
 )
 
@@ -184,16 +183,22 @@ class SqliteSnapshot:
         return cast(Made, known[key])
 
     def postings(self, terms: Sequence[str]) -> Mapping[str, Posting]:
-        found: dict[str, list[Posting]] = {}
-        wanted = list(dict.fromkeys(terms))
-        marks = ",".join("?" * len(wanted))
-        query = f"SELECT term, data FROM postings WHERE segment = ? AND term IN ({marks})"
-        for segment in self._arrays.segments:
-            for term, data in self._db.execute(query, (segment.id, *wanted)):
-                posting = move_posting(decode_posting(data), segment.row_map, segment.first_row)
-                if len(posting.rows):
-                    found.setdefault(term, []).append(posting)
-        return {term: join_postings(parts) for term, parts in found.items()}
+        return self.read_lists(self.posting_lists(terms))
+
+    def posting_lists(self, terms: Sequence[str], first_row: int = 0) -> Iterator[tuple[str, PostingList]]:
+        wanted, segments = list(dict.fromkeys(terms)), {segment.id: segment for segment in self._arrays.segments}
+        query = f"""SELECT segment, term, data FROM postings WHERE segment IN ({_marks(len(segments))})
+                    AND term IN ({_marks(len(wanted))}) ORDER BY segment"""
+        for number, term, data in self._db.execute(query, (*segments, *wanted)):
+            segment = segments[number]
+            yield term, PostingList(data, segment.row_map, first_row + segment.first_row)
+
+    def read_lists(self, lists: Iterable[tuple[str, PostingList]]) -> Mapping[str, Posting]:
+        by_term: dict[str, list[PostingList]] = {}
+        for term, stored in lists:
+            by_term.setdefault(term, []).append(stored)
+        found = ((term, decode_lists(own)) for term, own in by_term.items())
+        return {term: posting for term, posting in found if len(posting.rows)}
 
     def cosines(
         self, query: NDArray[np.float32], rows: NDArray[np.integer] | None = None
@@ -204,9 +209,11 @@ class SqliteSnapshot:
         if rows is not None:
             result = np.empty(len(rows), np.float32)
             for places, vectors, stored in self._stored(rows):
+                products = np.empty(len(stored), np.float32)
                 for start in range(0, len(stored), _ROWS_AT_ONCE):
                     some = slice(start, start + _ROWS_AT_ONCE)
-                    result[places[some]] = np.dot(vectors[stored[some]].astype(np.float32), query)
+                    np.dot(vectors[stored[some]].astype(np.float32), query, products[some])
+                result[places] = products
             self._check_products(result, query, rows)
             return result
         result = np.empty(len(self.row_file), np.float32)
@@ -257,9 +264,12 @@ class SqliteSnapshot:
 
     def _stored(
         self, rows: NDArray[np.integer]
-    ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float16], NDArray[np.integer]]]:
+    ) -> Iterator[tuple[slice | NDArray[np.intp], NDArray[np.float16], NDArray[np.integer]]]:
         """Of each segment that has some of `rows`: their places in that, its vectors, and which of those they are."""
         segments = self._arrays.segments
+        if len(segments) == 1 and segments[0].row_map is None and segments[0].vectors is not None:
+            yield slice(None), segments[0].vectors, rows  # as most indexes are
+            return
         owners = np.searchsorted([segment.first_row for segment in segments], rows, side="right") - 1
         for at in sorted(set(owners.tolist())):  # np.unique imports numpy.ma, which takes 20 ms
             places, segment = (owners == at).nonzero()[0], segments[at]
@@ -317,9 +327,8 @@ class SqliteSnapshot:
 
     def definitions(self, names: Sequence[str]) -> list[StoredSymbol]:
         keys = list(dict.fromkeys(name.lower() for name in names))
-        marks = ",".join("?" * len(keys))
         query = f"""SELECT file_id, ordinal, name, kind, start_line FROM definitions
-                    WHERE name_key IN ({marks})"""
+                    WHERE name_key IN ({_marks(len(keys))})"""
         rows: list[Any] = self._db.execute(query, keys).fetchall()
         known = self._arrays.file_ids
         if not rows or not len(known):
@@ -347,7 +356,11 @@ class SqliteSnapshot:
 
 @lru_cache(maxsize=_AT_ONCE)
 def _block_query(count: int) -> str:
-    return f"SELECT * FROM chunks WHERE id IN ({','.join('?' * count)})"
+    return f"SELECT * FROM chunks WHERE id IN ({_marks(count)})"
+
+
+def _marks(count: int) -> str:
+    return ",".join("?" * count)
 
 
 def _signs_of(segments: Sequence[Segment]) -> NDArray[np.uint64]:
@@ -369,8 +382,9 @@ def _signs_of(segments: Sequence[Segment]) -> NDArray[np.uint64]:
 
 def _pack_signs(vectors: NDArray[np.float16]) -> NDArray[np.uint64]:
     bits = np.packbits(vectors.view(np.int16) >= 0, axis=1)  # 20 times as quick as comparing floats of this kind
-    padded = np.pad(bits, ((0, 0), (0, -bits.shape[1] % 8)))
-    return np.ascontiguousarray(np.ascontiguousarray(padded).view(np.uint64).T)
+    if missing := -bits.shape[1] % 8:
+        bits = np.pad(bits, ((0, 0), (0, missing)))
+    return np.ascontiguousarray(np.ascontiguousarray(bits).view(np.uint64).T)
 
 
 def _multiply(vectors: NDArray[np.float16], query: NDArray[np.float32], result: NDArray[np.float32]) -> None:
