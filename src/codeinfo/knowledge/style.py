@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from codeinfo.config import parse_toml
 from codeinfo.errors import UsageError
 from codeinfo.languages import is_shipped_folder
+from codeinfo.languages.tree import strict_json
 from codeinfo.operations.knowledge import StyleReport, StyleRule
 from codeinfo.tokens import terms
 
@@ -44,7 +45,7 @@ def _composed(text: str) -> yaml.Node | None:
     """The syntax of YAML, or of JSON with comments and trailing commas: JSON's own parser keeps no lines, and without
     those all of it is YAML."""
     is_json = text.lstrip("\ufeff \t\r\n")[:1] in ("{", "[", "/")
-    return yaml.compose(_relaxed(text) if is_json else text, Loader=yaml.SafeLoader)
+    return yaml.compose(strict_json(text) if is_json else text, Loader=yaml.SafeLoader)
 
 
 def _mapping(node: yaml.Node | None, around: tuple[str, ...], depth: int) -> Iterator[Entry]:
@@ -72,14 +73,6 @@ def _shown(node: yaml.Node, depth: int) -> str:
         pairs = (f"{_shown(key, depth - 1)}: {_shown(value, depth - 1)}" for key, value in node.value)
         return f"{{{', '.join(pairs)}}}" if depth else "{…}"
     return json.dumps(node.value, ensure_ascii=False) if node.style in ('"', "'") else str(node.value)
-
-
-_RELAXED = re.compile(r"(\"(?:[^\"\\\n]|\\.)*\")|//[^\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/|\t|,(?=\s*[}\]])")
-
-
-def _relaxed(text: str) -> str:
-    """Without comments, tabs and trailing commas; lines stay where they are."""
-    return _RELAXED.sub(lambda found: found[1] or "\n" * found[0].count("\n") or " ", text)
 
 
 _OWN_PATHS = re.compile(r"[\[\"',\s]*(?:\.{1,2}/[\w./-]+[\"',\s]*)+\]?")  # files of the project, which are read as well

@@ -347,6 +347,3 @@ def marked_pub(declared: Declared) -> bool:
 
 def not_private(declared: Declared) -> bool:
     return not re.search(r"\b(?:private|fileprivate|protected)\b", declared.before)
-
-
-# --- variables -----------------------------------------------------------------------------------------------------

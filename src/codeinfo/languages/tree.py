@@ -15,8 +15,8 @@ from codeinfo.model import Import
 
 Key = TypeVar("Key")
 
-# A string, a comment, or a comma that only a closing bracket follows.
-_RELAXED = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/|,(?=\s*[}\]])')
+# A string, a comment, a tab, or a comma that only a closing bracket follows.
+_RELAXED = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/|\t|,(?=\s*[}\]])')
 
 MOST_ABOVE = 4  # folders above the files that imports may start from
 
@@ -127,9 +127,14 @@ class Tree:
             text = self.configs.get(path, "")
             read = _json(text)
             if read is None:  # looking for comments takes ten times as long as reading a file without them
-                read = _json(_RELAXED.sub(lambda match: match.group(1) or "", text))
+                read = _json(strict_json(text))
             self._read[path] = read if isinstance(read, dict) else {}
         return self._read[path]
+
+
+def strict_json(text: str) -> str:
+    """JSON without comments, tabs and trailing commas; lines stay where they are."""
+    return _RELAXED.sub(lambda found: found[1] or "\n" * found[0].count("\n") or " ", text)
 
 
 def _json(text: str) -> Any:
