@@ -18,6 +18,7 @@ from starlette.testclient import TestClient
 from team_server_tools import ADDRESS, PORT, add_projects, bearer, person, team_client
 
 from codeinfo.operations import OPERATIONS
+from codeinfo.operations.clients import IngestStatus
 from codeinfo.serve.auth import COOKIE, HOOKS, Access, Scope, hosts_for
 from codeinfo.serve.team import NOT_OFFERED, OPEN, TEAM_OPERATIONS, Gate, TeamGuard, is_open
 from codeinfo.shells.http_api import path_of
@@ -150,6 +151,18 @@ def test_the_server_s_own_files_are_out_of_reach(web: TestClient, database: Team
     for given in (str(project / "bank.py"), "../bank.py", "/etc/passwd"):
         reply = web.post("/api/v1/symbols", json={"path": given, "root": SEEN}, headers=ann)
         assert reply.json()["error"]["code"] == "FOLDER_REFUSED", reply.text
+
+
+def test_a_project_that_is_being_indexed_queues_nothing_on_the_server(web: TestClient, database: TeamDatabase) -> None:
+    """Two servers have two data folders: what waited there would be seen by one of them only."""
+    ann = person(database, "ann")
+    access.grant(database, SEEN, "ann")
+    with database.transaction() as db:
+        db.execute("INSERT INTO trees(project, name, recipe) SELECT id, 'refs/heads/main', 'x' FROM projects")
+    page = web.get("/", params={"q": "x", "project": SEEN}, headers=ann | {"HX-Request": "true"})
+    assert "is not indexed yet" in page.text
+    state = web.app._app.state.codeinfo  # type: ignore[attr-defined]
+    assert state.ingest.status() == IngestStatus((), ())
 
 
 @pytest.mark.parametrize("grant", [False, True])

@@ -10,7 +10,7 @@ from postgres_tools import called_by, user_data, wait_until
 
 from codeinfo.errors import CodeInfoError, NotFound
 from codeinfo.store.conversations import ConversationStore
-from codeinfo.store.user_data import IngestStore, SavingsStore, Tally
+from codeinfo.store.user_data import SavingsStore, Tally
 from codeinfo.team.access import create_user
 from codeinfo.team.database import TeamDatabase
 from codeinfo.team.user_data import TeamUserData
@@ -111,39 +111,6 @@ def test_savings_of_several_servers_add_up_by_user(postgres: str, database: Team
                 ("2025-01-01", "search", expected),
             ]
     assert store.since("2025-01-01") == []
-
-
-def test_one_server_works_on_the_runs_of_all(postgres: str, database: TeamDatabase) -> None:
-    ann, bob = create_user(database, "ann"), create_user(database, "bob")
-    here = IngestStore(TeamUserData(database))
-    with user_data(postgres) as place:
-        there = IngestStore(place)
-        with called_by(ann):
-            first = here.add("/one", full=False, most=9)
-            assert first is not None
-            assert there.add("/one", full=False, most=9) == (first[0], False)
-        with called_by(bob):
-            second = there.add("/one", full=False, most=9)
-            assert second is not None
-            assert here.get(first[0].id) is None
-            assert not here.cancel_waiting(first[0].id)
-            assert [row.id for row in here.waiting()] == [second[0].id]
-        with here.worker() as held, there.worker() as also_held:
-            assert (held, also_held) == (True, False)
-            taken = here.take()
-            assert taken is not None
-            assert taken.id == first[0].id
-        with there.worker() as held:  # the other server is gone: what it had begun is done again
-            assert held
-            there.resume()
-            for expected in (first[0].id, second[0].id):
-                taken = there.take()
-                assert taken is not None
-                assert taken.id == expected
-                there.finish(taken.id, "done", outcome="{}")
-            assert there.take() is None
-        with called_by(ann):
-            assert [row.state for row in here.finished(9)] == ["done"]
 
 
 def test_a_lost_connection_ends_a_lock(database: TeamDatabase) -> None:

@@ -85,7 +85,7 @@ class Indexes:
 
     @cached_property
     def user_data(self) -> Path | UserData:
-        """Where conversations, savings and the queue of runs are: the user's data folder, or what a team shares."""
+        """Where conversations and savings are: the user's data folder, or what a team shares."""
         if self.team is None:
             return self.config.paths.data_dir
         from codeinfo.team.user_data import TeamUserData

@@ -1,7 +1,7 @@
 """Indexing on request, one root after the other: a durable queue and the thread that works on it.
 
-One process works on the queue at a time (a lock decides; in a team one of all servers); others may add to it and look.
-What a dead process left running is done again: an index run goes on where it stopped.
+One process works on the queue at a time (a lock decides); others may add to it and look. What a dead process left
+running is done again: an index run goes on where it stopped. A team's server has none: workers index its projects.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from codeinfo.errors import Busy, CodeInfoError, NotFound, StoreUnavailable
+from codeinfo.errors import Busy, CodeInfoError, NotFound
 from codeinfo.jsonable import dumps
 from codeinfo.model import Skip
 from codeinfo.operations.base import Progress
@@ -41,7 +41,7 @@ class IndexQueue:
     def __init__(self, engine: Engine, changed: Callable[[], None] = lambda: None) -> None:
         self._engine = engine
         self._changed = changed
-        self._store = IngestStore(engine.indexes.user_data)
+        self._store = IngestStore(engine.config.paths.data_dir)
         self._wake = threading.Event()
         self._closing = False
         self._current = ""
@@ -121,8 +121,6 @@ class IndexQueue:
                     if held:
                         self._store.resume()
                         self._take_turns()
-            except StoreUnavailable as error:
-                log.warning("the queue waits: %s", error)
             except CodeInfoError:
                 log.exception("the queue cannot be used any more")
                 return

@@ -268,7 +268,8 @@ def make_app(
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         logging.getLogger("codeinfo").addHandler(state.logs)
         logging.getLogger("codeinfo").setLevel(logging.INFO)
-        state.ingest.start()
+        if gate is None:  # nobody can add to that of a team's server
+            state.ingest.start()
         asyncio.get_running_loop().set_exception_handler(report_quietly)
         watching = asyncio.create_task(watch.run())
         try:

@@ -214,6 +214,8 @@ def _indexing(state: State, root: str) -> IngestRun | None:
     known = {one.root: one.state for one in state.projects.known()}
     if known.get(root) in ("ready", "damaged"):  # what is damaged is rebuilt by the next search
         return None
+    if request_user() is not None:  # a team's workers index it
+        raise NotFound(f"{root} is not indexed yet", next_step="Look again when the workers are done with it")
     status = state.ingest.status()
     runs = [run for run in (*status.waiting, *status.finished) if run.root == root]
     latest = runs[0] if runs else None

@@ -22,7 +22,6 @@ from codeinfo.private_files import open_private, private_folder, touch_private, 
 from codeinfo.store.database import BUSY_MS, DATA, transaction, translate_errors
 
 Row = tuple[Any, ...]
-EVERYONE = -2  # in place of an owner: who works for all of them
 LOCK_PATIENCE_S = 0.25  # a look at whether a lock is held holds it for a moment
 
 
@@ -280,10 +279,10 @@ class IngestRow(Struct, frozen=True):
 
 
 class IngestStore:
-    """In a folder, or in what a team shares: there all see their own runs, and one server works on those of all."""
+    """In the data folder of the machine whose folders are to be indexed."""
 
-    def __init__(self, place: Path | UserData) -> None:
-        self._data: UserData = UserFile(place / "ingest.db", _QUEUE_MIGRATIONS) if isinstance(place, Path) else place
+    def __init__(self, folder: Path) -> None:
+        self._data = UserFile(folder / "ingest.db", _QUEUE_MIGRATIONS)
         self._data.open()
 
     def close(self) -> None:
@@ -341,21 +340,21 @@ class IngestStore:
 
     def resume(self) -> None:
         """Runs that a dead process left running wait again, before all others."""
-        with self._data.writing(EVERYONE) as db:
+        with self._data.writing() as db:
             db.execute("UPDATE runs SET state = 'queued', started_at = '' WHERE state = 'running'")
 
     def take(self) -> IngestRow | None:
         """The run whose turn it is, now running."""
         update = f"""UPDATE runs SET state = 'running', started_at = ? WHERE state = 'queued' AND id =
                      (SELECT id FROM runs WHERE state = 'queued' ORDER BY place LIMIT 1) RETURNING {_COLUMNS}"""
-        with self._data.writing(EVERYONE) as db:
+        with self._data.writing() as db:
             rows = db.execute(update, timestamp())
         return _row(rows[0]) if rows else None
 
     def finish(self, identity: str, state: str, *, outcome: str = "", error: str = "", error_code: str = "") -> None:
         update = """UPDATE runs SET state = ?, finished_at = ?, outcome = ?, error = ?, error_code = ?
                     WHERE id = ? AND state IN ('queued', 'running')"""
-        with self._data.writing(EVERYONE) as db:
+        with self._data.writing() as db:
             db.execute(update, state, timestamp(), outcome, error, error_code, identity)
 
 

@@ -72,7 +72,6 @@ _FIGURES = (  # the table that it is about, then name, meaning and query
                FROM trees WHERE name NOT LIKE 'work/%' AND complete) AS found,
            LATERAL (VALUES ('median', median), ('oldest', oldest)) AS named(which, at) WHERE at IS NOT NULL""",
     ),
-    ("runs", "codeinfo_runs", "Runs of the servers' queue.", "SELECT 'state=' || state, count(*) FROM runs GROUP BY 1"),
     (
         "procrastinate_jobs",
         "codeinfo_jobs",

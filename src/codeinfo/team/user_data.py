@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from codeinfo.store.user_data import EVERYONE, Row, Transaction
+from codeinfo.store.user_data import Row, Transaction
 from codeinfo.team.access import request_user
 from codeinfo.team.database import Connection, TeamDatabase, lock_key
 
@@ -40,7 +40,7 @@ class TeamUserData:
     @contextmanager
     def writing(self, owner: int | None = None) -> Iterator[Transaction]:
         owner = self.owner if owner is None else owner
-        with self._database.transaction(None if owner == EVERYONE else owner) as db:
+        with self._database.transaction(owner) as db:
             db.execute("SELECT pg_advisory_xact_lock(%s)", (lock_key(f"data of user {owner}"),))
             yield _TeamTransaction(db)
 
