@@ -69,11 +69,18 @@ class Node:
 
     def kill(self) -> None:
         """All of it at once, as when the machine loses its power."""
+        self._signal(signal.SIGKILL)
+
+    def freeze(self) -> None:
+        """All of it stands still; what is connected stays so."""
+        self._signal(signal.SIGSTOP)
+
+    def _signal(self, number: signal.Signals) -> None:
         pid = int((self.folder / "postmaster.pid").read_text().splitlines()[0])
         postmaster = psutil.Process(pid)
         for process in (postmaster, *postmaster.children(recursive=True)):
             with suppress(psutil.NoSuchProcess):
-                process.send_signal(signal.SIGKILL)
+                process.send_signal(number)
 
     def promote(self) -> None:
         run_program("pg_ctl", "-w", "-D", str(self.folder), "promote", user=self.user)

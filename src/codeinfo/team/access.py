@@ -231,7 +231,7 @@ def _grantee(db: Connection, to: str) -> tuple[int | None, int | None]:
 def visible_projects(database: TeamDatabase) -> list[str]:
     """The identities that the current caller may see."""
     asked = "SELECT identity FROM projects ORDER BY identity"
-    return database.read(lambda db: [row[0] for row in db.execute(asked)], request_user())
+    return database.read(lambda db: [row[0] for row in db.execute(asked)], request_user(), quick=True)
 
 
 # --- tokens --------------------------------------------------------------------------------------------------------
@@ -328,7 +328,7 @@ def identify(database: TeamDatabase, token: str) -> Caller | RefusedToken:
     """The caller that a personal access token stands for, or why it stands for none."""
     if not _TOKEN.match(token):
         return RefusedToken("malformed")
-    row = database.read(lambda db: db.execute(_AUTHENTICATE, {"hash": hash_of(token)}).fetchone())
+    row = database.read(lambda db: db.execute(_AUTHENTICATE, {"hash": hash_of(token)}).fetchone(), quick=True)
     if row is None:
         return RefusedToken("unknown")
     *caller, reason = row
@@ -406,7 +406,7 @@ def session_caller(database: TeamDatabase, name: str) -> Caller | None:
         return None
     began, user, token = map(int, parts[:3])
     values = {"began": began, "user": user, "token": token, "scopes": list(SCOPES), "hours": SESSION_HOURS}
-    row = database.read(lambda db: db.execute(_SESSION, values).fetchone())
+    row = database.read(lambda db: db.execute(_SESSION, values).fetchone(), quick=True)
     return None if row is None else _caller(*row)
 
 

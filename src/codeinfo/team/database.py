@@ -5,11 +5,13 @@ errors of the database in our own words.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext, suppress
 from importlib.resources import files
 from itertools import zip_longest
 from typing import Any, TypeVar
@@ -17,7 +19,7 @@ from typing import Any, TypeVar
 import psycopg
 from msgspec import Struct
 from psycopg import errors, sql
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from codeinfo.errors import Busy, CodeInfoError, IndexTooNew, OutOfSpace, StoreUnavailable, UsageError
@@ -33,13 +35,18 @@ _POOL = 10
 _CONNECT_S = 5.0  # a failover takes about this long: a search that meets one waits for it
 _ATTEMPT_S = 0.5  # to connect to a server that is there
 _RETRY_S = 0.1
-# A server whose machine is gone does not answer at all: it is given up on in seconds, not in the hours of TCP.
-_CONNECTING: dict[str, Any] = {
-    "connect_timeout": 3,  # for each host
-    "keepalives_idle": 5,
-    "keepalives_interval": 2,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 10_000,
+_LOST_S = 1.0  # who is not patient does not ask again for so long after a failure
+# A question that meets a failover is answered within 4 s where the standby takes over within 1 s, however the primary
+# was lost: killed (its sockets are closed at once), its machine gone (TCP gives up after 2.5 s), or stuck (a short
+# question is cut off after 1.5 s, and the host is then tried after the others).
+QUICK_S = 1.5  # for a question that reads a few rows
+_SUSPECT_S = 10.0
+CONNECTING: dict[str, Any] = {
+    "connect_timeout": 2,  # for each host
+    "keepalives_idle": 1,
+    "keepalives_interval": 1,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 2500,
     "application_name": "codeinfo",
 }
 _LISTEN_S = 1.0  # between two looks at whether to go on, and before a lost connection is made again
@@ -106,10 +113,13 @@ class TeamDatabase:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.on_pull: Callable[[bool], None] = lambda behind: None  # told of each look whether a local copy is behind
+        self.on_pull: Callable[[bool], None] = lambda behind: (
+            None
+        )  # called after each look whether a local copy is behind
         self._pool: ConnectionPool[Connection] | None = None
         self._opening = threading.Lock()
         self._lost: tuple[float, StoreUnavailable] | None = None  # when a question last failed, until one succeeds
+        self._stuck: tuple[float, tuple[str, int]] | None = None  # the host that did not answer, and when
 
     @property
     def address(self) -> str:
@@ -121,7 +131,7 @@ class TeamDatabase:
             if self._pool is not None:
                 return
             pool: ConnectionPool[Connection] = ConnectionPool(
-                self.url,
+                self._conninfo,
                 min_size=0,
                 max_size=_POOL,
                 timeout=_ATTEMPT_S,
@@ -129,8 +139,8 @@ class TeamDatabase:
                 max_idle=60,
                 open=False,
                 configure=_configure,
-                check=ConnectionPool.check_connection,
-                kwargs=_CONNECTING,
+                check=self._check,
+                kwargs=CONNECTING,
                 name="codeinfo",
             )
             with self._translated():
@@ -144,15 +154,67 @@ class TeamDatabase:
         if pool is not None:
             pool.close()
 
+    # --- connections ---
+
+    def _conninfo(self) -> str:
+        """The URL; of several hosts those that can be reached, what did not answer lately at the end."""
+        parts = conninfo_to_dict(self.url)
+        hosts, ports = str(parts.get("host") or "").split(","), str(parts.get("port") or "5432").split(",")
+        if len(hosts) < 2 or parts.get("hostaddr"):
+            return self.url
+        places = [(host, int(port)) for host, port in zip_longest(hosts, ports, fillvalue=ports[-1])]
+        reached = [place for place in places if _is_reachable(*place)] or places
+        if self._stuck is not None and time.monotonic() - self._stuck[0] < _SUSPECT_S:
+            reached.sort(key=lambda place: self._stuck is not None and place == self._stuck[1])
+        host, port = (",".join(map(str, column)) for column in zip(*reached, strict=True))
+        return make_conninfo(self.url, host=host, port=port)
+
+    def _connect(self) -> Connection:
+        """One of its own, that no pool has."""
+        return psycopg.connect(self._conninfo(), autocommit=True, **CONNECTING)
+
+    def _check(self, db: Connection) -> None:
+        with self._cut_off(db, _ATTEMPT_S):
+            ConnectionPool.check_connection(db)
+
+    @contextmanager
+    def _cut_off(self, db: Connection, seconds: float) -> Iterator[None]:
+        """End the connection where the block does not end in time: a server that is stuck never says so."""
+        place = (db.info.host, db.info.port)
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
+            self._stuck = time.monotonic(), place
+            with suppress(OSError), socket.socket(fileno=os.dup(db.fileno())) as connection:
+                connection.shutdown(socket.SHUT_RDWR)
+
+        timer = threading.Timer(seconds, end)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            if late.is_set() and self._pool is not None:
+                self._pool.drain()  # the others lead to the same server
+
     # --- transactions ---
 
     @contextmanager
-    def transaction(self, user: int | None = None, patience_s: float = _CONNECT_S) -> Iterator[Connection]:
+    def transaction(
+        self, user: int | None = None, patience_s: float = _CONNECT_S, *, quick: bool = False
+    ) -> Iterator[Connection]:
         """One transaction: as the service, or as what a user may see. A `user` of 0 sees nothing. `patience_s` is how
-        long it may take to get a connection."""
+        long it may take to get a connection. A `quick` one is over in a moment, or the server is stuck."""
         self.open()
         assert self._pool is not None
-        with self._translated(), self._connection(self._pool, patience_s) as db, db.transaction():
+        with (
+            self._translated(),
+            self._connection(self._pool, patience_s) as db,
+            self._cut_off(db, QUICK_S) if quick else nullcontext(),
+            db.transaction(),
+        ):
             if user is not None:
                 db.execute(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(REQUEST_ROLE)))
                 db.execute("SELECT set_config('codeinfo.user', %s, true)", (str(user),))
@@ -175,16 +237,21 @@ class TeamDatabase:
             pool.putconn(db)
 
     def read(
-        self, ask: Callable[[Connection], Answer], user: int | None = None, *, patience_s: float = _CONNECT_S
+        self,
+        ask: Callable[[Connection], Answer],
+        user: int | None = None,
+        *,
+        patience_s: float = _CONNECT_S,
+        quick: bool = False,
     ) -> Answer:
         """The answer to a question that only reads: asked again for a while where the server goes away meanwhile.
         Without patience it fails at once where another has just failed: searches must not wait one after the other."""
         until = time.monotonic() + patience_s
-        if not patience_s and self._lost is not None and until - self._lost[0] < _CONNECT_S:
+        if not patience_s and self._lost is not None and until - self._lost[0] < _LOST_S:
             raise StoreUnavailable(self._lost[1].what, next_step=self._lost[1].next_step)
         while True:
             try:
-                with self.transaction(user, patience_s) as db:
+                with self.transaction(user, max(0.0, until - time.monotonic()), quick=quick) as db:
                     answer = ask(db)
                 self._lost = None
                 return answer
@@ -207,7 +274,7 @@ class TeamDatabase:
         """Whether the lock is held while the block lasts. It has a connection of its own: it ends with this process,
         however that ends."""
         with self._translated():
-            db = psycopg.connect(self.url, autocommit=True, **_CONNECTING)
+            db = self._connect()
         with closing(db):
             with self._translated():
                 if wait:
@@ -246,7 +313,7 @@ class TeamDatabase:
         something may have been missed until then."""
         while not stopped.is_set():
             try:
-                with psycopg.connect(self.url, autocommit=True, connect_timeout=int(_CONNECT_S)) as db:
+                with self._connect() as db:
                     db.execute(sql.SQL("LISTEN {}").format(sql.Identifier(CHANGED)))
                     yield ""
                     while not stopped.is_set():
@@ -258,7 +325,7 @@ class TeamDatabase:
 
     def _migrate(self) -> None:
         known = migrations()
-        with psycopg.connect(self.url, **_CONNECTING) as db:
+        with psycopg.connect(self._conninfo(), **CONNECTING) as db:
             _configure(db)
             if self._made(db) >= {migration.number for migration in known}:
                 self._refuse_newer(db, known[-1].number)
@@ -323,6 +390,16 @@ class TeamDatabase:
 def lock_key(name: str) -> int:
     """The number of an advisory lock."""
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], signed=True)
+
+
+def _is_reachable(host: str, port: int) -> bool:
+    if host.startswith("/"):  # the folder of a socket
+        return True
+    try:
+        socket.create_connection((host, port), timeout=_ATTEMPT_S).close()
+    except OSError:
+        return False
+    return True
 
 
 def _configure(db: Connection) -> None:

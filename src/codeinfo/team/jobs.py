@@ -26,7 +26,7 @@ from psycopg import sql
 from codeinfo.errors import CodeInfoError, StoreUnavailable
 from codeinfo.operations.base import Progress
 from codeinfo.operations.team import TeamFailure, TeamJobs, TeamRun
-from codeinfo.team.database import SCHEMA, Connection, TeamDatabase
+from codeinfo.team.database import CONNECTING, SCHEMA, Connection, TeamDatabase
 from codeinfo.team.indexing import BATCH, FINISH, INDEX, Indexing, Tools
 
 QUEUE = "index"  # for jobs that any worker does; the others have the recipe in the name of their queue
@@ -132,7 +132,12 @@ class _Worker:
 
     async def _work(self, *, until_idle: bool) -> None:
         connector = procrastinate.PsycopgConnector(
-            conninfo=self._tools.database.url, min_size=1, max_size=4, timeout=10, configure=_configure
+            conninfo=self._tools.database.url,
+            kwargs=CONNECTING,
+            min_size=1,
+            max_size=4,
+            timeout=10,
+            configure=_configure,
         )
         app = self._app(connector)
         async with app.open_async():

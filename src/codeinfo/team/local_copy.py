@@ -181,14 +181,14 @@ class TeamStore(SqliteStore):
         """Whether the team has another generation than the local copy. Who is not `patient` is answered at once, also
         where the database cannot be reached."""
         read = self.place.database.read
-        _, now = read(self._current) if patient else read(self._current, patience_s=0)
+        _, now = read(self._current, quick=True) if patient else read(self._current, patience_s=0, quick=True)
         return now != self.reached()
 
     def pull(self) -> bool:
         """Bring the local copy up to date with the team; returns whether it was behind. The caller holds the lock of
         the local index. It may end at any point: what is missing is pulled the next time."""
         reached = self.reached()
-        row, now = self.place.database.read(self._current)
+        row, now = self.place.database.read(self._current, quick=True)
         if row is None:
             if reached is not None:  # nobody has it any more, so what is here is to be stored again
                 self._forget()
@@ -226,7 +226,7 @@ class TeamStore(SqliteStore):
     def _is_known(self, reached: Reached) -> bool:
         query = "SELECT 1 FROM generations WHERE tree = %s AND generation = %s AND token = %s"
         asked = (reached.tree, reached.generation, reached.token)
-        return bool(self.place.database.read(lambda db: db.execute(query, asked).fetchall()))
+        return bool(self.place.database.read(lambda db: db.execute(query, asked).fetchall(), quick=True))
 
     def _missing(self, entries: Sequence[Entry]) -> Iterator[tuple[list[IndexedFile], list[tuple[SourceFile, int]]]]:
         """What the local copy lacks of entries, in batches: files to insert, and ones that another tree has here."""

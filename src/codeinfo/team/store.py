@@ -125,7 +125,7 @@ def open_tree(database: TeamDatabase, user: int | None, place: str, ref: str, re
                 ORDER BY length(p.identity) DESC, t.recipe <> %s, t.name <> ALL(%s), {_BEST_FIRST} LIMIT 1"""
     names = [ref, f"refs/heads/{ref}", f"refs/tags/{ref}", f"commit/{ref}"] if ref else []
     wanted = (names, ref, ref, WORK_TREE, ref, f"commit/{ref}", recipe, names)
-    found = database.read(lambda db: db.execute(query, (_prefixes(place), *wanted)).fetchall(), user)
+    found = database.read(lambda db: db.execute(query, (_prefixes(place), *wanted)).fetchall(), user, quick=True)
     return TreeRow(*found[0]) if found else None
 
 
