@@ -127,14 +127,19 @@ def editor_command(env: Mapping[str, str] | None = None) -> str:
 
 
 def _project_layer(folder: Path) -> Layer:
-    """The nearest `.codeinfo.toml` from `folder` upwards, not past the top of its repository."""
+    path = find_upwards(folder, PROJECT_FILE)
+    return _toml_layer("project file", path) if path is not None else Layer("project file", {})
+
+
+def find_upwards(folder: Path, name: str) -> Path | None:
+    """The nearest file of that name from `folder` upwards, not past the top of its repository."""
     folder = Path(os.path.abspath(folder))  # never resolved: a symlink must not lead to another project's file
     for place in (folder, *folder.parents):
-        if os.path.isfile(place / PROJECT_FILE):
-            return _toml_layer("project file", place / PROJECT_FILE)
+        if os.path.isfile(place / name):
+            return place / name
         if os.path.exists(place / ".git"):
             break
-    return Layer("project file", {})
+    return None
 
 
 def _toml_layer(name: str, path: Path) -> Layer:

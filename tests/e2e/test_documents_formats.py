@@ -13,9 +13,9 @@ from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.documents import document_parse
 from codeinfo.model import PASSAGE, passage_text
 from codeinfo.operations.documents import DocsSyncRequest
-from codeinfo.sources.documents import formats
-from codeinfo.sources.documents.converters import html_document
-from codeinfo.sources.documents.formats import Block, BlockKind, Document, as_markdown
+from codeinfo.sources import documents as formats
+from codeinfo.sources.converters import html_document
+from codeinfo.sources.documents import Block, BlockKind, Document, as_markdown
 
 QUESTIONS = [
     # question, document, what the passage says, where it opens

@@ -19,7 +19,7 @@ from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.pool import ParsePool, ParseTask
 from codeinfo.model import FileKind
 from codeinfo.operations.documents import DocsSyncRequest
-from codeinfo.sources.documents.formats import Refused, open_office_file
+from codeinfo.sources.documents import Refused, open_office_file
 
 GOOD = "# Good\n\nThe lantern is lit at dusk.\n"
 

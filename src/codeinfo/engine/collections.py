@@ -18,6 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+from msgspec.structs import replace
+
 from codeinfo.collections import (
     CONTEXT_FILE,
     MANIFEST,
@@ -39,15 +41,16 @@ from codeinfo.collections import (
     unpack,
     write_user_list,
 )
+from codeinfo.config import find_upwards
 from codeinfo.engine.index_manager import IndexManager, Source
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.globs import match_globs
 from codeinfo.model import ManifestRow, NextStep, Skip, SourceFile, Walk, to_run
 from codeinfo.operations.documents import DocsPackRequest, DocsPackResponse
 from codeinfo.private_files import open_private, private_folder, replace_file, wait_for_lock, write_private
-from codeinfo.sources.documents.formats import document_language, missing_library
+from codeinfo.sources.documents import document_language
 from codeinfo.sources.read import FolderFiles, load
-from codeinfo.sources.walk import NEEDS_LIBRARY, WalkSettings, check_root, walk
+from codeinfo.sources.walk import WalkSettings, check_root, judge_document, walk
 from codeinfo.store.layout import IndexFolder
 from codeinfo.store.sqlite import SqliteStore
 
@@ -67,7 +70,7 @@ class CollectionList:
 
     def all(self, project: Path) -> tuple[list[Collection], list[str]]:
         """The project's collections first, then the user's; the first to have a name keeps it."""
-        path = self._context_of(project)
+        path = find_upwards(project, CONTEXT_FILE)
         found, notes = read_context(_read(path), str(path.parent)) if path is not None else ([], [])
         taken = {item.id for item in found}
         return [*found, *(item for item in self._own() if item.id not in taken)], notes
@@ -120,7 +123,7 @@ class CollectionList:
 
     def remove(self, collection: Collection, project: Path) -> None:
         if collection.origin == "project":
-            path = self._context_of(project)
+            path = find_upwards(project, CONTEXT_FILE)
             if path is not None:
                 text = remove_from_context(_read(path), str(path.parent), collection.name)
                 replace_file(path, text.encode(), mode=_SHARED)
@@ -131,16 +134,6 @@ class CollectionList:
     def _own(self) -> list[Collection]:
         text = _read(self._list)
         return read_user_list(text, str(self._list)) if text else []
-
-    def _context_of(self, project: Path) -> Path | None:
-        """The nearest one from the folder upwards, not past the top of its repository."""
-        folder = Path(os.path.abspath(project))
-        for place in (folder, *folder.parents):
-            if os.path.isfile(place / CONTEXT_FILE):
-                return place / CONTEXT_FILE
-            if os.path.exists(place / ".git"):
-                break
-        return None
 
     @contextmanager
     def _changing(self) -> Iterator[Callable[[list[Collection]], None]]:
@@ -222,15 +215,11 @@ def _listed_files(root: Path, files: tuple[str, ...]) -> Walk:
         except OSError as error:
             skipped.append(Skip(path, "missing", error.strerror or "", matters=True))
             continue
-        command = missing_library(path)
-        if not document_language(path):
-            skipped.append(Skip(path, "not-a-document", "of no format that documents have", matters=True))
-        elif status.st_size > MAX_DOCUMENT_BYTES:
-            skipped.append(Skip(path, "too-large", f"{status.st_size:,} bytes", matters=True))
-        elif command:
-            skipped.append(Skip(path, NEEDS_LIBRARY, f"to read it, install what is missing: {command}", matters=True))
+        verdict = judge_document(path, status, MAX_DOCUMENT_BYTES)
+        if isinstance(verdict, SourceFile):
+            found.append(verdict)
         else:
-            found.append(SourceFile(path, status.st_size, status.st_mtime_ns))
+            skipped.append(replace(verdict, matters=True))
     return Walk(tuple(found), tuple(skipped))
 
 

@@ -18,7 +18,7 @@ from codeinfo.index.syntax import Source
 from codeinfo.languages import named
 from codeinfo.languages.model import Markup
 from codeinfo.model import CRUMB, PASSAGE, Chunk, Definition, Import, ParsedFile
-from codeinfo.sources.documents.formats import (
+from codeinfo.sources.documents import (
     MAX_TEXT_CHARS,
     Refused,
     as_markdown,

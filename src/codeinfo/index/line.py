@@ -182,7 +182,7 @@ class _Reader:
         return None
 
     def _document(self, source: SourceFile, loaded: Loaded) -> ParseTask:
-        from codeinfo.sources.documents.formats import document_language
+        from codeinfo.sources.documents import document_language
 
         name = document_language(source.path) or "text"
         self._waiting[source.path] = _Candidate(source, loaded.sha256, name, FileKind.DOCS, ())

@@ -588,7 +588,7 @@ def _opened(text: str, close: int) -> int:
 
 
 def bound_rows(found: Scan, source: Source, within: Sequence[int]) -> list[str]:
-    """What names are bound to, one row each, see `graph/bindings.py`."""
+    """What names are bound to, one row each, see `graph/uses.py`."""
     rows = []
     for one in found.bound:
         line = source.line_of(one.offset)

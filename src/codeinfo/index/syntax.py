@@ -130,7 +130,7 @@ class Candidate(NamedTuple):
 
 class Bound(NamedTuple):
     """A name that code gives a meaning to: a variable, a field, what a function returns. `mark` says what `text` is,
-    see `graph/bindings.py`; `offset` is where the name stands, `end` where its block ends, -1 for that of its scope."""
+    see `graph/uses.py`; `offset` is where the name stands, `end` where its block ends, -1 for that of its scope."""
 
     offset: int
     end: int

@@ -1,6 +1,6 @@
 """A process that parses files for a pool and may be killed at any moment: `python -m codeinfo.index.worker`.
 
-It speaks the messages of `protocol` and ends when its input ends: it outlives its parent by one file at most.
+It speaks the messages of `pool` and ends when its input ends: it outlives its parent by one file at most.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _answer(request: Any, settings: ChunkSettings) -> tuple[bool, Any]:
 
 def _convert(path: str, data: bytes, settings: ChunkSettings) -> tuple[bool, Any]:
     from codeinfo.index.documents import document_parse  # most runs have no document
-    from codeinfo.sources.documents.formats import Refused
+    from codeinfo.sources.documents import Refused
 
     try:
         return True, (*plain(document_parse(path, data, settings)), b"")

@@ -173,7 +173,7 @@ class Judge:
         if not stat.S_ISREG(status.st_mode):
             return self._not_a_file(path, status.st_mode)
         if self._settings.documents:
-            return self._judge_document(path, status)
+            return judge_document(path, status, self._settings.max_file_bytes)
         return self.judge_size(path, status.st_size, status.st_mtime_ns)
 
     def judge_size(self, path: str, size: int, mtime_ns: int) -> SourceFile | Skip:
@@ -188,17 +188,6 @@ class Judge:
             return Skip(path, "kind", f"{kind.value}, not among the kinds asked for")
         return source_file((path, size, mtime_ns))
 
-    def _judge_document(self, path: str, status: os.stat_result) -> SourceFile | Skip:
-        from codeinfo.sources.documents.formats import document_language, missing_library
-
-        if not document_language(path):
-            return Skip(path, "not-a-document", "of no format that documents have")
-        if status.st_size > self._settings.max_file_bytes:
-            return Skip(path, "too-large", f"{status.st_size:,} bytes", matters=True)
-        if command := missing_library(path):
-            return Skip(path, NEEDS_LIBRARY, f"to read it, install what is missing: {command}", matters=True)
-        return SourceFile(path, status.st_size, status.st_mtime_ns)
-
     def _not_a_file(self, path: str, mode: int) -> Skip:
         if stat.S_ISLNK(mode):
             target = os.path.realpath(f"{self._root}/{path}")
@@ -212,6 +201,18 @@ class Judge:
         if is_worktree(self._root, path):
             return Skip(path, "nested-worktree", "another work tree of a repository")
         return Skip(path, "nested-repository", "a repository of its own: index it by itself")
+
+
+def judge_document(path: str, status: os.stat_result, max_bytes: int) -> SourceFile | Skip:
+    from codeinfo.sources.documents import document_language, missing_library
+
+    if not document_language(path):
+        return Skip(path, "not-a-document", "of no format that documents have")
+    if status.st_size > max_bytes:
+        return Skip(path, "too-large", f"{status.st_size:,} bytes", matters=True)
+    if command := missing_library(path):
+        return Skip(path, NEEDS_LIBRARY, f"to read it, install what is missing: {command}", matters=True)
+    return SourceFile(path, status.st_size, status.st_mtime_ns)
 
 
 def _refused_lines(overrides: Overrides | None) -> list[Skip]:

@@ -15,7 +15,7 @@ from email.message import EmailMessage
 from html.parser import HTMLParser
 from typing import Any
 
-from codeinfo.sources.documents.formats import (
+from codeinfo.sources.documents import (
     MAX_CELLS,
     MAX_TEXT_CHARS,
     Block,

@@ -1,4 +1,8 @@
-"""Documents of every format as one shape and as Markdown: which converter reads which file, and what one may cost."""
+"""Documents of every format as one shape and as Markdown: which converter reads which file, and what one may cost.
+
+A converter (`sources.converters`) is given untrusted bytes. It keeps to the limits here and runs in a worker process
+that can be killed (see `index.pool`), so that no file can harm the process that asked.
+"""
 
 from __future__ import annotations
 
@@ -218,6 +222,6 @@ def convert(path: str, data: bytes) -> Document:
     """Raises Refused, or whatever a hostile file provokes in a library: the caller must be able to die of it."""
     found = format_of(path)
     assert found is not None, path
-    converters = import_module("codeinfo.sources.documents.converters")
+    converters = import_module("codeinfo.sources.converters")
     converter: Callable[[bytes, str], Document] = getattr(converters, found.converter)
     return converter(data, path)
