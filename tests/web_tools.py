@@ -90,11 +90,11 @@ def index(made: TestClient, folder: Path) -> dict[str, Any]:
 def wait_for(made: TestClient, run: str, seconds: float = 30) -> dict[str, Any]:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        told: dict[str, Any] = made.get(f"/ingest/status/{run}").json()
-        if told["state"] not in ("queued", "running"):
-            return told
+        state: dict[str, Any] = made.get(f"/ingest/status/{run}").json()
+        if state["state"] not in ("queued", "running"):
+            return state
         time.sleep(0.02)
-    raise AssertionError(f"{run} is still {told['state']}")
+    raise AssertionError(f"{run} is still {state['state']}")
 
 
 def first_search(address: str) -> None:

@@ -17,7 +17,7 @@ import pytest
 import codeinfo
 from codeinfo.config import table
 from codeinfo.languages import GRAMMARS
-from codeinfo.operations import AREAS, OPERATIONS, Operation, inputs_of, operation_names
+from codeinfo.operations import AREAS, OPERATIONS, Operation, inputs_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGE = REPOSITORY / "src" / "codeinfo"
@@ -242,7 +242,7 @@ def test_every_command_and_option_is_documented() -> None:
     page = (REPOSITORY / "docs" / "cli.md").read_text()
     for command in cli.list_commands(None):  # type: ignore[arg-type]
         assert f"### `codeinfo {command}" in page
-    for name in operation_names():
+    for name in OPERATIONS:
         words, found = name.split(), None
         group: click.Group = cli
         while words:  # as typing it would: the longest name first, then group by group

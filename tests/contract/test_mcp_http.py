@@ -23,7 +23,7 @@ from starlette.routing import Mount, Route
 from starlette.testclient import TestClient
 
 from codeinfo.config import Config
-from codeinfo.operations import operation, operation_names
+from codeinfo.operations import OPERATIONS
 from codeinfo.serve.auth import Access
 from codeinfo.shells import cli
 from codeinfo.shells.http import make_app
@@ -264,16 +264,16 @@ def test_command_line_tools_and_api_return_the_same(project: Path, capsys: pytes
 
     by_command("remember Use~tabs", {})
     access = Access(frozenset({"testserver"}), "t" * 32)
-    tools = [plain_tool(operation(name)) for name in operation_names() if operation(name).group != "local"]
+    tools = [plain_tool(OPERATIONS[name]) for name in OPERATIONS if OPERATIONS[name].group != "local"]
     with served(config, *tools) as url, TestClient(make_app(config, access)) as web:
         web.headers["x-codeinfo-token"] = access.token
         anyio.run(session, url, web)
 
 
 def test_parity_covers_every_operation() -> None:
-    local = {name for name in operation_names() if operation(name).group == "local"}
+    local = {name for name in OPERATIONS if OPERATIONS[name].group == "local"}
     shown = {tool_name(words) for words, _ in SAME}
-    assert shown == {name.replace(" ", "_").replace("-", "_") for name in set(operation_names()) - local}
+    assert shown == {name.replace(" ", "_").replace("-", "_") for name in set(OPERATIONS) - local}
 
 
 def _filled(text: str, ids: dict[str, str]) -> str:
@@ -290,7 +290,7 @@ def _note_ids(reply: Any, ids: dict[str, str]) -> None:
 
 
 def operation_of(words: str) -> str:
-    return max((name for name in operation_names() if words == name or words.startswith(f"{name} ")), key=len)
+    return max((name for name in OPERATIONS if words == name or words.startswith(f"{name} ")), key=len)
 
 
 def tool_name(words: str) -> str:

@@ -15,7 +15,7 @@ from mcp.shared.exceptions import MCPError
 
 from codeinfo.config import Config
 from codeinfo.errors import CodeInfoError
-from codeinfo.operations import operation
+from codeinfo.operations import OPERATIONS
 from codeinfo.operations.clients import ProjectsRequest
 from codeinfo.operations.documents import DocsAddRequest
 from codeinfo.serve.dispatch import Call, Dispatcher, Projects, check
@@ -116,13 +116,13 @@ def test_a_text_of_the_code_is_found_where_it_stands_and_answers_name_the_state(
     found = call(service, "search_codebase", query="from headers import parse_header")
     assert found["results"][0]["file"].startswith("client.py:")
     assert found["searchQuality"]["hint"] == "the first result contains the exact text"
-    asked = call(service, plain_tool(operation("ask")), question="How is a header split?")
+    asked = call(service, plain_tool(OPERATIONS["ask"]), question="How is a header split?")
     assert asked["reflects"]["commit"] == found["reflects"]["commit"]
 
 
 def test_every_reply_fits_its_schema(service: Service) -> None:
     tools = {tool.name: tool for tool in chosen_tools(["all", "compat"])}
-    tools |= {name: plain_tool(operation(name)) for name in ("defs", "refs", "ask", "search", "index")}
+    tools |= {name: plain_tool(OPERATIONS[name]) for name in ("defs", "refs", "ask", "search", "index")}
     ids: dict[str, str] = {}
     order = [*ARGUMENTS, *(name for name in tools if name not in ARGUMENTS and name not in LAST), *LAST]
     given = ARGUMENTS | LAST | {"refs": {"name": "parse_header"}, "ask": {"question": "How?"}, "search": {"query": "x"}}

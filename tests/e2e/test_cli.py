@@ -1,4 +1,4 @@
-"""The command line: parsing, JSON, exit codes and manners, with an engine that answers as it is told."""
+"""The command line: parsing, JSON, exit codes and manners, with a scripted engine."""
 
 from __future__ import annotations
 
@@ -341,7 +341,7 @@ def test_sigterm_is_like_ctrl_c(engine: Scripted) -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_a_note_about_settings_is_told_once(codeinfo: Any, tmp_path: Path) -> None:
+def test_a_note_about_settings_is_printed_once(codeinfo: Any, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("def alpha(): pass\n")
     (tmp_path / ".codeinfo.toml").write_text('[llm]\nbase_url = "http://elsewhere.example"\n')
     for command in (

@@ -184,13 +184,13 @@ def test_an_answer_comes_as_events_and_is_kept(project: Path) -> None:
     with ScriptedServer(script) as model, client(project, llm__base_url=model.url, llm__provider="auto") as web:
         index(web, project)
         body = {"message": "how does transfer move money?", "projects": ["bank"]}
-        told = events_of(web.post("/chat", json=body, headers=token()).text)
-        kinds = [kind for kind, _ in told]
+        events = events_of(web.post("/chat", json=body, headers=token()).text)
+        kinds = [kind for kind, _ in events]
         assert kinds[0] == "run"
         assert kinds[-1] == "done"
         assert "step" in kinds
-        assert "".join(data["text"] for kind, data in told if kind == "token") == ANSWER
-        last = told[-1][1]
+        assert "".join(data["text"] for kind, data in events if kind == "token") == ANSWER
+        last = events[-1][1]
         assert last["answers"][0]["citations"][0]["path"] == "bank.py"
         again = events_of(web.get(f"/chat/runs/{last['runId']}/events").text)
         assert [kind for kind, _ in again] == kinds
@@ -237,12 +237,12 @@ def many_files(folder: Path, count: int = 3000) -> Path:
     return folder
 
 
-def test_duplicates_are_folded_positions_told_and_cancel_cancels(web: TestClient, tmp_path: Path) -> None:
+def test_duplicates_are_folded_positions_are_reported_and_cancel_cancels(web: TestClient, tmp_path: Path) -> None:
     large, small = many_files(tmp_path / "large"), make_project(tmp_path / "small")
 
     def start(folder: Path) -> dict[str, Any]:
-        told: dict[str, Any] = web.post("/ingest/start", json={"path": str(folder)}, headers=token()).json()
-        return told
+        run: dict[str, Any] = web.post("/ingest/start", json={"path": str(folder)}, headers=token()).json()
+        return run
 
     running = start(large)
     while web.get(f"/ingest/status/{running['id']}").json()["state"] == "queued":
@@ -264,8 +264,8 @@ def test_a_folder_that_vanished_fails_and_the_queue_goes_on(web: TestClient, tmp
     gone = make_project(tmp_path / "gone")
     state = web.app._app.state.codeinfo  # type: ignore[attr-defined]
     state.ingest.add(gone / "nowhere")
-    told = web.post("/ingest/reembed", json={"root": "bank"}, headers=token()).json()
-    assert wait_for(web, told["id"])["state"] == "done"
+    run = web.post("/ingest/reembed", json={"root": "bank"}, headers=token()).json()
+    assert wait_for(web, run["id"])["state"] == "done"
     (failed,) = [one for one in web.get("/ingest/status").json()["finished"] if one["state"] == "failed"]
     assert failed["error_code"] == "VALIDATION_FAILED"
 
@@ -282,7 +282,7 @@ from codeinfo.serve.index_queue import IndexQueue
 ingest = IndexQueue(server_engine(Config.load()))
 ingest.start()
 run = ingest.add(Path({str(large)!r}))
-while not ((told := ingest.run(run.id)).progress and told.progress.done > 20):
+while not ((state := ingest.run(run.id)).progress and state.progress.done > 20):
     time.sleep(0.01)
 os.kill(os.getpid(), 9)
 """
@@ -317,8 +317,8 @@ def test_progress_comes_as_events(project: Path, tmp_path: Path) -> None:
         while "done" not in states:
             line = stream.readline().decode()
             if line.startswith("data: "):
-                told = json.loads(line[6:])
-                states += [one["state"] for one in (*told["waiting"], *told["finished"])]
+                queue = json.loads(line[6:])
+                states += [one["state"] for one in (*queue["waiting"], *queue["finished"])]
         listening.close()
         starting.close()
         assert states[-1] == "done"

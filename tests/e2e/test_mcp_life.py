@@ -146,15 +146,15 @@ def test_a_first_search_answers_while_the_index_is_built(large: Path) -> None:
         assert reply_of(session.call("search_codebase", query="work"))["status"] == "success"
 
 
-def test_progress_is_told_and_cancelling_stops_the_work(large: Path) -> None:
-    told: list[tuple[float, float | None]] = []
+def test_progress_is_reported_and_cancelling_stops_the_work(large: Path) -> None:
+    reported: list[tuple[float, float | None]] = []
 
     async def session() -> None:
         async with sdk_client(large, "--tools", "code") as client:
             with anyio.move_on_after(60) as scope:
 
                 async def tell(progress: float, total: float | None, message: str | None) -> None:
-                    told.append((progress, total))
+                    reported.append((progress, total))
                     if progress > 0:
                         scope.cancel()
 
@@ -170,8 +170,8 @@ def test_progress_is_told_and_cancelling_stops_the_work(large: Path) -> None:
             assert stopped["files"] < 1500
 
     anyio.run(session)
-    assert told[-1][1] == 1500
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert reported[-1][1] == 1500
+    assert [done for done, _ in reported] == sorted(done for done, _ in reported)
 
 
 def test_threads_share_one_refresh(tmp_path: Path) -> None:

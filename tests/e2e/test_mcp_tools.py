@@ -16,7 +16,7 @@ from mcp_help import Lines, lines, reply_of, sdk_client, text_of
 
 from codeinfo.config import Config
 from codeinfo.model import to_run
-from codeinfo.operations import operation, operation_names
+from codeinfo.operations import OPERATIONS
 from codeinfo.shells.mcp import describe
 from codeinfo.shells.mcp_replies import fitted, size
 from codeinfo.shells.mcp_tools import SETS, call_of, chosen_tools
@@ -248,14 +248,14 @@ def test_every_operation_but_local_ones_is_a_tool_with_schemas() -> None:
         jsonschema.Draft202012Validator.check_schema(tool.input_schema())
         jsonschema.Draft202012Validator.check_schema(tool.output_schema())
     offered = {tool.operation for tool in tools}
-    local = {name for name in operation_names() if operation(name).group == "local"}
-    assert set(operation_names()) - local == offered
+    local = {name for name in OPERATIONS if OPERATIONS[name].group == "local"}
+    assert set(OPERATIONS) - local == offered
 
 
 def test_all_has_no_operation_under_two_names() -> None:
     tools = chosen_tools(["all"])
     assert not {tool.name for tool in tools} & {tool.name for tool in chosen_tools(["compat"])}
-    plain = {name.replace(" ", "_").replace("-", "_") for name in operation_names()}
+    plain = {name.replace(" ", "_").replace("-", "_") for name in OPERATIONS}
     described = {tool.operation for tool in tools if tool.name not in plain}
     assert [tool.name for tool in tools if tool.name in plain and tool.operation in described] == []
 

@@ -272,5 +272,5 @@ def test_the_picker_needs_a_terminal(shop: Path, codeinfo: Any) -> None:
         ("pycharm", ["pycharm", "--line", "3", "a.py"]),
     ],
 )
-def test_editors_are_told_the_line_as_they_take_it(command: str, expected: list[str]) -> None:
+def test_editors_open_the_line_in_their_own_syntax(command: str, expected: list[str]) -> None:
     assert opening(command, "a.py", 3) == expected

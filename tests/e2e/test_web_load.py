@@ -75,9 +75,9 @@ def test_more_idle_connections_than_open_files_stop_nobody(project: Path, tmp_pa
         assert get(address, "/health") == 200
         first_search(address)
         printed = address.output.fileno()
-        told = os.read(printed, 1_000_000).decode() if select.select([printed], [], [], 0)[0] else ""
-        assert len(told) < 5_000
-        assert "Traceback" not in told
+        output = os.read(printed, 1_000_000).decode() if select.select([printed], [], [], 0)[0] else ""
+        assert len(output) < 5_000
+        assert "Traceback" not in output
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ def test_tool_rows_are_there_after_the_server_was_restarted(tmp_path: Path, brow
             expect(page.locator(".turn.assistant[data-status=ok]")).to_be_visible()
             shown = rows_of(page)
             conversation = page.url.partition("?")[2]
-        (project / "bank.py").unlink()  # what was found is told as it was then
+        (project / "bank.py").unlink()  # a run keeps what it found at that time
         with apsw.Connection(str(tmp_path / "home" / "data" / "codeinfo" / "conversations.db")) as db:
             db.execute("""UPDATE turns SET tool_calls = '[{"name": 7}]' WHERE role = 'assistant'""")
         with served(project, tmp_path / "home", *options) as address:
@@ -361,8 +361,8 @@ def test_patterns_and_memories_have_tabs(page: Page, world: World) -> None:
     expect(page.locator("#content")).to_contain_text("Nothing was written down yet")
     headers = {"content-type": "application/json", "x-codeinfo-token": page.evaluate("token")}
     for memory in ("Money is counted in cents", "Desks open at nine"):
-        told = page.request.post("/api/v1/remember", data={"memory": memory}, headers=headers)
-        assert told.ok, told.text()
+        reply = page.request.post("/api/v1/remember", data={"memory": memory}, headers=headers)
+        assert reply.ok, reply.text()
     page.reload()
     expect(page.locator(".memory")).to_have_count(2)
     check_accessible(page)

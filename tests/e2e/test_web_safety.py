@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from web_tools import HOST, PORT, TOKEN, client, index, served, token
 
 from codeinfo.errors import UsageError
-from codeinfo.operations import operation, operation_names
+from codeinfo.operations import OPERATIONS
 from codeinfo.serve.auth import (
     CSP,
     MAX_BODY_BYTES,
@@ -70,7 +70,7 @@ def test_other_sites_cannot_embed_and_people_can_follow_links(web: TestClient) -
 
 
 def test_every_write_needs_the_token(web: TestClient) -> None:
-    paths = [f"/api/v1/{name.replace(' ', '/')}" for name in operation_names() if not operation(name).read_only]
+    paths = [f"/api/v1/{name.replace(' ', '/')}" for name in OPERATIONS if not OPERATIONS[name].read_only]
     paths += ["/ingest/start", "/ingest/remove", "/ingest/cancel", "/chat", "/agents/planner/run", "/whatever"]
     paths += ["/conversations/delete", "/ui/projects/add", "/ui/runs", "/mcp/", "/api/v1/index"]
     for path in paths:
@@ -81,7 +81,7 @@ def test_every_write_needs_the_token(web: TestClient) -> None:
 
 def test_operations_of_this_machine_alone_are_not_served(web: TestClient) -> None:
     paths = web.get("/openapi.json").json()["paths"]
-    local = {name for name in operation_names() if operation(name).group == "local"} | {"eval", "docs add", "docs pack"}
+    local = {name for name in OPERATIONS if OPERATIONS[name].group == "local"} | {"eval", "docs add", "docs pack"}
     for name in local | {"memory import"}:
         assert f"/api/v1/{name.replace(' ', '/')}" not in paths
         assert web.post(f"/api/v1/{name.replace(' ', '/')}", json={}, headers=token()).status_code in (404, 405)

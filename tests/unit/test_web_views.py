@@ -202,7 +202,7 @@ def points(view: ChartView) -> list[tuple[float, float]]:
     return found
 
 
-def test_a_trend_is_drawn_month_by_month_and_told_in_words() -> None:
+def test_a_trend_is_drawn_month_by_month_and_described_in_words() -> None:
     view = trend_chart(PatternHistory("2025-11", (0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2), older=7, undated=3))
     heights = [y for _, y in points(view)]
     assert len(heights) == 13

@@ -12,12 +12,4 @@ from codeinfo.operations.base import Input, Operation, inputs_of
 AREAS = (search, code, knowledge, documents, answers, clients, team)
 OPERATIONS: dict[str, Operation] = {row.name: row for area in AREAS for row in area.OPERATIONS}
 
-__all__ = ["OPERATIONS", "Input", "Operation", "inputs_of", "operation", "operation_names"]
-
-
-def operation_names() -> tuple[str, ...]:
-    return tuple(OPERATIONS)
-
-
-def operation(name: str) -> Operation:
-    return OPERATIONS[name]
+__all__ = ["OPERATIONS", "Input", "Operation", "inputs_of"]
