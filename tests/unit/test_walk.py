@@ -402,6 +402,7 @@ def test_variables_of_the_caller_do_not_reach_git(repository: Path, monkeypatch:
 
 def test_changed_since(repository: Path) -> None:
     write(repository, "same.py", "committed.py", "staged.py", "edited.py", "sub/deep.py")
+    (repository / "link.py").symlink_to("same.py")
     run_git(repository, "add", "-A")
     run_git(repository, "commit", "-qm", "first")
     write(repository, "committed.py", text="y = 1\n")
@@ -409,9 +410,12 @@ def test_changed_since(repository: Path) -> None:
     write(repository, "staged.py", "edited.py", "new.py", "sub/new.py", text="longer = 1\n")
     run_git(repository, "add", "staged.py")
     os.utime(repository / "same.py", (1, 1))  # as in a copy
-    expected = {"committed.py", "staged.py", "edited.py", "new.py", "sub/new.py"}
+    os.utime(repository / "link.py", (1, 1), follow_symlinks=False)
+    (repository / "sub/deep.py").unlink()
+    os.mkfifo(repository / "sub/deep.py")  # what is no file any more is not opened
+    expected = {"committed.py", "staged.py", "edited.py", "new.py", "sub/new.py", "sub/deep.py"}
     assert git.changed_since(repository, "HEAD~1") == expected
-    assert git.changed_since(repository / "sub", "HEAD") == {"new.py"}
+    assert git.changed_since(repository / "sub", "HEAD") == {"new.py", "deep.py"}
     run_git(repository, "update-index", "--skip-worktree", "same.py")  # as in a sparse work tree
     (repository / "same.py").unlink()
     assert git.changed_since(repository, "HEAD~1") == expected

@@ -27,6 +27,7 @@ from msgspec import Struct
 
 from codeinfo.errors import CodeInfoError, LocksUnsupported, NotFound, ProviderError, UsageError
 from codeinfo.private_files import try_lock
+from codeinfo.sources.files import Reader
 
 TIMEOUT_S = 30.0
 
@@ -122,6 +123,7 @@ def excludes_setting() -> str:
 _INDEX_ENTRY = rb"([^\0]+)\0[^\0]*?mtime: (\d+):(\d+)\n[^\0]*?size: (\d+)\tflags: (\w+)\n"
 _SKIPPED = 0x40000000  # a flag: a sparse work tree leaves the file out
 _MOST_NAMED = 100  # paths on a command line, which has an end
+_MOST_HASHED_BYTES = 50_000_000  # a larger file counts as changed where its time is another
 
 
 def tracked(root: str | os.PathLike[str]) -> dict[str, tuple[int, int]]:
@@ -139,16 +141,20 @@ def unlike_index(root: str | os.PathLike[str], paths: Sequence[str]) -> Iterator
     few = ("--", *paths) if len(paths) <= _MOST_NAMED else ()
     listed = run(root, ("ls-files", "-z", "--stage", *few)).split(b"\0") if paths else ()
     staged = {name: entry.split()[1].decode() for entry, _, name in (line.partition(b"\t") for line in listed) if name}
-    for path in paths:
-        try:
-            content = Path(root, path).read_bytes()
-        except OSError:
-            yield path
-            continue
-        known = staged.get(os.fsencode(path), "")
-        kind = hashlib.sha256 if len(known) == 64 else hashlib.sha1
-        if known != kind(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest():
-            yield path
+    with Reader(os.fspath(root)) as reader:
+        for path in paths:
+            place = os.path.join(root, path)
+            try:
+                content = (
+                    os.fsencode(os.readlink(place)) if os.path.islink(place) else reader.read(path, _MOST_HASHED_BYTES)
+                )
+            except OSError:
+                yield path
+                continue
+            known = staged.get(os.fsencode(path), "")
+            kind = hashlib.sha256 if len(known) == 64 else hashlib.sha1
+            if known != kind(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest():
+                yield path
 
 
 def changed_since(root: str | os.PathLike[str], reference: str) -> frozenset[str]:
