@@ -340,6 +340,15 @@ def _text(x: float, y: float, text: str, kind: str, anchor: str = "start") -> st
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
+#
+# Questions in YAML with what their answers must cite, mention, leave out, or refuse.
+#
+# - question: How are redirects followed?
+#   must_cite: [src/requests/sessions.py]        # a file of the answer's verified citations; a glob works
+#   must_mention: [resolve_redirects]            # words of the answer or its citations' places, any case
+#   must_not_mention: [I think]
+# - question: How is the payment provider configured?
+#   must_abstain: true
 
 
 class Case(Struct, frozen=True, forbid_unknown_fields=True):

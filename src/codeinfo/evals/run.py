@@ -131,7 +131,13 @@ def read_results(path: Path) -> dict[str, Answer]:
 
 
 # --- a repository's own history ---------------------------------------------------------------------------------------
-
+#
+# The query is what a commit says, the answer what it changed.
+#
+# Every query is asked of the tree as it was just before the commit. That tree is laid out in a folder of its own, from
+# one commit to the next, so that only what changed between them is indexed again. Blobs are read, never checked out: a
+# checkout would run the filters that the repository names. A clone may lack blobs (a partial one, or one
+# that was cut down): their files are left out, and counted.
 
 Item = TypeVar("Item")
 

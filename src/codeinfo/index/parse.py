@@ -430,6 +430,19 @@ def _called(search: str, code: str) -> Iterator[Import]:
 
 
 # --- references, packed -----------------------------------------------------------------------------------------------
+#
+# Packs the uses of names in a file, and what names are bound to. `graph/uses.py` reads it.
+#
+# Uses outnumber everything else in a file, so they travel and rest packed, as text of four parts, compressed:
+#
+#     when imports take effect (line and a letter each), on one line;
+#     the qualified names of the definitions that are scopes, on one line;
+#     one row for each line of code: its number, position of the enclosing definition, the uses;
+#     behind an empty line, what names are bound to.
+#
+# A use is written as in the code: `self.pool.get(` uses `pool` of `self` and calls `get` of `self.pool`. What stands
+# before a `|` is only there to say whose the rest is: `open_pool()|.get(`. A row says everything by itself, so that one
+# name can be looked up without reading the rows before it.
 
 _FASTEST = 1
 _NAMES_PER_LINE = 2000  # a minified line does not need more

@@ -440,7 +440,8 @@ def _names(reply: Any) -> tuple[str, ...]:
 
 
 # --- structured output ------------------------------------------------------------------------------------------------
-
+#
+# A reply as JSON that fits a schema: asked for, found in whatever the model wrote, checked, and repaired once.
 
 _MOST_STARTS = 64  # places where an object may begin that are tried: hostile text stays linear
 _MOST_PROBLEMS, _PROBLEM_CHARS = 20, 200  # a message quotes what is wrong, which may be a whole reply

@@ -249,7 +249,9 @@ class SavingsStore:
 
 
 # --- the queue of folders to index ------------------------------------------------------------------------------------
-
+#
+# It outlives the process that works on it. A run is queued, running, done, failed or cancelled. A root waits at most
+# once: asking again gives the run that waits.
 
 KEPT = 200  # finished runs that are remembered
 _QUEUE_MIGRATIONS = {
