@@ -142,15 +142,19 @@ def test_a_new_process_without_the_database_answers_from_its_copy(
         revive(node)
 
 
-def test_a_copy_whose_process_died_before_it_was_adopted_is_adopted(engine: MakeEngine, project: Path) -> None:
+@pytest.mark.parametrize("moment", ["adopting", "unlocking"])
+def test_a_copy_whose_process_died_after_pulling_it_is_used(engine: MakeEngine, project: Path, moment: str) -> None:
     laptop, server = engine(), engine("server")
     laptop.index(IndexRequest((str(project),)))
     request = SearchRequest("part7", (folder_identity(project),))
     before = server.search(request).hits
     folder = server.indexes.find(folder_identity(project)).index.folder
     server.close()
-    for pointer in (folder.tree_path / "current", folder.path / "current"):
-        pointer.unlink()
+    if moment == "adopting":
+        for pointer in (folder.tree_path / "current", folder.path / "current"):
+            pointer.unlink()
+    else:
+        (folder.path / "lock").write_text(f"1 {folder.tree}")
     assert engine("server").search(request).hits == before
 
 

@@ -548,7 +548,8 @@ class IndexManager:
         while True:
             with self._pulling:
                 live = self.live_store()
-                if isinstance(live, TeamStore) and live.recipe == self.recipe() and not self._is_behind(live, run):
+                usable = live if isinstance(live, TeamStore) and live.recipe == self.recipe() else None
+                if usable is not None and self._is_settled(usable) and not self._is_behind(usable, run):
                     return
                 try:
                     with self.folder.lock(until - time.monotonic(), run.wait) as died:
