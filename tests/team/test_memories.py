@@ -13,7 +13,7 @@ from web_tools import make_project
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.errors import CodeInfoError, NotFound
-from codeinfo.operations.knowledge import MemoryListRequest, MemoryRemoveRequest, RememberRequest
+from codeinfo.operations.knowledge import MemoryListRequest, MemoryRequest, RememberRequest
 from codeinfo.operations.search import IndexRequest
 from codeinfo.team.access import create_user, grant
 from codeinfo.team.database import TeamDatabase
@@ -68,7 +68,7 @@ def test_a_team_shares_memories_by_project(people: dict[str, int], postgres: str
         with called_by(people["eve"]), pytest.raises(NotFound):
             texts(one)
         with called_by(people["ann"]):
-            two.knowledge.memory_remove(MemoryRemoveRequest(first, path=PROJECT))
+            two.knowledge.memory_remove(MemoryRequest(first, path=PROJECT))
             assert texts(one) == ["transfers are atomic"]
 
 

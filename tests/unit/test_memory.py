@@ -32,8 +32,7 @@ from codeinfo.operations.knowledge import (
     MemoryExportRequest,
     MemoryImportRequest,
     MemoryListRequest,
-    MemoryRemoveRequest,
-    MemoryShowRequest,
+    MemoryRequest,
     PatternsRequest,
     RememberRequest,
 )
@@ -338,13 +337,13 @@ def test_remember_list_show_export_import_remove(tmp_path: Path) -> None:
         first = know.remember(RememberRequest("Log, do not print", reason="grep", path=str(root)))
         again = know.remember(RememberRequest("Log, do not print", reason="levels", path=str(root)))
         assert (first.known, again.known) == (False, True)
-        assert know.memory_show(MemoryShowRequest(first.memory.id[:6], str(root))).reason == "levels"
+        assert know.memory_show(MemoryRequest(first.memory.id[:6], str(root))).reason == "levels"
         found = know.memory_list(MemoryListRequest("print or log", path=str(root)))
         assert [memory.id for memory in found.memories] == [first.memory.id]
         exported = know.memory_export(MemoryExportRequest(str(root)))
         file = tmp_path / "exported.json"
         file.write_text(json.dumps({"memories": exported.memories}))
-        know.memory_remove(MemoryRemoveRequest(first.memory.id, str(root)))
+        know.memory_remove(MemoryRequest(first.memory.id, str(root)))
         assert know.memory_list(MemoryListRequest(path=str(root))).total == 0
         assert know.memory_import(MemoryImportRequest(str(file), str(root))).added == 1
         assert know.memory_import(MemoryImportRequest(str(file), str(root))).known == 1
@@ -400,7 +399,7 @@ def test_codebase_contexts_file_is_read_and_left_alone(tmp_path: Path) -> None:
         assert "1 memories of .codebase-context/memory.json are left out" in listed.notes[0]
         assert all(".codebase-context/memory.json" in memory.label for memory in listed.memories)
         with pytest.raises(UsageError, match=r"is in \.codebase-context"):
-            engine.knowledge.memory_remove(MemoryRemoveRequest("aaaaaaaaaaaa", str(tmp_path)))
+            engine.knowledge.memory_remove(MemoryRequest("aaaaaaaaaaaa", str(tmp_path)))
         file.write_text("{")
         broken = engine.knowledge.memory_list(MemoryListRequest(path=str(tmp_path)))
         assert broken.memories == ()

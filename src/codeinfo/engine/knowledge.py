@@ -239,11 +239,11 @@ class KnowledgeOperations:
         shown = tuple(describe(memory, now) for memory in memories[: request.limit])
         return operations.MemoryList(shown, len(memories), project.memory_notes())
 
-    def memory_show(self, request: operations.MemoryShowRequest) -> RelatedMemory:
+    def memory_show(self, request: operations.MemoryRequest) -> RelatedMemory:
         now = self.clock()
         return describe(find_by_id(self._project(request.path).memories(now), request.id), now)
 
-    def memory_remove(self, request: operations.MemoryRemoveRequest) -> operations.MemoryRemoved:
+    def memory_remove(self, request: operations.MemoryRequest) -> operations.MemoryRemoved:
         project, now = self._project(request.path), self.clock()
         memory = find_by_id(project.memories(now), request.id)
         if memory.source == "git":

@@ -66,12 +66,7 @@ class MemoryList(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-class MemoryShowRequest(Struct, frozen=True):
-    id: Annotated[str, Arg("The memory's id, or the start of it.")]
-    path: Project = "."
-
-
-class MemoryRemoveRequest(Struct, frozen=True):
+class MemoryRequest(Struct, frozen=True):
     id: Annotated[str, Arg("The memory's id, or the start of it.")]
     path: Project = "."
 
@@ -313,10 +308,10 @@ OPERATIONS = (
         "List the team's memories, newest first or by a query.",
         help="Includes what commits of the last 90 days decided, fixed or reverted, and codebase-context's file.",
     ),
-    _Operation("memory show", MemoryShowRequest, RelatedMemory, "knowledge.memory_show", "Show one memory."),
+    _Operation("memory show", MemoryRequest, RelatedMemory, "knowledge.memory_show", "Show one memory."),
     _Operation(
         "memory remove",
-        MemoryRemoveRequest,
+        MemoryRequest,
         MemoryRemoved,
         "knowledge.memory_remove",
         "Remove one memory from the project's file.",

@@ -260,9 +260,7 @@ class EvalRequest(Struct, frozen=True):
     explain: Annotated[bool, Opt("List every query that improved, got worse or was not answered.", short="e")] = False
 
 
-class Score(Struct, frozen=True):
-    """The figures of one query."""
-
+class Figures(Struct, frozen=True, kw_only=True):
     ndcg10: float
     file10: float
     recall10: float
@@ -272,38 +270,28 @@ class Score(Struct, frozen=True):
     top5: float
     top10: float
     spec: float  # 1 when two or more of the first three files are tests
-    chars: int
+    chars: float
     shown: float | None  # share of the targets with lines whose first result shows one of them; None: no such result
     first_tokens: float  # read until the first right line is
     recall500: float  # of the targets, within 500 tokens, and so on
     recall1000: float
     recall2000: float
+
+
+class Score(Figures, frozen=True, kw_only=True):
+    """The figures of one query."""
+
     functions: int = 0  # targets that name the changed lines
     functions_found: int = 0  # those that a result overlaps
     ok: bool | None = None  # whether the search trusted its answer; None: it did not say
     took_ms: float | None = None
 
 
-class Summary(Struct, frozen=True):
+class Summary(Figures, frozen=True, kw_only=True):
     """Means over queries; a query without results counts as zero. None: not measured, or no query has it."""
 
     n: int
-    ndcg10: float
-    file10: float
-    recall10: float
-    mrr10: float
-    top1: float
-    top3: float
-    top5: float
-    top10: float
-    spec: float
-    chars: float
     tokens: float
-    shown: float | None
-    first_tokens: float
-    recall500: float
-    recall1000: float
-    recall2000: float
     function10: float | None = None  # of the targets that name the changed lines, over all queries
     ok: float | None = None  # of the answers that say
     ok_top3: float | None = None  # of those that are ok
