@@ -343,3 +343,24 @@ def test_callers_are_those_of_the_product(project: Path) -> None:
     git(project, "add", "-A")
     git(project, "commit", "-q", "-m", "users", "--", *(path.format("pkg") for path in users))
     assert [kind for kind, _, _ in review(project)] == ["untested", "callers"]
+
+
+def test_a_test_of_the_change_names_what_it_calls_on_an_unknown_value(project: Path) -> None:
+    pool = "\n\nclass Pool:\n    def take(self):\n        return 1\n\n    def give(self):\n        return 2\n"
+    (project / "pkg" / "adapter.py").write_text(ADAPTER + pool)
+    test = project / "tests" / "test_adapter.py"
+    test.write_text(test.read_text() + "\n\ndef take():\n    pass\n\n\ndef test_pool(made):\n    made[0].take()\n")
+    assert [message for _, _, message in review(project)] == ["Pool.give is new, and no test names it"]
+
+
+def test_functions_without_a_test_come_once_a_file_and_renamed_ones_are_not_new(project: Path) -> None:
+    body = "    total = 0\n    for one in given:\n        total += one\n    return total\n"
+    commit(project, "more", {"pkg/sums.py": f"def old(given):\n{body}\n\ndef other(given):\n    return 1\n"})
+    (project / "pkg" / "sums.py").write_text(
+        f"def new(given):\n{body}\n\ndef other(given):\n    return 2\n\n\n"
+        "def a():\n    pass\n\n\ndef b():\n    return [1]\n"
+    )
+    assert [message for kind, _, message in review(project) if kind == "untested"] == [
+        "a, b are new, and no test names them",
+        "new, other were changed, and no test was",
+    ]

@@ -19,6 +19,9 @@ from codeinfo.model import Definition, FileKind, Import, Reference
 from codeinfo.operations.knowledge import ChangedSymbol, Dependency, Finding, PatternUse, Reviewer
 
 MOST_COMPARED = 20_000  # lines of one file: beyond it, all of it counts as changed
+MOST_NAMED = 6  # functions in one finding
+RENAMED_AT = 0.8  # share of their text that a function and a new one have in common…
+RENAMED_CHARS = 4000  # …of as many characters: comparing more takes long
 
 
 class Difference(Struct, frozen=True):
@@ -292,8 +295,9 @@ def _bare(line: str) -> str:
 
 
 def untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], bool]) -> list[Finding]:
-    """New functions that no test names, and changed ones where the change has no test. `in_tests` says whether a test
-    names a definition, given its path and qualified name."""
+    """New functions that no test names, and changed ones where the change has no test, once for each file. `in_tests`
+    says whether a test is known to use a definition, given its path and qualified name; one of the change that calls
+    something of that name may mean it as well."""
     touched = {
         revision.path: {symbol.name for symbol in changed_symbols(revision.code, revision.after.definitions)}
         for revision in revisions
@@ -302,19 +306,51 @@ def untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], bool]
     tested = any(revision.is_test and revision.code.added for revision in revisions) or any(
         _is_inline_test(name) for names in touched.values() for name in names
     )
+    called = {
+        use.name
+        for revision in revisions
+        for use in revision.after.references
+        if use.line in revision.code.added and (revision.is_test or _is_inline_test(use.within))
+    }
     found = []
     for revision in revisions:
         known = {one.qualified for one in revision.before.definitions}
         public = {one.qualified for one in _public(revision.after.definitions)}
+        new: list[Definition] = []
+        changed: list[Definition] = []
         for one in revision.after.definitions if revision.is_product else ():
             if one.qualified not in touched[revision.path] or not one.is_function or _is_inline_test(one.qualified):
                 continue
-            place, new = revision.at(one.start_line), one.qualified not in known
-            if new and (one.qualified in public or not tested) and not in_tests(revision.path, one.qualified):
-                found.append(Finding("untested", place, f"{one.qualified} is new, and no test names it"))
-            elif not new and not tested:
-                found.append(Finding("untested", place, f"{one.qualified} was changed, and no test was"))
+            if one.qualified in known or _is_renamed(revision, one):
+                changed += () if tested else (one,)
+            elif (one.qualified in public or not tested) and one.name not in called:
+                new += () if in_tests(revision.path, one.qualified) else (one,)
+        found += _listed(revision, new, ("is new, and no test names it", "are new, and no test names them"))
+        found += _listed(revision, changed, ("was changed, and no test was", "were changed, and no test was"))
     return found
+
+
+def _listed(revision: Revision, functions: Sequence[Definition], what: tuple[str, str]) -> list[Finding]:
+    if not functions:
+        return []
+    names = ", ".join(dict.fromkeys(one.qualified for one in functions[:MOST_NAMED]))
+    more = len(functions) - MOST_NAMED
+    names += f" and {more} more" if more > 0 else ""
+    return [Finding("untested", revision.at(functions[0].start_line), f"{names} {what[len(functions) > 1]}")]
+
+
+def _is_renamed(revision: Revision, one: Definition) -> bool:
+    """Whether a function that is gone did nearly the same, by its text."""
+    present = {other.qualified for other in revision.after.definitions}
+    owner, compared = one.qualified.rpartition(".")[0], difflib.SequenceMatcher()
+    compared.set_seq2("\n".join(revision.after.lines[one.start_line - 1 : one.end_line])[:RENAMED_CHARS])
+    for other in revision.before.definitions:
+        is_gone = other.qualified not in present and other.qualified.rpartition(".")[0] == owner
+        if is_gone and other.kind == one.kind:
+            compared.set_seq1("\n".join(revision.before.lines[other.start_line - 1 : other.end_line])[:RENAMED_CHARS])
+            if compared.real_quick_ratio() >= RENAMED_AT <= compared.quick_ratio() and compared.ratio() >= RENAMED_AT:
+                return True
+    return False
 
 
 def _is_inline_test(qualified: str) -> bool:
