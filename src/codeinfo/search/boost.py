@@ -96,12 +96,13 @@ class Layout:
 
     def _facts_of(self, path: str, place: str, tiny: bool) -> Facts:
         folder, _, name = place.rpartition("/")
-        told = _path_facts(path)
+        own_folder, slash, _ = path.rpartition("/")
+        secondary, vendored = _folder_facts(own_folder + slash)  # which many files share
         return Facts(
             depth=min(self._depth(folder), DEEPEST),
-            secondary=told.secondary,
-            vendored=told.vendored,
-            stub=told.stub,
+            secondary=secondary or _secondary_terms(slash + name),
+            vendored=vendored,
+            stub=_STUB.search(name) is not None,
             older=self._is_older(folder),
             translated=self._is_translated(folder) or self._is_translated_file(folder, name),
             tiny=tiny,
@@ -144,26 +145,14 @@ class Layout:
         return f"{stem[: found.start()]}{dot}{extension}" in self._names[folder]
 
 
-class _PathFacts(NamedTuple):
-    secondary: tuple[str, ...]
-    vendored: bool
-    stub: bool
-
-
 @lru_cache(maxsize=65_536)
-def _folder_facts(folder: str) -> _PathFacts:
-    found = _SECONDARY.search(folder)
-    return _PathFacts(_secondary_terms(found), _VENDORED.search(folder) is not None, False)
+def _folder_facts(folder: str) -> tuple[tuple[str, ...], bool]:
+    """The terms that make its files tests, examples…, and whether they are somebody else's code."""
+    return _secondary_terms(folder), _VENDORED.search(folder) is not None
 
 
-def _path_facts(path: str) -> _PathFacts:
-    folder, slash, name = path.rpartition("/")
-    facts = _folder_facts(folder + slash)  # which many files share
-    secondary = facts.secondary or _secondary_terms(_SECONDARY.search(slash + name))
-    return _PathFacts(secondary, facts.vendored, _STUB.search(name) is not None)
-
-
-def _secondary_terms(found: re.Match[str] | None) -> tuple[str, ...]:
+def _secondary_terms(path: str) -> tuple[str, ...]:
+    found = _SECONDARY.search(path)
     return tuple(terms(found[found.lastindex or 0])) or ("tool",) if found else ()
 
 

@@ -202,7 +202,7 @@ def file_scores(rows: Floats, runs: Runs, files: int, decay: tuple[float, ...]) 
 
 LEAST_REACH = 0.05  # where all files are about equally near, the nearest is no answer either
 MOST = 1.3  # a path may bring a file nearer than any content is
-SURVEYED, COMPARED = 8_000, 2_000  # files: the mean that they tell is off by .001
+SURVEYED, COMPARED = 8_000, 2_000  # files: their mean is off by .001
 PATH_SHARE = 0.4  # of a path's vector beside one of a chunk: from .3 to .5 it makes no difference
 
 

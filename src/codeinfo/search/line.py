@@ -58,7 +58,7 @@ from codeinfo.search.weights import WITH_VECTORS, WITHOUT_VECTORS, Weights
 from codeinfo.tokens import stem
 
 CANDIDATES = 150  # files that get the per-path signals, at least: in a whole tree tests and documents come first
-TIE_DIGITS = 6  # beyond these scores tell only in which order they were added up, which an index decides
+TIE_DIGITS = 6  # beyond these, scores depend on the order of addition, which differs between indexes
 PATHS_READ = 30  # of them, those whose paths are read for their meaning: farther down it changes nothing
 LARGE = 60_000  # chunks: from here on only those of likely files are looked at
 LIKELY, LIKELY_SHARE = 400, 150  # so many files, and one of so many: in kubernetes the first ten are among 254
@@ -85,15 +85,13 @@ LEAST_SHARE = 300
 SMALLEST_EXCERPT = 40  # characters: less tells nothing
 JUDGED = 3  # first files that the confidence is about
 MOSTLY_KNOWN = 0.5  # of a question, by rarity: where less occurs here, other spellings are suggested
-KEPT_USES, KEPT_SHARE = (
-    2_000_000,
-    6,
-)  # rows of terms that stay in memory, some 12 bytes each; for each row of a large index
+KEPT_USES = 4_000_000  # rows of terms that stay in memory, some 12 bytes each; in a large index …
+KEPT_SHARE = 6  # … so many for each of its rows
 EXPLAINED_DROPS = 20  # candidates left out that an explanation names
 
 
 class SearchOptions(Struct, frozen=True):
-    root: str = ""  # of what is searched: said with every hit
+    root: str = ""  # of what is searched, shown with every hit
     roots: Sequence[str] = ()  # of each file, where several roots are searched as one
     limit: int = 10
     intent: Intent | None = None
@@ -500,10 +498,12 @@ def _budget(options: SearchOptions, hits: Sequence[Hit]) -> int:
 def _explained(
     hit: Hit, item: Ranked, query: Query, evidence: Evidence, view: Snapshot, options: SearchOptions, w: Weights
 ) -> Hit:
-    told = {name: float(values[item.file]) for name, values in evidence.files.items()}
-    if item.meaning is not None and "meaning" in told:
-        told["meaning"] = item.meaning
-    added = [Signal(name, round(value, 4), round(value * getattr(w, name), 4)) for name, value in told.items() if value]
+    values = {name: float(signal[item.file]) for name, signal in evidence.files.items()}
+    if item.meaning is not None and "meaning" in values:
+        values["meaning"] = item.meaning
+    added = [
+        Signal(name, round(value, 4), round(value * getattr(w, name), 4)) for name, value in values.items() if value
+    ]
     named = boost.multipliers(query, layout_of(view, options.roots).facts(item.file), view.kinds[item.file], w)
     factors = [Signal(name, round(value, 4), round(value, 4), factor=True) for name, value in named.items()]
     return replace(hit, signals=(*added, *factors), ranks=_ranks(item.file, evidence))
