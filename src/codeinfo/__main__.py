@@ -1,5 +1,14 @@
-"""`python -m codeinfo`."""
+"""The command `codeinfo`, also as `python -m codeinfo`."""
 
-from codeinfo.shells.cli import main
+import gc
 
-main()
+
+def main() -> None:
+    gc.set_threshold(200_000, 20, 20)  # objects made while loading stay: collecting them finds nothing
+    from codeinfo.shells.cli import main as run_command
+
+    run_command()
+
+
+if __name__ == "__main__":
+    main()

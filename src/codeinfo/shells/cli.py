@@ -7,7 +7,6 @@ command that was typed is built. Everything heavier is imported where it is used
 from __future__ import annotations
 
 import contextlib
-import gc
 import io
 import os
 import signal
@@ -763,7 +762,6 @@ def _stdout_closed() -> UsageError:
 def run(argv: Sequence[str]) -> int:
     """The whole program: returns the exit code, never raises."""
     use_one_blas_thread()
-    gc.set_threshold(200_000, 20, 20)  # objects made while loading stay: collecting them finds nothing
     options = set(argv[: argv.index("--")] if "--" in argv else argv)
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
