@@ -388,7 +388,7 @@ class CodeIndex:
     @cached_property
     def compiler(self) -> Compiler | None:
         """What the project's `index.scip` says of the work tree; `index` and `status` say why one is not used."""
-        if not isinstance(self._contents, FolderFiles):  # a commit: the file speaks of what is on disk
+        if not isinstance(self._contents, FolderFiles):  # a commit: the file describes what is on disk
             return None
         try:
             return open_compiler(self.root)

@@ -372,7 +372,7 @@ def _extends_others(index: CodeIndex, file_id: int, definition: Definition) -> b
 
 
 def _is_registered(index: CodeIndex, file_id: int, definition: Definition) -> bool:
-    """A decorator or an attribute hands the definition to somebody else."""
+    """A decorator or an attribute registers the definition elsewhere."""
     above = index.lines(file_id).get(definition.start_line - 1, "").strip()
     return above.startswith(("@", "#[")) or (above.startswith("[") and above.endswith("]"))
 

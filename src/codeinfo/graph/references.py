@@ -377,7 +377,7 @@ def call_graph(names: NameResolver, request: code.CallsRequest, below: str = "")
 
 
 def _lost_calls(names: NameResolver, symbol: SymbolId, definition: Definition) -> int:
-    """How many calls a definition makes by names that are defined here, and none knows which definition is meant."""
+    """How many calls a definition makes by names that are defined here, but it is unknown which definition is meant."""
     unit = names.index.unit(symbol.path)
     lines = range(definition.start_line, definition.end_line + 1)
     uses = all_references(names.index.uses(unit.facts.file_id)) if unit else ()

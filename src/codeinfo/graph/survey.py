@@ -88,17 +88,17 @@ def _picture(name: str, graph: Graph, cut: list[Area], form: str) -> str:
 
 def _interfaces(index: CodeIndex, graph: Graph, limit: int) -> tuple[SymbolInfo, ...]:
     """The types that most others extend or implement."""
-    heirs: Counter[str] = Counter()
+    subtypes: Counter[str] = Counter()
     types: dict[str, list[tuple[int, Definition]]] = {}
     for file_id, definition in index.facts.outlines():
         file = index.by_id.get(file_id)
         if file is None or file.path not in graph.files or not is_source(file) or not definition.is_type:
             continue
-        heirs.update({base.replace("::", ".").replace("\\", ".").rpartition(".")[2] for base in definition.bases})
+        subtypes.update({base.replace("::", ".").replace("\\", ".").rpartition(".")[2] for base in definition.bases})
         if definition.kind not in ("impl", "extension"):
             types.setdefault(definition.name, []).append((file_id, definition))
     found = []
-    for name, _ in heirs.most_common():
+    for name, _ in subtypes.most_common():
         defined = types.get(name, [])
         if len(defined) == 1:  # a name that several files define is ambiguous by name alone
             file_id, definition = defined[0]

@@ -19,7 +19,7 @@ _FIRST_BYTES = 1000  # of the text, that have when imports take effect
 
 class UsedNames(Mapping[str, int]):
     """Every name used in a file, with the first line that has it. Which names there are is known at once; a line is
-    looked up when somebody asks for it, which is rare. What stands on the lines `without`, as imports do, is no use;
+    looked up when it is asked for, which is rare. What stands on the lines `without`, as imports do, is no use;
     what follows one of the `qualifiers`, as a package's name, is known by both (`errors.New`)."""
 
     def __init__(self, packed: bytes, without: Collection[int] = (), qualifiers: Collection[str] = ()) -> None:

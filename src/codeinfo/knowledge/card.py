@@ -432,11 +432,11 @@ def best_example(
     if alike:
         return min(alike, key=lambda path: (path not in ranks, path not in own, -_likeness(path, target), path))
 
-    def farness(path: str) -> float:
+    def distance_of(path: str) -> float:
         distance = others[path].distance
         return (distance.value if distance else math.inf) if has_vectors else ranks[path]
 
-    return min((hit.path for hit in near if hit.path in others and hit.path in own), key=farness, default="")
+    return min((hit.path for hit in near if hit.path in others and hit.path in own), key=distance_of, default="")
 
 
 def files_of_area(path: str, files: Collection[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The review of a change: what was changed, who calls it, and what speaks against it."""
+"""The review of a change: what was changed, who calls it, and what is wrong with it."""
 
 from __future__ import annotations
 
