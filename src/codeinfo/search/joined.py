@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -196,7 +196,8 @@ class Joined:
         ]
 
     def definition_names(self) -> str:
-        return "\n".join(filter(None, (part.view.definition_names() for part in self._parts)))
+        names = (part.view.definition_names().split("\n") for part in self._parts)
+        return "\n".join(dict.fromkeys(filter(None, chain.from_iterable(names))))
 
     def _by_part(self, rows: NDArray[np.integer]) -> list[tuple[int, NDArray[np.intp]]]:
         """The places in `rows` that belong to each part which has any."""

@@ -158,19 +158,17 @@ def suggestions(query: Query, known: Mapping[str, float], view: Snapshot) -> tup
 
     `known` has the query's terms that occur.
     """
-    names = _Names(view.definition_names())
-    if query.bare_name and query.names and (near := near_names(query.names[0], view, names)):
+    if query.bare_name and query.names and (near := near_names(query.names[0], view)):
         return near
     unknown = [word for word in dict.fromkeys(query.words) if stem(word) not in known]
-    found = (near for word in unknown[:MOST_WORDS] for near in _nearest_words(word, names, view))
+    found = (near for word in unknown[:MOST_WORDS] for near in _nearest_words(word, view))
     return tuple(dict.fromkeys(found))[:MOST]
 
 
-def near_names(wanted: str, view: Snapshot, names: _Names | None = None) -> tuple[str, ...]:
+def near_names(wanted: str, view: Snapshot) -> tuple[str, ...]:
     """Names of definitions that are written almost like this one, nearest first."""
     wanted = _letters(wanted)
-    names = names or _Names(view.definition_names())
-    sharing = names.sharing(wanted, longest=2 * len(wanted))
+    sharing = _names_of(view).sharing(wanted, longest=2 * len(wanted))
     # Headings of documents are definitions too, but nobody asks for one as a name.
     near = _closest(wanted, {name: name.replace("_", "") for name in sharing if " " not in name})[:MOST]
     written: dict[str, dict[str, None]] = {name: {} for name in near}
@@ -179,9 +177,9 @@ def near_names(wanted: str, view: Snapshot, names: _Names | None = None) -> tupl
     return tuple(name for same in written.values() for name in same)[:MOST]
 
 
-def _nearest_words(wanted: str, names: _Names, view: Snapshot) -> list[str]:
+def _nearest_words(wanted: str, view: Snapshot) -> list[str]:
     """Words that names of definitions and files are made of."""
-    sharing = names.sharing(wanted, longest=LONGEST)[:READ]
+    sharing = _names_of(view).sharing(wanted, longest=LONGEST)[:READ]
     written = (symbol.name for symbol in view.definitions(sharing)) if sharing else ()
     words = {part for name in dict.fromkeys(written) for part in split_identifier(name)}
     return _closest(wanted, {word: word for word in words | _path_words(view)})
@@ -192,6 +190,10 @@ def _letters(name: str) -> str:
     return "".join(split_identifier(name))
 
 
+def _names_of(view: Snapshot) -> _Names:
+    return view.derived("names", lambda: _Names(view.definition_names()))
+
+
 class _Names:
     """Names of definitions as one array of letters, so that 100,000 of them are looked through in milliseconds."""
 
@@ -200,6 +202,9 @@ class _Names:
         self._letters = np.frombuffer(self._text, np.uint8)
         self._ends = np.append((self._letters == ord("\n")).nonzero()[0], len(self._letters))
         self._starts = np.minimum(np.append(0, self._ends[:-1] + 1), max(len(self._letters) - 1, 0))
+        underscores = (self._letters == ord("_")).nonzero()[0]
+        before = underscores.searchsorted(np.append(self._starts, len(self._text)))
+        self._lengths = self._ends - self._starts - np.diff(before)
 
     def sharing(self, wanted: str, longest: int) -> list[str]:
         """The names that have a piece of `wanted`, those with most of them first, then those as long as it is."""
@@ -209,11 +214,9 @@ class _Names:
         for place in self._places(wanted):
             lines = self._ends.searchsorted(place)
             having[lines[first_of_runs(lines)]] += 1
-        underscores = np.add.reduceat(self._letters == ord("_"), self._starts, dtype=np.int64)
-        lengths = self._ends - self._starts - underscores
-        having[lengths > longest] = 0
+        having[self._lengths > longest] = 0
         alike = having.nonzero()[0]
-        alike = alike[np.lexsort((abs(lengths[alike] - len(wanted)), -having[alike]))][:SHARING]
+        alike = alike[np.lexsort((abs(self._lengths[alike] - len(wanted)), -having[alike]))][:SHARING]
         spans = zip(self._starts[alike].tolist(), self._ends[alike].tolist(), strict=True)
         return list(dict.fromkeys(self._text[start:end].decode() for start, end in spans))
 
