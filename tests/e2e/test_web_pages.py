@@ -375,7 +375,7 @@ def test_patterns_and_memories_have_tabs(page: Page, world: World) -> None:
 def test_health_and_the_description_of_the_api(page: Page) -> None:
     page.goto("/ui/health")
     expect(page.locator(".checks")).to_contain_text("sqlite")
-    page.get_by_label("Least level shown").select_option("ERROR")
+    page.get_by_label("Lowest level shown").select_option("ERROR")
     expect(page.locator("#log")).to_contain_text("nothing has been logged")
     check_accessible(page)
     page.goto("/docs")
