@@ -23,8 +23,7 @@ from codeinfo.errors import Busy, CodeInfoError, StoreUnavailable
 from codeinfo.model import Chunk, FileKind, IndexedFile, ParsedFile, SourceFile
 from codeinfo.store.conversations import ConversationStore
 from codeinfo.team.database import TeamDatabase
-from codeinfo.team.local_copy import TeamStore
-from codeinfo.team.store import TeamTree
+from codeinfo.team.store import TeamStore, TeamTree
 from codeinfo.team.user_data import TeamUserData
 from codeinfo.tokens import path_terms, terms
 
@@ -64,6 +63,7 @@ class Node:
 
     def start(self) -> None:
         options = f"-h 127.0.0.1 -p {self.port} -k {self.folder} -c max_connections=100 -c hot_standby=on"
+        options += " -c wal_retrieve_retry_interval=200ms"  # a promotion may have to wait for it, 5 s by default
         log = str(self.folder / "log")
         run_program("pg_ctl", "-w", "-D", str(self.folder), "-l", log, "-o", options, "start", user=self.user)
 

@@ -23,8 +23,7 @@ from codeinfo.store.sqlite import SqliteStore
 from codeinfo.store.user_data import UserData
 from codeinfo.team.access import Caller, current_user
 from codeinfo.team.database import TeamDatabase
-from codeinfo.team.local_copy import TeamStore
-from codeinfo.team.store import TeamTree
+from codeinfo.team.store import TeamStore, TeamTree
 from codeinfo.team.user_data import TeamUserData
 from codeinfo.tokens import path_terms, terms
 

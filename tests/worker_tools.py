@@ -14,8 +14,7 @@ from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.operations.team import TeamProjectAddRequest
 from codeinfo.team.database import TeamDatabase
-from codeinfo.team.local_copy import TeamStore
-from codeinfo.team.store import TeamTree
+from codeinfo.team.store import TeamStore, TeamTree
 
 HEARTBEAT_S = 0.2
 

@@ -278,7 +278,7 @@ from pathlib import Path
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.serve.refresh import server_engine
-from codeinfo.serve.index_queue import IndexQueue
+from codeinfo.serve.runs import IndexQueue
 ingest = IndexQueue(server_engine(Config.load()))
 ingest.start()
 run = ingest.add(Path({str(large)!r}))

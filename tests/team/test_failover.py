@@ -13,8 +13,7 @@ from failover_tools import cluster, fail_over_under_load, indexed
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from codeinfo.team.database import TeamDatabase
-from codeinfo.team.local_copy import TeamStore
-from codeinfo.team.store import TeamTree
+from codeinfo.team.store import TeamStore, TeamTree
 
 
 def test_a_killed_primary_loses_nothing_and_searches_go_on() -> None:

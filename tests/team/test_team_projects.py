@@ -35,7 +35,7 @@ from codeinfo.operations.search import (
 from codeinfo.shells.cli import cli
 from codeinfo.team import access
 from codeinfo.team.database import TeamDatabase
-from codeinfo.team.local_copy import TeamStore
+from codeinfo.team.store import TeamStore
 
 IDENTITY = "git.example/team/bank"
 FILES = {

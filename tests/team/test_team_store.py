@@ -14,8 +14,7 @@ from codeinfo.model import FileKind, IndexedFile, SourceFile
 from codeinfo.ports import Retention
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.team.database import TeamDatabase
-from codeinfo.team.local_copy import FileDamaged, TeamStore
-from codeinfo.team.store import decode_file, encode_file, open_tree
+from codeinfo.team.store import FileDamaged, TeamStore, decode_file, encode_file, open_tree
 
 
 @pytest.fixture
@@ -101,7 +100,7 @@ def test_a_crash_after_the_commit_is_healed_by_a_pull(
 def test_a_pull_that_was_cut_short_goes_on(
     database: TeamDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("codeinfo.team.local_copy._PULL_CHUNKS", 2)
+    monkeypatch.setattr("codeinfo.team.store._PULL_CHUNKS", 2)
     writer = team_store(database, tmp_path / "one")
     writer.apply(FILES, (), ())
     writer.finish({})

@@ -32,10 +32,9 @@ from codeinfo.operations.team import (
 from codeinfo.serve.refresh import server_engine
 from codeinfo.shells.cli import write_text
 from codeinfo.sources.read import Files
-from codeinfo.team import indexing
+from codeinfo.team import jobs as indexing
 from codeinfo.team.access import project_id
-from codeinfo.team.indexing import DIED, Indexing
-from codeinfo.team.jobs import MOST_LOSSES, defer, rescue_jobs
+from codeinfo.team.jobs import DIED, MOST_LOSSES, Indexing, defer, rescue_jobs
 
 MAIN = "refs/heads/main"
 
@@ -172,7 +171,7 @@ def test_one_ref_is_queued_and_indexed_once_at_a_time(team: Team, upstream: Repo
         team.engine.team.index_project(TeamProjectIndexRequest(project, MAIN))
     assert jobs(team).waiting == 1
     deferred: list[str] = []
-    planned = Indexing(team.engine.team.tools(), lambda db, job, arguments, key="": deferred.append(job))
+    planned = Indexing(team.engine.team.tools(), lambda db, job, arguments: deferred.append(job))
     row = counted(team, "SELECT id FROM projects")
     assert "1 to parse" in planned.plan(row, MAIN)
     third = upstream.commit("Third", source(101))
@@ -180,8 +179,13 @@ def test_one_ref_is_queued_and_indexed_once_at_a_time(team: Team, upstream: Repo
     batch = counted(team, "SELECT max(id) FROM index_batches")
     planned.index_batch(batch)
     run = counted(team, "SELECT max(id) FROM index_runs")
+    with team.database.transaction() as db:
+        db.execute("DELETE FROM procrastinate_jobs")
     assert second[:12] in planned.finish(run)
-    assert deferred == ["index_batch", "finish_tree", "index_ref"]  # …and is followed by another one
+    assert deferred == ["index_batch", "finish_tree"]
+    assert (
+        counted(team, "SELECT count(*) FROM procrastinate_jobs WHERE task_name = 'index_ref'") == 1
+    )  # …and is followed
     assert planned.finish(run) == "done already"
     assert planned.index_batch(batch) == "done already"
     team.work()
@@ -306,9 +310,7 @@ def test_a_job_that_fails_is_tried_again_and_shown(
 def test_a_job_that_too_many_workers_were_lost_at_is_given_up(team: Team, server: GitServer) -> None:
     project = team.add(server, "shop")
     deferred: list[tuple[str, int]] = []
-    planned = Indexing(
-        team.engine.team.tools(), lambda db, job, arguments, key="": deferred.append((job, *arguments.values()))
-    )
+    planned = Indexing(team.engine.team.tools(), lambda db, job, arguments: deferred.append((job, *arguments.values())))
     planned.plan(counted(team, "SELECT id FROM projects"), MAIN)
     with team.database.transaction() as db:
         db.execute("DELETE FROM procrastinate_jobs")

@@ -52,7 +52,7 @@ from codeinfo.tokens import stem, terms
 
 if TYPE_CHECKING:
     from codeinfo.ports import Llm, Message
-    from codeinfo.team.answers import SharedAnswers
+    from codeinfo.team.user_data import SharedAnswers
 
 # --- what answers are looked up in ------------------------------------------------------------------------------------
 
@@ -361,7 +361,7 @@ class AnswerOperations:
         """Answers that are being written, as all servers of a team see them."""
         if self._operations.indexes.team is None:
             return None
-        from codeinfo.team.answers import SharedAnswers
+        from codeinfo.team.user_data import SharedAnswers
 
         return SharedAnswers(self._operations.indexes.team)
 

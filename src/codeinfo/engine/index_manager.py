@@ -39,8 +39,7 @@ from codeinfo.store.sqlite import SqliteStore, TreeGone, code_facts
 
 if TYPE_CHECKING:
     from codeinfo.search.channels import CommitIndex
-    from codeinfo.team.local_copy import TeamStore
-    from codeinfo.team.store import Reached, TeamTree
+    from codeinfo.team.store import Reached, TeamStore, TeamTree
 
 
 # --- sources ----------------------------------------------------------------------------------------------------------
@@ -398,7 +397,7 @@ class IndexManager:
     def _open(self, build: Path, recipe: str | None = None, *, afresh: bool = False) -> SqliteStore:
         if self.team is None:
             return SqliteStore(build, self.folder.tree, recipe=recipe)
-        from codeinfo.team.local_copy import TeamStore
+        from codeinfo.team.store import TeamStore
 
         beside = self.folder.tree_path
         return TeamStore(build, self.folder.tree, self.team, recipe=recipe, beside=beside, afresh=afresh)
@@ -542,7 +541,7 @@ class IndexManager:
 
     def _pull(self, run: _Run) -> None:
         """Bring the copy up to date with the team. Another process that does so is waited for."""
-        from codeinfo.team.local_copy import TeamStore
+        from codeinfo.team.store import TeamStore
 
         until = time.monotonic() + (PATIENCE_S if self.live_store() else FIRST_PATIENCE_S)
         while True:

@@ -116,7 +116,7 @@ class ProjectKnowledge:
         """Of the project's file; of the team where the project is not checked out."""
         if not isinstance(self.index.source, TeamSource):
             return read_memories(self.root)
-        from codeinfo.team import memories
+        from codeinfo.team import user_data as memories
 
         assert self.index.team is not None
         return memories.read_memories(self.index.team.database, self.index.source.identity)
@@ -125,7 +125,7 @@ class ProjectKnowledge:
         if not isinstance(self.index.source, TeamSource):
             change_memories(self.root, edit)
             return
-        from codeinfo.team import memories
+        from codeinfo.team import user_data as memories
 
         assert self.index.team is not None
         memories.change_memories(self.index.team.database, self.index.source.identity, edit)

@@ -23,7 +23,7 @@ from codeinfo.team.identity import identity_of
 
 if TYPE_CHECKING:
     from codeinfo.team.database import TeamDatabase
-    from codeinfo.team.indexing import Tools
+    from codeinfo.team.jobs import Tools
 
 log = logging.getLogger(__name__)
 
@@ -307,7 +307,7 @@ class TeamOperations:
     def tools(self) -> Tools:
         """What a worker of this configuration indexes with."""
         from codeinfo.collections import Reach
-        from codeinfo.team.indexing import Tools
+        from codeinfo.team.jobs import Tools
         from codeinfo.team.mirror import Mirrors
 
         config, indexes = self._indexes.config, self._indexes

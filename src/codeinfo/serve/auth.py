@@ -50,7 +50,7 @@ MAX_HOOK_BYTES = 5_000_000  # a push of many commits; its sender is known only o
 MAX_UPLOAD_BYTES = 32_000_000
 HOOKS, UPLOADS = "/hooks/", "/api/v1/team/push/"  # the paths that may have more
 BODY_SECONDS = 20.0  # within which a request's body must have arrived
-# What decides about a request: of two, whoever stands in between may look at the other one.
+# What decides about a request: of two, a proxy in between may look at the other one.
 ONLY_ONCE = tuple(
     b"origin authorization cookie x-codeinfo-token sec-fetch-site sec-fetch-mode sec-fetch-dest content-length"
     b" content-type transfer-encoding".split()
@@ -181,7 +181,7 @@ class Guard:
         await self._app(scope, receive, send)
 
     def _refusal(self, scope: Scope, headers: dict[str, str]) -> Refusal | None:
-        """For what is never answered, whoever asks."""
+        """For what is never answered to anybody."""
         hosts = [value for name, value in scope["headers"] if name.lower() == b"host"]
         if len(hosts) != 1 or headers["host"].lower() not in self._access.hosts:
             return 421, "HOST_REFUSED", "this server does not answer to that host name", "Use the address it printed"
@@ -253,7 +253,7 @@ def _is_navigation(scope: Scope, headers: dict[str, str]) -> bool:
 
 
 class BodyRefused(CodeInfoError):
-    """Raised into whoever reads the body; the application answers with it as with any error."""
+    """Raised where the body is read; the application answers with it as with any error."""
 
 
 def most_bytes(path: str) -> int:
@@ -312,8 +312,8 @@ async def send_refusal(
     more: Iterable[tuple[bytes, bytes]] = (),
 ) -> None:
     """JSON for programs, the same words for a person who opened the address."""
-    told = f"{what[0].upper()}{what[1:]}.\n{next_step}.\n" if readable else ""
-    body = (told or dumps({"error": {"code": code, "message": what, "next": next_step}})).encode()
+    text = f"{what[0].upper()}{what[1:]}.\n{next_step}.\n" if readable else ""
+    body = (text or dumps({"error": {"code": code, "message": what, "next": next_step}})).encode()
     kind = b"text/plain; charset=utf-8" if readable else b"application/json"
     length = str(len(body)).encode()
     headers = [(b"content-type", kind), (b"content-length", length), (b"connection", b"close"), *more]
@@ -335,7 +335,7 @@ LINK_FILE = "open-pages.html"
 
 
 class Sessions:
-    """`announce` is told each new code: at most one link is open at a time."""
+    """`announce` gets each new code: at most one link is open at a time."""
 
     def __init__(self, token: str, announce: Callable[[str], None] = lambda code: None) -> None:
         self._token = token.encode()
@@ -344,7 +344,7 @@ class Sessions:
         self.code = secrets.token_urlsafe(24)
 
     def enter(self, code: str) -> str | None:
-        """A session for whoever has the code, which is then used up; None for a wrong or used one."""
+        """A session in exchange for the code, which is then used up; None for a wrong or used one."""
         with self._lock:
             if not hmac.compare_digest(code.encode(), self.code.encode()):
                 return None
@@ -409,8 +409,10 @@ def stranger_page(address: str, *, used: bool) -> str:
     works."""
     first = "<p>This link has been used already, and works once only.</p>" if used else ""
     again = f'<p>If you have, and came here from elsewhere: <a href="{escape(address)}">go on</a>.</p>'
-    told = "<p>Open the link that <code>codeinfo serve</code> shows in its terminal, a new one after each use.</p>"
-    return plain_page("These pages belong to whoever started the server", "", first + told + ("" if used else again))
+    advice = "<p>Open the link that <code>codeinfo serve</code> shows in its terminal, a new one after each use.</p>"
+    return plain_page(
+        "These pages are for the person who started the server", "", first + advice + ("" if used else again)
+    )
 
 
 def sign_in_page(address: str) -> str:

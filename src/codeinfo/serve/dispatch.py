@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Schema = dict[str, Any]
 Values = dict[str, Any]
-LONGEST_NUMBER = 20  # digits that an error repeats to whoever sent more
+LONGEST_NUMBER = 20  # digits of a number that an error repeats
 _TYPES: dict[str, tuple[Any, str, str]] = {  # accepted in Python, called in JSON, called in an error
     "str": (str, "string", "a text"),
     "int": (int, "integer", "a whole number"),

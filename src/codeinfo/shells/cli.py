@@ -714,7 +714,7 @@ def trial(urls: tuple[str, ...], port: int, settings: tuple[str, ...]) -> None:
 
     URL: Repositories to index, as in https://github.com/owner/name.
     """
-    from codeinfo.serve.trial import run_trial
+    from codeinfo.serve.workers import run_trial
 
     raise SystemExit(run_trial(parse_settings(settings), urls, port, settings))
 

@@ -48,10 +48,9 @@ from codeinfo.serve.auth import (
     write_link_file,
 )
 from codeinfo.serve.dispatch import Dispatcher, EngineLease, Observe, Projects, check_threads, unobserved
-from codeinfo.serve.index_queue import IndexQueue
 from codeinfo.serve.metrics import Metrics, OperatorServer, Reading, log_as_json, memory_reading, with_spans
 from codeinfo.serve.refresh import server_engine
-from codeinfo.serve.runs import Bell, LogLines, Runs, State
+from codeinfo.serve.runs import Bell, IndexQueue, LogLines, Runs, State
 from codeinfo.serve.team import require_callers, team_gate
 from codeinfo.shells.http_admin import admin_routes
 from codeinfo.shells.http_api import (

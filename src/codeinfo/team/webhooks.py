@@ -21,8 +21,7 @@ from codeinfo.model import NextStep, to_run
 from codeinfo.operations.team import TeamProject
 from codeinfo.team.database import Connection, TeamDatabase
 from codeinfo.team.identity import identity_of
-from codeinfo.team.indexing import is_followed
-from codeinfo.team.jobs import defer_index
+from codeinfo.team.jobs import defer_index, is_followed
 
 CLOCK_SKEW_S = 300.0  # that the time of a plain message may differ from ours
 _MOST_DELIVERY = 200  # characters of an id
