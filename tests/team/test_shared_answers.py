@@ -16,8 +16,8 @@ from codeinfo.engine import Engine
 from codeinfo.errors import NotFound
 from codeinfo.operations.answers import AskRequest
 from codeinfo.serve.runs import AnswerRun, Runs
-from codeinfo.team import answers as shared_answers
 from codeinfo.team.access import create_user
+from codeinfo.team.user_data import GONE_S
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_an_answer_of_a_dead_server_ends_with_an_error(engines: tuple[Engine, En
     database = engines[0].indexes.team
     assert database is not None
     with database.transaction() as db:
-        db.execute("UPDATE answers SET seen_at = seen_at - make_interval(secs => %s)", (shared_answers.GONE_S,))
+        db.execute("UPDATE answers SET seen_at = seen_at - make_interval(secs => %s)", (GONE_S,))
     assert shown.ended.wait(10)
     assert shown.error is not None
     assert "has ended" in str(shown.error)

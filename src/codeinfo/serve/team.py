@@ -184,22 +184,15 @@ class Gate:
                 self._sessions = Sessions(team.session_key(self.database).hex())
             return self._sessions
 
-    def by_token(self, token: str) -> Caller | None:
-        """Of a personal access token, or of one that the sign-in service has given a client for us."""
+    def by_token(self, token: str, *, personal: bool = False) -> Caller | None:
+        """Of a personal access token or, unless it must be one, of what the sign-in service gave a client for us."""
         found = team.identify(self.database, token)
         if isinstance(found, Caller):
             return found
-        caller = self.service.by_access_token(token) if self.service is not None else None
+        caller = None if personal or self.service is None else self.service.by_access_token(token)
         if caller is None:
             self._audit_refusal(found)
         return caller
-
-    def by_personal_token(self, token: str) -> Caller | None:
-        found = team.identify(self.database, token)
-        if isinstance(found, Caller):
-            return found
-        self._audit_refusal(found)
-        return None
 
     def _audit_refusal(self, refused: team.RefusedToken) -> None:
         """One line a minute for each token and for all that never were one: a flood must not fill the audit log."""

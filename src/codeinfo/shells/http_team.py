@@ -125,7 +125,8 @@ def sign_in_routes(gate: Gate, access: Access) -> list[Route]:
         """A session for who has a token: what that may, and for as long."""
         given = await form_fields(request)
         back = local_address(given.get("back", "/"))
-        caller = await _in_thread(gate.by_personal_token, given.get("token", "").strip())
+        token = given.get("token", "").strip()
+        caller = await _in_thread(lambda: gate.by_token(token, personal=True))
         if caller is None:
             return _sign_in(gate, back, problem="That token is unknown, expired or revoked.", status=401)
         return entered(back, await _in_thread(gate.begin_session, caller), secure=secure)
