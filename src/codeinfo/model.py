@@ -1,4 +1,4 @@
-"""Values that travel between rooms: Structs and enums."""
+"""Values that travel between packages: Structs and enums."""
 
 from __future__ import annotations
 

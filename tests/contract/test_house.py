@@ -1,4 +1,4 @@
-"""The rules of the house: which room may use which, where libraries live, what is public, what is documented."""
+"""The rules of the house: which package may import which, where libraries live, what is public, what is documented."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGE = REPOSITORY / "src" / "codeinfo"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-# A room may import from rooms of a lower level, and from itself. Rooms of one level do not know each other, except
-# where ALSO says so.
+# A package may import from packages of a lower level, and from itself. Packages of one level do not know each other,
+# except where ALSO says so.
 LEVELS = (
     ("cache",),
     ("model", "errors"),
@@ -85,7 +85,7 @@ HOMES = {
 }
 
 
-def room(path: Path) -> str:
+def package_of(path: Path) -> str:
     first = path.relative_to(PACKAGE).parts[0]
     return first.removesuffix(".py")
 
@@ -107,7 +107,7 @@ def imports(path: Path) -> Iterator[str]:
                 yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def rooms_used(path: Path) -> set[str]:
+def packages_used(path: Path) -> set[str]:
     used = set()
     for name in imports(path):
         parts = name.split(".")
@@ -125,9 +125,9 @@ LEVEL = {entry: level for level, entries in enumerate(LEVELS) for entry in entri
 
 @pytest.mark.parametrize("path", MODULES, ids=name)
 def test_imports_point_one_way(path: Path) -> None:
-    here = room(path)
+    here = package_of(path)
     assert here in LEVEL, f"{here} has no place in LEVELS"
-    for other in rooms_used(path) - {here}:
+    for other in packages_used(path) - {here}:
         if (here, other) in ALSO:
             continue
         assert LEVEL[other] < LEVEL[here], f"{name(path)} imports {other}, which is not below {here}"
@@ -150,13 +150,13 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
 def test_a_library_has_one_home(path: Path) -> None:
     for module in imports(path):
         home = HOMES.get(module.split(".")[0])
-        assert home in (None, room(path)), f"{name(path)} imports {module}, whose home is {home}"
+        assert home in (None, package_of(path)), f"{name(path)} imports {module}, whose home is {home}"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name)
 def test_only_languages_knows_a_language_by_name(path: Path) -> None:
     """Elsewhere a property of the language decides."""
-    if room(path) == "languages":
+    if package_of(path) == "languages":
         return
     for node in nodes(path):
         if isinstance(node, ast.Compare) and getattr(node.left, "attr", getattr(node.left, "id", "")) == "language":
@@ -212,7 +212,7 @@ def test_version_is_the_same_everywhere() -> None:
 
 def test_every_setting_is_read_somewhere() -> None:
     """`.<field>` in a file that also names its section, as `config.<section>` or by the section's type."""
-    files = [path for path in MODULES if room(path) not in ("config", "settings")]
+    files = [path for path in MODULES if package_of(path) not in ("config", "settings")]
     sources = [
         (path.read_text(), {node.attr for node in nodes(path) if isinstance(node, ast.Attribute)}) for path in files
     ]
@@ -299,7 +299,7 @@ def test_typed_marker_ships() -> None:
 @pytest.mark.parametrize("path", sorted((PACKAGE / "operations").glob("*.py")), ids=name)
 def test_operations_import_only_values(path: Path) -> None:
     """Every process imports all of them, so they stay light: the engine and shells are named, not imported."""
-    assert rooms_used(path) <= {"operations", "model"}
+    assert packages_used(path) <= {"operations", "model"}
 
 
 def test_every_operation_has_a_name_of_its_own() -> None:
@@ -341,7 +341,7 @@ def test_every_result_can_be_shown_to_people(row: Operation) -> None:
 
 def test_every_field_of_a_request_is_read_somewhere() -> None:
     """`.<field>` in a file that names the request; how a result is shown is read in `cli`, for all of them."""
-    sources = {name(path): path.read_text() for path in MODULES if room(path) != "operations"}
+    sources = {name(path): path.read_text() for path in MODULES if package_of(path) != "operations"}
     shown = re.findall(r'getattr\(request, "(\w+)"', sources["shells/cli.py"])
     for row in OPERATIONS.values():
         users = [text for text in sources.values() if row.request.__name__ in text]
