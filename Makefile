@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 SIZE ?= 1
 SEED ?= 1
 PARTS ?=
-# Some tests wait for clocks and locks: one more process than there are cores keeps all of them busy.
+# Many tests wait for clocks, locks and other processes: more workers than there are cores keep all of them busy.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 .PHONY: demo test style lint bench clean browser soak audit release

@@ -171,7 +171,7 @@ def listed(path: str, text: str) -> PushedFile:
     return PushedFile(path, len(text), 1, hashlib.sha256(text.encode()).hexdigest(), False)
 
 
-def test_a_branch_that_moves_on_during_a_push_costs_another_round(
+def test_a_branch_that_moves_on_during_a_push_costs_another_round_each_time(
     team: Team,
     upstream: Repository,
     server: GitServer,
@@ -187,8 +187,9 @@ def test_a_branch_that_moves_on_during_a_push_costs_another_round(
     ask, steps = Server.ask, list[str]()
 
     def watched(self: Server, step: str, value: object) -> Answer:
-        if step == "tree" and "tree" not in steps:
-            upstream.commit("Move on", {"m7.py": "def part_7():\n    return 'elsewhere'\n"})
+        number = steps.count("tree")
+        if step == "tree" and number < 4:
+            upstream.commit("Move on", {f"m{number}.py": f"def part_{number}():\n    return 'elsewhere'\n"})
             team.engine.team.index_project(TeamProjectIndexRequest(project))
             team.work()
         steps.append(step)
@@ -196,9 +197,9 @@ def test_a_branch_that_moves_on_during_a_push_costs_another_round(
 
     monkeypatch.setattr(Server, "ask", watched)
     report = push(ann, mine.folder, web)
-    assert steps == ["lacking", "tree", "files", "tree"]
-    assert (report.files, report.uploaded) == (20, 1)
-    assert texts(team, "work/ann/mine")["m7.py"] == (mine.folder / "m7.py").read_text().rstrip()
+    assert steps == ["lacking", "tree", *["files", "tree"] * 4]
+    assert (report.files, report.uploaded) == (20, 4)
+    assert texts(team, "work/ann/mine")["m3.py"] == (mine.folder / "m3.py").read_text().rstrip()
 
 
 def test_claiming_a_hash_gives_nothing(team: Team, upstream: Repository, server: GitServer, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import http.client
 import json
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 BODY_BYTES = 8_000_000  # of one upload, unless a single file is larger
 TIMEOUT_S = 120.0
 TRIES = 3
-ROUNDS = 3  # of uploads, while the project changes
+UPLOADS = 3  # of one file: what was uploaded stays, unless the file is being changed
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -52,18 +53,20 @@ def push(indexes: Indexes, request: PushRequest, progress: ProgressSink | None) 
     tree = PushedTree(project, request.name or index.root.name, index.recipe(), tuple(listed), _revision(index.root))
     lacking = server.ask("lacking", tree).lacking
     target = _Target(server, tree, index)
-    for _ in range(ROUNDS):
+    uploads = Counter[str]()  # by path
+    while not (changed := [path for path in lacking if uploads[path] == UPLOADS]):
         if wanted := set(lacking):
             changes = Changes(tuple(source for source in walked.files if source.path in wanted), (), (), 0)
             with index.parsers() as pool:
                 outcome = update(files, target, changes, pool, index.embedder, progress=progress)
             notes += outcome.notes
+            uploads.update(wanted)
         done = server.ask("tree", tree)
         if not done.lacking:
             return PushReport(project, done.tree, len(listed), target.uploaded, tuple(notes))
         lacking = done.lacking  # what the project had a moment ago, until its branch was indexed again
     raise CodeInfoError(
-        f"{len(lacking)} files changed while they were uploaded, {lacking[0]} among them",
+        f"{len(changed)} files changed while they were uploaded, {changed[0]} among them",
         next_step="Push again",
         code="CHANGED_MEANWHILE",
     )
