@@ -195,3 +195,24 @@ def test_several_processes_without_a_shared_store_are_refused_at_once(codeinfo: 
     done = codeinfo("serve", "--workers", "2", "--port", "0", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert "Set store.url" in done.stderr
+
+
+def test_a_request_that_was_on_its_way_is_answered_before_the_end(project: Path, tmp_path: Path, postgres: str) -> None:
+    with server(project, tmp_path / "home", CODEINFO_STORE_URL=postgres, CODEINFO_SERVE_DRAIN_S="1") as started:
+        host, _, port = started.address.partition(":")
+        place = host, int(port)
+        started.process.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        with socket.create_connection(place, timeout=10) as client:
+            wait_until(lambda: is_refused(place), 10)
+            client.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            assert client.recv(1000).startswith(b"HTTP/1.1 200")
+        assert started.process.wait(20) == 0
+
+
+def is_refused(place: tuple[str, int]) -> bool:
+    try:
+        socket.create_connection(place, timeout=1).close()
+    except ConnectionRefusedError:
+        return True
+    return False

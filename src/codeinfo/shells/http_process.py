@@ -15,6 +15,7 @@ import time
 from contextlib import closing
 from types import FrameType
 
+import anyio
 import anyio.to_thread
 import uvicorn
 
@@ -26,9 +27,8 @@ from codeinfo.serve.dispatch import end_by_deadline
 from codeinfo.serve.metrics import Metrics, OperatorServer, Problem, Reading, memory_reading, probe_body
 from codeinfo.serve.runs import State
 
-NOTICE_S = (
-    2.0  # a server that is to end goes on so long at least, until the load balancer has seen that it is not ready
-)
+NOTICE_S = 2.0  # a server that is to end goes on so long at least, until load balancers have seen that it is not ready
+LAST_S = 0.5  # from closing the socket to closing connections: requests that were on their way are read meanwhile
 _FRESH_S = 1.0  # a look at the database is good for so long
 _RESTART_S = 1.0  # between the end of a process and the start of its successor
 LISTENER_FLAG = "--listener"  # what a process of several is started with
@@ -129,6 +129,14 @@ class Draining(uvicorn.Server):
             end_by_deadline(0)
             self.should_exit = True
         return self.should_exit
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """uvicorn closes every connection without a request in progress: one that was just made, too."""
+        if self._draining_since:
+            for server in self.servers:
+                server.close()
+            await anyio.sleep(LAST_S)
+        await super().shutdown(sockets)
 
 
 # --- several processes ---------------------------------------------------------------------------------------------
