@@ -147,3 +147,12 @@ def test_a_part_is_called_after_a_definition_that_it_shows(
     found = answering_definition(IN_POOL, 1, POOL, shown, Finder(terms))
     assert found is not None
     assert found.qualified == expected
+
+
+def test_a_form_feed_ends_no_line() -> None:
+    text = POOL.replace("import servers", "import servers\f")
+    lines = text.split("\n")
+    shown = Shown(4, 6, "\n".join(lines[4:7]))
+    found = answering_definition(IN_POOL, 1, text, shown, Finder({"connect": 1.0}))
+    assert found is not None
+    assert found.qualified == "Pool.open"

@@ -242,16 +242,16 @@ def _share_met(
     keyword: KeywordScores, wanted: Sequence[set[str]], files: int, where: NDArray[np.bool_] | None = None
 ) -> Floats:
     """Share of those `wanted` sets of terms which occur in this index that each file has a term of."""
-    shares, counted = np.zeros(files, np.float32), 0
-    for alike in wanted:
-        known = np.array([term in alike for term in keyword.idf], bool)
-        if known.any():
-            counted += 1
-            met = known[keyword.met_term]
-            has = np.zeros(files, bool)
-            has[keyword.met_file[met if where is None else met & where]] = True
-            shares += has
-    return shares / np.float32(max(counted, 1))
+    starts = keyword.met_term.searchsorted(np.arange(len(keyword.idf) + 1))  # the entries of a term lie together
+    own = {term: slice(starts[at], starts[at + 1]) for at, term in enumerate(keyword.idf)}
+    known = [[own[term] for term in alike if term in own] for alike in wanted]
+    shares = np.zeros(files, np.float32)
+    for entries in filter(None, known):
+        has = np.zeros(files, bool)
+        for some in entries:
+            has[keyword.met_file[some] if where is None else keyword.met_file[some][where[some]]] = True
+        shares += has
+    return shares / np.float32(max(sum(map(bool, known)), 1))
 
 
 def named_in_text(query: Query, keyword: KeywordScores, files: int) -> Floats:

@@ -58,7 +58,7 @@ class KeywordScores(Struct, frozen=True):
     files: Floats  # BM25 of every file as one text
     idf: Mapping[str, float]  # of the terms that occur, by chunks
     shares: NDArray[np.float64]  # of the query's weight, by rarity, for each of these terms
-    met_term: Ints  # position among these terms
+    met_term: Ints  # position among these terms, ascending
     met_file: Ints
     met_fields: NDArray[np.uint8]  # where in the file: bits
 

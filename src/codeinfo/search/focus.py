@@ -110,9 +110,10 @@ def answering_definition(
     lines_found = {start: at for at, start in enumerate(found.starts)}
     met = dict[tuple[Extent, str], None]()
     owners = dict[Extent, None]()
-    lines = text.splitlines(keepends=True) if named else []
-    for at, (line, start) in enumerate(zip(lines, accumulate(map(len, lines), initial=0), strict=False)):
-        if shown.first <= at <= shown.last and not line.isspace():
+    lines = text.split("\n") if named else []  # as lines are counted everywhere: a form feed ends none
+    starts = accumulate((len(line) + 1 for line in lines), initial=0)
+    for at, (line, start) in enumerate(zip(lines, starts, strict=False)):
+        if shown.first <= at <= shown.last and line.strip():
             number = first_line + at
             owner = _owner(named, number, number + text.count("\n", start, _led_to(text, start)))
             if owner is not None:
