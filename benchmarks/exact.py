@@ -27,8 +27,8 @@ from msgspec import Struct
 
 from codeinfo import Config, Engine, GrepRequest, IndexRequest
 from codeinfo.engine.grep import MAX_BYTES, Corpus, list_files
+from codeinfo.files import read_regular
 from codeinfo.serve.refresh import server_engine
-from codeinfo.sources.files import read_regular
 from codeinfo.sources.masking import blanked
 from codeinfo.sources.read import searchable
 

@@ -33,8 +33,7 @@ from numpy.typing import NDArray
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.evals import datasets
-from codeinfo.evals.metrics import Answer, Found, mean, score
+from codeinfo.evals.metrics import Answer, Dataset, Found, Query, load_dataset, mean, score
 from codeinfo.evals.run import CODE_FILES, bring_up_to_date, tree_of
 from codeinfo.ports import reads_words
 from codeinfo.search import boost
@@ -97,7 +96,7 @@ Floats = NDArray[np.float64]
 class Asked(Struct, frozen=True):
     """One question: its candidates, and of each the value of every signal and how often every factor applies."""
 
-    query: datasets.Query
+    query: Query
     shape: Shape
     paths: tuple[str, ...]
     signals: Floats
@@ -125,8 +124,8 @@ class Numbers(NamedTuple):
 # --- features, from the product's own steps ------------------------------------------------------------------------
 
 
-def collect(engine: Engine, dataset: datasets.Dataset, trees: Path, *, roots: bool) -> Iterator[Asked]:
-    by_repo: dict[str, list[datasets.Query]] = defaultdict(list)
+def collect(engine: Engine, dataset: Dataset, trees: Path, *, roots: bool) -> Iterator[Asked]:
+    by_repo: dict[str, list[Query]] = defaultdict(list)
     for query in dataset.queries:
         by_repo[query.repo].append(query)
     for repo, queries in by_repo.items():
@@ -267,7 +266,7 @@ def main() -> int:
         dataset, trees, *roots = place.split(":")
         config = Config.load({"paths.cache_dir": str(options.cache.resolve())}, Path(trees))
         with Engine(config) as engine:
-            sets[name] = list(collect(engine, datasets.load(Path(dataset)), Path(trees), roots=bool(roots)))
+            sets[name] = list(collect(engine, load_dataset(Path(dataset)), Path(trees), roots=bool(roots)))
         print(f"{name}: {len(sets[name])} questions", flush=True)
     shipped = {shape: Numbers.of(weights) for shape, weights in WITH_VECTORS.items()}
     show("shipped", {name: mean(judge(asked, shipped)) for name, asked in sets.items()})

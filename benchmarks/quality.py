@@ -35,11 +35,8 @@ from trees import commit_at, lay_out, lay_out_missing, read_pins
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.evals import datasets
-from codeinfo.evals.datasets import Dataset, Query
-from codeinfo.evals.metrics import METRIC, Answer, check_gates, compare, score, summarise
-from codeinfo.evals.report import align, format_figure, scores_of
-from codeinfo.evals.run import read_results, run
+from codeinfo.evals.metrics import METRIC, Answer, Dataset, Query, check_gates, compare, load_dataset, score, summarise
+from codeinfo.evals.run import align, format_figure, read_results, run, scores_of
 from codeinfo.operations.search import Comparison, Score, Summary, Verdict
 
 MOST_LOST = 0.005  # a figure may fall by this much: less is within what a change of machine or order does
@@ -124,7 +121,7 @@ def rows_of(kind: Kind, dataset: Dataset, scores: Mapping[str, Score], semble: M
 
 
 def measure_set(config: Config, kind: Kind, folder: Path, trees: Path, options: argparse.Namespace) -> Iterator[Row]:
-    dataset = chosen(datasets.load(folder), options)
+    dataset = chosen(load_dataset(folder), options)
     wanted = {query.repo for query in dataset.queries}
     if options.clones:
         pins = (pin for pin in read_pins(folder / "repos.tsv").values() if pin.name in wanted)
@@ -147,7 +144,7 @@ def measure_fixtures(config: Config, options: argparse.Namespace) -> Iterator[Ro
     if not files:
         raise SystemExit(f"{options.fixtures} has no eval-*.json")
     for file in files:
-        dataset = datasets.load(file)
+        dataset = load_dataset(file)
         tree = fixture_tree(file, options)
         with Engine(config) as engine:
             scores = measure(engine, FIXTURE, dataset, tree)

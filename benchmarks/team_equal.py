@@ -17,8 +17,7 @@ from pathlib import Path
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.evals import datasets
-from codeinfo.evals.metrics import DEPTH
+from codeinfo.evals.metrics import DEPTH, load_dataset
 from codeinfo.evals.run import CODE_FILES, bring_up_to_date, tree_of
 from codeinfo.model import Hit
 from codeinfo.operations.search import SearchRequest
@@ -50,7 +49,7 @@ def _compared(hit: Hit) -> tuple[str, int, int, float, str]:
 
 def main() -> int:
     options = read_options()
-    dataset = datasets.load(options.dataset)
+    dataset = load_dataset(options.dataset)
     engines = {
         "alone": engine_of(options.cache / "alone", ""),
         "folder": engine_of(options.cache / "folder", options.store),

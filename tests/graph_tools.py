@@ -6,8 +6,7 @@ from codeinfo.graph.code_index import ImportResolver, facts_of, used_names
 from codeinfo.graph.model import FileImports
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_packed
-from codeinfo.languages.model import FileFacts
-from codeinfo.languages.tree import Tree
+from codeinfo.languages.model import FileFacts, Tree
 from codeinfo.model import FileKind
 from codeinfo.ports import CodeFile
 from codeinfo.sources.ignore import excluded_folder

@@ -28,7 +28,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 LEVELS = (
     ("cache",),
     ("model", "errors"),
-    ("operations", "jsonable", "private_files", "settings", "ports", "tokens", "globs"),
+    ("operations", "files", "settings", "ports", "tokens", "globs"),
     ("config", "languages"),
     ("sources",),
     ("graph",),

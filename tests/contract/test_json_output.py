@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import RunCli
 
-from codeinfo.jsonable import dumps
+from codeinfo.model import dumps
 
 STEERING = ["\x1b", "\x7f", *map(chr, range(0x80, 0xA0)), "\u061c", "\u200e", "\u200f", "\u2028", "\u2029"]
 STEERING += [*map(chr, range(0x202A, 0x202F)), *map(chr, range(0x2066, 0x206A))]

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from mcp_help import INITIALIZE, Lines, command, lines, reply_of
 
-from codeinfo.private_files import try_lock
+from codeinfo.files import try_lock
 from codeinfo.shells.mcp_carrier import LOST
 
 

@@ -16,7 +16,7 @@ from repository_tools import Repository
 
 from codeinfo.collections import AddressRefused, Reach
 from codeinfo.errors import NotFound, ProviderError, UsageError
-from codeinfo.private_files import try_lock
+from codeinfo.files import try_lock
 from codeinfo.sources.walk import RevisionFiles, WalkSettings
 from codeinfo.team.mirror import Mirror, Mirrors
 

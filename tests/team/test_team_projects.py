@@ -20,7 +20,7 @@ from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.errors import Busy, NotFound, StoreUnavailable, UsageError
 from codeinfo.index.pool import ParsePool
-from codeinfo.jsonable import dumps
+from codeinfo.model import dumps
 from codeinfo.operations.clients import ProjectsRequest
 from codeinfo.operations.code import CallsRequest, DefsRequest, ExploreRequest, MapRequest, RefsRequest, SymbolsRequest
 from codeinfo.operations.search import (

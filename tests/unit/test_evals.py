@@ -11,10 +11,22 @@ from typing import Any
 import pytest
 
 from codeinfo.errors import NotFound, UsageError
-from codeinfo.evals import datasets, report, run
-from codeinfo.evals.datasets import Dataset, Query, Target
-from codeinfo.evals.metrics import Answer, Found, check_gates, compare, parse_gates, percentile, score, summarise
-from codeinfo.evals.report import Point, chart
+from codeinfo.evals import run
+from codeinfo.evals.metrics import (
+    Answer,
+    Dataset,
+    Found,
+    Query,
+    Target,
+    check_gates,
+    compare,
+    load_dataset,
+    parse_gates,
+    percentile,
+    score,
+    summarise,
+)
+from codeinfo.evals.run import Point, chart
 from codeinfo.operations.search import Score
 
 SECOND = 1 / math.log2(3)  # what a hit at rank 2 is worth
@@ -188,13 +200,13 @@ def write_benchmark(folder: Path) -> Path:
 
 
 def test_benchmark_format(tmp_path: Path) -> None:
-    dataset = datasets.load(write_benchmark(tmp_path / "bench"))
+    dataset = load_dataset(write_benchmark(tmp_path / "bench"))
     assert dataset.name == "bench"
     assert dataset.roots == {"r": "src", "whole": ""}
     (only,) = dataset.queries
     assert only.targets == (Target("src/a.py"), Target("b.py", 3, 7))
     assert (only.id, only.repo, only.language, only.category, only.text) == tuple(BENCHMARK.values())
-    assert datasets.load(tmp_path / "bench" / "queries.jsonl") == dataset
+    assert load_dataset(tmp_path / "bench" / "queries.jsonl") == dataset
     assert dataset.gates == ()
 
 
@@ -202,10 +214,10 @@ def test_targets_may_tell_changed_lines_and_functions(tmp_path: Path) -> None:
     file = tmp_path / "bugs.jsonl"
     target = {"path": "a.py", "spans": [[3, 4], [9, 9]], "functions": [[1, 12]]}
     file.write_text(json.dumps(BENCHMARK | {"targets": [target]}))
-    assert datasets.load(file).queries[0].targets == (Target("a.py", spans=((3, 4), (9, 9)), functions=((1, 12),)),)
+    assert load_dataset(file).queries[0].targets == (Target("a.py", spans=((3, 4), (9, 9)), functions=((1, 12),)),)
     file.write_text(json.dumps(BENCHMARK | {"targets": [target | {"spans": [[3]]}]}))
     with pytest.raises(UsageError, match="is not a dataset"):
-        datasets.load(file)
+        load_dataset(file)
 
 
 def test_fixture_format(tmp_path: Path) -> None:
@@ -221,7 +233,7 @@ def test_fixture_format(tmp_path: Path) -> None:
         {"id": 2, "query": "wire up", "category": "wiring", "expectedTopFiles": ["main.ts"]},
     ]
     file.write_text(json.dumps({"description": "x", "codebase": "shop", "queries": rows}))
-    dataset = datasets.load(file)
+    dataset = load_dataset(file)
     assert [q.id for q in dataset.queries] == ["1", "2"]
     assert dataset.queries[0].targets == (Target(patterns=("auth",), unwanted=("spec",)),)
     assert dataset.queries[1].targets == (Target(patterns=("main.ts",)),)
@@ -229,7 +241,7 @@ def test_fixture_format(tmp_path: Path) -> None:
 
 
 def test_a_part_of_a_dataset(tmp_path: Path) -> None:
-    dataset = datasets.load(write_benchmark(tmp_path / "bench"))
+    dataset = load_dataset(write_benchmark(tmp_path / "bench"))
     assert dataset.of_repositories(("r",)).queries == dataset.queries
     with pytest.raises(NotFound, match="no repository 'x'"):
         dataset.of_repositories(("x",))
@@ -240,7 +252,7 @@ def test_what_is_no_dataset_says_so(tmp_path: Path, content: str) -> None:
     file = tmp_path / "bad.json"
     file.write_text(content)
     with pytest.raises(UsageError, match="is not a dataset"):
-        datasets.load(file)
+        load_dataset(file)
 
 
 def test_results_file_is_what_scorers_read(tmp_path: Path) -> None:
@@ -272,8 +284,8 @@ def test_groups_by_language_category_and_repository() -> None:
         Query("2", "x", (Target("a"),), "s", "go", "symbol"),
     )
     dataset = Dataset("d", queries)
-    scores = report.scores_of(dataset, {"1": answer("a", id="1")})
-    means = {(g.by, g.name): g.summary.ndcg10 for g in report.groups_of(dataset, scores)}
+    scores = run.scores_of(dataset, {"1": answer("a", id="1")})
+    means = {(g.by, g.name): g.summary.ndcg10 for g in run.groups_of(dataset, scores)}
     assert means[("all", "all")] == 0.5
     assert means[("category", "symbol")] == 0.5
     assert (means[("language", "python")], means[("repo", "s")]) == (1, 0)

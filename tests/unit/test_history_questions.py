@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from repository_tools import Repository, write
 
-from codeinfo.evals import datasets
+from codeinfo.evals.metrics import load_dataset
 from codeinfo.evals.run import without_numbers
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -87,7 +87,7 @@ def test_subjects_and_reports_about_a_tree_that_is_older_than_all_of_them(clones
         "keep colons in values": "report",
         "Explain in the module what a header is": "subject",
     }, "neither chores, nor formatting, nor what answers with new files only"
-    dataset = datasets.load(clones.parent / "out")
+    dataset = load_dataset(clones.parent / "out")
     assert dataset.roots == {"shop": ""}
     assert {query.language for query in dataset.queries} == {"python"}
     table = (clones.parent / "out" / "repos.tsv").read_text().splitlines()

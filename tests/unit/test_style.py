@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from team_tools import build_team, engine_of
 
-from codeinfo.knowledge.metadata import dependencies, frameworks
-from codeinfo.knowledge.style import is_style_file, style_report
+from codeinfo.knowledge.project import dependencies, frameworks, is_style_file, style_report
 from codeinfo.operations.knowledge import MetadataRequest, StyleRequest
 
 

@@ -23,8 +23,7 @@ from msgspec import Struct, field
 from codeinfo.answers.evidence import Evidence, Gate, Item, format_passages
 from codeinfo.config import parse_toml
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
-from codeinfo.jsonable import decoded
-from codeinfo.model import SearchResult
+from codeinfo.model import SearchResult, decoded
 from codeinfo.operations.answers import Agent, AgentCommand, ToolUse
 from codeinfo.ports import ToolCall, ToolSpec
 

@@ -25,7 +25,6 @@ from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.models import ChatModel, choose_chat_model, list_providers, unavailable
 from codeinfo.engine.search import Scope, policy_settings
 from codeinfo.errors import CodeInfoError, NotFound, ProviderError, UsageError
-from codeinfo.jsonable import dumps
 from codeinfo.model import (
     CRUMB,
     Distance,
@@ -37,6 +36,7 @@ from codeinfo.model import (
     SearchResult,
     Skip,
     SourceFile,
+    dumps,
     to_run,
 )
 from codeinfo.operations import answers as ops

@@ -38,10 +38,9 @@ from codeinfo.graph.references import (
 )
 from codeinfo.graph.scip import scip_written
 from codeinfo.graph.survey import area_files, code_map
-from codeinfo.jsonable import decoded
 from codeinfo.knowledge.card import MOST_LISTED, file_context
 from codeinfo.knowledge.history import History
-from codeinfo.model import FileKind, Hit, HitContext, NextStep, to_run
+from codeinfo.model import FileKind, Hit, HitContext, NextStep, decoded, to_run
 from codeinfo.operations import code as ops
 from codeinfo.operations.base import ProgressSink
 from codeinfo.ports import CodeFacts

@@ -44,10 +44,10 @@ from codeinfo.collections import (
 from codeinfo.config import find_upwards
 from codeinfo.engine.index_manager import IndexManager, Source
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
+from codeinfo.files import open_private, private_folder, replace_file, wait_for_lock, write_private
 from codeinfo.globs import match_globs
 from codeinfo.model import ManifestRow, NextStep, Skip, SourceFile, Walk, to_run
 from codeinfo.operations.documents import DocsPackRequest, DocsPackResponse
-from codeinfo.private_files import open_private, private_folder, replace_file, wait_for_lock, write_private
 from codeinfo.sources.documents import document_language
 from codeinfo.sources.read import FolderFiles, load
 from codeinfo.sources.walk import WalkSettings, check_root, judge_document, walk

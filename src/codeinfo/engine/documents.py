@@ -30,11 +30,11 @@ from codeinfo.engine.index_manager import ProgressSink, healed
 from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.search import OFF, Relevance, Reranking, best_first, reranking_of
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
+from codeinfo.files import private_folder, replace_file
 from codeinfo.index.line import edited
 from codeinfo.model import CRUMB, Definition, Hit, Import, NextStep, Quality, Skip, to_run
 from codeinfo.operations import documents as operations
 from codeinfo.ports import ChunkRow, Embedder
-from codeinfo.private_files import private_folder, replace_file
 from codeinfo.search.joined import Joined, Part
 from codeinfo.search.line import SearchOptions, search
 from codeinfo.search.query import STOP_WORDS

@@ -17,6 +17,7 @@ from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.project_knowledge import ProjectKnowledge
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
+from codeinfo.files import read_regular
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import relations
 from codeinfo.graph.names import NameResolver
@@ -39,9 +40,8 @@ from codeinfo.knowledge.memory import (
     search,
     to_record,
 )
-from codeinfo.knowledge.metadata import dependencies, describe_project, is_manifest
 from codeinfo.knowledge.patterns import in_area, narrow
-from codeinfo.knowledge.style import is_style_file, style_report
+from codeinfo.knowledge.project import dependencies, describe_project, is_manifest, is_style_file, style_report
 from codeinfo.languages import is_product, kind_of, language_named, language_of
 from codeinfo.model import Card, Definition, FileKind, Hit, Import, NextStep, RelatedMemory, SearchResult, to_run
 from codeinfo.operations import knowledge as operations
@@ -49,7 +49,6 @@ from codeinfo.operations.base import ProgressSink
 from codeinfo.operations.code import DefsRequest, Exploration, ExploreRequest, RefsRequest, SymbolInfo, Usage
 from codeinfo.operations.knowledge import ChangedFile, ChangedSymbol, Finding, Reviewer, ReviewPacket, ReviewRequest
 from codeinfo.operations.search import SearchRequest
-from codeinfo.sources.files import read_regular
 from codeinfo.sources.git import GitFailed
 from codeinfo.sources.masking import mask
 from codeinfo.sources.read import FolderFiles

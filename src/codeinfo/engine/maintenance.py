@@ -22,6 +22,7 @@ from codeinfo.engine.index_manager import IndexManager, TeamSource, is_complete,
 from codeinfo.engine.indexes import Indexes, Place
 from codeinfo.engine.models import Models
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound
+from codeinfo.files import private_folder
 from codeinfo.globs import lies_below
 from codeinfo.graph.scip import compiler_notes
 from codeinfo.index.line import edited
@@ -29,7 +30,6 @@ from codeinfo.knowledge.history import History
 from codeinfo.model import ManifestRow, NextStep, Reflects, SourceFile, to_run
 from codeinfo.operations.clients import DaySavings, SavingsReport, SavingsRequest, ToolSavings
 from codeinfo.operations.search import Check, Cleared, DoctorReport, IndexStatus, WhyReport
-from codeinfo.private_files import private_folder
 from codeinfo.sources import git
 from codeinfo.sources.git import GitFailed, names_repository
 from codeinfo.sources.read import FolderFiles

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from codeinfo.engine.index_manager import IndexManager, TeamSource
 from codeinfo.errors import UsageError
 from codeinfo.index.queries import OwnPatterns
-from codeinfo.jsonable import decoded
 from codeinfo.knowledge.detectors import Detector, Matcher, Use, built_in_detectors, project_detectors, role_of
 from codeinfo.knowledge.history import DECLINING_DAYS, WINDOW_DAYS, BlameLine, History, LineDates
 from codeinfo.knowledge.memory import (
@@ -26,7 +25,6 @@ from codeinfo.knowledge.memory import (
     read_foreign,
     read_memories,
 )
-from codeinfo.knowledge.metadata import is_manifest
 from codeinfo.knowledge.patterns import (
     Areas,
     FileHints,
@@ -38,8 +36,9 @@ from codeinfo.knowledge.patterns import (
     key_of,
     uses_by_area,
 )
+from codeinfo.knowledge.project import is_manifest
 from codeinfo.languages import kind_of, language_of
-from codeinfo.model import NO_TRENDS, FileKind, NextStep, Note, RelatedMemory, to_run
+from codeinfo.model import NO_TRENDS, FileKind, NextStep, Note, RelatedMemory, decoded, to_run
 from codeinfo.operations.knowledge import PatternReport
 from codeinfo.ports import CodeFile
 from codeinfo.sources.git import GitFailed

@@ -19,11 +19,11 @@ from codeinfo.config import Config
 from codeinfo.engine.index_manager import IndexManager, ProgressSink
 from codeinfo.engine.indexes import Indexes
 from codeinfo.errors import CodeInfoError, NotFound, ProviderError, UsageError
+from codeinfo.files import read_secret
 from codeinfo.index.line import Changes, update
 from codeinfo.model import IndexedFile, Skip, SourceFile
 from codeinfo.operations.team import PushReport, PushRequest
 from codeinfo.ports import StoredFile
-from codeinfo.private_files import read_secret
 from codeinfo.sources.git import GitFailed, commit_of, origin_of
 from codeinfo.team.identity import identity_of
 from codeinfo.team.push import Answer, PushedFile, PushedFiles, PushedTree

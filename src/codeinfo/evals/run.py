@@ -1,31 +1,69 @@
-"""Asks the engine every question of a dataset, over trees that lie in one folder, and keeps what it found in a file."""
+"""The evaluation, from a request to a report: read questions → ask the engine → score → compare → check gates → write.
+
+Questions are asked over trees that lie in one folder, or over the commits of a repository; what was found is kept in a
+file. Figures are for all queries and by language, category and repository, as tables and as a chart.
+"""
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from codeinfo.engine.answers import AnswerOperations
 from codeinfo.errors import NotFound, UsageError
-from codeinfo.evals.datasets import Dataset, Query, Target
-from codeinfo.evals.metrics import DEPTH, Answer, Found
+from codeinfo.evals.metrics import (
+    DEPTH,
+    Answer,
+    Dataset,
+    Found,
+    Query,
+    Target,
+    check_gates,
+    compare,
+    load_dataset,
+    parse_gates,
+    score,
+    summarise,
+)
+from codeinfo.globs import match_globs
 from codeinfo.languages import kind_of, language_of
 from codeinfo.model import FileKind, Hit
+from codeinfo.operations import answers as operations
 from codeinfo.operations.base import Progress, ProgressSink
-from codeinfo.operations.search import ClearRequest, IndexReport, IndexRequest, SearchRequest
+from codeinfo.operations.search import (
+    AnswerCheck,
+    AnswerEvalReport,
+    AnswerEvalRequest,
+    Change,
+    ClearRequest,
+    Comparison,
+    EvalReport,
+    EvalRequest,
+    Group,
+    IndexReport,
+    IndexRequest,
+    Outcome,
+    Score,
+    SearchRequest,
+    Summary,
+)
 from codeinfo.sources import git
 
 if TYPE_CHECKING:
     from codeinfo.engine import Engine
+
 
 CODE_FILES = (FileKind.CODE.value, FileKind.TEST.value)  # a test is code too: leaving it out would flatter the ranking
 
@@ -326,6 +364,8 @@ def is_code(path: str) -> bool:
     return kind_of(path, language_of(path)) is FileKind.CODE
 
 
+# --- laying commits out in a folder ----------------------------------------------------------------------------------
+
 LARGEST = 1_000_000  # bytes; what is larger is not indexed anyway
 _PLAIN_MODES = ("100644", "100755", "100664")  # neither links, which could lead out of the folder, nor submodules
 
@@ -355,12 +395,12 @@ class Layout:
         differing = [blob for path, blob in wanted.items() if self._present.get(path) != blob.id]
         for blob, content in git.read_blobs(self._repository, differing):
             target = self._folder / blob.path
-            _make_room(self._folder, target)
+            _make_room(target)
             target.write_bytes(content or b"")
         self._present = {path: blob.id for path, blob in wanted.items()}
 
 
-def _make_room(folder: Path, target: Path) -> None:
+def _make_room(target: Path) -> None:
     """The folders above `target`; one of them may have been a file in the tree before, which is gone by now."""
     if target.is_dir():  # a folder that lost its last file, where a file is to be
         for place, _, _ in os.walk(target, topdown=False):
@@ -371,3 +411,383 @@ def _make_room(folder: Path, target: Path) -> None:
 def _is_honest(path: str) -> bool:
     """A tree may be forged: no path leads out of the folder or pretends to be git's own."""
     return all(part not in ("", ".", "..") and part.lower() != ".git" for part in path.split("/"))
+
+
+# --- the report ------------------------------------------------------------------------------------------------------
+
+
+def evaluate(engine: Engine, request: EvalRequest, progress: ProgressSink | None = None) -> EvalReport:
+    named_gates = parse_gates(request.gates)
+    older = {Path(file).stem: read_results(Path(file)) for file in request.compare}  # before anything is asked
+    dataset, done, notes = _answered(engine, request, progress)
+    answers = {answer.id: answer for answer in done.answers}
+    scores = scores_of(dataset, answers)
+    summary = summarise(list(scores.values()))
+    result = EvalReport(
+        dataset=dataset.name,
+        groups=groups_of(dataset, scores),
+        outcomes=outcomes_of(dataset, answers, scores),
+        comparisons=comparisons_of(dataset, scores, older),
+        verdicts=check_gates(named_gates or dataset.gates, summary),
+        files=done.files,
+        chunks=done.chunks,
+        index_ms=done.index_ms,
+        model_id=done.model_id,
+        notes=notes,
+    )
+    if request.out:
+        write_results(Path(request.out), done.answers)
+    if request.chart:
+        _write_chart(Path(request.chart), dataset, answers, older)
+    return result
+
+
+def _answered(
+    engine: Engine, request: EvalRequest, progress: ProgressSink | None
+) -> tuple[Dataset, Run, tuple[str, ...]]:
+    if request.from_git:
+        path = Path(request.dataset or ".")
+        dataset, done, history = evaluate_history(engine, path, request.commits, whole=request.whole, progress=progress)
+        return dataset, done, tuple(_notes(history))
+    if not request.dataset or not request.trees:
+        raise UsageError(
+            "a dataset and its trees are needed", next_step="Name them, as in `codeinfo eval DATASET --trees DIR`."
+        )
+    dataset = load_dataset(Path(request.dataset))
+    if request.repos:
+        dataset = dataset.of_repositories(request.repos)
+    return dataset, run(engine, dataset, Path(request.trees), whole=request.whole, progress=progress), ()
+
+
+def _notes(history: History) -> Iterator[str]:
+    left_out = ", ".join(f"{count} {rule}" for rule, count in sorted(history.left_out.items()))
+    yield f"asked about {len(history.commits)} of {history.looked_at} commits; left out: {left_out or 'none'}"
+    if history.missing_blobs:
+        yield f"blobs that the repository lacks, whose files were not indexed: {history.missing_blobs}"
+
+
+def _write_chart(
+    path: Path, dataset: Dataset, answers: Mapping[str, Answer], older: Mapping[str, Mapping[str, Answer]]
+) -> None:
+    runs = {"codeinfo": answers, **older}
+    points = [Point(name, summarise(list(scores_of(dataset, found).values()))) for name, found in runs.items()]
+    path.write_text(chart(dataset.name, points), encoding="utf-8")
+
+
+Row = tuple[str, ...]
+
+COLUMNS = (
+    *("n", "ndcg10", "file10", "recall10", "mrr10", "top1", "top3", "top5", "top10", "function10", "spec"),
+    *("chars", "tokens", "shown", "first_tokens", "recall500", "recall1000", "recall2000"),
+    *("ok", "ok_top3", "p50_ms", "p95_ms"),
+)
+_WHOLE = {"n", "chars", "tokens", "first_tokens"}  # shown without decimals
+_TIMES = {"p50_ms", "p95_ms"}
+QUERY_SHOWN = 70  # characters of a query in a table
+
+
+def scores_of(dataset: Dataset, answers: Mapping[str, Answer]) -> dict[str, Score]:
+    """Every query's score; one that was not answered counts as zero."""
+    return {query.id: score(query, answers.get(query.id)) for query in dataset.queries}
+
+
+def groups_of(dataset: Dataset, scores: Mapping[str, Score]) -> tuple[Group, ...]:
+    """All, then each language, category and repository by name."""
+    groups = [Group("all", "all", summarise([scores[query.id] for query in dataset.queries]))]
+    keys: dict[str, Callable[[Query], str]] = {
+        "language": lambda query: query.language,
+        "category": lambda query: query.category,
+        "repo": lambda query: query.repo,
+    }
+    for by, key in keys.items():
+        members: dict[str, list[Score]] = {}
+        for query in dataset.queries:
+            if key(query):
+                members.setdefault(key(query), []).append(scores[query.id])
+        groups += [Group(by, name, summarise(members[name])) for name in sorted(members)]
+    return tuple(groups)
+
+
+def outcomes_of(dataset: Dataset, answers: Mapping[str, Answer], scores: Mapping[str, Score]) -> tuple[Outcome, ...]:
+    outcomes = []
+    for query in dataset.queries:
+        answer = answers.get(query.id)
+        first = answer.found[0].path if answer and answer.found else ""
+        wanted = tuple(target.path or " | ".join(target.patterns) for target in query.targets)
+        outcomes.append(Outcome(query.id, query.text, wanted, first, scores[query.id]))
+    return tuple(outcomes)
+
+
+def comparisons_of(
+    dataset: Dataset, scores: Mapping[str, Score], older: Mapping[str, Mapping[str, Answer]]
+) -> tuple[Comparison, ...]:
+    """This run against each older one, on the queries that the older one answered."""
+    found = []
+    for name, answers in older.items():
+        old = {query.id: score(query, answers[query.id]) for query in dataset.queries if query.id in answers}
+        found.append(compare(name, dataset.queries, old, scores))
+    return tuple(found)
+
+
+# --- tables --------------------------------------------------------------------------------------------------------
+
+
+def figures_table(groups: Iterable[Group], by: str) -> list[Row]:
+    """A header and one row a group, numbers aligned to the right."""
+    rows: list[Row] = [(by, *COLUMNS)]
+    rows += [(group.name, *_figures(group.summary)) for group in groups if group.by == by]
+    return align(rows)
+
+
+def _figures(summary: Summary) -> list[str]:
+    return [format_figure(column, getattr(summary, column)) for column in COLUMNS]
+
+
+def format_figure(column: str, value: float | None) -> str:
+    """A figure with the decimals that its column has; a dash where nobody took it."""
+    if value is None:
+        return "–"
+    return f"{value:.0f}" if column in _WHOLE else f"{value:.1f}" if column in _TIMES else f"{value:.4f}"
+
+
+def align(rows: Sequence[Row]) -> list[Row]:
+    """Every cell but a row's first set to the right of its column."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [(row[0], *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))) for row in rows]
+
+
+def comparison_line(comparison: Comparison) -> str:
+    """`ndcg10 0.8356 → 0.8931: +0.0575 (95 %: +0.0431 to +0.0720, p = 0.0001), 201 won, 88 lost, 460 even`."""
+    span = f"95 %: {comparison.low:+.4f} to {comparison.high:+.4f}, p = {comparison.p_value:.4f}"
+    counts = f"{len(comparison.wins)} won, {len(comparison.losses)} lost, {comparison.ties} even"
+    means = f"{comparison.metric} {comparison.old:.4f} → {comparison.new:.4f}"
+    return f"{means}: {comparison.difference:+.4f} ({span}), {counts}"
+
+
+def changes_table(changes: Sequence[Change], most: int | None) -> list[Row]:
+    return [
+        (change.id, f"{change.old:.3f} → {change.new:.3f}", change.query[:QUERY_SHOWN]) for change in changes[:most]
+    ]
+
+
+def misses_table(outcomes: Sequence[Outcome]) -> list[Row]:
+    """Queries with no wanted file among the first ten."""
+    return [
+        (
+            outcome.id,
+            outcome.query[:QUERY_SHOWN],
+            f"wanted {', '.join(outcome.wanted)}; first {outcome.first or 'none'}",
+        )
+        for outcome in outcomes
+        if not outcome.score.recall10
+    ]
+
+
+WIDTH, HEIGHT = 860, 410
+PANEL_WIDTH, PANEL_HEIGHT = 330, 240
+LEFT, GAP, TOP = 70, 90, 96
+LABEL_ROOM = 150  # pixels that a name and its figure need
+QUALITY_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2)
+
+# Plain rules rather than variables, which viewers other than browsers do not know. Disc and ring tell runs apart
+# without colour.
+STYLE = """
+  text { font: 13px system-ui, -apple-system, 'Segoe UI', sans-serif; fill: #1f2430; }
+  .title { font-size: 17px; font-weight: 600; } .soft { font-size: 12px; fill: #5b6472; }
+  .ground { fill: #ffffff; } .grid { stroke: #d8dde5; } .axis { stroke: #5b6472; }
+  .own { fill: #0b6bcb; } .other { fill: none; stroke: #8a5a00; stroke-width: 2.5; }
+  @media (prefers-color-scheme: dark) {
+    text { fill: #e8ebf0; } .soft { fill: #a3adbb; } .ground { fill: #12161d; } .grid { stroke: #343b47; }
+    .axis { stroke: #a3adbb; } .own { fill: #6cb6ff; } .other { stroke: #e3b341; }
+  }
+"""
+
+
+class Point(Struct, frozen=True):
+    name: str
+    summary: Summary
+
+
+class Scale(Struct, frozen=True):
+    """From values to pixels; `log` where a cost spans orders of magnitude."""
+
+    low: float
+    high: float
+    start: float
+    length: float
+    log: bool = False
+
+    def at(self, value: float) -> float:
+        low, high, value = (math.log10(v) if self.log else v for v in (self.low, self.high, value))
+        return self.start + self.length * (value - low) / (high - low)
+
+
+def chart(title: str, points: Sequence[Point]) -> str:
+    """Two panels that share the axis of quality: latency on the left, tokens on the right. The first point is ours."""
+    low, high, step = _quality_range([point.summary.ndcg10 for point in points])
+    quality = Scale(low, high, TOP + PANEL_HEIGHT, -PANEL_HEIGHT)
+    parts = [
+        f'<rect class="ground" width="{WIDTH}" height="{HEIGHT}" rx="8"/>',
+        _text(LEFT, 34, f"Search quality against cost: {title}", "title"),
+        _text(LEFT, 56, f"{points[0].summary.n} queries. Up and to the left is better.", "soft"),
+    ]
+    panels: list[tuple[str, Callable[[Summary], float | None]]] = [
+        ("median latency, ms (log scale)", lambda summary: summary.p50_ms),
+        ("tokens in the first ten results (log scale)", lambda summary: summary.tokens),
+    ]
+    for place, (label, cost) in enumerate(panels):
+        left = LEFT + place * (PANEL_WIDTH + GAP)
+        parts += _panel(left, label, quality, step, [(point, cost(point.summary)) for point in points])
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img"'
+    label = escape(f"Quality against latency and tokens: {title}", quote=True)
+    return "\n".join([f'{head} aria-label="{label}">', f"<style>{STYLE}</style>", *parts, "</svg>", ""])
+
+
+def _panel(
+    left: float, label: str, quality: Scale, step: float, costs: Sequence[tuple[Point, float | None]]
+) -> list[str]:
+    right, bottom = left + PANEL_WIDTH, TOP + PANEL_HEIGHT
+    parts = []
+    for tick in range(round(quality.low / step), round(quality.high / step) + 1):
+        y = quality.at(tick * step)
+        parts.append(_line(left, y, right, y, "grid"))
+        parts.append(_text(left - 8, y + 4, f"{tick * step:.2f}", "soft", "end"))
+    known = [(number, point, cost) for number, (point, cost) in enumerate(costs) if cost]
+    scale = _cost_scale([cost for _, _, cost in known], left)
+    for value in _ticks(scale):
+        parts.append(_line(scale.at(value), TOP, scale.at(value), bottom, "grid"))
+        parts.append(_text(scale.at(value), bottom + 18, f"{value:,.10g}", "soft", "middle"))
+    parts.append(_line(left, bottom, right, bottom, "axis"))
+    parts.append(_text(left, TOP - 10, "ndcg10", "soft", "middle"))
+    parts.append(_text((left + right) / 2, bottom + 42, label, "soft", "middle"))
+    if not known:
+        parts.append(_text((left + right) / 2, TOP + PANEL_HEIGHT / 2, "not measured", "soft", "middle"))
+    parts += [
+        _mark(scale.at(cost), quality.at(point.summary.ndcg10), number, point, right) for number, point, cost in known
+    ]
+    return parts
+
+
+def _mark(x: float, y: float, number: int, point: Point, right: float) -> str:
+    """A disc for ours, a ring for the others, with the name on the side that has room."""
+    kind = "other" if number else "own"
+    anchor, shift = ("end", -12) if x > right - LABEL_ROOM else ("start", 12)
+    label = _text(x + shift, y - 8, f"{point.name} {point.summary.ndcg10:.3f}", "", anchor)
+    return f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{5 if number else 7}"/>' + label
+
+
+def _quality_range(values: Sequence[float]) -> tuple[float, float, float]:
+    """Bounds on whole steps, a little wider than the values, with five steps or so between."""
+    spread = max(max(values) - min(values), 0.03)
+    step = next((step for step in QUALITY_STEPS if spread / step <= 5), QUALITY_STEPS[-1])
+    low = max(0.0, (math.floor(min(values) / step) - 1) * step)
+    high = (math.floor(max(values) / step) + 2) * step
+    return low, high, step
+
+
+def _cost_scale(costs: Sequence[float], left: float) -> Scale:
+    low, high = (min(costs), max(costs)) if costs else (1.0, 10.0)
+    return Scale(low / 2.5, high * 2.5, left, PANEL_WIDTH, log=True)
+
+
+def _ticks(scale: Scale) -> list[float]:
+    """1, 2 and 5 times each power of ten within the scale."""
+    powers = range(math.floor(math.log10(scale.low)), math.ceil(math.log10(scale.high)) + 1)
+    values = (digit * 10.0**power for power in powers for digit in (1, 2, 5))
+    return [value for value in values if scale.low <= value <= scale.high]
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+    return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
+
+
+def _text(x: float, y: float, text: str, kind: str, anchor: str = "start") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+#
+# Questions in YAML with what their answers must cite, mention, leave out, or refuse.
+#
+# - question: How are redirects followed?
+#   must_cite: [src/requests/sessions.py]        # a file of the answer's verified citations; a glob works
+#   must_mention: [resolve_redirects]            # words of the answer or its citations' places, any case
+#   must_not_mention: [I think]
+# - question: How is the payment provider configured?
+#   must_abstain: true
+
+
+class Case(Struct, frozen=True, forbid_unknown_fields=True):
+    """A question of a suite and the requirements for its answer; a single text may stand for a list of one."""
+
+    question: str
+    must_cite: str | tuple[str, ...] = ()
+    must_mention: str | tuple[str, ...] = ()
+    must_not_mention: str | tuple[str, ...] = ()
+    must_abstain: bool = False
+
+    def __post_init__(self) -> None:
+        if self.must_abstain and (self.must_cite or self.must_mention or self.must_not_mention):
+            raise ValueError("must_abstain stands alone")
+
+
+def run_suites(answers: AnswerOperations, request: AnswerEvalRequest) -> AnswerEvalReport:
+    """Every question of every suite, asked as `ask` does, in conversations that are deleted afterwards."""
+    if not request.suites:
+        raise UsageError("no suite is named", next_step="Name a YAML file with questions")
+    cases = [(suite, case) for suite in request.suites for case in read_suite(Path(suite))]
+    checks = []
+    for suite, case in cases:
+        asked = operations.AskRequest(case.question, request.paths, "", request.provider, request.model)
+        answer = answers.ask(asked, left_out=[Path(name) for name in request.suites])
+        answers.store.delete((answer.conversation_id,))
+        failures = tuple(failures_of(case, answer))
+        tokens = answer.usage.prompt_tokens + answer.usage.completion_tokens
+        checks.append(AnswerCheck(suite, case.question, not failures, failures, answer.status, tokens))
+    passed = sum(check.passed for check in checks)
+    return AnswerEvalReport(tuple(checks), passed, len(checks) - passed)
+
+
+def failures_of(case: Case, answer: operations.Answer) -> Iterator[str]:
+    """What the answer lacks."""
+    abstained = answer.status == "abstained"
+    if abstained != case.must_abstain:
+        yield "it abstained" if abstained else f"it should have abstained, and said: {answer.text[:120]}"
+        return
+    cited = [one.path for one in answer.citations if not one.problem]
+    for pattern in _texts(case.must_cite):
+        by_glob = match_globs(cited, [pattern], f"must_cite of {case.question!r}")
+        if not any(by_glob) and not any(path.endswith(f"/{pattern}") for path in cited):
+            yield f"it does not cite {pattern}, but {', '.join(cited) or 'nothing'}"
+    text = f"{answer.text}\n{' '.join(f'{one.path} {one.symbol}' for one in answer.citations)}".casefold()
+    for words in _texts(case.must_mention):
+        if words.casefold() not in text:
+            yield f"it does not mention {words!r}"
+    for words in _texts(case.must_not_mention):
+        if words.casefold() in text:
+            yield f"it mentions {words!r}"
+
+
+_SUITE: Any = Annotated[tuple[Case, ...], msgspec.Meta(min_length=1)]
+
+
+def read_suite(path: Path) -> tuple[Case, ...]:
+    import yaml
+
+    try:
+        parsed = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}", next_step="Name a YAML file") from error
+    except (yaml.YAMLError, RecursionError) as error:
+        raise UsageError(f"{path} is not valid YAML: {error}", next_step="Correct that line") from error
+    try:
+        cases: tuple[Case, ...] = msgspec.convert(parsed, _SUITE)
+    except msgspec.ValidationError as error:
+        raise UsageError(
+            f"{path} is not a list of questions: {error}", next_step="docs/answers.md shows one"
+        ) from error
+    return cases
+
+
+def _texts(value: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else value

@@ -19,8 +19,19 @@ from codeinfo.cache import Cache
 from codeinfo.graph.model import Edge, FileImports, Graph, Links, Loose, Unit
 from codeinfo.graph.scip import Compiler, ScipError, open_compiler, scip_written
 from codeinfo.graph.uses import Bindings, UsedNames, dotted_names, import_timing, unpack
-from codeinfo.languages.model import FileFacts, ImportRules, LanguageResolver, Outcome, family, last_name, named
-from codeinfo.languages.tree import MOST_ABOVE, Tree, is_config, nearest_all
+from codeinfo.languages.model import (
+    MOST_ABOVE,
+    FileFacts,
+    ImportRules,
+    LanguageResolver,
+    Outcome,
+    Tree,
+    family,
+    is_config,
+    last_name,
+    named,
+    nearest_all,
+)
 from codeinfo.model import Definition, Import, Skip, SourceFile
 from codeinfo.ports import CodeFacts, CodeFile, FileLines
 from codeinfo.sources.ignore import excluded_folder

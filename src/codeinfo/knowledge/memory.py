@@ -17,11 +17,10 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from codeinfo.errors import NotFound, UsageError, environment_error
-from codeinfo.knowledge.metadata import is_manifest
+from codeinfo.files import read_regular, replace_file, sweep_temporary, wait_for_lock
+from codeinfo.knowledge.project import is_manifest
 from codeinfo.languages import is_product, kind_of, language_of
 from codeinfo.model import FileKind, NextStep, RelatedMemory, to_run
-from codeinfo.private_files import replace_file, sweep_temporary, wait_for_lock
-from codeinfo.sources.files import read_regular
 from codeinfo.sources.masking import mask
 from codeinfo.tokens import terms
 

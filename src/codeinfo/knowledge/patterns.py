@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from codeinfo.jsonable import decoded
 from codeinfo.knowledge.detectors import PRODUCT, TESTING, Detector, family
 from codeinfo.knowledge.history import (
     DECLINING,
@@ -23,8 +22,9 @@ from codeinfo.knowledge.history import (
     Lines,
 )
 from codeinfo.knowledge.memory import iso_of
-from codeinfo.knowledge.metadata import dependencies, is_shipped, project_names
+from codeinfo.knowledge.project import dependencies, is_shipped, project_names
 from codeinfo.languages import is_shipped_folder
+from codeinfo.model import decoded
 from codeinfo.operations.knowledge import GoldenFile, PatternConflict, PatternReport, PatternUse
 
 USE_AT, PREFER_AT = 80, 50  # % of the files

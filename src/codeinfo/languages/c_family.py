@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from codeinfo.languages import model
-from codeinfo.languages.tree import Resolver, joined, nearest
+from codeinfo.languages.model import Resolver, joined, nearest
 from codeinfo.model import Import
 
 # Headers of the C library and of POSIX: an own file of this name is meant only by a quoted include beside it.

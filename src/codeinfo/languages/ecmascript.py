@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from codeinfo.languages import model
-from codeinfo.languages.tree import Resolver, Tree, ancestors, joined, nearest
+from codeinfo.languages.model import Resolver, Tree, ancestors, joined, nearest
 from codeinfo.model import Import
 
 _FRAME = re.compile(r"\bfrom\b[^}]*$|^(?:import|export)\b(?:\s+type\b(?!\s*from))?")

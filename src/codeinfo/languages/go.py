@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from codeinfo.languages import model
-from codeinfo.languages.tree import Resolver, Tree
+from codeinfo.languages.model import Resolver, Tree
 from codeinfo.model import Import
 
 MANIFEST = "go.mod"

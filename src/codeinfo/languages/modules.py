@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from codeinfo.languages import model
-from codeinfo.languages.tree import Resolver, Tree, ancestors, joined, nearest
+from codeinfo.languages.model import Resolver, Tree, ancestors, joined, nearest
 from codeinfo.model import Definition, Import
 
 # --- Ruby, Lua, Zig and shell: by paths ------------------------------------------------------------------------------

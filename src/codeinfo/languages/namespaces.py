@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from codeinfo.languages import model
-from codeinfo.languages.tree import Resolver, Tree, ancestors, joined, packages_of
+from codeinfo.languages.model import Resolver, Tree, ancestors, joined, packages_of
 from codeinfo.model import Definition, Import
 
 # --- Java, Kotlin and Scala: imports name packages and types, which all three share ----------------------------------

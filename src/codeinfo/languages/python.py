@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 
 from codeinfo.languages import model
-from codeinfo.languages.tree import Resolver, Tree, ancestors, joined
+from codeinfo.languages.model import Resolver, Tree, ancestors, joined
 from codeinfo.model import Import
 
 _HASH_COMMENT = re.compile(r"#[^\n]*")

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 
 from codeinfo.languages import model
-from codeinfo.languages.model import items
-from codeinfo.languages.tree import Resolver, Tree, ancestors
+from codeinfo.languages.model import Resolver, Tree, ancestors, items
 from codeinfo.model import Import
 
 _ROOT_FILES = ("lib.rs", "main.rs", "mod.rs", "build.rs")

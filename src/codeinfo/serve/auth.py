@@ -31,8 +31,8 @@ from urllib.parse import parse_qs, urlsplit
 from msgspec import Struct
 
 from codeinfo.errors import CodeInfoError, UsageError
-from codeinfo.jsonable import dumps
-from codeinfo.private_files import open_private, private_folder, read_secret, wait_for_lock
+from codeinfo.files import open_private, private_folder, read_secret, wait_for_lock
+from codeinfo.model import dumps
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

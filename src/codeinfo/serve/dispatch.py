@@ -21,8 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError, environment_error
-from codeinfo.jsonable import jsonable
-from codeinfo.model import Reflects
+from codeinfo.model import Reflects, jsonable
 from codeinfo.operations.base import MAX_TEXT_CHARS, Input, Operation, Progress, inputs_of
 from codeinfo.operations.clients import Project, ProjectsRequest
 from codeinfo.serve.team import check_offered, team_file, team_project

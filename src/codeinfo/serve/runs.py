@@ -26,8 +26,7 @@ from msgspec.structs import replace
 
 from codeinfo.answers.conversation import title_of
 from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError
-from codeinfo.jsonable import dumps
-from codeinfo.model import Skip
+from codeinfo.model import Skip, dumps
 from codeinfo.operations.answers import AgentRunRequest, Answer, AskRequest
 from codeinfo.operations.base import Progress
 from codeinfo.operations.clients import SHOWN, IngestRun, IngestStatus

@@ -15,8 +15,8 @@ from typing import Any
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.errors import UsageError
+from codeinfo.files import private_folder
 from codeinfo.operations import team
-from codeinfo.private_files import private_folder
 
 _RESTART_S = (1.0, 30.0)  # from, to: one that cannot start must not keep the machine busy
 

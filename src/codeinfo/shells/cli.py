@@ -24,7 +24,7 @@ from msgspec.structs import asdict
 from codeinfo import __version__
 from codeinfo.config import Config, colour_refused, table, use_one_blas_thread
 from codeinfo.errors import CodeInfoError, Interrupted, UsageError
-from codeinfo.jsonable import dumps
+from codeinfo.model import dumps
 from codeinfo.operations import OPERATIONS, Input, Operation, inputs_of
 from codeinfo.operations.answers import AgentRunRequest, AskRequest, ChatRequest
 from codeinfo.operations.documents import DocsAskRequest

@@ -24,8 +24,7 @@ from starlette.routing import Route
 
 from codeinfo import __version__
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
-from codeinfo.jsonable import camel_keys, dumps, jsonable
-from codeinfo.model import Step, phrase
+from codeinfo.model import Step, camel_keys, dumps, jsonable, phrase
 from codeinfo.operations import OPERATIONS, Input, Operation, answers, inputs_of
 from codeinfo.operations.base import renamed
 from codeinfo.operations.clients import CONTRACT_NAMES, IngestRun, IngestStatus, ProjectsRequest, ProjectsResult

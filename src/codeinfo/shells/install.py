@@ -26,9 +26,9 @@ from msgspec.structs import replace
 from codeinfo import __version__
 from codeinfo.config import Config, parse_toml, user_folders
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
+from codeinfo.files import private_folder, replace_file
 from codeinfo.operations.clients import FileChange, InstallReport, InstallRequest, UninstallRequest
 from codeinfo.operations.search import Check, DoctorReport
-from codeinfo.private_files import private_folder, replace_file
 
 SERVER = "codeinfo"
 STARTUP_S = 30  # Codex waits 10 s, which a busy machine may need; a server that is ready earlier is used earlier

@@ -35,10 +35,9 @@ from msgspec import Struct
 from codeinfo import __version__
 from codeinfo.config import Config
 from codeinfo.errors import CodeInfoError
+from codeinfo.files import open_private, try_lock
 from codeinfo.index.pool import resident_bytes
-from codeinfo.jsonable import dumps_plain
-from codeinfo.model import phrase
-from codeinfo.private_files import open_private, try_lock
+from codeinfo.model import dumps_plain, phrase
 from codeinfo.serve.dispatch import (
     MOST_WAITING,
     Call,

@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 from codeinfo import __version__
 from codeinfo.config import deciding_environment, runtime_folder
 from codeinfo.errors import CodeInfoError, UsageError
-from codeinfo.private_files import private_folder
+from codeinfo.files import private_folder
 from codeinfo.shells import mcp_carrier
 from codeinfo.shells.mcp_carrier import parsed, refusal
 

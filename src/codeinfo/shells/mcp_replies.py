@@ -17,8 +17,18 @@ from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 
 from codeinfo.errors import UsageError
-from codeinfo.jsonable import dumps_plain, jsonable
-from codeinfo.model import INDEXING, NO_TRENDS, CardImpact, CardPatterns, HitContext, RelatedMemory, Step, phrase
+from codeinfo.model import (
+    INDEXING,
+    NO_TRENDS,
+    CardImpact,
+    CardPatterns,
+    HitContext,
+    RelatedMemory,
+    Step,
+    dumps_plain,
+    jsonable,
+    phrase,
+)
 from codeinfo.operations.documents import DocsSearchResponse, DocumentHit
 from codeinfo.operations.search import GrepResult, IndexResponse, StatusReport
 from codeinfo.tokens import CHARS_PER_TOKEN, estimate_tokens

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from codeinfo.errors import Busy, NotFound, UsageError
-from codeinfo.jsonable import camel, camel_keys, dumps, jsonable
+from codeinfo.model import camel, camel_keys, dumps, jsonable
 from codeinfo.operations import OPERATIONS, Input, Operation, answers, clients, code, documents, inputs_of, search
 from codeinfo.operations.base import renamed
 from codeinfo.serve.dispatch import Schema, Values, input_schema, output_schema

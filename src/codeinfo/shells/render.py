@@ -10,8 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from codeinfo.config import Config, table
-from codeinfo.jsonable import dumps
-from codeinfo.model import Card, Dropped, FileKind, Hit, HitContext, RelatedMemory, SearchResult
+from codeinfo.model import Card, Dropped, FileKind, Hit, HitContext, RelatedMemory, SearchResult, dumps
 from codeinfo.operations import code, knowledge, search
 from codeinfo.operations.clients import InstallReport, ProjectsResult, SavingsReport, VectorSearchResult
 from codeinfo.operations.search import EvalReport
@@ -475,7 +474,7 @@ def _matches(result: VectorSearchResult, out: Output) -> None:
 @render.register
 def _evaluation(result: EvalReport, out: Output) -> None:
     """The whole report; with `explain` every win, loss and miss."""
-    from codeinfo.evals import report
+    from codeinfo.evals import run as evaluation
     from codeinfo.evals.metrics import LOWER_IS_BETTER
 
     vectors = result.model_id or "keyword search only"
@@ -483,15 +482,15 @@ def _evaluation(result: EvalReport, out: Output) -> None:
     content = f"  {size} indexed in {result.index_ms / 1000:.1f} s, {vectors}"
     out.wrap((result.dataset, "bold cyan"), content, hang=2)
     for by in ("all", "language", "category"):
-        _figures(report.figures_table(result.groups, by), out)
+        _figures(evaluation.figures_table(result.groups, by), out)
     for comparison in result.comparisons:
-        out.line(("against ", "bold"), comparison.name, ("  " + report.comparison_line(comparison), "dim"))
+        out.line(("against ", "bold"), comparison.name, ("  " + evaluation.comparison_line(comparison), "dim"))
         for title, changes in (("largest gains", comparison.wins), ("largest losses", comparison.losses)):
             if changes:
                 out.line(f"  {title}")
-                out.table(report.changes_table(changes, None if out.explain else CHANGES_SHOWN), indent=4)
+                out.table(evaluation.changes_table(changes, None if out.explain else CHANGES_SHOWN), indent=4)
         out.line()
-    misses = report.misses_table(result.outcomes)
+    misses = evaluation.misses_table(result.outcomes)
     out.line(f"{len(misses)} of {len(result.outcomes)} queries have no relevant file in the first ten")
     if out.explain:
         out.table(misses)

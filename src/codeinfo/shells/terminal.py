@@ -19,7 +19,7 @@ import click
 
 from codeinfo.config import colour_refused
 from codeinfo.errors import CodeInfoError, UsageError, environment_error
-from codeinfo.jsonable import dumps
+from codeinfo.model import dumps
 from codeinfo.operations.base import Progress
 
 if TYPE_CHECKING:

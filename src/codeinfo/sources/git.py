@@ -26,8 +26,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from codeinfo.errors import CodeInfoError, LocksUnsupported, NotFound, ProviderError, UsageError
-from codeinfo.private_files import try_lock
-from codeinfo.sources.files import Reader
+from codeinfo.files import Reader, try_lock
 
 TIMEOUT_S = 30.0
 

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 
 from msgspec import Struct
 
-from codeinfo.sources.files import read_regular
+from codeinfo.files import read_regular
 
 OVERRIDES_NAME = ".codeinfoignore"
 _MAX_BYTES = 1_000_000

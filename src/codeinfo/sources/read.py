@@ -14,9 +14,9 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
+from codeinfo.files import NotRegular, Reader, TooLarge, read_regular
 from codeinfo.languages import kind_of, language_of
 from codeinfo.model import FileKind, Skip, SourceFile, Text
-from codeinfo.sources.files import NotRegular, Reader, TooLarge, read_regular
 from codeinfo.sources.ignore import overrides_above
 
 MAX_READ_BYTES = 64_000_000  # a guard for files that grew after the walk, which has the real limit

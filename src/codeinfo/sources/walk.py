@@ -26,10 +26,10 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from codeinfo.errors import NotFound, RootRefused, UsageError, environment_error
+from codeinfo.files import read_regular
 from codeinfo.languages import kind_of, language_of, language_of_text
 from codeinfo.model import FileKind, Skip, SourceFile, Walk, source_file
 from codeinfo.sources import git, ignore
-from codeinfo.sources.files import read_regular
 from codeinfo.sources.ignore import OVERRIDES_NAME, IgnoreFile, Match, Overrides, brings_back_secret, decide, load
 from codeinfo.sources.read import Loaded
 

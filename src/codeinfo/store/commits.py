@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from codeinfo.private_files import open_private
+from codeinfo.files import open_private
 from codeinfo.search.channels import CommitIndex
 
 FILE = "commits-2.npz"  # the number is the format's

@@ -19,8 +19,8 @@ from msgspec import Struct, msgpack
 from msgspec.structs import astuple
 
 from codeinfo.errors import Busy, IndexDamaged, OutOfSpace, UsageError
+from codeinfo.files import touch_private, write_private
 from codeinfo.model import Chunk, Definition, Import, NextStep, to_run
-from codeinfo.private_files import touch_private, write_private
 
 
 class Damage(Exception):

@@ -30,8 +30,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from codeinfo.errors import Busy, IndexTooNew
+from codeinfo.files import open_private, private_folder, replace_file, try_lock
 from codeinfo.model import NextStep, to_run
-from codeinfo.private_files import open_private, private_folder, replace_file, try_lock
 from codeinfo.store.database import REVISION, SCHEMA_VERSION, translate_errors
 
 _BUILD_NAME = re.compile(r"v(\d+)-[0-9a-f]{16}(?:-[0-9a-f]{8})?\Z")

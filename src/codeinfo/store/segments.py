@@ -22,9 +22,9 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from codeinfo.files import open_private
 from codeinfo.model import IndexedFile, SourceFile
 from codeinfo.ports import IN_FOLDER, IN_STEM, Posting, PostingList, Retention
-from codeinfo.private_files import open_private
 from codeinfo.store.database import (
     VECTOR_BYTES,
     Damage,

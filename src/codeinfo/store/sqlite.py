@@ -25,10 +25,10 @@ import apsw
 from msgspec import Struct
 
 from codeinfo.errors import OutOfSpace
+from codeinfo.files import private_folder, try_lock, write_private
 from codeinfo.languages import LANGUAGES
 from codeinfo.model import Definition, FileKind, Import, IndexedFile, ManifestRow, Skip, SourceFile, source_file
 from codeinfo.ports import NOTHING_KEPT, CodeFile, Extent, FileLines, FileSymbols, Retention, StoredFile
-from codeinfo.private_files import private_folder, try_lock, write_private
 from codeinfo.store.database import (
     OF_BUILD,
     REVISION,

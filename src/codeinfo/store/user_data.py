@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from codeinfo.errors import Busy, IndexTooNew
-from codeinfo.private_files import open_private, private_folder, touch_private, wait_for_lock
+from codeinfo.files import open_private, private_folder, touch_private, wait_for_lock
 from codeinfo.store.database import BUSY_MS, DATA, transaction, translate_errors
 
 Row = tuple[Any, ...]

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from codeinfo.collections import Reach
 from codeinfo.errors import NotFound, ProviderError
-from codeinfo.private_files import open_private, private_folder, read_secret, try_lock, wait_for_lock
+from codeinfo.files import open_private, private_folder, read_secret, try_lock, wait_for_lock
 from codeinfo.sources import git
 from codeinfo.store.layout import bytes_under
 from codeinfo.team.identity import identity_of

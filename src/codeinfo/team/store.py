@@ -22,9 +22,9 @@ from msgspec.structs import replace
 from psycopg.types.json import Jsonb
 
 from codeinfo.errors import Busy, IndexDamaged, NotFound
+from codeinfo.files import private_folder, replace_file
 from codeinfo.model import IndexedFile, NextStep, SourceFile, to_run
 from codeinfo.ports import NOTHING_KEPT, Retention, StoredFile
-from codeinfo.private_files import private_folder, replace_file
 from codeinfo.store.database import translate_errors
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.team.database import CHANGED, Connection, TeamDatabase
