@@ -17,8 +17,7 @@ import pytest
 from conftest import REPOSITORY
 from postgres_tools import user_data, wait_until
 
-from codeinfo.answers.conversation import history_messages, title_of, to_markdown
-from codeinfo.answers.write import stats_block
+from codeinfo.answers.write import history_messages, stats_block, title_of, to_markdown
 from codeinfo.errors import Busy, IndexDamaged, IndexTooNew, NotFound, UsageError
 from codeinfo.model import Distance
 from codeinfo.operations.answers import AnswerUsage, Citation, ToolUse

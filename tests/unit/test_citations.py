@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from codeinfo.answers.cite import CitationChecker
 from codeinfo.answers.evidence import Item
+from codeinfo.answers.write import CitationChecker
 
 SESSION = """class Session:
     def close(self):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import RunCli
 
-from codeinfo.answers.conversation import MOST_CARRIED, points_back, search_text
+from codeinfo.answers.evidence import MOST_CARRIED, points_back, search_text
 
 FILES = {
     "session.py": '''class Session:

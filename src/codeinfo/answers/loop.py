@@ -11,8 +11,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from codeinfo.answers.agents import Toolbox, ToolFunctions
-from codeinfo.answers.cite import CitationChecker
-from codeinfo.answers.conversation import search_text
 from codeinfo.answers.evidence import (
     Evidence,
     Gate,
@@ -23,9 +21,10 @@ from codeinfo.answers.evidence import (
     halved,
     payload,
     quote_passages,
+    search_text,
 )
 from codeinfo.answers.model import CONTEXT_OVERFLOW, Budget, Model, Spent, fill_prompt
-from codeinfo.answers.write import Emit, Written, write
+from codeinfo.answers.write import CitationChecker, Emit, Written, write
 from codeinfo.errors import ProviderError
 from codeinfo.operations.answers import Answer, Round, ToolUse, Trace
 from codeinfo.ports import Message

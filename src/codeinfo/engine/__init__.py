@@ -1,7 +1,209 @@
-"""The composition root: every shell asks the Engine, and only the Engine opens stores and models."""
+"""The composition root: every shell asks the `Engine`, and only the engine opens stores and models. It composes the
+areas: an operation is a method here or of an area, with a typed request and result."""
 
 from __future__ import annotations
 
-from codeinfo.engine.engine import Engine
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar, cast
 
-__all__ = ["Engine"]
+from msgspec.structs import replace
+
+from codeinfo.config import Config
+from codeinfo.engine.index_manager import IndexManager, ProgressSink
+from codeinfo.engine.indexes import Indexes
+from codeinfo.globs import lies_below
+from codeinfo.graph.scip import compiler_notes
+from codeinfo.model import Reflects, SearchResult
+from codeinfo.operations.base import Progress
+from codeinfo.operations.search import (
+    ClearReport,
+    ClearRequest,
+    DoctorReport,
+    DoctorRequest,
+    GrepRequest,
+    GrepResult,
+    IndexRequest,
+    IndexResponse,
+    SearchRequest,
+    SimilarRequest,
+    StatusReport,
+    StatusRequest,
+    WhyReport,
+    WhyRequest,
+)
+
+if TYPE_CHECKING:
+    from codeinfo.engine.answers import AnswerOperations
+    from codeinfo.engine.code import CodeOperations
+    from codeinfo.engine.documents import DocumentOperations
+    from codeinfo.engine.knowledge import KnowledgeOperations
+    from codeinfo.engine.maintenance import Savings
+    from codeinfo.engine.search import SearchOperations
+    from codeinfo.engine.team import TeamOperations
+    from codeinfo.operations.clients import ProjectsRequest, ProjectsResult, VectorSearchRequest, VectorSearchResult
+    from codeinfo.ports import Embedder
+
+Area = TypeVar("Area")
+
+
+class Engine:
+    """Areas are imported and made when first asked for, since a command needs few of them, and kept until `close`."""
+
+    def __init__(self, config: Config, indexes: Indexes | None = None) -> None:
+        """`indexes` are a server's; by default every call looks for changes itself."""
+        self.config = config
+        self.indexes = indexes or Indexes(config)
+        self._lock = threading.RLock()
+        self._areas: dict[type, object] = {}
+        self._closing = ExitStack()  # of the areas that hold something open
+
+    def close(self) -> None:
+        self.indexes.stop()
+        with self._lock:
+            self._areas.clear()
+            self._closing.close()
+        self.indexes.close()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- areas ---
+
+    def _area(self, kind: type[Area], make: Callable[[], Area]) -> Area:
+        with self._lock:
+            if kind not in self._areas:
+                self._areas[kind] = area = make()
+                if close := getattr(area, "close", None):
+                    self._closing.callback(close)
+            return cast(Area, self._areas[kind])
+
+    @property
+    def searches(self) -> SearchOperations:
+        """Search by words and meaning, of similar code, by vectors alone."""
+        from codeinfo.engine.search import SearchOperations
+
+        return self._area(SearchOperations, lambda: SearchOperations(self.indexes))
+
+    @property
+    def answers(self) -> AnswerOperations:
+        """Questions, conversations and agents."""
+        from codeinfo.engine.answers import AnswerOperations, LookupOperations
+
+        def make() -> AnswerOperations:
+            lookup = LookupOperations(
+                self.indexes, self.search, lambda request: self.code.references(request), lambda: self.documents
+            )
+            return AnswerOperations(lookup)
+
+        return self._area(AnswerOperations, make)
+
+    @property
+    def code(self) -> CodeOperations:
+        """Symbols, references and the graph of files."""
+        from codeinfo.engine.code import CodeOperations
+
+        return self._area(CodeOperations, lambda: CodeOperations(self.indexes))
+
+    @property
+    def knowledge(self) -> KnowledgeOperations:
+        """Memories, patterns, style, reviews and the context of results."""
+        from codeinfo.engine.knowledge import KnowledgeOperations
+
+        return self._area(KnowledgeOperations, lambda: KnowledgeOperations(self.indexes, self.code))
+
+    @property
+    def documents(self) -> DocumentOperations:
+        """Collections of documents."""
+        from codeinfo.engine.documents import DocumentOperations
+
+        return self._area(DocumentOperations, lambda: DocumentOperations(self.indexes))
+
+    @property
+    def savings(self) -> Savings:
+        """Tokens that answers saved their readers."""
+        from codeinfo.engine.maintenance import Savings
+
+        return self._area(Savings, lambda: Savings(self.indexes.user_data))
+
+    @property
+    def team(self) -> TeamOperations:
+        """Users, groups, grants, tokens and the audit log of the team's store."""
+        from codeinfo.engine.team import TeamOperations
+
+        return self._area(TeamOperations, lambda: TeamOperations(self.indexes))
+
+    def reflects(self, path: str | Path, files: Iterable[str] = ()) -> Reflects | None:
+        """The state of the project that a reply shows whose text comes from `files`, named in full."""
+        from codeinfo.engine.maintenance import Trees
+
+        index = self.indexes.find(path).index
+        own = (file[len(str(index.root)) + 1 :] for file in files if lies_below(file, str(index.root)))
+        return self._area(Trees, Trees).reflects(index, own, is_current=self.indexes.is_current(index))
+
+    # --- operations on indexes ---
+
+    def _indexes_of(self, paths: Sequence[str]) -> list[IndexManager]:
+        """Of the projects that these folders belong to, each once."""
+        return list(dict.fromkeys(self.indexes.find(path).index for path in paths or ("",)))
+
+    def index(self, request: IndexRequest, progress: ProgressSink | None = None) -> IndexResponse:
+        indexes = self._indexes_of(request.paths)
+        done = [self.indexes.refresh(index, full=request.full, progress=progress) for index in indexes]
+        reports = (
+            replace(fresh.report, notes=(*fresh.report.notes, *compiler_notes(index.root)))
+            for index, fresh in zip(indexes, done, strict=True)
+        )
+        return IndexResponse(tuple(reports))
+
+    def search(self, request: SearchRequest, progress: ProgressSink | None = None) -> SearchResult:
+        found = self.searches.search(request, progress)
+        return self.knowledge.around(request, found) if request.context or request.purpose else found
+
+    def grep(self, request: GrepRequest, progress: ProgressSink | None = None) -> GrepResult:
+        from codeinfo.engine.grep import GrepOperations
+
+        return self._area(GrepOperations, lambda: GrepOperations(self.indexes)).grep(request, progress)
+
+    def embedder(self) -> Embedder | None:
+        return self.indexes.models.embedder()
+
+    def indexing(self, path: str | Path) -> Progress | None:
+        """How far the refresh of a root is that is running in this process."""
+        return self.indexes.progress_of(self.indexes.find(path).index)
+
+    def similar(self, request: SimilarRequest, progress: ProgressSink | None = None) -> SearchResult:
+        return self.searches.similar(request, progress)
+
+    def vector_search(self, request: VectorSearchRequest) -> VectorSearchResult:
+        return self.searches.vector_search(request)
+
+    def projects(self, request: ProjectsRequest) -> ProjectsResult:
+        return self.searches.projects(request)
+
+    def status(self, request: StatusRequest) -> StatusReport:
+        from codeinfo.engine.maintenance import status
+
+        return StatusReport(tuple(map(status, self._indexes_of(request.paths))))
+
+    def why(self, request: WhyRequest) -> WhyReport:
+        from codeinfo.engine.maintenance import why_path
+
+        return why_path(Path(request.path), self.indexes)
+
+    def clear(self, request: ClearRequest) -> ClearReport:
+        from codeinfo.engine.maintenance import clear
+
+        return ClearReport(tuple(map(clear, self._indexes_of(request.paths))))
+
+    def doctor(self, request: DoctorRequest) -> DoctorReport:
+        from codeinfo.engine.maintenance import examine
+
+        roots = self._indexes_of(request.paths)
+        folders = request.paths or (".",)
+        return examine(self.config, self.indexes.models, roots, lambda: self.documents.indexes(folders))

@@ -14,10 +14,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from codeinfo.answers.agents import ALL_TOOLS, BUNDLED, Profile, ToolFunctions, list_agents, load_agent
-from codeinfo.answers.conversation import history_messages, search_text, title_of, to_markdown
-from codeinfo.answers.evidence import Gate, Item, content_words, extract, spellings
+from codeinfo.answers.evidence import Gate, Item, content_words, extract, search_text, spellings
 from codeinfo.answers.loop import Means, Progress, Research, answer
 from codeinfo.answers.model import Budget, Metered, Model
+from codeinfo.answers.write import history_messages, title_of, to_markdown
 from codeinfo.engine.collections import CollectionIndex
 from codeinfo.engine.documents import DocumentOperations, document_lines, headings, no_collection, opening, place_of
 from codeinfo.engine.index_manager import IndexManager, ProgressSink

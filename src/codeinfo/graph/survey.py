@@ -22,8 +22,8 @@ from codeinfo.graph.model import Area, Graph, part_of
 from codeinfo.graph.reach import components, cycles, hotspots
 from codeinfo.graph.references import symbol_info
 from codeinfo.languages import is_product, is_shipped_folder
-from codeinfo.languages.go import module_name
 from codeinfo.languages.model import FileFacts
+from codeinfo.languages.modules import go_module
 from codeinfo.model import Definition, FileKind
 from codeinfo.operations.code import CodeMap, HotspotsRequest, MapArea, MapFile, MapRequest, SymbolInfo
 
@@ -222,7 +222,7 @@ def _go_mod(index: CodeIndex, folder: str, text: str) -> Iterator[str]:
     ]
     sources = [facts for facts in inside if is_source(facts)]
     top = [f.path for f in sources if f.folder == folder and "main" not in f.packages]
-    name = module_name(text).rstrip("/").rpartition("/")[2]
+    name = go_module(text).rstrip("/").rpartition("/")[2]
     stems = [name, re.sub(r"^go-|-go$", "", name), *(f.packages[0] for f in sources if f.path in top and f.packages)]
     found = next((path for stem in stems if (path := _joined(folder, f"{stem}.go")) in top), "")
     if top:

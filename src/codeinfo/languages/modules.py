@@ -1,4 +1,4 @@
-"""Ruby, Lua, Zig, shell, Elixir and Haskell: languages whose imports name one module, by its path or its name."""
+"""Go, Ruby, Lua, Zig, shell, Elixir and Haskell: languages whose imports name one module, by its path or its name."""
 
 from __future__ import annotations
 
@@ -8,6 +8,95 @@ from collections.abc import Iterator
 from codeinfo.languages import model
 from codeinfo.languages.model import Resolver, Tree, ancestors, joined, nearest
 from codeinfo.model import Definition, Import
+
+# --- Go: an import names a folder below the path of a module in `go.mod`; a folder is a package ----------------------
+
+
+_GO_MANIFEST = "go.mod"
+_GO_VERSION, _NOT_IN_GO_NAMES = re.compile(r"v\d+"), re.compile(r"^go[-.]|[-.]go$|\.v\d+$")
+_GO_MODULE = re.compile(r'^module\s+"?([^\s"]+)', re.MULTILINE)
+
+
+def go_module(manifest: str) -> str:
+    found = _GO_MODULE.search(manifest)
+    return found[1] if found else ""
+
+
+def _go_local_name(written: Import) -> str:
+    """What the importing file calls the package, as custom has it: the last part of its path that is no version."""
+    parts = [part for part in written.module.split("/") if not _GO_VERSION.fullmatch(part)]
+    return written.alias or _NOT_IN_GO_NAMES.sub("", parts[-1] if parts else written.module)
+
+
+def _nested_go_manifest(manifest: str, inside: str) -> str:
+    """A manifest as a folder of a module would have it if it were a module of its own."""
+    name = go_module(manifest)
+    return f"module {name}/{inside}" if name else ""
+
+
+def _go_imports(statement: str, line: int) -> Iterator[Import]:
+    alias, _, _ = statement.strip().rpartition(" ")
+    for module in model.QUOTED.findall(statement):
+        yield Import(module, line, ("*",) if alias.strip() == "." else (), alias.strip(" ."))
+
+
+def _is_exported_go(declared: model.Declared) -> bool:
+    return declared.name[:1].isupper()
+
+
+class GoImports(Resolver):
+    def __init__(self, tree: Tree) -> None:
+        super().__init__(tree)
+        self._modules = [
+            (name, path.rpartition("/")[0])
+            for path, text in tree.configs.items()
+            if path.rpartition("/")[2] == _GO_MANIFEST and (name := go_module(text))
+        ]
+        self._modules.sort(key=lambda module: -len(module[0]))
+
+    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
+        for module, root in self._modules:
+            if written.module != module and not written.module.startswith(module + "/"):
+                continue
+            folder = "/".join(filter(None, (root, written.module[len(module) :].strip("/"))))
+            files = self._package(folder)
+            return model.Outcome(tuple(map(model.Target, files)), package=True) if files else model.UNRESOLVED
+        return model.EXTERNAL
+
+    def visible(self, source: model.FileFacts) -> tuple[str, ...]:
+        beside = self._package(source.folder, tests=source.path.endswith("_test.go"))
+        return tuple(path for path in beside if self._tree.files[path].packages == source.packages)
+
+    def _package(self, folder: str, *, tests: bool = False) -> tuple[str, ...]:
+        files = self._tree.by_folder.get(folder, ())
+        return tuple(path for path in files if path.endswith(".go") and (tests or not path.endswith("_test.go")))
+
+
+GO = model.Language(
+    name="go",
+    extensions=model.words(".go"),
+    syntax=model.Syntax(
+        grammar="go",
+        exported=_is_exported_go,
+    ),
+    imports=model.ImportRules(
+        read=_go_imports,
+        resolver=GoImports,
+        bound=lambda written: (_go_local_name(written),),
+        by_use=True,
+        qualifier=_go_local_name,
+        configs=(_GO_MANIFEST,),
+        manifest=_GO_MANIFEST,
+        nested_manifest=_nested_go_manifest,
+    ),
+    names=model.NameRules(
+        explicit=True,
+        open_types=True,
+        imports_show=True,
+        outside="all",
+    ),
+)
+
 
 # --- Ruby, Lua, Zig and shell: by paths ------------------------------------------------------------------------------
 
@@ -276,4 +365,4 @@ HASKELL = model.Language(
     ),
     imports=model.ImportRules(read=read_haskell_import, resolver=HaskellImports),
 )
-LANGUAGES = (RUBY, LUA, ZIG, BASH, ELIXIR, HASKELL)
+LANGUAGES = (GO, RUBY, LUA, ZIG, BASH, ELIXIR, HASKELL)

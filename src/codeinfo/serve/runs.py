@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from codeinfo.answers.conversation import title_of
+from codeinfo.answers.write import title_of
 from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError
 from codeinfo.model import Skip, dumps
 from codeinfo.operations.answers import AgentRunRequest, Answer, AskRequest
