@@ -11,7 +11,7 @@ import pytest
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.operations.search import IndexRequest, SearchRequest
-from codeinfo.search.channels import Commit, index_commits, past_changes, score_changes
+from codeinfo.search.channels import Commit, CommitIndex, index_commits, past_changes, score_changes
 from codeinfo.store.commits import FILE, load_commits, save_commits
 
 
@@ -79,21 +79,24 @@ def test_a_damaged_file_is_rebuilt(tmp_path: Path, repository: Path) -> None:
 
 
 def test_what_is_saved_is_what_is_loaded(tmp_path: Path) -> None:
-    index = index_commits("abc", [Commit("Fix the pool\n\nIt leaked.", ("a.py", "päth/b.py")), Commit("Empty", ())])
+    fix = Commit("ab" * 20, "Fix the pool\n\nIt leaked.", ("a.py", "päth/b.py"))
+    index = index_commits("abc", ["cd" * 20, fix.id], [Commit("cd" * 20, "Empty", ()), fix])
     save_commits(tmp_path, index)
     loaded = load_commits(tmp_path)
     assert loaded is not None
     assert loaded.head == "abc"
+    assert loaded.ids == index.ids
+    assert loaded.indexed.tolist() == [False, True]
     assert loaded.vocabulary == index.vocabulary
     assert list(loaded.paths) == ["a.py", "päth/b.py"]
     assert load_commits(tmp_path / "nowhere") is None
 
 
 def test_scores_by_hand() -> None:
-    few = Commit("pool", ("a.py",))
-    many = Commit("pool", ("a.py", "b.py", "c.py", "d.py"))
-    sweep = Commit("pool", tuple(f"{n}.py" for n in range(16)))
-    index = index_commits("x", [few, many, sweep, Commit("other words", ("e.py",))])
+    few = Commit("1", "pool", ("a.py",))
+    many = Commit("2", "pool", ("a.py", "b.py", "c.py", "d.py"))
+    sweep = Commit("3", "pool", tuple(f"{n}.py" for n in range(16)))
+    index = index_commits("x", "1234", [few, many, sweep, Commit("4", "other words", ("e.py",))])
     assert len(index.lengths) == 3, "a sweep says nothing about each of its files"
     files = np.array([["a.py", "b.py", "c.py", "d.py", "e.py"].index(path) for path in index.paths])
     past = past_changes(index, files)
@@ -101,3 +104,26 @@ def test_scores_by_hand() -> None:
     assert scores[0] == pytest.approx(3 * scores[1]), "1 from its own commit and 1/√4 from the other"
     assert scores[4] == 0
     assert not score_changes(index, {"unknown": 1.0}, past).any()
+
+
+def test_an_index_made_from_that_of_another_branch_is_as_one_read_from_the_start() -> None:
+    old = [Commit(f"{n}", f"pool number{n} shared", (f"{n}.py", "all.py")) for n in range(6)]
+    sweep, new = Commit("s", "sweep", ()), [Commit("n", "pool fresh", ("all.py", "n.py")), Commit("m", "m", ("m.py",))]
+    before = index_commits("a", ["s", *(commit.id for commit in old)], [sweep, *old])
+    ids = ["n", "s", "4", "m", "1", "0"]
+    later = index_commits("b", ids, new, before)
+    alone = index_commits("b", ids, [new[0], sweep, old[4], new[1], old[1], old[0]])
+    assert readable(later) == readable(alone)
+    assert "number5" not in later.vocabulary
+    assert "5.py" not in later.paths
+
+
+def readable(index: CommitIndex) -> tuple[object, ...]:
+    terms = {
+        term: list(zip(index.commits[one:end].tolist(), index.uses[one:end].tolist(), strict=True))
+        for term, at in index.vocabulary.items()
+        for one, end in [(index.starts[at], index.starts[at + 1])]
+    }
+    paths = [index.paths[at] for at in index.path_ids]
+    changes = list(zip(index.changed.tolist(), paths, index.shares.tolist(), strict=True))
+    return index.head, list(index.ids), index.indexed.tolist(), terms, index.lengths.tolist(), sorted(changes)

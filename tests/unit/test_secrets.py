@@ -245,8 +245,8 @@ def test_commit_messages_are_masked(tmp_path: Path) -> None:
     git("add", ".")
     git("commit", "-q", "-m", f"fix: rotate password={key}")
     history = History(tmp_path)
-    ((message, paths),) = history.commits()
-    assert paths == ("a.py",)
+    ((commit, message, paths),) = history.commits()
+    assert (commit, paths) == (history.head(), ("a.py",))
     assert key not in message + history.memory_log(time.time()) + str(history.committed_text("HEAD", "a.py"))
 
 

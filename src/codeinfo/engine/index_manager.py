@@ -219,13 +219,13 @@ def _is_unicode(path: str) -> bool:
     return True
 
 
-def refresh_commits(root: Path, folder: Path, revision: str = "HEAD") -> str:
-    """Read what was committed since the last time; everything after a rebase, or where nothing was read yet.
+def refresh_commits(root: Path, folder: Path, revision: str = "HEAD", siblings: Iterable[Path] = ()) -> str:
+    """Read the commits that neither this tree's index of them has nor, where there is none yet, that of a sibling.
 
     Returns what went wrong, for the report; "" where nothing did.
     """
     # A search that finds nothing changed does not need these.
-    from codeinfo.knowledge.history import MOST_INDEXED, History
+    from codeinfo.knowledge.history import History
     from codeinfo.search.channels import Commit, index_commits
     from codeinfo.sources.git import GitFailed
     from codeinfo.store.commits import load_commits, save_commits
@@ -241,9 +241,16 @@ def refresh_commits(root: Path, folder: Path, revision: str = "HEAD") -> str:
         before = load_commits(folder)
         if before is not None and before.head == head:
             return ""
-        if before is not None and (len(before.lengths) > 2 * MOST_INDEXED or not history.has_ancestor(before.head)):
-            before = None
-        index = index_commits(head, (Commit(*one) for one in history.commits(before.head if before else "")), before)
+        known = (found for place in siblings if (found := load_commits(place)) is not None and len(found.ids))
+        if before is None or not len(before.ids):
+            before = next(known, None)
+        if before is None:
+            read = [Commit(*one) for one in history.commits()]
+            index = index_commits(head, [commit.id for commit in read], read)
+        else:
+            ids, had = history.commit_ids(), set(before.ids)
+            lacking = history.commits([commit for commit in ids if commit not in had])
+            index = index_commits(head, ids, (Commit(*one) for one in lacking), before)
     except GitFailed as error:
         return f"git could not read the history, so search does without the newest commits: {error.what}"
     with translate_errors(folder):
@@ -595,7 +602,8 @@ class IndexManager:
             self.folder.remove_tree(tree.name)
         lacking = sum(skip.rule == LACKING for skip in (*walked.skipped, *outcome.skipped))
         commit = self.source.contents.commit if isinstance(self.source, RevisionSource) else ""
-        if problem := refresh_commits(self.root, self.folder.tree_path, commit or "HEAD"):
+        siblings = (self.folder.path / "trees" / tree.name for tree in self._siblings())
+        if problem := refresh_commits(self.root, self.folder.tree_path, commit or "HEAD", siblings):
             run.notes.append(problem)
         meta = {**self._meta(lacking), "revision": commit}
         store.finish(meta, self._retention(), [tree.name for tree in self.folder.trees()])
@@ -609,14 +617,19 @@ class IndexManager:
     def _stale_trees(self, store: SqliteStore) -> Iterator[Tree]:
         """Other trees to drop: those whose folder is gone, and revisions that nobody asked for lately, are too many, or
         hold too much that no work tree has."""
-        keep, others = self._retention(), [tree for tree in self.folder.trees() if tree.name != self.folder.tree]
+        keep, others = self._retention(), self._siblings()
         yield from (tree for tree in others if tree.is_gone)
-        revisions = sorted((tree for tree in others if tree.root is None), key=lambda tree: -tree.used_at)
+        revisions = [tree for tree in others if tree.root is None]
         oldest = time.time() - keep.days * 86_400
         for place, tree in enumerate(revisions):
             names = [revision.name for revision in revisions[: place + 1]]
             if place >= MOST_REVISIONS or tree.used_at < oldest or store.held_by(names) > keep.share:
                 yield tree
+
+    def _siblings(self) -> list[Tree]:
+        """The other trees of the family, the one used last first."""
+        others = (tree for tree in self.folder.trees() if tree.name != self.folder.tree)
+        return sorted(others, key=lambda tree: -tree.used_at)
 
     def _retention(self) -> Retention:
         """Only git brings earlier versions back: elsewhere what is gone is gone."""

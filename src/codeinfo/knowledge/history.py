@@ -242,7 +242,7 @@ def read_blame(porcelain: str) -> list[BlameLine]:
 
 MOST_COMMITS = 20_000  # read at most: a history of a hundred commits a day still fits
 MOST_INDEXED = 10_000  # commits whose messages are searched: some years of a busy project
-_COMMIT_START, _MESSAGE_END = "\x02", "\x03"
+_COMMIT_START, _ID_END, _MESSAGE_END = "\x02", "\x04", "\x03"
 _NAMES = ("--name-only", "--no-renames", "--relative", "-z")
 MOST_TOUCHING = 3  # commits shown of a file or a definition
 LOG_TIMEOUT_S = 60.0
@@ -290,10 +290,19 @@ class History:
     def head(self) -> str:
         return self._text(("rev-parse", "--verify", "--quiet", self._revision)).strip()
 
-    def commits(self, since: str = "") -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Message and paths of the newest commits below the root, of those after `since` where it is given."""
-        revisions = f"{since}..{self._revision}" if since else self._revision
-        return self._messages("%B", f"--max-count={MOST_INDEXED}", revisions, "--", ".")
+    def commit_ids(self) -> list[str]:
+        """The newest commits below the root, newest first."""
+        return self._text(("rev-list", "--no-merges", *self._newest)).split()
+
+    def commits(self, only: Sequence[str] | None = None) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+        """Id, message and paths of the commits named `only`, or of the newest ones below the root, newest first."""
+        if only is None:
+            return self._messages("%B", *self._newest)
+        return self._messages("%B", "--no-walk=unsorted", "--stdin", stdin="\n".join(only)) if only else iter(())
+
+    @property
+    def _newest(self) -> tuple[str, ...]:
+        return f"--max-count={MOST_INDEXED}", self._revision, "--", "."
 
     def subjects(self, paths: Sequence[str], revision: str, days: int) -> dict[str, list[str]]:
         """The subjects of the commits that changed each of some files in the days before a revision, newest first."""
@@ -302,24 +311,20 @@ class History:
             return {}
         bounds = (f"--since=@{int(seconds) - days * _DAY}", f"--max-count={MOST_COMMITS}")
         found: dict[str, list[str]] = {path: [] for path in paths}
-        for subject, names in self._messages("%s", *bounds, revision, "--", *paths):
+        for _, subject, names in self._messages("%s", *bounds, revision, "--", *paths):
             for path in found.keys() & set(names):
                 found[path].append(subject)
         return found
 
-    def _messages(self, message: str, *arguments: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Message, in a format of git's, and paths of each commit, newest first."""
-        shape = ("--no-merges", *_NAMES, f"--format={_COMMIT_START}{message}{_MESSAGE_END}")
-        for entry in self._masked(("log", *shape, *arguments)).split(_COMMIT_START)[1:]:
+    def _messages(self, message: str, *arguments: str, stdin: str = "") -> Iterator[tuple[str, str, tuple[str, ...]]]:
+        """Id, message, in a format of git's, and paths of each commit."""
+        shape = ("--no-merges", *_NAMES, f"--format={_COMMIT_START}%H{_ID_END}{message}{_MESSAGE_END}")
+        listed = self._text(("log", *shape, *arguments), stdin=stdin).split(_COMMIT_START)[1:]
+        ids, _, texts = zip(*(entry.partition(_ID_END) for entry in listed), strict=True) if listed else ((), (), ())
+        masked = mask(_COMMIT_START.join(texts))[0].split(_COMMIT_START)  # without ids, which look like keys
+        for commit, entry in zip(ids, masked, strict=True) if ids else ():
             text, _, names = entry.partition(_MESSAGE_END)
-            yield text, tuple(name.lstrip("\n") for name in names.split("\0") if name.strip("\n"))
-
-    def has_ancestor(self, commit: str) -> bool:
-        """Whether HEAD has `commit` in its history: not after a rebase or on another branch."""
-        try:
-            return self._text(("merge-base", commit, self._revision)).strip() == commit
-        except git.GitFailed:
-            return False
+            yield commit, text, tuple(name.lstrip("\n") for name in names.split("\0") if name.strip("\n"))
 
     def newest_commit(self) -> float:
         seconds = self._text(("log", "-1", "--format=%at", "HEAD")).strip()
@@ -368,8 +373,9 @@ class History:
         text = git.run(self.root, arguments, timeout=timeout).decode("utf-8", "replace")
         return tuple(line for line in mask(text)[0].splitlines() if line)
 
-    def _text(self, arguments: Sequence[str], settings: Sequence[str] = ()) -> str:
-        return git.run(self.root, arguments, settings=settings, timeout=LOG_TIMEOUT_S).decode("utf-8", "replace")
+    def _text(self, arguments: Sequence[str], settings: Sequence[str] = (), stdin: str = "") -> str:
+        output = git.run(self.root, arguments, settings=settings, stdin=stdin.encode(), timeout=LOG_TIMEOUT_S)
+        return output.decode("utf-8", "replace")
 
     def _masked(self, arguments: Sequence[str]) -> str:
         return mask(self._text(arguments))[0]

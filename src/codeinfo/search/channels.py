@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -356,6 +356,7 @@ _TRAILER = re.compile(r"^[A-Za-z][A-Za-z-]{1,30}-(?:by|id|commit|on|to)\s*:.*$",
 
 
 class Commit(NamedTuple):
+    id: str
     message: str
     paths: tuple[str, ...]  # relative to the root of the index
 
@@ -363,7 +364,9 @@ class Commit(NamedTuple):
 class CommitIndex(NamedTuple):
     """Messages as posting lists, and which commit changed which path."""
 
-    head: str  # the newest commit that was read
+    head: str  # the commit whose history this is
+    ids: Sequence[str]  # of all commits that were read, newest first; empty in an index of an earlier release
+    indexed: NDArray[np.bool_]  # which of them are in the columns below, in the same order
     vocabulary: Mapping[str, int]
     starts: NDArray[np.int32]  # of each term's entries in the next two columns, and their end
     commits: NDArray[np.int32]
@@ -375,11 +378,13 @@ class CommitIndex(NamedTuple):
     paths: Sequence[str]
 
 
-def index_commits(head: str, commits: Iterable[Commit], before: CommitIndex | None = None) -> CommitIndex:
-    """The index of `commits`, added to what an earlier one has."""
-    vocabulary = dict(before.vocabulary) if before else {}
-    path_of = {path: at for at, path in enumerate(before.paths)} if before else {}
-    lengths: list[float] = before.lengths.tolist() if before else []
+def index_commits(
+    head: str, ids: Sequence[str], commits: Iterable[Commit], before: CommitIndex | None = None
+) -> CommitIndex:
+    """The index of the commits named `ids`; `commits` are those of them that `before` does not have, in that order."""
+    indexed = dict.fromkeys(ids, False) if before is None else {}
+    vocabulary, path_of = dict[str, int](), dict[str, int]()
+    lengths: list[float] = []
     term_ids: list[int] = []
     owners: list[int] = []
     uses: list[int] = []
@@ -389,6 +394,7 @@ def index_commits(head: str, commits: Iterable[Commit], before: CommitIndex | No
     for commit in commits:
         if not 0 < len(commit.paths) <= MOST_FILES:
             continue
+        indexed[commit.id] = True
         counts = _count_terms(commit.message)
         number = len(lengths)
         lengths.append(float(sum(counts.values())))
@@ -400,26 +406,68 @@ def index_commits(head: str, commits: Iterable[Commit], before: CommitIndex | No
             changed.append(number)
             path_ids.append(path_of.setdefault(path, len(path_of)))
             shares.append(1 / math.sqrt(len(commit.paths)))
-    known = np.repeat(np.arange(len(before.starts) - 1), np.diff(before.starts)) if before else np.zeros(0, np.int64)
-    all_terms = np.concatenate([known, np.array(term_ids, np.int64)])
-    order = np.argsort(all_terms, kind="stable")
+    order = np.argsort(term_ids, kind="stable")
+    index = CommitIndex(
+        head,
+        list(indexed),
+        np.fromiter(indexed.values(), np.bool_, len(indexed)),
+        vocabulary,
+        np.searchsorted(np.array(term_ids)[order], np.arange(len(vocabulary) + 1)).astype(np.int32),
+        np.array(owners, np.int32)[order],
+        np.array(uses, np.uint8)[order],
+        np.array(lengths, np.float32),
+        np.array(changed, np.int32),
+        np.array(path_ids, np.int32),
+        np.array(shares, np.float32),
+        tuple(path_of),
+    )
+    return index if before is None else _joined(head, ids, (index, before))
+
+
+def _joined(head: str, ids: Sequence[str], parts: Sequence[CommitIndex]) -> CommitIndex:
+    """One index of the commits named `ids`, in that order, as far as a part has them."""
+    place_of = {commit: place for place, commit in enumerate(ids)}
+    lengths, indexed = np.zeros(len(ids), np.float32), np.zeros(len(ids), np.bool_)
+    vocabulary, path_of = dict[str, int](), dict[str, int]()
+    uses, changes = [], []
+    for part in parts:
+        read = (place_of.get(commit, -1) for commit, known in zip(part.ids, part.indexed, strict=True) if known)
+        places = np.fromiter(read, np.int32, len(part.lengths))
+        kept = places >= 0
+        lengths[places[kept]], indexed[places[kept]] = part.lengths[kept], True
+        own = kept[part.commits]
+        term_ids = np.repeat(np.arange(len(part.vocabulary)), np.diff(part.starts))[own]
+        uses.append((_renamed(term_ids, part.vocabulary, vocabulary), places[part.commits[own]], part.uses[own]))
+        own = kept[part.changed]
+        path_ids = _renamed(part.path_ids[own], part.paths, path_of)
+        changes.append((places[part.changed[own]], path_ids, part.shares[own]))
+    terms, owners, counts = map(np.concatenate, zip(*uses, strict=True))
+    changed, paths, shares = map(np.concatenate, zip(*changes, strict=True))
+    order, by_place = np.lexsort((owners, terms)), np.argsort(changed, kind="stable")
+    row_of = (np.cumsum(indexed) - 1).astype(np.int32)
     return CommitIndex(
         head,
+        ids,
+        indexed,
         vocabulary,
-        np.searchsorted(all_terms[order], np.arange(len(vocabulary) + 1)).astype(np.int32),
-        _extended(before and before.commits, owners, np.int32)[order],
-        _extended(before and before.uses, uses, np.uint8)[order],
-        np.array(lengths, np.float32),
-        _extended(before and before.changed, changed, np.int32),
-        _extended(before and before.path_ids, path_ids, np.int32),
-        _extended(before and before.shares, shares, np.float32),
+        np.searchsorted(terms[order], np.arange(len(vocabulary) + 1)).astype(np.int32),
+        row_of[owners[order]],
+        counts[order],
+        lengths[indexed],
+        row_of[changed[by_place]],
+        paths[by_place],
+        shares[by_place],
         tuple(path_of),
     )
 
 
-def _extended(before: NDArray[Any] | None, more: Sequence[float], dtype: type) -> NDArray[Any]:
-    added: NDArray[Any] = np.array(more, dtype)
-    return added if before is None else np.concatenate([before, added])
+def _renamed(used: NDArray[np.integer], names: Iterable[str], known: dict[str, int]) -> NDArray[np.int32]:
+    """`used`, which are places in `names`, as places in `known`; names that are used and not known are added."""
+    wanted = np.zeros(int(used.max(initial=-1)) + 1, np.bool_)
+    wanted[used] = True
+    pairs = zip(names, wanted.tolist(), strict=False)  # names beyond the last one that is used do not matter
+    moved = [known.setdefault(name, len(known)) if is_wanted else -1 for name, is_wanted in pairs]
+    return np.array(moved, np.int32)[used]
 
 
 def _count_terms(message: str) -> dict[str, int]:

@@ -21,6 +21,7 @@ def save_commits(folder: Path, index: CommitIndex) -> None:
     partial = folder / f".{FILE}-{os.urandom(4).hex()}"
     columns = index._asdict() | {
         "head": _packed([index.head]),
+        "ids": np.frombuffer(bytes.fromhex("".join(index.ids)), np.uint8),
         "vocabulary": _packed(index.vocabulary),
         "paths": _packed(index.paths),
     }
@@ -38,10 +39,13 @@ def load_commits(folder: Path) -> CommitIndex | None:
     try:
         with (folder / FILE).open("rb") as source, np.load(source, allow_pickle=False) as stored:
             columns = {name: stored[name] for name in stored.files}
+        count = len(columns.setdefault("indexed", np.zeros(0, np.bool_)))  # an earlier release knew no ids
+        ids = columns["ids"].reshape(count, -1) if count else ()
         return CommitIndex(
             **columns
             | {
                 "head": _unpacked(columns["head"])[0],
+                "ids": [commit.tobytes().hex() for commit in ids],
                 "vocabulary": {term: at for at, term in enumerate(_unpacked(columns["vocabulary"]))},
                 "paths": _unpacked(columns["paths"]),
             }
