@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -24,17 +25,19 @@ from durability_tools import (
 from repository_tools import Repository
 
 from codeinfo.errors import Busy
+from codeinfo.model import Skip, SourceFile
 from codeinfo.operations.base import Progress
-from codeinfo.sources.git import family_of
+from codeinfo.sources.git import clean_blobs, family_of
+from codeinfo.sources.read import Loaded, load
 from codeinfo.store.layout import bytes_under
 
 
 class Family:
     """A repository with a second work tree at another branch: one file changed, one added, one gone."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, modules: int = 30) -> None:
         repository = Repository(folder / "main")
-        made = make_project(folder / "made", 30)
+        made = make_project(folder / "made", modules)
         for path in made.iterdir():
             shutil.copy(path, repository.folder)
         repository.commit("Start", {})
@@ -88,6 +91,42 @@ def test_a_second_work_tree_costs_its_differences(
     for root in (family.main, family.second):
         assert cli("index", root).code == 0
         assert digest(root) == fresh_digest(root, monkeypatch, tmp_path)
+
+
+def test_files_that_a_sibling_has_with_the_same_blob_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CODEINFO_EMBEDDING_PROVIDER", "scripted")
+    family = Family(tmp_path, modules=130)
+    (family.main / "module0003.py").write_text("def edited_and_not_committed():\n    return 1\n")
+    for root in (family.main, family.second):
+        for path in root.glob("*.py"):
+            os.utime(path, (1_700_000_000, 1_700_000_000))  # what is as young as git's last look at it is read
+        subprocess.run(["git", "-C", root, "status"], check=True, stdout=subprocess.DEVNULL)
+    read: list[str] = []
+
+    def counted(root: Path, file: SourceFile) -> Loaded | Skip:
+        read.append(file.path)
+        return load(root, file)
+
+    with monkeypatch.context() as counting:
+        counting.setattr("codeinfo.sources.read.load", counted)
+        assert cli("index", family.main).code == 0
+        assert len(read) == 131
+        read.clear()
+        assert cli("index", family.second).code == 0
+        assert sorted(read) == ["added.py", "module0001.py", "module0003.py"]
+    for root in (family.main, family.second):
+        assert digest(root) == fresh_digest(root, monkeypatch, tmp_path)
+
+
+def test_a_filter_that_rewrites_files_makes_blobs_useless(family: Family) -> None:
+    for path in family.main.glob("*.py"):
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+    family.git("status")
+    assert len(clean_blobs(family.main)) == 31
+    family.git("config", "filter.rewrite.clean", "sed s/a/b/")
+    assert clean_blobs(family.main) == {}
 
 
 def test_a_tree_finds_its_own_files_alone(family: Family) -> None:

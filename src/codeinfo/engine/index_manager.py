@@ -10,7 +10,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property, lru_cache
 from operator import itemgetter
@@ -30,7 +30,7 @@ from codeinfo.operations.base import Progress
 from codeinfo.operations.search import IndexReport
 from codeinfo.ports import NOTHING_KEPT, CodeFacts, Embedder, Retention
 from codeinfo.settings import IndexSettings
-from codeinfo.sources.git import family_of, work_tree_of
+from codeinfo.sources.git import GitFailed, clean_blobs, family_of, work_tree_of
 from codeinfo.sources.read import Files, FolderFiles, Loaded
 from codeinfo.sources.walk import LACKING, NEEDS_LIBRARY, RevisionFiles, WalkSettings, walk, walked_again
 from codeinfo.store.database import BuildDamaged, Replaced, translate_errors
@@ -219,6 +219,15 @@ def _is_unicode(path: str) -> bool:
     return True
 
 
+def _as_committed(root: Path | None, files: Iterable[SourceFile]) -> dict[SourceFile, SourceFile]:
+    """Those files of a work tree whose blob git knows, by what they are in the tree of a revision, which has no
+    root."""
+    if root is None:
+        return {file: file for file in files}
+    blobs = clean_blobs(root)
+    return {SourceFile(file.path, file.size, blobs[file]): file for file in files if file in blobs}
+
+
 def refresh_commits(root: Path, folder: Path, revision: str = "HEAD", siblings: Iterable[Path] = ()) -> str:
     """Read the commits that neither this tree's index of them has nor, where there is none yet, that of a sibling.
 
@@ -227,7 +236,6 @@ def refresh_commits(root: Path, folder: Path, revision: str = "HEAD", siblings: 
     # A search that finds nothing changed does not need these.
     from codeinfo.knowledge.history import History
     from codeinfo.search.channels import Commit, index_commits
-    from codeinfo.sources.git import GitFailed
     from codeinfo.store.commits import load_commits, save_commits
 
     history = History(root, revision)
@@ -279,6 +287,8 @@ KEYWORD_ONLY = (
     "no embedding model is set up, so this is keyword search only: set embedding.provider to use meaning as well"
 )
 OTHER_MODEL = "the index was made with another embedding model, so this is keyword search only until it is rebuilt"
+READ_RATHER = 100  # fewer files than this: to read them is quicker than to ask git for their blobs
+MOST_COMPARED = 3  # siblings whose files are looked at for the same blobs
 MOST_REVISIONS = 20  # whose trees are kept
 PATIENCE_S = 5.0  # a sibling's refresh is soon over; longer, and a search answers from the index as it is
 FIRST_PATIENCE_S = 900.0  # without an index there is nothing to answer from, and the sibling does most of the work
@@ -596,7 +606,14 @@ class IndexManager:
             pool.warm_up()
         with pool:
             outcome = update(
-                files, store, changes, pool, self._embedder, documents=self.source.documents, progress=run.progress
+                files,
+                store,
+                changes,
+                pool,
+                self._embedder,
+                contents={} if run.by_content else self._known_contents(store, changes.added),
+                documents=self.source.documents,
+                progress=run.progress,
             )
         for tree in self._stale_trees(store):
             self.folder.remove_tree(tree.name)
@@ -625,6 +642,18 @@ class IndexManager:
             names = [revision.name for revision in revisions[: place + 1]]
             if place >= MOST_REVISIONS or tree.used_at < oldest or store.held_by(names) > keep.share:
                 yield tree
+
+    def _known_contents(self, store: SqliteStore, files: Sequence[SourceFile]) -> dict[str, str]:
+        """The hashes of files that a sibling has with the same blob of git and in the same size: they need no read."""
+        siblings = self._siblings()[:MOST_COMPARED] if len(files) >= READ_RATHER else []
+        found: dict[str, str] = {}
+        with suppress(GitFailed, OSError):
+            committed = _as_committed(None if self.source.fixed else self.root, files) if siblings else {}
+            for tree in siblings:
+                contents = store.contents(tree.name)
+                theirs = _as_committed(tree.root, contents)
+                found |= {committed[same].path: contents[theirs[same]] for same in committed.keys() & theirs.keys()}
+        return found
 
     def _siblings(self) -> list[Tree]:
         """The other trees of the family, the one used last first."""

@@ -83,17 +83,20 @@ def update(
     pool: ParsePool,
     embedder: Embedder | None,
     *,
+    contents: Mapping[str, str] | None = None,
     documents: bool = False,
     progress: ProgressSink | None = None,
 ) -> Outcome:
     """Bring the store up to date with `changes`. Batches are committed as they fill; what is committed stays. A file
-    that the store has, for another tree or from an earlier checkout, is not parsed again.
+    that the store has, for another tree or from an earlier checkout, is not parsed again, and not even read where
+    `contents` has its hash.
 
     With `documents` every file is one: converted where its format asks for it, and cut into passages.
     """
     outcome, files = Outcome(), (*changes.suspects, *changes.added)
     known = store.hashes([*(file.path for file in changes.suspects), *changes.removed])
     reader = _Reader(source, known, store.stored([file.path for file in files]), outcome, documents)
+    files = tuple(reader.take_stored(files, contents or {}))
     parsed = pool.run(reader.read(files))
     if files:
         store.warm_up()
@@ -141,6 +144,15 @@ class _Reader:
         self.lost: list[str] = []  # indexed before, not readable as text now
         self.new_content: set[str] = set()
 
+    def take_stored(self, files: Iterable[SourceFile], contents: Mapping[str, str]) -> Iterator[SourceFile]:
+        """Reuse those whose content is known and stored; what is left must be read."""
+        for source in files:
+            sha256 = contents.get(source.path, "")
+            if sha256 and (known := self._stored_as(source.path, sha256)) is not None:
+                self._reuse(_settled(source), sha256, known)
+            else:
+                yield source
+
     def read(self, files: Iterable[SourceFile]) -> Iterator[ParseTask]:
         for source, loaded in self._source.load(files):
             if isinstance(loaded, Skip):
@@ -151,9 +163,7 @@ class _Reader:
                 self.touched.append(source)
                 continue
             if (known := self._stored_as(source.path, loaded.sha256)) is not None:
-                self.reused.append((source, known.file_id))
-                if not known.skip:
-                    self._count(source.path, loaded.sha256)
+                self._reuse(source, loaded.sha256, known)
                 continue
             if self._documents:
                 yield self._document(source, loaded)
@@ -180,6 +190,11 @@ class _Reader:
             if not depends or known.brought_back == self._source.brings_back(path):
                 return known
         return None
+
+    def _reuse(self, source: SourceFile, sha256: str, known: StoredFile) -> None:
+        self.reused.append((source, known.file_id))
+        if not known.skip:
+            self._count(source.path, sha256)
 
     def _document(self, source: SourceFile, loaded: Loaded) -> ParseTask:
         from codeinfo.sources.documents import document_language

@@ -467,7 +467,8 @@ def _renamed(used: NDArray[np.integer], names: Iterable[str], known: dict[str, i
     wanted[used] = True
     pairs = zip(names, wanted.tolist(), strict=False)  # names beyond the last one that is used do not matter
     moved = [known.setdefault(name, len(known)) if is_wanted else -1 for name, is_wanted in pairs]
-    return np.array(moved, np.int32)[used]
+    renamed: NDArray[np.int32] = np.array(moved, np.int32)[used]
+    return renamed
 
 
 def _count_terms(message: str) -> dict[str, int]:

@@ -27,6 +27,7 @@ from msgspec import Struct
 
 from codeinfo.errors import CodeInfoError, LocksUnsupported, NotFound, ProviderError, UsageError
 from codeinfo.files import Reader, try_lock
+from codeinfo.model import SourceFile
 
 TIMEOUT_S = 30.0
 
@@ -133,6 +134,35 @@ def tracked(root: str | os.PathLike[str]) -> dict[str, tuple[int, int]]:
         for path, seconds, nanoseconds, size, flags in listed
         if not int(flags, 16) & _SKIPPED
     }
+
+
+# The same with the blob that git has staged.
+_STAGED_ENTRY = rb"100\d+ (\w+) 0\t" + _INDEX_ENTRY
+_BLOB_DIGITS = 15  # of a blob's id, as a number
+
+
+def blob_number(blob: str) -> int:
+    """The start of a blob's id: what the files of a commit have in place of a time."""
+    return int(blob[:_BLOB_DIGITS], 16)
+
+
+def clean_blobs(root: str | os.PathLike[str]) -> dict[SourceFile, int]:
+    """The numbers of the blobs that files of a work tree have for their content, with size and mtime as of git's last
+    look. None where a filter may give one blob several contents of one size; those of git itself do not."""
+    # Which filters there are is not up to the repository: attributes only name those that a configuration has.
+    named = [_program(), "config", "--name-only", "--get-regexp", r"^filter\."]
+    filters = _execute(named, root, _environment(), b"", (0, 1), TIMEOUT_S).split()
+    if any(not name.startswith(b"filter.lfs.") for name in filters):
+        return {}
+    listed = re.findall(_STAGED_ENTRY, run(root, ("ls-files", "-z", "--stage", "--debug")))
+    index = os.fsdecode(run(root, ("rev-parse", "--git-path", "index"))).rstrip("\n")
+    written = os.stat(os.path.join(root, index)).st_mtime_ns  # what is as young as git's look may have changed since
+    found = {}
+    for blob, path, seconds, nanoseconds, size, flags in listed:
+        mtime_ns = int(seconds) * 1_000_000_000 + int(nanoseconds)
+        if mtime_ns < written and not int(flags, 16) & _SKIPPED:
+            found[SourceFile(os.fsdecode(path), int(size), mtime_ns)] = int(blob[:_BLOB_DIGITS], 16)
+    return found
 
 
 def unlike_index(root: str | os.PathLike[str], paths: Sequence[str]) -> Iterator[str]:

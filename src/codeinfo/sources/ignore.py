@@ -178,11 +178,15 @@ class Overrides:
         return decide(self.files, path)
 
 
-def overrides_above(root: str, path: str) -> Overrides:
-    """The `.codeinfoignore` files that apply to `path`: in the root and in each folder down to it."""
+def overrides_above(root: str, path: str, read: dict[str, IgnoreFile | None]) -> Overrides:
+    """The `.codeinfoignore` files that apply to `path`: in the root and in each folder down to it. `read` has those of
+    folders that were looked at before."""
     parts = path.split("/")[:-1]
     folders = ["".join(f"{part}/" for part in parts[:depth]) for depth in range(len(parts) + 1)]
-    return Overrides(file for folder in folders if (file := load(root, folder, OVERRIDES_NAME)))
+    for folder in folders:
+        if folder not in read:
+            read[folder] = load(root, folder, OVERRIDES_NAME)
+    return Overrides(file for folder in folders if (file := read[folder]))
 
 
 def brings_back_secret(match: Match, path: str) -> bool:

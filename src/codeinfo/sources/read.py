@@ -12,12 +12,12 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from codeinfo.files import NotRegular, Reader, TooLarge, read_regular
 from codeinfo.languages import kind_of, language_of
 from codeinfo.model import FileKind, Skip, SourceFile, Text
-from codeinfo.sources.ignore import overrides_above
+from codeinfo.sources.ignore import IgnoreFile, overrides_above
 
 MAX_READ_BYTES = 64_000_000  # a guard for files that grew after the walk, which has the real limit
 
@@ -75,6 +75,7 @@ class FolderFiles(Struct, frozen=True):
 
     root: Path
     exact: bool = True
+    _overrides: dict[str, IgnoreFile | None] = field(default_factory=dict)  # by folder, read once
 
     def load(self, files: Iterable[SourceFile]) -> Iterator[tuple[SourceFile, Loaded | Skip]]:
         return ((file, load(self.root, file)) for file in files)
@@ -90,7 +91,7 @@ class FolderFiles(Struct, frozen=True):
         return SourceFile(path, status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else None
 
     def brings_back(self, path: str) -> bool:
-        match = overrides_above(str(self.root), path).decide(path)
+        match = overrides_above(str(self.root), path, self._overrides).decide(path)
         return match is not None and match.negated
 
 

@@ -661,7 +661,7 @@ class _Judge(Judge):
 
 
 def _source(blob: git.Blob, size: int) -> SourceFile:
-    return SourceFile(blob.path, size, int(blob.id[:15], 16))  # where a work tree has the time of a change
+    return SourceFile(blob.path, size, git.blob_number(blob.id))
 
 
 def _lacking(path: str) -> Skip:

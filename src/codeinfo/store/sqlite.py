@@ -181,6 +181,13 @@ class SqliteStore:
             rows = db.execute(query + _AMONG if among else query, (self._tree, *among))
             return frozenset(map(source_file, rows))
 
+    def contents(self, tree: str) -> dict[SourceFile, str]:
+        """The files of some tree of the build, with the hashes of their contents."""
+        query = """SELECT e.path, e.size, e.mtime_ns, f.sha256 FROM entries e JOIN files f ON f.id = e.file_id
+                   WHERE e.tree = (SELECT id FROM trees WHERE name = ?)"""
+        with self._connections.reading() as db:
+            return {SourceFile(path, size, at): sha256 for path, size, at, sha256 in db.execute(query, (tree,))}
+
     def hashes(self, paths: Sequence[str]) -> dict[str, str]:
         query = "SELECT e.path, f.sha256 FROM entries e JOIN files f ON f.id = e.file_id WHERE e.tree = ?" + _AMONG
         with self._connections.reading() as db:
