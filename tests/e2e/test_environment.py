@@ -176,6 +176,14 @@ def closing(*descriptors: int) -> dict[str, Any]:
     return {"preexec_fn": close_all}
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+def test_full_standard_streams(project: Path) -> None:
+    with open("/dev/full", "w") as full:
+        done = started("projects", cwd=project, stdout=full)
+        assert (done.returncode, "the disk is full" in done.stderr) == (7, True)
+        assert started("projects", cwd=project, stdout=full, stderr=full).returncode == 7
+
+
 def test_closed_standard_streams(project: Path) -> None:
     check_error(started("search", "x", project, "--json", **closing(1)), 2, "STDOUT_CLOSED")
     assert started("search", "x", project, **closing(1, 2)).returncode == 2

@@ -119,6 +119,20 @@ def test_definitions_are_checked_before_they_are_shown(indexed: Path, change: st
     assert cli(*arguments, "--json").json == expected
 
 
+def test_references_that_cannot_be_unpacked_are_damage(indexed: Path) -> None:
+    arguments = ("search", STEADY, indexed, "--json")
+    expected = cli(*arguments).json["hits"]
+    database = apsw.Connection(str(live_build(indexed) / "index.db"))
+    for file_id, data in list(database.execute("SELECT file_id, data FROM uses")):
+        database.execute("UPDATE uses SET data = ? WHERE file_id = ?", (data[:4] + b"\xff\xff" + data[6:], file_id))
+    database.close()
+    found = cli("refs", STEADY, indexed, "--json")
+    assert (found.code, found.out) == (5, "")
+    assert "fail their checksum" in found.err
+    assert any("set aside" in note for note in cli("index", indexed, "--json").json["reports"][0]["notes"])
+    assert cli(*arguments).json["hits"] == expected
+
+
 def test_damage_in_one_collection_does_not_condemn_the_others(indexed: Path, tmp_path: Path) -> None:
     for name in ("first", "second", "third"):
         folder = tmp_path / name

@@ -9,6 +9,7 @@ Exits with 1 when anything did not hold.
 from __future__ import annotations
 
 import argparse
+import compileall
 import os
 import random
 import signal
@@ -39,6 +40,7 @@ def main() -> int:
 
     from world import Tally, World
 
+    compileall.compile_dir(REPOSITORY / "src", quiet=2)  # or every command would compile everything again
     tally, size = Tally(options.seed), options.size
     started, whole = time.monotonic(), False
     print(f"seed {options.seed}, size {size}: {', '.join(parts)}", flush=True)

@@ -165,10 +165,13 @@ def _injected(world: World, workload: Workload, calm: Calm, call: str, fault: st
     done = _ended(process, where)
     lines = log.read_text(errors="replace").splitlines()
     folder = str(world.folder)
-    met = any(_is_ours(line, folder) for line in lines if "INJECTED" in line)
+    injected = [line for line in lines if "INJECTED" in line]
+    met = any(_is_ours(line, folder) for line in injected)
     killed = done.code == -signal.SIGKILL and any(_is_ours(line, folder) for line in lines[-3:])
     if not met and not killed:
         return ""  # the run took another way this time and never came there, or it hit a library
+    if any(" write(2<" in line for line in injected):
+        done = done._replace(err=f"{done.err} (stderr failed too)")
     return _look(world, workload, calm, done, time.monotonic() - started, where, short)
 
 

@@ -22,6 +22,7 @@ from durability_tools import STEADY, Done, cli, make_project, shown_texts_are_tr
 FORK = multiprocessing.get_context("fork")
 DOCUMENTED = frozenset({0, 2, 3, 4, 5, 6, 7, 130})  # docs/cli.md; 1 is a fault of CodeInfo
 ENDLESS_S = 60.0  # whatever takes longer is killed and counted as a hang
+LINGERING_S = 6.0  # the server that `doctor` starts ends five seconds after its last client
 QUERIES = (STEADY, "compute numbers left", "compute_3_1", "module numbers")
 MARK = "CODEINFO_SOAK_WORLD"  # in the environment of every process that is started, so that none is overlooked
 
@@ -187,13 +188,11 @@ class World:
 
     def check_nothing_left(self) -> None:
         """No process of ours runs on, and nobody else can read what is ours."""
-        for _ in range(20):
-            left = processes_of(str(self.folder))
-            if not left:
-                break
+        until = time.monotonic() + LINGERING_S
+        while left := processes_of(str(self.folder)):
+            if time.monotonic() > until:
+                raise Failed(f"processes left: {left}")
             time.sleep(0.1)
-        else:
-            raise Failed(f"processes left: {left}")
         for path in (self.home / "cache", self.home / "data"):
             for place in (path, *path.rglob("*")):
                 mode = stat.S_IMODE(place.lstat().st_mode)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -206,4 +207,5 @@ class Engine:
 
         roots = self._indexes_of(request.paths)
         folders = request.paths or (".",)
-        return examine(self.config, self.indexes.models, roots, lambda: self.documents.indexes(folders))
+        documents = partial(self.documents.indexes, folders)
+        return examine(self.config, self.indexes.models, roots, documents, checksums=request.checksums)

@@ -216,6 +216,7 @@ class ClearReport(Struct, frozen=True):
 
 class DoctorRequest(Struct, frozen=True):
     paths: Indexed = ()
+    checksums: Annotated[bool, Opt("Read every index in full and compare its checksums.")] = True
 
 
 class Check(Struct, frozen=True):

@@ -727,8 +727,8 @@ def main() -> NoReturn:
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-    except OSError:
-        sys.exit(code)  # Python reports it itself
+    except OSError as error:
+        os._exit(code or _fail(error, set(sys.argv[1:])))  # Python would try again, and end with a code of its own
     if threading.active_count() > 1:
         sys.exit(code)
     os._exit(code)  # everything is closed and written: an orderly interpreter shutdown only takes time

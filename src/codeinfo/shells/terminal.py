@@ -11,7 +11,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, TextIO
 
@@ -308,21 +308,22 @@ def is_unicode(stream: TextIO) -> bool:
 
 
 def report_error(error: Exception, *, as_json: bool = False, debug: bool = False) -> int:
-    """Write what happened and what to do next to stderr; the exit code is returned."""
-    if debug:
-        import traceback
-
-        traceback.print_exception(error)
+    """Write what happened and what to do next to stderr; the exit code is returned, also where stderr takes nothing."""
     known = _as_known(error)
-    if as_json:
-        reported = {"error": {"code": known.code, "message": known.what, "next": known.next_step}}
-        print(dumps(reported, ascii_only=not is_unicode(sys.stderr)), file=sys.stderr)
-    else:
-        plain = False if colour_refused() else None
-        click.secho("error: ", fg="red", bold=True, nl=False, err=True, color=plain)
-        click.echo(clean(known.what), err=True)
-        if known.next_step:
-            click.echo(f"  {clean(known.next_step)}", err=True)
+    with suppress(OSError):
+        if debug:
+            import traceback
+
+            traceback.print_exception(error)
+        if as_json:
+            reported = {"error": {"code": known.code, "message": known.what, "next": known.next_step}}
+            print(dumps(reported, ascii_only=not is_unicode(sys.stderr)), file=sys.stderr)
+        else:
+            plain = False if colour_refused() else None
+            click.secho("error: ", fg="red", bold=True, nl=False, err=True, color=plain)
+            click.echo(clean(known.what), err=True)
+            if known.next_step:
+                click.echo(f"  {clean(known.next_step)}", err=True)
     return known.exit_code
 
 

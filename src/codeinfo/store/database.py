@@ -31,7 +31,8 @@ class VectorsGone(Damage):
     """A vector file that the database lists is not there."""
 
 
-# What reading damaged rows can end in, besides what SQLite itself notices: another type, another length, no UTF-8.
+# What reading damaged rows can end in, besides what SQLite itself notices: another type, another length, no UTF-8,
+# nothing that can be unpacked.
 ODD: tuple[type[Exception], ...] = (
     ValueError,
     TypeError,
@@ -41,6 +42,7 @@ ODD: tuple[type[Exception], ...] = (
     MemoryError,
     apsw.SQLError,
     apsw.TooBigError,
+    zlib.error,
 )
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_WRITE = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
