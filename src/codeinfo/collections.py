@@ -145,11 +145,17 @@ _ADD_YOURSELF = NextStep("Add it yourself with ", to_run("docs add"))
 
 
 def read_user_list(text: str, where: str) -> list[Collection]:
-    entries = _object(text, where).get("collections", [])
+    value = _object(text, where)
+    if "collections" not in value:
+        raise UsageError(f'{where} has no "collections"', next_step=_CORRECT_FILE)
     try:
-        return convert(entries, list[Collection])
+        found = convert(value["collections"], list[Collection])
     except ValidationError as error:
         raise UsageError(f"{where} has an entry that is not a collection: {error}", next_step=_CORRECT_FILE) from error
+    for entry, collection in zip(value["collections"], found, strict=True):
+        if entry.get("id", collection.id) != collection.id:  # a flipped bit would point it at something else
+            raise UsageError(f"{where}: the id of {collection.name!r} is another's", next_step=_CORRECT_FILE)
+    return found
 
 
 def write_user_list(collections: Iterable[Collection]) -> str:

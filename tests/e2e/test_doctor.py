@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from pathlib import Path
@@ -81,3 +82,8 @@ def test_collections_are_read_too(tmp_path: Path, codeinfo: Any, monkeypatch: py
     assert "codeinfo docs sync" in found.stdout
     (data / "collections.json").write_text("{")
     assert "collections.json is not valid JSON" in codeinfo("doctor", cwd=project).stdout
+    (data / "collections.json").write_text('{"collectionr": []}')
+    assert 'collections.json has no "collections"' in codeinfo("doctor", cwd=project).stdout
+    entry = {"id": "file:0123456789ab", "name": "guide", "kind": "folder", "url": "/guide"}
+    (data / "collections.json").write_text(json.dumps({"collections": [entry]}))
+    assert "the id of 'guide' is another's" in codeinfo("doctor", cwd=project).stdout

@@ -21,7 +21,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent
-sys.path[:0] = [str(HERE), str(HERE.parent), str(REPOSITORY / "benchmarks")]
+sys.path[:0] = [str(HERE), str(HERE.parent), str(REPOSITORY / "benchmarks"), str(REPOSITORY / "src")]
 os.environ["PYTHONPATH"] = os.pathsep.join(
     [str(REPOSITORY / "src"), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
 )

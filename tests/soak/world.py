@@ -3,6 +3,7 @@ them. Commands run as real processes, or in a forked copy of this process where 
 
 from __future__ import annotations
 
+import importlib
 import json
 import multiprocessing
 import os
@@ -120,6 +121,8 @@ class World:
         shutil.copytree(self.home, self._pristine / "home")
         shutil.copytree(self.project, self._pristine / "project")
         shutil.copytree(self.documents, self._pristine / "documents")
+        for name in self.inside(loaded_modules):  # once here instead of once in every copy of this process
+            importlib.import_module(name)
         self.state = self.inside(state)
         assert all(self.state), self.state
 
@@ -297,6 +300,13 @@ def answers_with_notes(world: World) -> tuple[tuple[Any, ...], list[str]]:
     found.append([(one["document"], one["content"]) for one in results])
     notes += passages["notes"]
     return tuple(json.dumps(one) for one in found), notes
+
+
+def loaded_modules(world: World) -> list[str]:
+    before = set(sys.modules)
+    state(world)
+    settled(world)
+    return sorted(name for name in sys.modules.keys() - before if name.partition(".")[0] in ("codeinfo", "numpy"))
 
 
 def settled(world: World) -> tuple[Any, ...]:
