@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 EPILOG = "Exit codes: 0 ok, 1 a fault of CodeInfo, 2 usage, 3 done but something was skipped or failed a check, 4 "
 EPILOG += "busy, 5 index damaged, 6 endpoint, 7 disk or memory, 130 interrupted. Settings: `codeinfo config show`."
-LEAST_ADDRESS_SPACE = 128 << 20  # bytes: a search takes 120 MB, its libraries included
+LEAST_ADDRESS_SPACE = 256 << 20  # bytes: with less, OpenBLAS may end the process in the middle of an index run
 SHELLS = ("bash", "zsh", "fish")
 LOG_LEVELS = ("error", "warning", "info", "debug")
 GROUP_HELP = {
