@@ -226,6 +226,9 @@ def test_search_finds_every_word(store: ConversationStore) -> None:
     assert [match.conversation.id for match in store.search("100%", 9)] == [one]
     assert store.search("resolve%redirects", 9) == ()
     assert "resolve_redirects" in store.search("resolve_redirects", 9)[0].excerpt
+    assert [match.conversation.id for match in store.search("jar cookies " * 1000, 9)] == [two]
+    with pytest.raises(UsageError, match="different words"):
+        store.search(" ".join(map(str, range(1000))), 9)
 
 
 # --- files that are not as they should be -------------------------------------------------------------------------
@@ -236,6 +239,17 @@ def test_a_damaged_file_is_said_and_kept(tmp_path: Path) -> None:
     with pytest.raises(IndexDamaged, match="damaged"):
         ConversationStore(tmp_path)
     assert (tmp_path / "conversations.db").exists()
+
+
+def test_a_text_that_is_no_longer_utf8_is_damage(folder: Path) -> None:
+    db = apsw.Connection(str(folder / "conversations.db"))
+    db.execute("UPDATE turns SET content = CAST(x'a0' AS TEXT)")
+    ((identity,),) = db.execute("SELECT id FROM conversations").fetchall()
+    db.close()
+    store = ConversationStore(folder)
+    with pytest.raises(IndexDamaged, match="damaged"):
+        store.turns(str(identity))
+    store.close()
 
 
 def test_a_newer_file_is_refused(folder: Path) -> None:

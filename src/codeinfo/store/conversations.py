@@ -41,6 +41,7 @@ _MOST_NAMED = 5  # ids in an error
 MOST_DETAIL_CHARS = 200_000  # of the searches or the tool calls of one turn
 MALFORMED = "malformed entry"
 _SHOWN_CHARS = 200  # of an entry that cannot be read
+MOST_WORDS = 100  # of a search: each is a condition
 _EXCERPT = 80  # characters around a found word
 _UNREADABLE = (TypeError, ValueError, KeyError, AttributeError)  # msgspec's errors are ValueErrors
 
@@ -224,9 +225,11 @@ class ConversationStore:
 
     def search(self, text: str, limit: int) -> tuple[ConversationMatch, ...]:
         """Conversations that have every word somewhere, the latest first."""
-        words = text.split()
+        words = list(dict.fromkeys(text.split()))
         if not words:
             raise UsageError("there is nothing to search for", next_step="Name some words")
+        if len(words) > MOST_WORDS:
+            raise UsageError(f"these are {len(words):,} different words", next_step=f"Name at most {MOST_WORDS}")
         patterns = [f"%{word.replace('^', '^^').replace('%', '^%').replace('_', '^_')}%" for word in words]
         having = """(lower(c.title) LIKE lower(?) ESCAPE '^' OR EXISTS(SELECT 1 FROM turns t
                     WHERE t.conversation_id = c.id AND lower(t.content) LIKE lower(?) ESCAPE '^'))"""

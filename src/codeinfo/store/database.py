@@ -119,6 +119,8 @@ def translate_errors(folder: Path, place: Place = INDEX) -> Iterator[None]:
     except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError, apsw.AuthError) as error:
         if isinstance(error, apsw.ReadOnlyError) and is_writable(folder):
             raise _damaged(folder, place, error) from error  # the header claims a format from the future
+        if isinstance(error, apsw.CantOpenError) and os.access(folder, os.W_OK):
+            raise _disk_failed(folder, place, error) from error  # or no more files may be open
         raise _no_write(folder, place, error) from error
     except (apsw.BusyError, apsw.LockedError) as error:
         what = f"the {place.name} is being written by another process"

@@ -19,7 +19,7 @@ from msgspec.structs import astuple
 
 from codeinfo.errors import Busy, IndexTooNew
 from codeinfo.files import open_private, private_folder, touch_private, wait_for_lock
-from codeinfo.store.database import BUSY_MS, DATA, transaction, translate_errors
+from codeinfo.store.database import BUSY_MS, DATA, Damage, transaction, translate_errors
 
 Row = tuple[Any, ...]
 LOCK_PATIENCE_S = 0.25  # a look at whether a lock is held holds it for a moment
@@ -108,8 +108,11 @@ class UserFile:
     def _transaction(self, begin: str) -> Iterator[Transaction]:
         with self._lock, translate_errors(self._path.parent, DATA):
             db = self._opened()
-            with transaction(db, begin):
-                yield _FileTransaction(db, self)
+            try:
+                with transaction(db, begin):
+                    yield _FileTransaction(db, self)
+            except UnicodeDecodeError as error:  # of a text that was flipped on disk
+                raise Damage(str(error)) from error
 
     # --- locks that the kernel lets go of when the process dies ---
 
