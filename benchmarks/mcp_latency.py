@@ -189,7 +189,7 @@ def serve(folder: Path) -> None:
     from starlette.applications import Starlette
     from starlette.routing import Route
 
-    from codeinfo.config import Config, use_one_blas_thread
+    from codeinfo.config import Config
     from codeinfo.operations.answers import AgentsRequest
     from codeinfo.shells.mcp import http_service
     from codeinfo.shells.mcp_tools import Tool, chosen_tools
@@ -201,7 +201,6 @@ def serve(folder: Path) -> None:
         "nothing", "status", (), "Does nothing.", (), lambda values, project: AgentsRequest(), Nothing,
         perform=lambda engine, request, call: Nothing(),
     )  # fmt: skip
-    use_one_blas_thread()
     os.chdir(folder)
     service = http_service(Config.load(), [*chosen_tools(["search"]), empty])
     app = Starlette(routes=[Route("/mcp", endpoint=service.app)], lifespan=lambda app: service.running())

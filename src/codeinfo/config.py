@@ -107,7 +107,8 @@ class Config(Struct, frozen=True):
 
 
 def use_one_blas_thread() -> None:
-    """To be called before numpy is imported: a scan of vectors waits for busy cores longer than it gains by them."""
+    """To be called before numpy is imported: a scan of vectors waits for busy cores longer than it gains by them, and
+    threads that wait for the next one take nearly as much processor time as the search itself."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from codeinfo.errors import IndexDamaged
 from codeinfo.model import Chunk, FileKind, IndexedFile, ParsedFile, SourceFile
 from codeinfo.ports import Posting, PostingList, Snapshot
-from codeinfo.store import database, snapshot
+from codeinfo.store import database, segments, snapshot
 from codeinfo.store.database import Damage
 from codeinfo.store.segments import CROWD, decode_lists, decode_posting, encode_posting, move_posting
 from codeinfo.store.sqlite import SqliteStore
@@ -36,13 +37,17 @@ def test_two_threads_find_what_one_does(rows: int, tmp_path: Path, monkeypatch: 
     assert found.tolist() == pytest.approx((vectors @ query).tolist(), rel=1e-5)
 
 
+@pytest.mark.parametrize("signs_from", [1, 15, 1000], ids=["all with signs", "one segment with signs", "none"])
 @pytest.mark.parametrize("numbers", [8, 64, 100, 256])
-def test_signs_and_some_rows_are_those_of_all(numbers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In two segments, of which the first has rows that are gone."""
+def test_signs_and_some_rows_are_those_of_all(
+    numbers: int, signs_from: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In segments of which one has rows that are gone, with signs in their files and, as older ones, without."""
+    monkeypatch.setattr(segments, "SIGNS_FROM", signs_from)
     chance = np.random.default_rng(numbers)
     vectors, query = chance.normal(size=(50, numbers)).astype(np.float32), chance.normal(size=numbers)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    monkeypatch.setattr(snapshot, "_PACKED_AT_ONCE", 7)
+    monkeypatch.setattr(segments, "_PACKED_AT_ONCE", 7)
     monkeypatch.setattr(snapshot, "_ROWS_AT_ONCE", 7)
     store = stored(tmp_path / "index", vectors[:20])
     for name, own in (("b.txt", vectors[20:30]), ("c.txt", vectors[30:])):
@@ -60,6 +65,20 @@ def test_signs_and_some_rows_are_those_of_all(numbers: int, tmp_path: Path, monk
     assert signs is not None
     assert some.tolist() == pytest.approx(every[wanted].tolist(), rel=1e-5)
     assert signs.tolist() == ((kept >= 0) != (asked >= 0)).sum(axis=1).tolist()
+    store.verify()
+
+
+def test_signs_that_are_not_those_of_the_vectors_are_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "SIGNS_FROM", 1)
+    store = stored(tmp_path / "index", np.eye(70, dtype=np.float32))
+    (file,) = store.folder.glob("vectors-*")
+    assert file.stat().st_size == 70 * 70 * 2 + 70 * 2 * 8
+    store.verify()
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(IndexDamaged, match="signs"):
+        store.verify()
 
 
 def test_what_is_derived_is_made_once_a_generation(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from msgspec.structs import replace
 
-from codeinfo.config import Config
+from codeinfo.config import Config, use_one_blas_thread
 from codeinfo.engine.index_manager import IndexManager, ProgressSink
 from codeinfo.engine.indexes import Indexes
 from codeinfo.globs import lies_below
@@ -55,6 +55,7 @@ class Engine:
 
     def __init__(self, config: Config, indexes: Indexes | None = None) -> None:
         """`indexes` are a server's; by default every call looks for changes itself."""
+        use_one_blas_thread()
         self.config = config
         self.indexes = indexes or Indexes(config)
         self._lock = threading.RLock()

@@ -22,7 +22,7 @@ from click.core import ParameterSource
 from msgspec.structs import asdict
 
 from codeinfo import __version__
-from codeinfo.config import Config, colour_refused, table, use_one_blas_thread
+from codeinfo.config import Config, colour_refused, table
 from codeinfo.errors import CodeInfoError, Interrupted, UsageError
 from codeinfo.model import dumps
 from codeinfo.operations import OPERATIONS, Input, Operation, inputs_of
@@ -761,7 +761,6 @@ def _stdout_closed() -> UsageError:
 
 def run(argv: Sequence[str]) -> int:
     """The whole program: returns the exit code, never raises."""
-    use_one_blas_thread()
     options = set(argv[: argv.index("--")] if "--" in argv else argv)
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:

@@ -84,10 +84,19 @@ def refuse_marked(folder: Path) -> None:
 VECTOR_BYTES = 2  # of a number: as float16 half the size, and the first ten results are the same
 
 
-def check_vector_file(path: Path, size: int) -> None:
+def sign_bytes(rows: int, dimension: int) -> int:
+    """What the signs of these vectors take, a bit each, 64 of them together."""
+    return rows * -(-dimension // 64) * 8
+
+
+def check_vector_file(path: Path, rows: int, dimension: int) -> bool:
+    """Whether the signs follow the vectors; a file of any other size is damaged."""
+    vectors = rows * dimension * VECTOR_BYTES
     try:
-        if path.stat().st_size != size:
+        size = path.stat().st_size
+        if size not in (vectors, vectors + sign_bytes(rows, dimension)):
             raise Damage(f"{path.name} has the wrong size")
+        return size > vectors
     except FileNotFoundError as error:
         raise VectorsGone(f"{path.name} is gone") from error
 

@@ -34,7 +34,6 @@ from codeinfo.store.database import (
     REVISION,
     SCHEMA_VERSION,
     TABLES,
-    VECTOR_BYTES,
     Connections,
     Damage,
     Replaced,
@@ -307,13 +306,13 @@ class SqliteStore:
 
     def check_vector_files(self) -> None:
         """Whether each vector file is there, in its size, without reading any; raises IndexDamaged."""
-        query = "SELECT vector_file, row_count * dimension * ? FROM segments WHERE vector_file != '' AND row_count > 0"
+        query = "SELECT vector_file, row_count, dimension FROM segments WHERE vector_file != '' AND row_count > 0"
         for attempt in range(_SNAPSHOT_TRIES):
             with self._connections.reading() as db:
                 try:
-                    listed: list[Any] = db.execute(query, (VECTOR_BYTES,)).fetchall()
-                    for name, size in listed:
-                        check_vector_file(self.folder / name, size)
+                    listed: list[Any] = db.execute(query).fetchall()
+                    for name, rows, dimension in listed:
+                        check_vector_file(self.folder / name, rows, dimension)
                 except VectorsGone:
                     if attempt == _SNAPSHOT_TRIES - 1:
                         raise
