@@ -18,6 +18,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
+from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
@@ -52,6 +53,7 @@ from codeinfo.serve.dispatch import (
     unobserved,
 )
 from codeinfo.serve.team import TEAM_OPERATIONS, check_offered, describe_use, refused_operation, request_user
+from codeinfo.shells.mcp_relay import LONGEST_LINE, Sink, received_client
 from codeinfo.shells.mcp_replies import Reply, as_json, counted, fitted, most_chars
 from codeinfo.shells.mcp_tools import Tool, call_of, chosen_tools, listed
 from codeinfo.shells.terminal import report_error
@@ -64,7 +66,6 @@ if TYPE_CHECKING:
     from codeinfo.serve.dispatch import Call
 
 
-LONGEST_LINE = 16_000_000  # bytes; a longer one is a mistake, and must not fill the memory
 _PARSE_ERROR, _INVALID_REQUEST = -32700, -32600
 _CLOSE_S = 1.0
 IDLE_LOOK_S = 5.0
@@ -95,16 +96,16 @@ def standard_wire() -> Wire:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    return Wire(source, sink)
+    return Wire(source, Sink(sink))
 
 
 class Wire:
     """Messages from and to one client, a line each."""
 
-    def __init__(self, source: BinaryIO, sink: int) -> None:
+    def __init__(self, source: BinaryIO, sink: Sink) -> None:
         self._source = source
         self._sink = sink
-        self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._lines: queue.SimpleQueue[tuple[bytes, object] | None] = queue.SimpleQueue()
         self._open_ids: set[str] = set()
         self._writer = threading.Thread(target=self._write, name="mcp writer", daemon=True)
         self._writer.start()
@@ -120,9 +121,13 @@ class Wire:
         return None
 
     def send(self, message: types.JSONRPCMessage) -> None:
-        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
-            self._open_ids.discard(repr(message.id))
-        self._lines.put(message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+        answered = message.id if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) else None
+        self._open_ids.discard(repr(answered))
+        self._lines.put((message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n", answered))
+
+    def close_source(self) -> None:
+        """By the thread that reads."""
+        self._source.close()
 
     def close(self) -> None:
         """What was sent is written; a client that does not read is not waited for."""
@@ -157,18 +162,17 @@ class Wire:
 
     def _refuse(self, code: int, words: str, identity: str | int | None = None) -> None:
         error = {"code": code, "message": words}
-        self._lines.put(json.dumps({"jsonrpc": "2.0", "id": identity, "error": error}).encode() + b"\n")
+        self._lines.put((json.dumps({"jsonrpc": "2.0", "id": identity, "error": error}).encode() + b"\n", identity))
 
     def _skip_line(self) -> None:
         while (rest := self._source.readline(LONGEST_LINE)) and not rest.endswith(b"\n"):
             pass
 
     def _write(self) -> None:
-        while (line := self._lines.get()) is not None:
-            view = memoryview(line)
+        while (entry := self._lines.get()) is not None:
             with suppress(OSError):  # the client has gone: the reader's end of file ends the server
-                while view:
-                    view = view[os.write(self._sink, view) :]
+                self._sink.write_line(*entry)
+        self._sink.close()
 
 
 @asynccontextmanager
@@ -183,6 +187,7 @@ async def streams_of(wire: Wire) -> AsyncIterator[tuple[Incoming, Outgoing]]:
             while (message := wire.read()) is not None:
                 anyio.from_thread.run(received.send, message, token=token)
             anyio.from_thread.run(received.aclose, token=token)
+        wire.close_source()
 
     async def collect() -> None:
         async with to_send:
@@ -190,11 +195,13 @@ async def streams_of(wire: Wire) -> AsyncIterator[tuple[Incoming, Outgoing]]:
                 wire.send(message.message)
 
     threading.Thread(target=deliver, name="mcp reader", daemon=True).start()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(collect)
-        yield incoming, outgoing
-        await outgoing.aclose()
-    wire.close()
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(collect)
+            yield incoming, outgoing
+            await outgoing.aclose()
+    finally:
+        wire.close()
 
 
 # --- the server ----------------------------------------------------------------------------------------------------
@@ -517,43 +524,54 @@ class SharedServer:
                 await anyio.to_thread.run_sync(partial(self._lease.release_if_idle, 0.0))
         scope.cancel()
 
-    async def _serve(self, client: socket.socket) -> None:
-        try:
-            with client, client.makefile("rb") as source:
-                client.setblocking(True)
-                service = await anyio.to_thread.run_sync(self._welcomed, client, source)
-                if service is not None:
+    async def _serve(self, relay: socket.socket) -> None:
+        with relay:
+            try:
+                relay.setblocking(True)
+                session = await anyio.to_thread.run_sync(self._welcomed, relay)
+                if session is not None:
+                    service, wire = session
                     server = make_server(service)
-                    async with streams_of(Wire(source, client.fileno())) as (incoming, outgoing):
+                    async with streams_of(wire) as (incoming, outgoing):
                         await server.run(incoming, outgoing, server.create_initialization_options())
-        except Exception as error:  # of one client: the others are not affected
-            log.warning("a client's session ended: %s", first_cause(error))
-        finally:
-            self._clients -= 1
-            self._last_seen = time.monotonic()
+                    with suppress(OSError):  # the relay was killed
+                        relay.sendall(b"\n")
+            except Exception as error:  # of one client: the others are not affected
+                log.warning("a client's session ended: %s", first_cause(error))
+            finally:
+                self._clients -= 1
+                self._last_seen = time.monotonic()
+                with suppress(OSError):
+                    relay.shutdown(socket.SHUT_RDWR)  # the thread that reads waits for it
 
-    def _welcomed(self, client: socket.socket, source: BinaryIO) -> Service | None:
+    def _welcomed(self, relay: socket.socket) -> tuple[Service, Wire] | None:
         """A service with the tools that the client asks for; None where it was refused or has gone."""
-        hello = source.readline(LONGEST_LINE)
-        if not hello:
+        received = received_client(relay)
+        if received is None:
             return None
-        wanted = json.loads(hello)
+        wanted, source, sink = received
         try:
             config = Config.load(self._flags, cwd=Path(wanted["folder"]))
             service = own_service(config, chosen_tools(wanted["tools"].split(",")), self._lease, wanted["folder"])
-        except CodeInfoError as error:
+            relay.sendall(b"{}\n")
+        except (CodeInfoError, OSError) as error:
+            source.close()
+            sink.close()
+            if isinstance(error, OSError):
+                raise
             answer = {"error": error.what, "next": error.next_step, "code": error.code, "exit": error.exit_code}
-            client.sendall(json.dumps(answer).encode() + b"\n")
+            relay.sendall(json.dumps(answer).encode() + b"\n")
             return None
-        client.sendall(b"{}\n")
-        return service
+        return service, Wire(BufferedReader(source), sink)
 
     def close(self) -> None:
         self._lease.close()
 
 
-def serve_shared(place: Path, flags: Mapping[str, str]) -> None:
-    """Serve at the socket `place` unless another process does; never returns."""
+def serve_shared() -> None:
+    """The process of a shared server; standard input has the place of its socket. It ends where another one serves."""
+    given = json.loads(sys.stdin.buffer.read())
+    place, flags = Path(given["place"]), given["flags"]
     lock = open_private(f"{place}.lock", os.O_RDWR)
     if not try_lock(lock, place):
         os._exit(0)

@@ -1,24 +1,32 @@
-"""One MCP server for all agents of a user: `codeinfo mcp` carries messages between its client and that server.
+"""One MCP server for all agents of a user: `codeinfo mcp` hands its client over to that server.
 
 The server is a background process, started when it is first needed, one for each version and settings; it ends soon
-after its last client. Indexes, models and watchers then exist once, however many agents are at work. Should it die,
-the next message starts another one, which is introduced to the client as the client introduced itself. Where there
-can be no such server (no sockets, no private folder), the caller serves the client by itself. Once connected, this
-process becomes `mcp_carrier`, which needs a third of the memory.
+after its last client. Indexes, models and watchers then exist once, however many agents are at work. Where there can be
+no such server (no sockets, no private folder), the caller serves the client by itself.
+
+The server gets the descriptors of the client's pipes and talks to the client directly. All that is left for the process
+that the client started is to wait until the session ends or the server dies. A Python interpreter that waits holds 3 MB
+for each agent, a shell 0.15 MB, so the process becomes a shell. Should the server die, the shell becomes `resume`: it
+answers the requests that were open, and hands the client over to another server when it says something more.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import io
 import json
+import logging
 import os
+import select
 import socket
 import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -27,60 +35,327 @@ from codeinfo import __version__
 from codeinfo.config import deciding_environment, runtime_folder
 from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.files import private_folder
-from codeinfo.shells import mcp_carrier
-from codeinfo.shells.mcp_carrier import parsed, refusal
 
 START_S = 20.0  # a server that does not answer by then is given up
+LOST = -32001  # the server died during a request
+LONGEST_LINE = 16_000_000  # bytes; a longer one is a mistake, and must not fill the memory
 _RETRY_S = 0.02
+_PIECE = 1 << 16
+_HELLO = 1 << 16  # bytes, at most
+_LONG_JOURNAL = 1 << 18  # bytes; it is then cut down to what is still needed
+_SHELL = "/bin/sh"
+_WAIT = 'trap "exit 0" INT TERM; read -r end <&3 || exec "$@"'  # the server sends a line when the session is over
+_SERVER, _JOURNAL = 3, 4  # descriptors while a shell waits
+
+log = logging.getLogger(__name__)
 
 
 class Unavailable(Exception):
     """There can be no shared server here; the message says why."""
 
 
+# --- what outlives a server ------------------------------------------------------------------------------------------
+
+
+class Journal:
+    """What another server has to know about a client if this one is killed.
+
+    It is a file without a name, which the waiting shell keeps open. The server appends a record whenever the client has
+    said something, and after each reply. What a server had read and not recorded when it was killed is lost; that is a
+    matter of microseconds.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self.settings: dict[str, Any] = {}  # of the relay
+        self.introduction: list[str] = []  # `initialize` and `initialized`
+        self.pending: dict[str, Any] = {}  # ids of requests that were not answered
+        self.part = bytearray()  # the beginning of a line
+        self.is_cut = False  # a line may have been written in part
+        self.first = b""  # what a new server reads before it reads from the client
+        self.answered_before: set[str] = set()  # ids of requests in `first` whose replies the client has
+        self._descriptor = descriptor
+        self._lock = threading.Lock()
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        with open(descriptor, "rb", closefd=False) as file:
+            for line in file:
+                self._replay(parsed(line))
+        self._size = os.lseek(descriptor, 0, os.SEEK_END)
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def close(self) -> None:
+        with self._lock:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def hear(self, piece: bytes) -> None:
+        """Record what the client said."""
+        with self._lock:
+            if b"\n" in piece or len(self.part) < LONGEST_LINE:
+                self._record({"said": _as_text(piece)})
+                self._track(piece)
+
+    def begin_line(self, line: bytes) -> None:
+        if len(line) > select.PIPE_BUF:  # a shorter one is written at once or not at all
+            with self._lock:
+                self.is_cut = True
+                self._record({"cut": True})
+
+    def end_line(self, answered: object) -> None:
+        """Record that a line was written, and the id of the request that it answers, if any."""
+        with self._lock:
+            self.pending.pop(repr(answered), None)
+            if self.is_cut or answered is not None:
+                self.is_cut = False
+                self._record({"answered": answered})
+            if self._size > _LONG_JOURNAL and not self.pending:
+                self.restart(bytes(self.part))
+
+    def restart(self, unsent: bytes) -> None:
+        """Keep what is needed from here on; `unsent` is what the next server reads first."""
+        state = {"settings": self.settings, "introduction": self.introduction, "unsent": _as_text(unsent)}
+        os.ftruncate(self._descriptor, 0)
+        os.lseek(self._descriptor, 0, os.SEEK_SET)
+        self._size = 0
+        self._record(state)
+
+    def _record(self, record: Mapping[str, Any]) -> None:
+        if self._descriptor < 0:
+            return
+        try:
+            self._size += os.write(self._descriptor, json.dumps(record).encode() + b"\n")
+        except OSError as error:  # the session goes on, but could not be resumed
+            log.warning("a client's messages cannot be recorded: %s", error.strerror)
+
+    def _replay(self, record: Mapping[str, Any]) -> None:
+        if "settings" in record:
+            self.settings, self.introduction = record["settings"], record["introduction"]
+            unsent = _as_bytes(record["unsent"])
+            self.first = b"".join(_as_bytes(line) + b"\n" for line in self.introduction) + unsent
+            self.answered_before = {repr(parsed(line)["id"]) for line in self.introduction[:1]}
+            self._track(unsent)
+        elif "said" in record:
+            self._track(_as_bytes(record["said"]))
+        elif "cut" in record:
+            self.is_cut = True
+        elif "answered" in record:
+            self.is_cut = False
+            self.pending.pop(repr(record["answered"]), None)
+
+    def _track(self, piece: bytes) -> None:
+        self.part += piece
+        if b"\n" in piece:
+            *lines, self.part = self.part.split(b"\n")
+            for line in lines:
+                self._track_line(bytes(line))
+
+    def _track_line(self, line: bytes) -> None:
+        message = parsed(line)
+        method = message.get("method")
+        if method == "initialize" and "id" in message:
+            self.introduction = [_as_text(line)]
+        elif method == "notifications/initialized":
+            self.introduction[1:] = [_as_text(line)]
+        elif method == "notifications/cancelled" and isinstance(params := message.get("params"), dict):
+            self.pending.pop(repr(params.get("requestId")), None)
+        if method and "id" in message:
+            self.pending[repr(message["id"])] = message["id"]
+
+
+def parsed(line: bytes | str) -> dict[str, Any]:
+    """A message; empty where it is not one, which its receiver reports."""
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return message if isinstance(message, dict) else {}
+
+
+def _as_text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _as_bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Also where somebody made the descriptor non-blocking."""
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(descriptor, view) :]
+        except BlockingIOError:
+            wanted = select.poll()
+            wanted.register(descriptor, select.POLLOUT)
+            wanted.poll()
+
+
+# --- the server's end ------------------------------------------------------------------------------------------------
+
+
+class Sink:
+    """Where lines for a client are written."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def write_line(self, line: bytes, answered: object) -> None:
+        """`answered` is the id of the request that the line replies to; None for other messages."""
+        write_all(self._descriptor, line)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class RecordedSink(Sink):
+    def __init__(self, descriptor: int, journal: Journal) -> None:
+        super().__init__(descriptor)
+        self._journal = journal
+
+    def write_line(self, line: bytes, answered: object) -> None:
+        if repr(answered) in self._journal.answered_before:
+            self._journal.answered_before.clear()
+            return
+        self._journal.begin_line(line)
+        super().write_line(line, answered)
+        self._journal.end_line(answered)
+
+    def close(self) -> None:
+        super().close()
+        self._journal.close()
+
+
+class RecordedSource(io.RawIOBase):
+    """What a client says, until it or its relay has gone."""
+
+    def __init__(self, descriptor: int, relay: socket.socket, journal: Journal) -> None:
+        self._descriptor = descriptor
+        self._relay = relay
+        self._journal = journal
+        self._first = memoryview(journal.first)
+        self._changes = select.poll()
+        self._changes.register(relay, select.POLLIN)
+        self._changes.register(descriptor, select.POLLIN)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if self._first:
+            size = min(len(self._first), len(buffer))
+            buffer[:size], self._first = self._first[:size], self._first[size:]
+            return size
+        while self._relay.fileno() not in dict(self._changes.poll()):  # a relay says nothing: it has gone
+            try:
+                size = os.readv(self._descriptor, [buffer])
+            except BlockingIOError:
+                continue
+            except OSError:
+                break
+            self._journal.hear(bytes(buffer[:size]))
+            return size
+        return 0
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            os.close(self._descriptor)
+            self._relay.close()
+
+
+def received_client(relay: socket.socket) -> tuple[dict[str, Any], RecordedSource, RecordedSink] | None:
+    """What a relay says of its client, and the client's ends; None where the relay has gone."""
+    hello, descriptors, _, _ = socket.recv_fds(relay, _HELLO, 3)
+    while hello and not hello.endswith(b"\n"):
+        more = relay.recv(_HELLO)
+        hello = hello + more if more else b""
+    if not hello:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return None
+    source, sink, recorded = descriptors
+    journal = Journal(recorded)
+    return parsed(hello), RecordedSource(source, relay.dup(), journal), RecordedSink(sink, journal)
+
+
+# --- the client's end ------------------------------------------------------------------------------------------------
+
+
 def relay(flags: Mapping[str, str], tools: str) -> NoReturn:
     """Serve the client at standard input and output by the shared server; raises Unavailable before any message."""
-    from codeinfo.index.pool import worker_command  # which loads more than a relay needs
-
-    command = worker_command(__name__, "resume")
-    state = {"command": command, "flags": dict(flags), "tools": tools, "introduction": [], "unsent": ""}
-    _become_carrier(_connected(flags, tools), state)
+    if not os.access(_SHELL, os.X_OK):
+        raise Unavailable(f"this system has no {_SHELL}")
+    journal = Journal(_unnamed_file())
+    journal.settings = {"flags": dict(flags), "tools": tools}
+    journal.restart(b"")
+    _wait(_connected(journal), journal)
 
 
 def resume() -> NoReturn:
-    """Continue for a carrier whose server has ended; its state is in an open file."""
-    with open(int(sys.argv[1]), "rb") as file:
-        state = json.load(file)
-    server = None
-    try:
-        server = _connected(state["flags"], state["tools"])
-        for line in state["introduction"]:
-            server.sendall(line.encode("utf-8", "surrogateescape") + b"\n")
-            if "id" in parsed(line):
-                _read_line(server)  # the client has that reply already
-    except (Unavailable, CodeInfoError, OSError) as error:
-        *lines, state["unsent"] = state["unsent"].split("\n")
-        for message in map(parsed, lines):
-            if "id" in message:
-                problem = f"the server ended, and no other could be started: {error}"
-                os.write(1, refusal(message["id"], problem))
-    _become_carrier(server, state)
+    """Continue for a client whose server has ended."""
+    with suppress(KeyboardInterrupt, BrokenPipeError):  # how clients end a session
+        _resume(Journal(_JOURNAL))
+    os._exit(0)
 
 
-def _become_carrier(server: socket.socket | None, state: Mapping[str, Any]) -> NoReturn:
+def _resume(journal: Journal) -> None:
+    if journal.is_cut:  # the rest of half a line, or else a line by itself
+        about = {"level": "warning", "logger": "codeinfo", "data": "the server ended; another one takes over"}
+        _send({"method": "notifications/message", "params": about})
+    if journal.introduction and repr(parsed(journal.introduction[0])["id"]) in journal.pending:
+        journal.introduction = []
+    _refuse(journal.pending.values(), "the server ended while it worked on this; call again")
+    unsent = bytes(journal.part)
+    while piece := os.read(0, _PIECE):
+        unsent += piece
+        if b"\n" not in piece:
+            continue
+        journal.restart(unsent)
+        try:
+            server = _connected(journal)
+        except (Unavailable, CodeInfoError, OSError) as error:
+            *lines, unsent = unsent.split(b"\n")
+            requests = [message["id"] for message in map(parsed, lines) if "method" in message and "id" in message]
+            _refuse(requests, f"the server ended, and no other could be started: {error}")
+        else:
+            _wait(server, journal)
+
+
+def _refuse(requests: Iterable[object], problem: str) -> None:
+    for identity in requests:
+        _send({"id": identity, "error": {"code": LOST, "message": problem}})
+
+
+def _send(message: Mapping[str, Any]) -> None:
+    write_all(1, json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+
+def _wait(server: socket.socket, journal: Journal) -> NoReturn:
+    """Become a shell that waits for the end of the session, and becomes `resume` if the server dies before it."""
+    from codeinfo.index.pool import worker_command  # which loads more than a relay needs
+
+    kept = [fcntl.fcntl(one.fileno(), fcntl.F_DUPFD, _JOURNAL + 1) for one in (server, journal)]
+    for descriptor, place in zip(kept, (_SERVER, _JOURNAL), strict=True):
+        os.dup2(descriptor, place)
+        os.close(descriptor)
+    os.execv(_SHELL, [_SHELL, "-c", _WAIT, _SHELL, *worker_command(__name__, "resume")])
+
+
+def _unnamed_file() -> int:
+    """Of the memory where the system offers that, so that a full disk is no obstacle."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("codeinfo-mcp")
     with tempfile.TemporaryFile() as file:
-        file.write(json.dumps(state).encode())
-        file.seek(0)
-        passed = [file.fileno(), server.fileno() if server is not None else -1]
-        for descriptor in passed:
-            if descriptor >= 0:
-                os.set_inheritable(descriptor, True)
-        os.execv(sys.executable, [sys.executable, "-I", "-S", mcp_carrier.__file__, *map(str, passed)])
+        return os.dup(file.fileno())
 
 
-def _connected(flags: Mapping[str, str], tools: str) -> socket.socket:
-    hello = {"folder": os.getcwd(), "tools": tools}
-    return _Server(_run_folder() / _key(flags), flags, json.dumps(hello).encode() + b"\n").greeted()
+def _connected(journal: Journal) -> socket.socket:
+    """A connection to a server that has the client now."""
+    flags = journal.settings["flags"]
+    hello = json.dumps({"folder": os.getcwd(), "tools": journal.settings["tools"]}).encode() + b"\n"
+    return _Server(_run_folder() / _key(flags), flags, hello, journal).greeted()
 
 
 def _run_folder() -> Path:
@@ -107,10 +382,11 @@ def _key(flags: Mapping[str, str]) -> str:
 class _Server:
     """Finds the server, or starts it."""
 
-    def __init__(self, place: Path, flags: Mapping[str, str], hello: bytes) -> None:
+    def __init__(self, place: Path, flags: Mapping[str, str], hello: bytes, journal: Journal) -> None:
         self._place = place
         self._flags = flags
         self._hello = hello
+        self._journal = journal
 
     def greeted(self) -> socket.socket:
         """A connection to a server that has accepted us; it is started if necessary."""
@@ -121,7 +397,7 @@ class _Server:
             try:
                 server.settimeout(START_S)
                 server.connect(str(self._place))
-                server.sendall(self._hello)
+                socket.send_fds(server, [self._hello], [0, 1, self._journal.fileno()])
                 reply = _read_line(server)
                 if reply:
                     server.settimeout(None)
@@ -143,7 +419,7 @@ class _Server:
         log = os.open(f"{self._place}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             process = subprocess.Popen(
-                worker_command("codeinfo.shells.mcp_relay"),
+                worker_command("codeinfo.shells.mcp", "serve_shared"),
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
@@ -174,11 +450,3 @@ def _read_line(server: socket.socket) -> bytes:
             return b""
         line += piece
     return line
-
-
-def main() -> None:
-    """The server's process."""
-    given = json.loads(sys.stdin.buffer.read())
-    from codeinfo.shells.mcp import serve_shared
-
-    serve_shared(Path(given["place"]), given["flags"])
