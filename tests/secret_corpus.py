@@ -9,9 +9,13 @@ import base64
 import json
 import random
 import re
+import sqlite3
 import string
 import uuid
+import zlib
 from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
 from typing import NamedTuple
 
 _LETTERS_AND_DIGITS = string.ascii_letters + string.digits
@@ -331,3 +335,16 @@ def leaked(case: Case, text: str, seen: int = 12) -> str:
 
 
 _FIXED = tuple(part for shape in SHAPES.values() for part in _DRAWN.split(shape) if len(part) >= 12)
+
+
+def unpacked_values(path: Path) -> Iterator[bytes]:
+    """What a database holds compressed, behind a checksum or not."""
+    if path.read_bytes()[:6] != b"SQLite":
+        return
+    with closing(sqlite3.connect(path)) as db:
+        tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        values = (value for table in tables for row in db.execute(f'SELECT * FROM "{table}"') for value in row)
+        for value in values:
+            for start in (0, 4):
+                with suppress(zlib.error, TypeError):
+                    yield zlib.decompress(value[start:])

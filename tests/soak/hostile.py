@@ -20,9 +20,8 @@ from typing import Any
 from hostile_repositories import in_repositories
 from hostile_values import SMALL, fitting, text, value
 from mcp_help import Lines, lines
-from world import Failed, Tally, World
+from world import SLOW_S, Failed, Tally, World, processes_of
 
-SLOW_S = 5.0
 SLACK = 4  # of a busy machine
 MOST_MB = 800
 STATUSES = {200, 202, 204, 303, 307, 400, 401, 403, 404, 405, 408, 409, 410, 413, 414, 415, 421, 422, 429, 431, 499}
@@ -109,13 +108,13 @@ def over_mcp(world: World, tally: Tally, count: int, chance: random.Random) -> N
     try:
         while tally.done["hostile: MCP"] < count:
             with lines(world.project, "--tools", "all") as session:
-                _one_session(session, tally, count, chance)
+                _one_session(world, session, tally, count, chance)
     finally:
         os.environ.clear()
         os.environ.update(kept)
 
 
-def _one_session(session: Lines, tally: Tally, count: int, chance: random.Random) -> None:
+def _one_session(world: World, session: Lines, tally: Tally, count: int, chance: random.Random) -> None:
     tools = session.request("tools/list")["result"]["tools"]
     tools = [tool for tool in tools if tool["name"] != "docs_add"]  # it takes any file and address: that is its purpose
     while tally.done["hostile: MCP"] < count:
@@ -130,9 +129,10 @@ def _one_session(session: Lines, tally: Tally, count: int, chance: random.Random
         if session.process.poll() is not None:
             tally.fail("hostile: MCP", f"the server ended with {session.process.returncode}")
             return
-    if (grown := resident_mb(session.process.pid)) > MOST_MB:
+    grown = sum(map(resident_mb, processes_of(str(world.folder))))  # the relay and the server behind it
+    if grown > MOST_MB:
         tally.fail("hostile: MCP", f"the server has grown to {grown} MB")
-    tally.figures.append(f"MCP server at the end: {resident_mb(session.process.pid)} MB")
+    tally.figures.append(f"MCP server at the end: {grown} MB")
 
 
 def one_call(session: Lines, name: str, given: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from secret_corpus import Case, cases
+from secret_corpus import Case, cases, unpacked_values
 from world import Tally, World
 
 LEAST_MASKED = 0.99  # of each kind
@@ -25,8 +25,9 @@ def keep_secrets(world: World, tally: Tally, seed: int, each: int) -> None:
     if done.code not in (0, 3):
         tally.fail("secrets", f"index ended with {done.code}: {done.err[-500:]}")
         return
-    stored = b"".join(path.read_bytes() for path in sorted(world.home.rglob("*")) if path.is_file())
-    plain = stored.decode("utf-8", "replace")
+    stored = [path for path in sorted(world.home.rglob("*")) if path.is_file()]
+    parts = (part for path in stored for part in (path.read_bytes(), *unpacked_values(path)))
+    plain = b"\n".join(parts).decode("utf-8", "replace")
     if CONTROL not in plain or "[masked:" not in plain:
         tally.fail("secrets", "what is stored is not readable as it is, so that nothing could be found in it")
         return

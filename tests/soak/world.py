@@ -23,6 +23,7 @@ from durability_tools import STEADY, Done, cli, make_project, shown_texts_are_tr
 FORK = multiprocessing.get_context("fork")
 DOCUMENTED = frozenset({0, 2, 3, 4, 5, 6, 7, 130})  # docs/cli.md; 1 is a fault of CodeInfo
 ENDLESS_S = 60.0  # whatever takes longer is killed and counted as a hang
+SLOW_S = 5.0
 LINGERING_S = 6.0  # the server that `doctor` starts ends five seconds after its last client
 QUERIES = (STEADY, "compute numbers left", "compute_3_1", "module numbers")
 MARK = "CODEINFO_SOAK_WORLD"  # in the environment of every process that is started, so that none is overlooked
@@ -55,7 +56,10 @@ class Tally:
         if outcome:
             self.done[kind] += 1
             self.outcomes.setdefault(kind, Counter())[outcome] += 1
-            self.slowest[kind] = max(self.slowest.get(kind, 0.0), time.monotonic() - started)
+            seconds = time.monotonic() - started
+            self.slowest[kind] = max(self.slowest.get(kind, 0.0), seconds)
+            if seconds > SLOW_S:
+                self.figures.append(f"slow: {kind}: {seconds:.1f} s for {what[:200]}")
             if (total := sum(self.done.values())) % 200 == 0:
                 print(f"{total} done, {len(self.failures)} failures; at {kind}", flush=True)
 
@@ -245,14 +249,16 @@ def check_end(done: Done, *others: int) -> None:
         raise Failed(f"exit {done.code} without a reason")
 
 
-def processes_of(folder: str) -> list[str]:
-    found = []
+def processes_of(folder: str) -> dict[int, str]:
+    """The commands of all that were started in a world's environment, by their ids."""
+    found = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         try:
             if f"{MARK}={folder}\0".encode() in (entry / "environ").read_bytes():
-                found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")[:200])
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                found[int(entry.name)] = command[:200]
         except OSError:  # gone meanwhile, or another user's
             continue
     return found

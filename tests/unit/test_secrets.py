@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import random
-import sqlite3
 import subprocess
 import time
-import zlib
-from collections.abc import Iterator
-from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from secret_corpus import CONTAINERS, KINDS, SHAPES, Case, cases, draw, leaked
+from secret_corpus import CONTAINERS, KINDS, SHAPES, Case, cases, draw, leaked, unpacked_values
 
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.documents import document_parse
@@ -217,19 +213,6 @@ def test_no_secret_reaches_the_index_a_result_or_json(codeinfo: Any, own_world: 
 
 def parts_of(case: Case) -> set[str]:
     return {secret[at : at + SEEN] for secret in case.secrets for at in range(max(1, len(secret) - SEEN + 1))}
-
-
-def unpacked_values(path: Path) -> Iterator[bytes]:
-    """What a database holds compressed, behind a checksum or not."""
-    if path.read_bytes()[:6] != b"SQLite":
-        return
-    with closing(sqlite3.connect(path)) as db:
-        tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        values = (value for table in tables for row in db.execute(f'SELECT * FROM "{table}"') for value in row)
-        for value in values:
-            for start in (0, 4):
-                with suppress(zlib.error, TypeError):
-                    yield zlib.decompress(value[start:])
 
 
 def test_commit_messages_are_masked(tmp_path: Path) -> None:

@@ -87,7 +87,8 @@ class Worker:
     def begin(self, settings: ChunkSettings) -> bool:
         """Whether it has started and is ready for files."""
         self.send(astuple(settings))
-        self.flush()
+        if not self.flush():
+            return False
         poll = select.poll()
         poll.register(self._stdout, select.POLLIN)
         return bool(poll.poll(_START_TIMEOUT_S * 1000)) and os.read(self._stdout, 1) == READY
@@ -244,6 +245,7 @@ class _Job(NamedTuple):
     task: ParseTask
     syntax: bool = True
     note: str = ""
+    crashed: bool = False  # the worker that it was given to before is gone
 
     @property
     def is_document(self) -> bool:
@@ -419,7 +421,7 @@ class _Feeder:
         try:
             reply = worker.receive(time.monotonic() + timeout)
         except EOFError:
-            return self._end_worker()
+            return self._lose_worker()
         return self._accept(reply) if reply is not None else f"gave up after {timeout:g} s"
 
     def _accept(self, reply: tuple[bool, Any]) -> str:
@@ -429,6 +431,15 @@ class _Feeder:
             self._results.put((job, _rebuilt(job, value)))
         else:
             self._retry(job, value if job.is_document else f"failed ({value})")
+        return ""
+
+    def _lose_worker(self) -> str:
+        """Why the first job at hand cannot be done: a second worker is lost over it. The first may have been ended for
+        another reason, such as memory that other processes took, which must not cost the file its syntax."""
+        reason, job = self._end_worker(), self._at_hand[0]
+        if job.crashed:
+            return reason
+        self._at_hand[0] = job._replace(crashed=True)
         return ""
 
     def _degrade(self, reason: str) -> None:
