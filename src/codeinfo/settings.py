@@ -7,25 +7,12 @@ A row's environment name is `CODEINFO_<SECTION>_<FIELD>` unless it says otherwis
 
 # Annotations are values here, not text that every start would have to evaluate.
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
 from msgspec import Struct
-
-
-class Row(Struct, frozen=True):
-    """What the loader knows of one setting."""
-
-    key: str  # "section.field"
-    env: str
-    kind: str  # the field's annotation, as written
-    default: Any
-    help: str
-    minimum: float | None
-    maximum: float | None
-    choices: tuple[str, ...]
-    project: bool
-    lenient: bool
+from msgspec.structs import asdict
 
 
 class Setting(Struct, frozen=True):
@@ -36,6 +23,14 @@ class Setting(Struct, frozen=True):
     choices: tuple[str, ...] = ()
     project: bool = False
     lenient: bool = False
+
+
+class Row(Setting, frozen=True):
+    """What the loader knows of one setting."""
+
+    key: str = ""  # "section.field"
+    kind: str = ""  # the field's annotation, as written
+    default: Any = None
 
 
 class IndexSettings(Struct, frozen=True):
@@ -354,41 +349,35 @@ class TrustSettings(Struct, frozen=True):
     ] = ()
 
 
-SECTIONS: Mapping[str, type[Any]] = {
-    "index": IndexSettings,
-    "embedding": EmbeddingSettings,
-    "rerank": RerankSettings,
-    "search": SearchSettings,
-    "retrieval": RetrievalSettings,
-    "llm": LlmSettings,
-    "answers": AnswerSettings,
-    "mcp": McpSettings,
-    "web": WebSettings,
-    "auth": AuthSettings,
-    "store": StoreSettings,
-    "serve": ServeSettings,
-    "paths": PathSettings,
-    "trust": TrustSettings,
-}
+class Sections(Struct, frozen=True):
+    index: IndexSettings
+    embedding: EmbeddingSettings
+    rerank: RerankSettings
+    search: SearchSettings
+    retrieval: RetrievalSettings
+    llm: LlmSettings
+    answers: AnswerSettings
+    mcp: McpSettings
+    web: WebSettings
+    auth: AuthSettings
+    store: StoreSettings
+    serve: ServeSettings
+    paths: PathSettings
+    trust: TrustSettings
 
 
-def rows() -> dict[str, Row]:
+SECTIONS: Mapping[str, type[Any]] = Sections.__annotations__
+
+
+@cache
+def all_settings() -> dict[str, Row]:
     """Every setting by its key."""
     table: dict[str, Row] = {}
     for section, kind in SECTIONS.items():
         for name, default in zip(kind.__struct_fields__, kind.__struct_defaults__, strict=True):
             value_type, setting = get_args(kind.__annotations__[name])
-            key = f"{section}.{name}"
-            table[key] = Row(
-                key=key,
-                env=setting.env or f"CODEINFO_{section}_{name}".upper(),
-                kind=value_type.__name__ if isinstance(value_type, type) else str(value_type),
-                default=default,
-                help=setting.help,
-                minimum=setting.minimum,
-                maximum=setting.maximum,
-                choices=setting.choices,
-                project=setting.project,
-                lenient=setting.lenient,
-            )
+            key, written = f"{section}.{name}", asdict(setting)
+            written["env"] = setting.env or f"CODEINFO_{section}_{name}".upper()
+            shown = value_type.__name__ if isinstance(value_type, type) else str(value_type)
+            table[key] = Row(**written, key=key, kind=shown, default=default)
     return table

@@ -22,13 +22,14 @@ from click.core import ParameterSource
 from msgspec.structs import asdict
 
 from codeinfo import __version__
-from codeinfo.config import Config, colour_refused, table
+from codeinfo.config import Config, colour_refused
 from codeinfo.errors import CodeInfoError, Interrupted, UsageError
 from codeinfo.model import dumps
 from codeinfo.operations import OPERATIONS, Input, Operation, inputs_of
 from codeinfo.operations.answers import AgentRunRequest, AskRequest, ChatRequest
 from codeinfo.operations.documents import DocsAskRequest
 from codeinfo.operations.search import QUOTES, GrepRequest, IndexRequest, SearchRequest, unquoted
+from codeinfo.settings import all_settings
 from codeinfo.shells.terminal import Output, ProgressLine, clean, is_unicode, report_error, show_progress
 
 if TYPE_CHECKING:
@@ -543,7 +544,7 @@ def show(path: str, settings: tuple[str, ...], as_json: bool, debug: bool) -> No
     if as_json:
         rows = [
             {"key": key, "value": loaded.value(key), "origin": loaded.origins[key], "env": row.env, "help": row.help}
-            for key, row in table().items()
+            for key, row in all_settings().items()
         ]
         write_json({"settings": rows, "notes": loaded.notes})
     else:

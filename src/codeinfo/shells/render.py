@@ -9,11 +9,12 @@ from functools import singledispatch
 from itertools import groupby
 from typing import Any
 
-from codeinfo.config import Config, table
+from codeinfo.config import Config
 from codeinfo.model import Card, Dropped, FileKind, Hit, HitContext, RelatedMemory, SearchResult, dumps
 from codeinfo.operations import code, knowledge, search
 from codeinfo.operations.clients import InstallReport, ProjectsResult, SavingsReport, VectorSearchResult
 from codeinfo.operations.search import EvalReport
+from codeinfo.settings import all_settings
 from codeinfo.shells.terminal import Output, Span, near_path, quantity, shown_root
 
 FIRST_LINES = 36  # of the first hit, which is read
@@ -385,7 +386,7 @@ def _doctor(report: search.DoctorReport, out: Output) -> None:
 @render.register
 def _config(config: Config, out: Output) -> None:
     section = ""
-    for key in table():
+    for key in all_settings():
         name, _, field = key.partition(".")
         if name != section:
             out.line((f"[{name}]", "bold cyan"))
