@@ -133,13 +133,15 @@ def test_the_map_puts_what_is_needed_below_and_marks_cycles() -> None:
         MapArea("app", 2, 1, 0.1, {"store": 1, "gone": 1}),
     )
     picture = picture_of(CodeMap("/r", 8, 9, {}, (), (), areas, (), (), 1, 0, 0))
-    height = {box.area.name: box.y for box in picture.boxes}
+    height = {view.area.name: view.box.y for view in picture.boxes}
     assert height["app"] < height["store"] == height["net"] < height["core"]
     assert len(picture.edges) == 5
     assert [edge.title for edge in picture.edges if edge.cycle] == ["store → net: 1", "net → store: 1"]
     within_row = [edge.path for edge in picture.edges if edge.cycle]
-    assert all(f" {height['store']} C" in path and path.endswith(f" {height['store']}") for path in within_row)
-    assert all(box.x >= 0 and box.x + box.width <= picture.width for box in picture.boxes)
+    assert all(f" {height['store']} C" in path and path.endswith(f" {height['store'] - 2}") for path in within_row)
+    boxes = [view.box for view in picture.boxes]
+    assert all(box.x >= 0 and box.x + box.width <= picture.width for box in boxes)
+    assert all(box.y >= 0 and box.y + box.height <= picture.height for box in boxes)
 
 
 # --- pages without a browser ------------------------------------------------------------------------------------------

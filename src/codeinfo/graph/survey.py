@@ -390,11 +390,93 @@ def layered(needs: Mapping[str, Mapping[str, int]], weight: Mapping[str, float])
     return height, set(group_of)
 
 
-_EDGES_SHOWN = 3  # of each area: its strongest; more make a tangle
-_GAP, _LAYER_GAP, _MARGIN, _TITLE = 28, 84, 36, 64  # pixels
-_MAX_ROW = 1180  # pixels; a wider layer continues in a row below
-_NAME_CHARS = 26
+# --- areas as boxes in layers, for the SVG and for the page ----------------------------------------------------------
+
+GAP, _LAYER_GAP, _MARGIN, _ARC = 28, 60, 36, 34  # pixels
 _PASSES = 4  # of ordering each layer by its neighbours
+
+
+class Box(Struct):
+    """An area in a picture; `lay_out` finds its place."""
+
+    area: Area | MapArea
+    width: int
+    height: int
+    x: int = 0
+    y: int = 0
+    row: int = 0
+
+    @property
+    def middle(self) -> int:
+        return self.x + self.width // 2
+
+
+def lay_out(boxes: Mapping[str, Box], widest: int, *, top: int = _MARGIN, least: int = 0) -> tuple[int, int]:
+    """Places boxes, by their area's name, so that what needs the others is above. Returns the width and height of the
+    picture, which is at least `least` wide; a row is at most `widest`, and a wider layer continues below."""
+    rows = _rows(boxes, widest)
+    widths = [sum(box.width for box in row) + GAP * (len(row) - 1) for row in rows]
+    page = max([*widths, least - 2 * _MARGIN]) + 2 * _MARGIN
+    y = top
+    for number, (row, width) in enumerate(zip(rows, widths, strict=True)):
+        x = (page - width) // 2
+        tallest = max(box.height for box in row)
+        for box in row:
+            box.x, box.y, box.row = x, y + (tallest - box.height) // 2, number
+            x += box.width + GAP
+        y += tallest + _LAYER_GAP
+    return page, max(y - _LAYER_GAP, top) + _MARGIN
+
+
+def _rows(boxes: Mapping[str, Box], widest: int) -> list[list[Box]]:
+    """Layers from the top down, each in an order that keeps edges short, cut where they get too wide."""
+    by_layer: dict[int, list[Box]] = {}
+    for box in boxes.values():
+        by_layer.setdefault(box.area.layer, []).append(box)
+    layers = [by_layer[layer] for layer in sorted(by_layer, reverse=True)]
+    rank = {box.area.name: position for layer in layers for position, box in enumerate(layer)}
+    neighbours = {name: [other for other in box.area.needs if other in boxes] for name, box in boxes.items()}
+    for name, box in boxes.items():
+        for other in box.area.needs.keys() & boxes.keys():
+            neighbours[other].append(name)
+    for _ in range(_PASSES):
+        for layer in layers:
+            layer.sort(key=lambda box: mean([rank[other] for other in neighbours[box.area.name] or [box.area.name]]))
+            rank.update({box.area.name: position for position, box in enumerate(layer)})
+    rows: list[list[Box]] = []
+    for layer in layers:
+        row: list[Box] = []
+        for box in layer:
+            if row and sum(one.width + GAP for one in row) + box.width > widest:
+                rows.append(row)
+                row = []
+            row.append(box)
+        rows.append(row)
+    return rows
+
+
+def curve(source: Box, target: Box) -> str:
+    """The path of an edge: between two rows, or an arc above both, since a line would pass behind what stands between
+    them."""
+    if source.row == target.row:
+        start, end, bend = source.y, target.y - 2, source.y - _ARC
+    else:
+        down = target.row > source.row
+        start, end = (source.y + source.height, target.y - 2) if down else (source.y, target.y + target.height + 2)
+        bend = (start + end) // 2
+    return f"M{source.middle} {start} C{source.middle} {bend} {target.middle} {bend} {target.middle} {end}"
+
+
+def closes_cycle(source: Area | MapArea, target: Area | MapArea) -> bool:
+    """Inside of a cycle, the edges that do not lead down make it one."""
+    return source.in_cycle and target.in_cycle and target.layer >= source.layer
+
+
+# --- Mermaid and SVG -------------------------------------------------------------------------------------------------
+
+_EDGES_SHOWN = 3  # of each area: its strongest; more make a tangle
+_TITLE, _LEAST_WIDTH, _MAX_ROW = 84, 632, 1180  # pixels
+_NAME_CHARS = 26
 
 _STYLE = """
   :root { color-scheme: light dark }
@@ -416,7 +498,6 @@ class _Arrow(Struct, frozen=True):
     source: Area
     target: Area
     weight: int
-    closes_cycle: bool  # inside of a cycle, those that do not lead down make it one
 
 
 def _arrows(areas: Sequence[Area]) -> list[_Arrow]:
@@ -426,13 +507,9 @@ def _arrows(areas: Sequence[Area]) -> list[_Arrow]:
     for area in areas:
         for rank, (name, weight) in enumerate(area.needs.items()):
             other = by_name[name]
-            in_cycle = area.in_cycle and other.in_cycle
-            if rank < _EDGES_SHOWN or in_cycle:
-                arrows.append(_Arrow(area, other, weight, in_cycle and other.layer >= area.layer))
+            if rank < _EDGES_SHOWN or (area.in_cycle and other.in_cycle):
+                arrows.append(_Arrow(area, other, weight))
     return arrows
-
-
-# --- Mermaid -------------------------------------------------------------------------------------------------------
 
 
 def mermaid(areas: Sequence[Area]) -> str:
@@ -443,52 +520,39 @@ def mermaid(areas: Sequence[Area]) -> str:
     lines += [f'    {number[area.name]}["{names[area.name]}<br/>{len(area.files)} files"]' for area in areas]
     lines += [f"    {number[one.source.name]} -->|{one.weight}| {number[one.target.name]}" for one in arrows]
     lines += [f"    style {number[area.name]} stroke:#d1242f,stroke-width:2px" for area in areas if area.in_cycle]
-    red = [str(position) for position, one in enumerate(arrows) if one.closes_cycle]
+    red = [str(position) for position, one in enumerate(arrows) if closes_cycle(one.source, one.target)]
     if red:
         lines.append(f"    linkStyle {','.join(red)} stroke:#d1242f")
     return "\n".join(lines) + "\n"
 
 
-# --- SVG -----------------------------------------------------------------------------------------------------------
-
-
-class _Box(Struct):
-    area: Area
-    width: float
-    height: float
-    font: float
-    x: float = 0.0
-    y: float = 0.0
-
-    @property
-    def middle(self) -> float:
-        return self.x + self.width / 2
-
-
 def svg(title: str, areas: Sequence[Area], note: str = "") -> str:
     boxes = {area.name: _box(area) for area in areas}
-    rows = _rows(boxes)
-    width, height = _place(rows)
+    width, height = lay_out(boxes, _MAX_ROW, top=_TITLE, least=_LEAST_WIDTH)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
-        f'height="{height:.0f}" role="img" aria-label="{escape(title)}: areas and what they need">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+        f'height="{height}" role="img" aria-label="{escape(title)}: areas and what they need">',
         f"<style>{_STYLE}</style>",
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto" '
         'markerUnits="userSpaceOnUse"><path d="M0 0 8 4 0 8z" class="soft"/></marker></defs>',
-        f'<rect class="page" width="{width:.0f}" height="{height:.0f}" rx="12"/>',
+        f'<rect class="page" width="{width}" height="{height}" rx="12"/>',
         f'<text class="ink" x="{_MARGIN}" y="34" font-size="20" font-weight="600">{escape(title)}</text>',
         f'<text class="soft" x="{_MARGIN}" y="54" font-size="12">{escape(note)}</text>',
     ]
     parts += [_edge(one, boxes) for one in _arrows(areas)]
-    parts += [_drawn_box(box) for box in boxes.values()]
+    parts += [_drawn_box(boxes[area.name], area) for area in areas]
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def _box(area: Area) -> _Box:
+def _font(area: Area) -> float:
     """The more depends on an area, the larger it is."""
-    font = 12 + 7 * sqrt(area.centrality)
+    return 12 + 7 * sqrt(area.centrality)
+
+
+def _box(area: Area) -> Box:
+    font = _font(area)
     shown = max(len(_short(area.name)) * 0.58 * font, len(_second_line(area)) * 6.2)
-    return _Box(area, max(96.0, shown + 28), 2.2 * font + 26, font)
+    return Box(area, round(max(96.0, shown + 28)), round(2.2 * font + 26))
 
 
 def _short(name: str) -> str:
@@ -501,76 +565,26 @@ def _second_line(area: Area) -> str:
     return f"{len(area.files)} files · {area.hub.rpartition('/')[2]}"
 
 
-def _rows(boxes: Mapping[str, _Box]) -> list[list[_Box]]:
-    """Layers from the top down, each in an order that keeps edges short, cut where they get too wide."""
-    by_layer: dict[int, list[_Box]] = {}
-    for box in boxes.values():
-        by_layer.setdefault(box.area.layer, []).append(box)
-    layers = [by_layer[layer] for layer in sorted(by_layer, reverse=True)]
-    rank = {box.area.name: position for layer in layers for position, box in enumerate(layer)}
-    neighbours: dict[str, list[str]] = {name: list(box.area.needs) for name, box in boxes.items()}
-    for name, box in boxes.items():
-        for other in box.area.needs:
-            neighbours[other].append(name)
-    for _ in range(_PASSES):
-        for layer in layers:
-            layer.sort(key=lambda box: mean([rank[other] for other in neighbours[box.area.name] or [box.area.name]]))
-            rank.update({box.area.name: position for position, box in enumerate(layer)})
-    rows: list[list[_Box]] = []
-    for layer in layers:
-        row: list[_Box] = []
-        for box in layer:
-            if row and sum(one.width + _GAP for one in row) + box.width > _MAX_ROW:
-                rows.append(row)
-                row = []
-            row.append(box)
-        rows.append(row)
-    return rows
-
-
-def _place(rows: Sequence[Sequence[_Box]]) -> tuple[float, float]:
-    widths = [sum(box.width for box in row) + _GAP * (len(row) - 1) for row in rows]
-    page = max([*widths, 560.0]) + 2 * _MARGIN
-    y = float(_TITLE + 20)
-    for row, width in zip(rows, widths, strict=True):
-        x = (page - width) / 2
-        tallest = max(box.height for box in row)
-        for box in row:
-            box.x, box.y = x, y + (tallest - box.height) / 2
-            x += box.width + _GAP
-        y += tallest + _LAYER_GAP
-    return page, y - _LAYER_GAP + _MARGIN
-
-
-def _edge(arrow: _Arrow, boxes: Mapping[str, _Box]) -> str:
-    source, target = boxes[arrow.source.name], boxes[arrow.target.name]
-    loop = " loop" if arrow.closes_cycle else ""
+def _edge(arrow: _Arrow, boxes: Mapping[str, Box]) -> str:
+    source, target = arrow.source, arrow.target
+    loop = " loop" if closes_cycle(source, target) else ""
+    path = curve(boxes[source.name], boxes[target.name])
     thickness = min(1 + log2(1 + arrow.weight) / 2.2, 4.5)
-    title = f"<title>{escape(arrow.source.name)} → {escape(arrow.target.name)}: {arrow.weight} imports</title>"
-    if abs(source.y - target.y) < 1 or source.area.layer == target.area.layer:
-        up = source.y - 34
-        path = f"M{source.middle:.0f} {source.y:.0f}C{source.middle:.0f} {up:.0f} {target.middle:.0f} {up:.0f} "
-        path += f"{target.middle:.0f} {target.y - 2:.0f}"
-    else:
-        down = target.y > source.y
-        start, end = (source.y + source.height, target.y - 2) if down else (source.y, target.y + target.height + 2)
-        bend = (end - start) / 2
-        path = f"M{source.middle:.0f} {start:.0f}C{source.middle:.0f} {start + bend:.0f} {target.middle:.0f} "
-        path += f"{end - bend:.0f} {target.middle:.0f} {end:.0f}"
+    title = f"<title>{escape(source.name)} → {escape(target.name)}: {arrow.weight} imports</title>"
     return f'<path class="edge{loop}" d="{path}" stroke-width="{thickness:.1f}" marker-end="url(#tip)">{title}</path>'
 
 
-def _drawn_box(box: _Box) -> str:
-    area = box.area
+def _drawn_box(box: Box, area: Area) -> str:
     kind = "hub" if area.centrality >= 0.5 else "box"
     loop = " loop" if area.in_cycle else ""
+    font = _font(area)
     lines = [
         f"<g><title>{escape(area.name)}: {len(area.files)} files, layer {area.layer}</title>",
-        f'<rect class="{kind}{" box" if loop else ""}{loop}" x="{box.x:.0f}" y="{box.y:.0f}" width="{box.width:.0f}" '
-        f'height="{box.height:.0f}" rx="8"/>',
-        f'<text class="ink" x="{box.middle:.0f}" y="{box.y + 8 + box.font:.0f}" font-size="{box.font:.1f}" '
+        f'<rect class="{kind}{" box" if loop else ""}{loop}" x="{box.x}" y="{box.y}" width="{box.width}" '
+        f'height="{box.height}" rx="8"/>',
+        f'<text class="ink" x="{box.middle}" y="{box.y + 8 + font:.0f}" font-size="{font:.1f}" '
         f'font-weight="600" text-anchor="middle">{escape(_short(area.name))}</text>',
-        f'<text class="soft" x="{box.middle:.0f}" y="{box.y + box.height - 11:.0f}" font-size="11" '
+        f'<text class="soft" x="{box.middle}" y="{box.y + box.height - 11}" font-size="11" '
         f'text-anchor="middle">{escape(_second_line(area))}</text></g>',
     ]
     return "\n".join(lines)

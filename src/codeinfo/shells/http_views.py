@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -30,6 +30,7 @@ from starlette.routing import Route
 
 from codeinfo import __version__
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
+from codeinfo.graph.survey import GAP, Box, closes_cycle, curve, lay_out
 from codeinfo.knowledge.memory import HALF_LIFE_DAYS, STALE_BELOW
 from codeinfo.model import CRUMB, Hit
 from codeinfo.operations.answers import Citation, GradedItem, Turn
@@ -444,22 +445,15 @@ def editor_address(template: str, root: str, path: str, line: int) -> str:
 
 # --- map -----------------------------------------------------------------------------------------------------------
 
-_BOX, _GAP, _ROW, _EDGE_MARGIN = 168, 24, 108, 28  # pixels
-_HEIGHT = 56
-_ARC = 46  # how far the bow of an edge within a row is drawn up
+_BOX, _HEIGHT = 168, 56  # pixels
 _PER_ROW = 6
 _LABEL_CHARS = 19
-
-
 _PART = re.compile(r"(.*?)/?\((.*)\)")  # as in `src/(parse, read, …)`
 
 
 class BoxView(Struct, frozen=True):
     area: MapArea
-    x: int
-    y: int
-    width: int
-    height: int
+    box: Box
     hub: bool
     label: str
     below: str  # the second line: how many files, or the folder of a single one
@@ -483,24 +477,24 @@ class PictureView(Struct, frozen=True):
 
 def picture_of(code_map: CodeMap, per_row: int = _PER_ROW) -> PictureView:
     """Areas in layers: what needs the others above, what they all need below. A phone has room for fewer in a row."""
-    layers: dict[int, list[MapArea]] = {}
-    for area in code_map.areas:
-        layers.setdefault(area.layer, []).append(area)
-    rows = [
-        own[at : at + per_row] for _, own in sorted(layers.items(), reverse=True) for at in range(0, len(own), per_row)
-    ]
-    widest = max((len(row) for row in rows), default=1)
-    width = widest * (_BOX + _GAP) - _GAP + 2 * _EDGE_MARGIN
+    boxes = {area.name: Box(area, _BOX, _HEIGHT) for area in code_map.areas}
+    width, height = lay_out(boxes, per_row * (_BOX + GAP))
     top = sorted(code_map.areas, key=lambda area: -area.centrality)[:3]
-    boxes: dict[str, BoxView] = {}
-    for number, row in enumerate(rows):
-        left = (width - len(row) * (_BOX + _GAP) + _GAP) // 2
-        for place, area in enumerate(row):
-            x, y = left + place * (_BOX + _GAP), _EDGE_MARGIN + number * _ROW
-            boxes[area.name] = BoxView(area, x, y, _BOX, _HEIGHT, area in top, _label(area), _below(area))
-    edges = tuple(edge for area in code_map.areas for edge in _edges(boxes, area))
-    height = 2 * _EDGE_MARGIN + (max(len(rows), 1) - 1) * _ROW + _HEIGHT
-    return PictureView(width, height, tuple(boxes.values()), edges)
+    views = tuple(BoxView(area, boxes[area.name], area in top, _label(area), _below(area)) for area in code_map.areas)
+    edges = tuple(
+        EdgeView(
+            curve(boxes[area.name], boxes[name]),
+            closes_cycle(area, boxes[name].area),
+            3 if count >= 10 else 2 if count >= 3 else 1,
+            f"{area.name} → {name}: {count}",
+            area.name,
+            name,
+        )
+        for area in code_map.areas
+        for name, count in area.needs.items()
+        if name in boxes and name != area.name
+    )
+    return PictureView(width, height, views, edges)
 
 
 def area_name(name: str) -> str:
@@ -530,24 +524,6 @@ def _shortened(name: str) -> str:
         parts = parts[1:]
     label = "/".join(parts)
     return label if len(label) <= _LABEL_CHARS else f"…{label[1 - _LABEL_CHARS :]}"
-
-
-def _edges(boxes: Mapping[str, BoxView], area: MapArea) -> Iterable[EdgeView]:
-    start = boxes[area.name]
-    for name, count in area.needs.items():
-        end = boxes.get(name)
-        if end is None or end is start:
-            continue
-        x1, x2 = start.x + start.width // 2, end.x + end.width // 2
-        y1, y2 = (start.y + start.height, end.y) if end.y > start.y else (start.y, end.y + end.height)
-        middle = (y1 + y2) // 2
-        if end.y == start.y:  # an arc above both, since a line would pass behind what stands between them
-            y1 = y2 = start.y
-            middle = start.y - _ARC
-        backward = area.in_cycle and end.area.in_cycle and end.y <= start.y  # against the layers
-        weight = 3 if count >= 10 else 2 if count >= 3 else 1
-        path = f"M{x1} {y1} C{x1} {middle} {x2} {middle} {x2} {y2}"
-        yield EdgeView(path, backward, weight, f"{area.name} → {name}: {count}", area.name, name)
 
 
 # --- charts ----------------------------------------------------------------------------------------------------------
